@@ -1,0 +1,99 @@
+"""onebit: learn to classify when all you ever hear is "right" or "wrong".
+
+    import onebit as ob
+
+    learner = ob.Banditron(labels=["sport", "politics", "tech"])
+    d = learner.decide({"goal": 1, "match": 2})
+    learner.learn(d, right=d.label == "sport")
+
+Names are loaded when first used, so importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from onebit._version import __version__
+
+if TYPE_CHECKING:
+    from onebit import datasets, testing
+    from onebit.algorithms import (
+        AROW,
+        BPA,
+        CW,
+        SCW,
+        SOBA,
+        UCWL,
+        BanditPerceptron,
+        Banditron,
+        Confidit,
+        EGBandit,
+        EpsilonGreedy,
+        FastCB,
+        LinearThompson,
+        PassiveAggressive,
+        Perceptron,
+        PNewtron,
+        PNormBandit,
+        SecondOrderPerceptron,
+        SquareCB,
+        UniformRandom,
+        load,
+    )
+    from onebit.decision import Decision
+    from onebit.learner import Learner
+    from onebit.simulation import Trace, simulate
+
+_MODULE_OF = {
+    "datasets": "onebit.datasets",
+    "testing": "onebit.testing",
+    "Decision": "onebit.decision",
+    "Learner": "onebit.learner",
+    "Trace": "onebit.simulation",
+    "simulate": "onebit.simulation",
+}
+
+__all__ = [
+    "AROW",
+    "BPA",
+    "CW",
+    "SCW",
+    "SOBA",
+    "UCWL",
+    "BanditPerceptron",
+    "Banditron",
+    "Confidit",
+    "Decision",
+    "EGBandit",
+    "EpsilonGreedy",
+    "FastCB",
+    "Learner",
+    "LinearThompson",
+    "PNewtron",
+    "PNormBandit",
+    "PassiveAggressive",
+    "Perceptron",
+    "SecondOrderPerceptron",
+    "SquareCB",
+    "Trace",
+    "UniformRandom",
+    "__version__",
+    "datasets",
+    "load",
+    "simulate",
+    "testing",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'onebit' has no attribute {name!r}")
+    module = importlib.import_module(_MODULE_OF.get(name, "onebit.algorithms"))
+    value = module if name in ("datasets", "testing") else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,176 @@
+"""The one place that knows numba: compile, cache, call without ceremony.
+
+Every kernel is an ordinary Python function. With ``NUMBA_DISABLE_JIT=1`` it runs as such, and must
+give the same results; that is how coverage is measured and how the compiler is checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import types
+from numba.extending import lower_builtin, overload, type_callable
+
+COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+
+# No fastmath: sums keep their order, so that every path gives the same bits. numpy's error model
+# only drops the test for division by zero; no kernel divides by a number that can be zero.
+_OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
+INLINE: Any = {"forceinline": True, **_OPTIONS}
+
+
+def _sources_digest() -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _cache_roots() -> list[Path]:
+    """Where compiled code may live, best first."""
+    chosen = os.environ.get("ONEBIT_CACHE")
+    if chosen:
+        return [Path(chosen)]
+    roots = []
+    xdg = os.environ.get("XDG_CACHE_HOME")
+    if xdg:
+        roots.append(Path(xdg) / "onebit")
+    home = os.environ.get("HOME") or os.environ.get("USERPROFILE")
+    if home:
+        roots.append(Path(home) / ".cache" / "onebit")
+    roots.append(
+        Path(tempfile.gettempdir()) / f"onebit-{os.getuid() if hasattr(os, 'getuid') else 0}"
+    )
+    return roots
+
+
+def _is_private(folder: Path) -> bool:
+    """Cached code is executed, so nobody else may be able to write it."""
+    if not hasattr(os, "getuid"):
+        return True
+    status = folder.lstat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
+def cache_folder() -> Path | None:
+    """The folder of this very source's compiled code, or None where nothing can be written.
+
+    numba looks at the file of a cached function only, not at the files it calls; naming the folder
+    by a digest of all sources means that stale code is never found.
+    """
+    digest = _sources_digest()
+    for root in _cache_roots():
+        folder = root / digest
+        try:
+            is_new = not folder.exists()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not (_is_private(root) and _is_private(folder)):
+                continue
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+            if is_new:
+                _forget_old(root, keep=4)
+            return folder
+        except OSError:
+            continue
+    return None
+
+
+def _forget_old(root: Path, keep: int) -> None:
+    folders = sorted(root.iterdir(), key=lambda f: f.stat().st_mtime, reverse=True)
+    for folder in folders[keep:]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_folder = cache_folder() if COMPILED else None
+
+
+def inline(function: Callable[..., Any]) -> Any:
+    """Compile a helper so that it is always inlined: a call between kernels costs nothing."""
+    return numba.njit(function, **INLINE) if COMPILED else function
+
+
+def entry(function: Callable[..., Any]) -> Any:
+    """Compile a function that Python calls; the machine code is kept on disk."""
+    if not COMPILED:
+        return function
+    if _folder is None:
+        return numba.njit(function, **_OPTIONS)
+    # numba fixes the folder when it decorates; other users of numba keep their own setting.
+    before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+    numba.config.CACHE_DIR = str(_folder)  # type: ignore[attr-defined]
+    try:
+        return numba.njit(function, cache=True, **_OPTIONS)
+    except RuntimeError:  # no place for the cache after all: compile in memory
+        return numba.njit(function, **_OPTIONS)
+    finally:
+        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
+
+
+def direct(function: Any, *args: Any) -> Callable[..., Any]:
+    """The machine code of an entry for arguments of exactly these types, compiled if need be.
+
+    numba spends over a microsecond a call on finding out the types of records, and takes two
+    records with the same fields for one; a learner knows its own. The caller promises never to
+    pass other types.
+    """
+    if not COMPILED:
+        return function
+    signature = tuple(numba.typeof(arg) for arg in args)
+    function.compile(signature)
+    return function.overloads[signature].entry_point
+
+
+def generic(stub: Callable[..., Any]) -> Any:
+    """A function with one implementation an algorithm, chosen by the type of `params`."""
+    implementations: dict[type, Callable[..., Any]] = {}
+    if not COMPILED:
+
+        def dispatch(params: Any, *args: Any) -> Any:
+            return implementations[type(params)](params, *args)
+
+        dispatch.implementations = implementations  # type: ignore[attr-defined]
+        return dispatch
+
+    def choose(params: Any, *args: Any) -> Any:
+        return implementations.get(params.instance_class)
+
+    overload(stub, jit_options=INLINE, strict=False)(choose)
+    stub.implementations = implementations  # type: ignore[attr-defined]
+    return stub
+
+
+def implement(function: Any, params: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function as what `function` does for `params`."""
+
+    def register(body: Callable[..., Any]) -> Callable[..., Any]:
+        function.implementations[params] = body
+        return body
+
+    return register
+
+
+def lowered(twin: Callable[..., Any], result: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a plain function a hand-written compiled body.
+
+    `twin` is what runs uncompiled; `result` maps its argument types to its result type.
+    """
+
+    def register(body: Callable[..., Any]) -> Callable[..., Any]:
+        if COMPILED:
+            arity = len(inspect.signature(twin).parameters)
+            type_callable(twin)(lambda context: result)
+            lower_builtin(twin, *[types.Any] * arity)(body)
+        return body
+
+    return register

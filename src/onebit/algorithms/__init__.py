@@ -1,0 +1,59 @@
+"""One algorithm, one file. This lists them all."""
+
+from __future__ import annotations
+
+import os
+
+from onebit import persist
+from onebit.algorithms.arow import AROW
+from onebit.algorithms.bandit_perceptron import BanditPerceptron
+from onebit.algorithms.banditron import Banditron
+from onebit.algorithms.bpa import BPA
+from onebit.algorithms.confidit import Confidit
+from onebit.algorithms.epsilon_greedy import EpsilonGreedy
+from onebit.algorithms.fastcb import FastCB
+from onebit.algorithms.passive_aggressive import PassiveAggressive
+from onebit.algorithms.perceptron import Perceptron
+from onebit.algorithms.pnewtron import PNewtron
+from onebit.algorithms.potential import EGBandit, PNormBandit
+from onebit.algorithms.scw import CW, SCW
+from onebit.algorithms.second_order_perceptron import SecondOrderPerceptron
+from onebit.algorithms.soba import SOBA
+from onebit.algorithms.squarecb import SquareCB
+from onebit.algorithms.thompson import LinearThompson
+from onebit.algorithms.ucwl import UCWL
+from onebit.algorithms.uniform_random import UniformRandom
+from onebit.learner import Learner
+
+__all__ = [
+    "AROW",
+    "BPA",
+    "CW",
+    "SCW",
+    "SOBA",
+    "UCWL",
+    "BanditPerceptron",
+    "Banditron",
+    "Confidit",
+    "EGBandit",
+    "EpsilonGreedy",
+    "FastCB",
+    "LinearThompson",
+    "PNewtron",
+    "PNormBandit",
+    "PassiveAggressive",
+    "Perceptron",
+    "SecondOrderPerceptron",
+    "SquareCB",
+    "UniformRandom",
+    "load",
+]
+
+
+def load(path: str | os.PathLike[str]) -> Learner:
+    """The learner that `Learner.save` wrote; anything else is refused with a sentence."""
+    head, arrays = persist.read(path)
+    try:
+        return Learner._restore(head, arrays)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None

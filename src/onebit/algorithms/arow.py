@@ -1,0 +1,61 @@
+"""AROW: Crammer, Kulesza, Dredze, "Adaptive regularization of weight vectors", NIPS 2009;
+multiclass as in Crammer, Dredze, Kulesza, EMNLP 2009: the true label against its best rival, one
+diagonal covariance a label. A reference that is told the true label.
+
+With margin m and its variance v: the step is max(0, 1 - m)/(v + r), the shrinkage 1/(v + r). The
+table holds the means (plane 0) and the variances (plane 1).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Unpack
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._jit import implement
+from onebit._kernel import move
+from onebit.learner import Common, Labels, Learner
+from onebit.settings import real
+
+
+class AROWParams(NamedTuple):
+    r: float
+
+
+implement(_kernel.score, AROWParams)(_kernel.gaussian_score)
+implement(_kernel.decide, AROWParams)(_kernel.say_greedy)
+implement(_kernel.probabilities, AROWParams)(_kernel.greedy_law)
+
+
+@implement(_kernel.learn_label, AROWParams)
+def learn_label(params, state, work, row, turn, label):
+    rival = _kernel.runner_up(state, work, label)
+    m = np.float64(work.scores[label]) - np.float64(work.scores[rival])
+    v = np.float64(work.widths[label]) + np.float64(work.widths[rival])
+    if v <= 0.0 or m >= 1.0:
+        return False
+    shrink = 1.0 / (v + params.r)
+    step = (1.0 - m) * shrink
+    move(state, row, label, step, shrink)
+    move(state, row, rival, -step, shrink)
+    return True
+
+
+class AROW(Learner):
+    """Adaptive regularisation of weights (Crammer, Kulesza, Dredze 2009), diagonal; a reference: it
+    must be told the true label.
+
+    r: reluctance to move, above 0.
+    """
+
+    planes = 2
+    full_information = True
+    learns_from_scores = True
+
+    def __init__(self, labels: Labels, *, r: float = 1.0, **common: Unpack[Common]) -> None:
+        params = AROWParams(real("r", r, above=0))
+        super().__init__(labels, params, params._asdict(), **common)
+
+    def _fill(self) -> tuple[float, ...]:
+        return 0.0, 1.0

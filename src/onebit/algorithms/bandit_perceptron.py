@@ -1,0 +1,74 @@
+"""One-vs-rest bandit Perceptron: Beygelzimer, Pal, Szorenyi, Thiruvenkatachari, Wei, Zhang, "Bandit
+multiclass linear classification: efficient algorithms for the separable case", ICML 2019.
+
+Let S be the labels whose score is not negative. If S is empty, any label is said, and w_a += x if
+it was right. Else the best is said, and w_a -= x if it was wrong.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Unpack
+
+from onebit import _kernel
+from onebit._jit import implement
+from onebit._kernel import Choice, add
+from onebit.learner import Common, Labels, Learner
+from onebit.settings import flag
+
+
+class BanditPerceptronParams(NamedTuple):
+    use_correct: bool
+
+
+implement(_kernel.score, BanditPerceptronParams)(_kernel.linear_score)
+
+
+@implement(_kernel.decide, BanditPerceptronParams)
+def decide(params, state, work, turn):
+    greedy = _kernel.best(state, work)
+    if work.scores[greedy] >= 0.0:
+        return Choice(greedy, greedy, 1.0, 0.0, 0.0)
+    return Choice(_kernel.any_label(work, turn), greedy, 1.0 / turn.count, 1.0, 0.0)
+
+
+@implement(_kernel.probabilities, BanditPerceptronParams)
+def probabilities(params, state, work, turn):
+    greedy = _kernel.best(state, work)
+    gamma = 0.0 if work.scores[greedy] >= 0.0 else 1.0
+    _kernel.uniform_exploration_law(work, turn, gamma, greedy)
+
+
+@implement(_kernel.learn, BanditPerceptronParams)
+def learn(params, state, work, row, turn, choice, right):
+    guessed = choice.note > 0.0
+    label = choice.label
+    if not right:
+        if not guessed:
+            add(state, row, 0, label, -1.0)
+        return not guessed
+    changed = guessed or (params.use_correct and work.scores[label] <= 0.0)
+    if changed:
+        add(state, row, 0, label, 1.0)
+    if params.use_correct:
+        for other in range(len(work.mask)):
+            if other != label and work.mask[other] == 0 and work.scores[other] >= 0.0:
+                add(state, row, 0, other, -1.0)
+                changed = True
+    return changed
+
+
+class BanditPerceptron(Learner):
+    """One-vs-rest Perceptron that explores only when no label claims the context (2019).
+
+    For separable data; it fails when labels are noisy. use_correct: on a right answer also teach
+    the other labels that they were wrong.
+    """
+
+    planes = 1
+    learns_from_scores = True
+
+    def __init__(
+        self, labels: Labels, *, use_correct: bool = False, **common: Unpack[Common]
+    ) -> None:
+        params = BanditPerceptronParams(flag("use_correct", use_correct))
+        super().__init__(labels, params, params._asdict(), **common)

@@ -1,0 +1,53 @@
+"""Banditron: Kakade, Shalev-Shwartz, Tewari, "Efficient bandit algorithms for online multiclass
+prediction", ICML 2008.
+
+The Perceptron's update, estimated without bias from one bit: with P the law of the said label a,
+and h the greedy label, W += (1[a right] / P(a) e_a - e_h) x'. It is made every round, also when
+right.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Unpack
+
+from onebit import _kernel
+from onebit._jit import implement
+from onebit._kernel import add
+from onebit.learner import Common, Labels, Learner
+from onebit.settings import real
+
+
+class BanditronParams(NamedTuple):
+    gamma: float
+
+
+implement(_kernel.score, BanditronParams)(_kernel.linear_score)
+implement(_kernel.decide, BanditronParams)(_kernel.say_epsilon_greedy)
+implement(_kernel.probabilities, BanditronParams)(_kernel.epsilon_greedy_law)
+
+
+@implement(_kernel.learn, BanditronParams)
+def learn(params, state, work, row, turn, choice, right):
+    gain = 1.0 / choice.propensity if right else 0.0
+    if choice.label == choice.greedy:
+        add(state, row, 0, choice.label, gain - 1.0)
+    else:
+        add(state, row, 0, choice.greedy, -1.0)
+        if right:
+            add(state, row, 0, choice.label, gain)
+    return True
+
+
+class Banditron(Learner):
+    """Perceptron with uniform exploration (Kakade, Shalev-Shwartz, Tewari 2008).
+
+    gamma: how often any label is tried, in (0, 1]. Published: 0.014 on separable, 0.006 on noisy
+    synthetic text, 0.05 on Reuters.
+    """
+
+    planes = 1
+    importance_weighted = True
+
+    def __init__(self, labels: Labels, *, gamma: float = 0.05, **common: Unpack[Common]) -> None:
+        params = BanditronParams(real("gamma", gamma, above=0, most=1))
+        super().__init__(labels, params, params._asdict(), **common)

@@ -1,0 +1,57 @@
+"""Epsilon-greedy on online regression: the floor with learning that every race needs.
+
+With epsilon = 0 and the logistic loss it is greedy one-vs-rest logistic regression, whose first
+prediction of 1/2 is optimism enough to try every label.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Unpack
+
+from onebit import _kernel
+from onebit._jit import implement
+from onebit.algorithms import regression
+from onebit.learner import Common, Labels, Learner
+from onebit.settings import real
+
+
+class EpsilonGreedyParams(NamedTuple):
+    gamma: float
+    lr: float
+    logistic: bool
+
+
+implement(_kernel.score, EpsilonGreedyParams)(regression.score)
+implement(_kernel.decide, EpsilonGreedyParams)(_kernel.say_epsilon_greedy)
+implement(_kernel.probabilities, EpsilonGreedyParams)(_kernel.epsilon_greedy_law)
+implement(_kernel.learn, EpsilonGreedyParams)(regression.learn)
+
+
+class EpsilonGreedy(Learner):
+    """The label most likely to be right, and any label every so often.
+
+    epsilon: how often any label is tried, in [0, 1]. lr: step size. loss: "logistic" or "squared".
+    """
+
+    planes = 2
+    learns_from_scores = True
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        epsilon: float = 0.05,
+        lr: float = 0.3,
+        loss: regression.Loss = "logistic",
+        **common: Unpack[Common],
+    ) -> None:
+        params = EpsilonGreedyParams(
+            real("epsilon", epsilon, least=0, most=1),
+            real("lr", lr, above=0),
+            regression.is_logistic(loss),
+        )
+        settings = {"epsilon": params.gamma, "lr": params.lr, "loss": loss}
+        super().__init__(labels, params, settings, **common)
+
+    def _fill(self) -> tuple[float, ...]:
+        return regression.FILL

@@ -1,0 +1,86 @@
+"""FastCB: Foster, Krishnamurthy, "Efficient first-order contextual bandits: prediction, allocation,
+and triangular discrimination", NeurIPS 2021.
+
+SquareCB's gap weighting with exploration in proportion to the predicted loss of the best label:
+with losses l = 1 - g and b the best, P(i) = l_b/(K l_b + gamma_t (l_i - l_b)) for i != b.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Unpack
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._jit import implement
+from onebit._kernel import Choice
+from onebit.algorithms import regression
+from onebit.learner import Common, Labels, Learner
+from onebit.settings import real
+
+LEAST_LOSS = 1e-6
+
+
+class FastCBParams(NamedTuple):
+    scale: float
+    expo: float
+    lr: float
+    logistic: bool
+
+
+implement(_kernel.score, FastCBParams)(regression.score)
+implement(_kernel.learn, FastCBParams)(regression.learn)
+
+
+@implement(_kernel.probabilities, FastCBParams)
+def probabilities(params, state, work, turn):
+    greedy = _kernel.best(state, work)
+    gamma = params.scale * (turn.round + 1.0) ** params.expo
+    loss = max(1.0 - np.float64(work.scores[greedy]), LEAST_LOSS)
+    rest = 1.0
+    for label in range(len(work.mask)):
+        p = 0.0
+        if work.mask[label] == 0 and label != greedy:
+            gap = np.float64(work.scores[greedy]) - np.float64(work.scores[label])
+            p = loss / (turn.count * loss + gamma * gap)
+        work.probabilities[label] = p
+        rest -= p
+    work.probabilities[greedy] = rest
+
+
+@implement(_kernel.decide, FastCBParams)
+def decide(params, state, work, turn):
+    _kernel.probabilities(params, state, work, turn)
+    label = _kernel.sample(work, turn)
+    return Choice(label, _kernel.best(state, work), work.probabilities[label], 0.0, 0.0)
+
+
+class FastCB(Learner):
+    """First-order gap weighting on online logistic regression (Foster, Krishnamurthy 2021).
+
+    scale, expo: exploration falls as 1/(scale t^expo). lr: step size.
+    """
+
+    planes = 2
+    learns_from_scores = True
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        scale: float = 10.0,
+        expo: float = 0.5,
+        lr: float = 0.3,
+        **common: Unpack[Common],
+    ) -> None:
+        params = FastCBParams(
+            real("scale", scale, above=0),
+            real("expo", expo, least=0, most=1),
+            real("lr", lr, above=0),
+            True,
+        )
+        settings = {"scale": params.scale, "expo": params.expo, "lr": params.lr}
+        super().__init__(labels, params, settings, **common)
+
+    def _fill(self) -> tuple[float, ...]:
+        return regression.FILL

@@ -1,0 +1,178 @@
+"""PNewtron: Hazan, Kale, "Newtron: an efficient bandit algorithm for online multiclass prediction",
+NIPS 2011, Section 5: the diagonal form of Newtron.
+
+Follow the regularised leader on the logistic loss, with a quadratic lower bound estimated from one
+bit. With p = softmax(alpha W x) over K labels and p' = (1 - gamma) p + gamma/K the law of the said
+label a, g = c (e_a - 1/K) x' where c = -(1 - p_a)/p'_a, kappa = p'_a if right, else c = p_a/p'_a,
+kappa = 1. The diagonal A grows by kappa beta g^2 from `reg`, b by (1 - kappa beta g.W) g, and
+W = -b/A scaled into the ball of radius D.
+
+The table holds V = -b/A before scaling (plane 0) and A (plane 1); the memory holds ||V||^2, kept up
+to date, and the number of updates since it was last summed up afresh.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Unpack
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._jit import implement, inline
+from onebit._kernel import Choice, blocks, dot, number
+from onebit._lanes import at, fetch, load, save, store, zero
+from onebit.learner import Common, Labels, Learner
+from onebit.settings import real
+
+FRESH_NORM_EVERY = 100_000  # updates: the running sum of squares drifts by rounding
+
+
+class PNewtronParams(NamedTuple):
+    gamma: float
+    alpha: float
+    beta: float
+    D: float
+
+
+@inline
+def ball_scale(params, state):
+    squared = state.memory[0]
+    return params.D / math.sqrt(squared) if squared > params.D * params.D else 1.0
+
+
+@implement(_kernel.score, PNewtronParams)
+def score(params, state, work, row, turn):
+    dot(state, row, 0, work.scores)
+    scale = number(state, ball_scale(params, state))
+    for block in range(blocks(state)):
+        store(state, work.scores, block, fetch(state, work.scores, block) * scale)
+
+
+@inline
+def softmax(params, state, work):
+    """Fill the probabilities with p; the greedy label and the normaliser come back."""
+    greedy = _kernel.best(state, work)
+    top = work.scores[greedy]
+    total = 0.0
+    for label in range(len(work.mask)):
+        e = 0.0
+        if work.mask[label] == 0:
+            e = math.exp(params.alpha * np.float64(work.scores[label] - top))
+        work.probabilities[label] = e
+        total += e
+    for label in range(len(work.mask)):
+        work.probabilities[label] /= total
+    return greedy, total
+
+
+@inline
+def mix_in_uniform(params, work, turn):
+    for label in range(len(work.mask)):
+        if work.mask[label] == 0:
+            p = work.probabilities[label]
+            work.probabilities[label] = (1.0 - params.gamma) * p + params.gamma / turn.count
+
+
+@implement(_kernel.decide, PNewtronParams)
+def decide(params, state, work, turn):
+    greedy, total = softmax(params, state, work)
+    mean = 0.0
+    for label in range(len(work.mask)):
+        if work.mask[label] == 0:
+            mean += np.float64(work.scores[label])
+    mean /= turn.count
+    mix_in_uniform(params, work, turn)
+    label = _kernel.sample(work, turn)
+    p = math.exp(params.alpha * np.float64(work.scores[label] - work.scores[greedy])) / total
+    margin = np.float64(work.scores[label]) - mean
+    return Choice(label, greedy, work.probabilities[label], p, margin)
+
+
+@implement(_kernel.probabilities, PNewtronParams)
+def probabilities(params, state, work, turn):
+    softmax(params, state, work)
+    mix_in_uniform(params, work, turn)
+
+
+@implement(_kernel.learn, PNewtronParams)
+def learn(params, state, work, row, turn, choice, right):
+    p, margin = choice.note, choice.other
+    c = -(1.0 - p) / choice.propensity if right else p / choice.propensity
+    kappa = choice.propensity if right else 1.0
+    growth = kappa * params.beta * c * c
+    pull = (1.0 - kappa * params.beta * c * margin) * c
+    for label in range(len(work.mask)):  # e_a - 1/K, on the labels that could have been said
+        work.bounds[label] = -1.0 / turn.count if work.mask[label] == 0 else 0.0
+    work.bounds[choice.label] += number(state, 1.0)
+    gained = 0.0
+    for block in range(blocks(state)):
+        direction = fetch(state, work.bounds, block)
+        gain = zero(state)
+        for i in range(row.start, row.stop):
+            j, x = at(row.indices, i), at(row.values, i)
+            v, a = load(state, j, 0, block), load(state, j, 1, block)
+            grown = a + direction * direction * number(state, growth * x * x)
+            moved = (v * a - direction * number(state, pull * x)) / grown
+            save(state, j, 0, block, moved)
+            save(state, j, 1, block, grown)
+            gain = gain + (moved * moved - v * v)
+        store(state, work.widths, block, gain)
+    for lane in range(len(work.widths)):
+        gained += np.float64(work.widths[lane])
+    state.memory[0] = max(state.memory[0] + gained, 0.0)
+    state.memory[1] += 1.0
+    if state.memory[1] >= FRESH_NORM_EVERY:
+        state.memory[0] = squared_norm_of_table(state)
+        state.memory[1] = 0.0
+    return True
+
+
+@inline
+def squared_norm_of_table(state):
+    total = 0.0
+    for j in range(state.table.shape[0]):
+        for lane in range(state.table.shape[2]):
+            v = np.float64(state.table[j, 0, lane])
+            total += v * v
+    return total
+
+
+class PNewtron(Learner):
+    """Diagonal Newtron: bandit logistic regression in a ball (Hazan, Kale 2011).
+
+    gamma: exploration, in (0, 1). alpha: steepness of the softmax. beta: curvature. D: radius of
+    the ball; with contexts of unit length try 10 (the published 1 belongs to raw 0/1 features).
+    reg: what the diagonal starts from; 1/D unless given.
+    """
+
+    planes = 2
+    importance_weighted = True
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        gamma: float = 0.01,
+        alpha: float = 10.0,
+        beta: float = 0.01,
+        D: float = 1.0,
+        reg: float | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        params = PNewtronParams(
+            real("gamma", gamma, above=0, below=1),
+            real("alpha", alpha, above=0),
+            real("beta", beta, above=0),
+            real("D", D, above=0),
+        )
+        self._reg = 1.0 / params.D if reg is None else real("reg", reg, above=0)
+        settings = {**params._asdict(), "reg": self._reg}
+        super().__init__(labels, params, settings, memory=(0.0, 0.0), **common)
+
+    def _fill(self) -> tuple[float, ...]:
+        return 0.0, self._reg
+
+    def _weights(self) -> np.ndarray:
+        scale = ball_scale(self._params, self._state)
+        return super()._weights() * scale

@@ -1,0 +1,201 @@
+"""Potential-based bandit learning: Wang, Jin, Valizadegan, "A potential-based framework for online
+multi-class learning with partial feedback", AISTATS 2010.
+
+theta collects Banditron's unbiased update U = (1[a right]/P(a) e_a - e_h) x'; the weights are the
+gradient of a potential at theta. The squared 2-norm gives Banditron, the p-norm `PNormBandit`, the
+logarithm of a sum of exponentials `EGBandit`.
+
+The table holds theta (plane 0) and the weights up to one positive factor common to all (plane 1),
+which cannot change the greedy label. They are kept relative to a scale in the memory, renewed
+before anything overflows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._jit import generic, implement, inline
+from onebit._kernel import dot, number
+from onebit._lanes import at
+from onebit.learner import Common, Labels, Learner
+from onebit.settings import flag, real
+
+
+class EGParams(NamedTuple):
+    gamma: float
+    eta: float
+    signed: bool
+
+
+class PNormParams(NamedTuple):
+    gamma: float
+    p: float
+
+
+@generic
+def weight(params, theta, scale): ...
+
+
+@generic
+def overflows(params, theta, scale): ...
+
+
+@implement(weight, EGParams)
+def eg_weight(params, theta, scale):
+    if params.signed:
+        return math.exp(theta - scale) - math.exp(-theta - scale)
+    return math.exp(theta - scale)
+
+
+@implement(overflows, EGParams)
+def eg_overflows(params, theta, scale):
+    return (abs(theta) if params.signed else theta) - scale > 60.0  # e^88 is float32's largest
+
+
+@implement(weight, PNormParams)
+def pnorm_weight(params, theta, scale):
+    size = abs(theta) / scale
+    if params.p == 2.0:
+        return theta / scale
+    power = size ** (params.p - 1.0)
+    return power if theta >= 0 else -power
+
+
+@implement(overflows, PNormParams)
+def pnorm_overflows(params, theta, scale):
+    return (params.p - 1.0) * math.log(abs(theta) / scale + 1e-300) > 60.0
+
+
+@inline
+def renew(params, state):
+    """Measure everything against the largest theta there is."""
+    top = 0.0
+    for j in range(state.table.shape[0]):
+        for lane in range(state.table.shape[2]):
+            top = max(top, abs(np.float64(state.table[j, 0, lane])))
+    state.memory[0] = top
+    for j in range(state.table.shape[0]):
+        for lane in range(state.table.shape[2]):
+            theta = np.float64(state.table[j, 0, lane])
+            state.table[j, 1, lane] = weight(params, theta, top)
+
+
+@inline
+def push(params, state, row, label, step):
+    """theta[label] += step * x."""
+    table, scale = state.table, state.memory[0]
+    step = number(state, step)
+    too_large = False
+    for i in range(row.start, row.stop):
+        j = at(row.indices, i)
+        table[j, 0, label] += step * at(row.values, i)
+        theta = np.float64(table[j, 0, label])
+        if overflows(params, theta, scale):
+            too_large = True
+        else:
+            table[j, 1, label] = weight(params, theta, scale)
+    if too_large:
+        renew(params, state)
+
+
+@inline
+def learn_potential(params, state, row, choice, right, rate):
+    gain = 1.0 / choice.propensity if right else 0.0
+    if choice.label == choice.greedy:
+        push(params, state, row, choice.label, rate * (gain - 1.0))
+    else:
+        push(params, state, row, choice.greedy, -rate)
+        if right:
+            push(params, state, row, choice.label, rate * gain)
+    return True
+
+
+def score(params, state, work, row, turn):
+    dot(state, row, 1, work.scores)
+
+
+for _params in (EGParams, PNormParams):
+    implement(_kernel.score, _params)(score)
+    implement(_kernel.decide, _params)(_kernel.say_epsilon_greedy)
+    implement(_kernel.probabilities, _params)(_kernel.epsilon_greedy_law)
+
+
+@implement(_kernel.learn, EGParams)
+def learn_eg(params, state, work, row, turn, choice, right):
+    return learn_potential(params, state, row, choice, right, params.eta)
+
+
+@implement(_kernel.learn, PNormParams)
+def learn_pnorm(params, state, work, row, turn, choice, right):
+    return learn_potential(params, state, row, choice, right, 1.0)
+
+
+class EGBandit(Learner):
+    """Exponentiated gradient from one bit (Wang, Jin, Valizadegan 2010).
+
+    The weights are one softmax over all K d numbers, so they are never negative; with signed=True
+    (EG+-) they are differences of two such, and may be. gamma: how often any label is tried.
+    eta: learning rate. The paper's B scales all weights alike and changes no choice, so there is
+    none here. `scores` come up to one positive factor common to all labels.
+    """
+
+    planes = 2
+    importance_weighted = True
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        gamma: float = 0.05,
+        eta: float = 0.1,
+        signed: bool = False,
+        **common: Unpack[Common],
+    ) -> None:
+        params = EGParams(
+            real("gamma", gamma, above=0, most=1),
+            real("eta", eta, above=0),
+            flag("signed", signed),
+        )
+        super().__init__(labels, params, params._asdict(), memory=(0.0,), **common)
+
+    def _fill(self) -> tuple[float, ...]:
+        return 0.0, 0.0 if self._params.signed else math.exp(-self._state.memory[0])
+
+    def _weights(self) -> np.ndarray:
+        theta = self._plane(0).astype(np.float64)
+        top = np.abs(theta).max(initial=0.0)
+        up = np.exp(theta - top)
+        if not self._params.signed:
+            return up / up.sum()
+        down = np.exp(-theta - top)
+        return (up - down) / (up + down).sum()
+
+
+class PNormBandit(Learner):
+    """Banditron with a p-norm potential (Wang, Jin, Valizadegan 2010).
+
+    p: at least 2, where it is Banditron itself; about 2 ln(K d) favours few relevant features.
+    gamma: how often any label is tried. `scores` come up to one positive factor.
+    """
+
+    planes = 2
+    importance_weighted = True
+
+    def __init__(
+        self, labels: Labels, *, gamma: float = 0.05, p: float = 4.0, **common: Unpack[Common]
+    ) -> None:
+        params = PNormParams(real("gamma", gamma, above=0, most=1), real("p", p, least=2, most=100))
+        super().__init__(labels, params, params._asdict(), memory=(1.0,), **common)
+
+    def _weights(self) -> np.ndarray:
+        theta: Any = self._plane(0).astype(np.float64)
+        top, p = np.abs(theta).max(initial=0.0), self._params.p
+        if top == 0.0:
+            return theta
+        size = np.abs(theta) / top
+        norm = (size**p).sum() ** (1.0 / p)
+        return top * np.sign(theta) * size ** (p - 1.0) / norm ** (p - 2.0)

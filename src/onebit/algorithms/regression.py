@@ -1,0 +1,53 @@
+"""The online regression behind SquareCB, FastCB and EpsilonGreedy: right or wrong, given the
+context and the said label, with AdaGrad's step sizes (Duchi, Hazan, Singer 2011).
+
+A label's prediction is sigmoid(w.x) ("logistic") or w.x clipped to [0, 1] ("squared"). The table
+holds w (plane 0) and the sums of squared gradients (plane 1). `work.scores` holds the predictions,
+`work.widths` the unclipped w.x.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._jit import inline
+from onebit._kernel import number
+from onebit._lanes import at
+from onebit.settings import choice_of
+
+Loss = Literal["logistic", "squared"]
+FILL = (0.0, 1e-8)
+
+
+def is_logistic(loss: str) -> bool:
+    return choice_of("loss", loss, ("logistic", "squared")) == "logistic"
+
+
+def score(params, state, work, row, turn):
+    _kernel.dot(state, row, 0, work.widths)
+    for label in range(len(work.mask)):
+        u = np.float64(work.widths[label])
+        work.scores[label] = _kernel.sigmoid(u) if params.logistic else min(max(u, 0.0), 1.0)
+
+
+def learn(params, state, work, row, turn, choice, right):
+    predicted = work.scores if params.logistic else work.widths
+    error = np.float64(predicted[choice.label]) - (1.0 if right else 0.0)
+    descend(state, row, choice.label, error, params.lr)
+    return True
+
+
+@inline
+def descend(state, row, label, error, lr):
+    table = state.table
+    error = number(state, error)
+    for i in range(row.start, row.stop):
+        j, x = at(row.indices, i), at(row.values, i)
+        slope = error * x
+        total = table[j, 1, label] + slope * slope
+        table[j, 1, label] = total
+        table[j, 0, label] -= number(state, lr) * slope / number(state, math.sqrt(total))

@@ -1,0 +1,90 @@
+"""Second-order Perceptron: Cesa-Bianchi, Conconi, Gentile, "A second-order Perceptron algorithm",
+SIAM J. Computing 2005; diagonal, one matrix a label. A reference that is told the true label.
+
+u_i = sum_j b_ij x_j / (A_ij + x_j^2): the present context counts in its own matrix. On a mistake of
+the greedy label h: b_y += x, b_h -= x, and x^2 joins A_y and A_h.
+
+The table holds b (plane 0) and A (plane 1).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Unpack
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._jit import implement, inline
+from onebit._kernel import add, blocks
+from onebit._lanes import at, load, store, zero
+from onebit.learner import Common, Labels, Learner
+from onebit.settings import real
+
+
+class SecondOrderPerceptronParams(NamedTuple):
+    pass
+
+
+@inline
+def term(state, row, i, block):
+    j, x = at(row.indices, i), at(row.values, i)
+    return load(state, j, 0, block) * x / (load(state, j, 1, block) + x * x)
+
+
+@implement(_kernel.score, SecondOrderPerceptronParams)
+def score(params, state, work, row, turn):
+    for block in range(blocks(state)):
+        even, odd = zero(state), zero(state)
+        i = row.start
+        while i + 2 <= row.stop:
+            even = even + term(state, row, i, block)
+            odd = odd + term(state, row, i + 1, block)
+            i += 2
+        if i < row.stop:
+            even = even + term(state, row, i, block)
+        store(state, work.scores, block, even + odd)
+
+
+implement(_kernel.decide, SecondOrderPerceptronParams)(_kernel.say_greedy)
+implement(_kernel.probabilities, SecondOrderPerceptronParams)(_kernel.greedy_law)
+
+
+@inline
+def widen(state, row, label):
+    for i in range(row.start, row.stop):
+        x = at(row.values, i)
+        state.table[at(row.indices, i), 1, label] += x * x
+
+
+@implement(_kernel.learn_label, SecondOrderPerceptronParams)
+def learn_label(params, state, work, row, turn, label):
+    greedy = _kernel.best(state, work)
+    if greedy == label:
+        return False
+    add(state, row, 0, label, 1.0)
+    add(state, row, 0, greedy, -1.0)
+    widen(state, row, label)
+    widen(state, row, greedy)
+    return True
+
+
+class SecondOrderPerceptron(Learner):
+    """Second-order Perceptron (Cesa-Bianchi et al. 2005), diagonal; a reference: it must be told
+    the true label.
+
+    a: what the matrices start from.
+    """
+
+    planes = 2
+    full_information = True
+    learns_from_scores = True
+
+    def __init__(self, labels: Labels, *, a: float = 1.0, **common: Unpack[Common]) -> None:
+        self._a = real("a", a, above=0)
+        super().__init__(labels, SecondOrderPerceptronParams(), {"a": self._a}, **common)
+
+    def _fill(self) -> tuple[float, ...]:
+        return 0.0, self._a
+
+    def _weights(self) -> np.ndarray:
+        return self._plane(0) / self._plane(1)

@@ -1,0 +1,85 @@
+"""SquareCB: Foster, Rakhlin, "Beyond UCB: optimal and efficient contextual bandits with regression
+oracles", ICML 2020.
+
+Inverse gap weighting: with g the predicted chances of being right and b the best label,
+P(i) = 1/(K + gamma_t (g_b - g_i)) for i != b, the rest goes to b; gamma_t = scale t^expo.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Unpack
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._jit import implement
+from onebit._kernel import Choice
+from onebit.algorithms import regression
+from onebit.learner import Common, Labels, Learner
+from onebit.settings import real
+
+
+class SquareCBParams(NamedTuple):
+    scale: float
+    expo: float
+    lr: float
+    logistic: bool
+
+
+implement(_kernel.score, SquareCBParams)(regression.score)
+implement(_kernel.learn, SquareCBParams)(regression.learn)
+
+
+@implement(_kernel.probabilities, SquareCBParams)
+def probabilities(params, state, work, turn):
+    greedy = _kernel.best(state, work)
+    gamma = params.scale * (turn.round + 1.0) ** params.expo
+    rest = 1.0
+    for label in range(len(work.mask)):
+        p = 0.0
+        if work.mask[label] == 0 and label != greedy:
+            gap = np.float64(work.scores[greedy]) - np.float64(work.scores[label])
+            p = 1.0 / (turn.count + gamma * gap)
+        work.probabilities[label] = p
+        rest -= p
+    work.probabilities[greedy] = rest
+
+
+@implement(_kernel.decide, SquareCBParams)
+def decide(params, state, work, turn):
+    _kernel.probabilities(params, state, work, turn)
+    label = _kernel.sample(work, turn)
+    return Choice(label, _kernel.best(state, work), work.probabilities[label], 0.0, 0.0)
+
+
+class SquareCB(Learner):
+    """Inverse gap weighting on online regression (Foster, Rakhlin 2020).
+
+    scale, expo: exploration falls as 1/(scale t^expo). lr: step size. loss: "logistic" or
+    "squared".
+    """
+
+    planes = 2
+    learns_from_scores = True
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        scale: float = 10.0,
+        expo: float = 0.5,
+        lr: float = 0.3,
+        loss: regression.Loss = "logistic",
+        **common: Unpack[Common],
+    ) -> None:
+        params = SquareCBParams(
+            real("scale", scale, above=0),
+            real("expo", expo, least=0, most=1),
+            real("lr", lr, above=0),
+            regression.is_logistic(loss),
+        )
+        settings = {"scale": params.scale, "expo": params.expo, "lr": params.lr, "loss": loss}
+        super().__init__(labels, params, settings, **common)
+
+    def _fill(self) -> tuple[float, ...]:
+        return regression.FILL

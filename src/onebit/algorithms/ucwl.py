@@ -1,0 +1,83 @@
+"""UCWL: Ngo, Luciw, Vien, Schmidhuber, "Upper confidence weighted learning for efficient
+exploration in multiclass prediction with binary feedback", IJCAI 2013; the diagonal form of its
+experiments.
+
+One soft confidence-weighted classifier a label. The label with the largest mu_i.x + k sqrt(v_i) is
+said; only its classifier learns, and only if the signed margin is below phi sqrt(v).
+
+The table holds mu (plane 0) and the diagonal of Sigma (plane 1).
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple, Unpack
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._jit import implement
+from onebit._kernel import Choice
+from onebit.algorithms.confidence import cw_step, shrinkage
+from onebit.learner import Common, Labels, Learner
+from onebit.settings import real
+
+
+class UCWLParams(NamedTuple):
+    phi: float
+    C: float
+    k: float
+
+
+implement(_kernel.score, UCWLParams)(_kernel.gaussian_score)
+
+
+@implement(_kernel.decide, UCWLParams)
+def decide(params, state, work, turn):
+    label = _kernel.best_upper(state, work, params.k)
+    return Choice(label, _kernel.best(state, work), 1.0, 0.0, 0.0)
+
+
+@implement(_kernel.probabilities, UCWLParams)
+def probabilities(params, state, work, turn):
+    _kernel.certain_law(work, _kernel.best_upper(state, work, params.k))
+
+
+@implement(_kernel.learn, UCWLParams)
+def learn(params, state, work, row, turn, choice, right):
+    sign = 1.0 if right else -1.0
+    m, v = sign * np.float64(work.scores[choice.label]), np.float64(work.widths[choice.label])
+    if v <= 0.0 or m >= params.phi * math.sqrt(v):
+        return False
+    step = min(params.C, cw_step(m, v, params.phi))
+    _kernel.move(state, row, choice.label, sign * step, shrinkage(step, v, params.phi))
+    return step > 0.0
+
+
+class UCWL(Learner):
+    """Upper confidence bounds on confidence-weighted classifiers (Ngo et al. 2013), diagonal.
+
+    eta: confidence, in (0.5, 1). C: the largest step; make it small when feedback is noisy.
+    k: width of the bound in standard deviations, at least 0.
+    """
+
+    planes = 2
+    learns_from_scores = True
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        eta: float = 0.75,
+        C: float = 1.0,
+        k: float = 1.0,
+        **common: Unpack[Common],
+    ) -> None:
+        eta = real("eta", eta, above=0.5, below=1)
+        params = UCWLParams(NormalDist().inv_cdf(eta), real("C", C, above=0), real("k", k, least=0))
+        settings = {"eta": eta, "C": params.C, "k": params.k}
+        super().__init__(labels, params, settings, **common)
+
+    def _fill(self) -> tuple[float, ...]:
+        return 0.0, 1.0

@@ -1,0 +1,354 @@
+"""Anything -> (indices, values): the one form kernels see.
+
+A context is a row of an array or of a scipy sparse matrix, a dict of names to numbers or strings,
+or a pair (indices, values). Inside it is `indices` (uint32, strictly increasing) and `values` (the
+learner's precision, finite, not zero). All the forms of one context give the same two arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit._jit import entry
+
+HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
+GROWTH_LIMIT = 2**24  # a stray huge index must not ask for all the memory there is
+
+
+class Rows(NamedTuple):
+    """Many contexts: row i is indices[indptr[i]:indptr[i + 1]] and values likewise."""
+
+    indices: Any
+    values: Any
+    indptr: Any
+
+    @property
+    def width(self) -> int:
+        """One more than the largest index."""
+        return int(self.indices.max()) + 1 if len(self.indices) else 0
+
+
+def encode(x: Any, dtype: np.dtype, features: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """One context. The arrays are the caller's own: nothing done to x later can change them."""
+    if type(x) is tuple:
+        return _pair(x, dtype, features)
+    if isinstance(x, Mapping):
+        return _named(x, dtype, features)
+    if hasattr(x, "tocsr"):
+        rows = _sparse(x if x.ndim == 2 else x.reshape(1, -1), dtype, features)
+        if len(rows.indptr) != 2:
+            raise ValueError(f"one context is one row, not {len(rows.indptr) - 1}")
+        return rows.indices.copy(), rows.values.copy()
+    row = _numbers(x, "a context")
+    if row.ndim == 2 and row.shape[0] == 1:
+        row = row[0]
+    if row.ndim != 1:
+        raise ValueError(f"one context is one row, not an array of shape {row.shape}")
+    rows = _dense(row[None, :], dtype, features)
+    return rows.indices, rows.values
+
+
+def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
+    """Many contexts: a matrix (array or sparse), or a sequence of single ones."""
+    if hasattr(X, "tocsr"):
+        if X.ndim != 2:
+            raise ValueError(f"X must be a matrix, one row a context, not of shape {X.shape}")
+        return _sparse(X, dtype, features)
+    if isinstance(X, Mapping):
+        raise TypeError("X must be many contexts: put a single dict into a list")
+    if isinstance(X, Sequence) and len(X) and not np.isscalar(X[0]):
+        return _stack([_in_row(i, x, dtype, features) for i, x in enumerate(X)], dtype)
+    matrix = _numbers(X, "X")
+    if matrix.ndim != 2:
+        raise ValueError(f"X must be a matrix, one row a context, not of shape {matrix.shape}")
+    return _dense(matrix, dtype, features)
+
+
+def _in_row(i: int, x: Any, dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
+    try:
+        return encode(x, dtype, features)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"row {i}: {error}") from None
+
+
+def _stack(rows: list[tuple[Any, Any]], dtype: np.dtype) -> Rows:
+    indptr = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(indices) for indices, _ in rows], out=indptr[1:])
+    indices = np.concatenate([indices for indices, _ in rows] or [np.empty(0, np.uint32)])
+    values = np.concatenate([values for _, values in rows] or [np.empty(0, dtype)])
+    return Rows(indices, values, indptr)
+
+
+def _numbers(x: Any, what: str) -> np.ndarray:
+    """x as an array of real numbers."""
+    try:
+        array = np.asarray(x)
+    except ValueError:  # rows of different lengths
+        raise ValueError(f"{what} must be an array of numbers; its rows differ in length") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{what} must hold real numbers, not {array.dtype}; "
+            "a context is an array row, a sparse row, a dict or a pair (indices, values)"
+        )
+    return array
+
+
+def _limit(features: int | None) -> int:
+    return GROWTH_LIMIT if features is None else features
+
+
+def _too_wide(index: int, features: int | None) -> ValueError:
+    if features is None:
+        return ValueError(
+            f"index {index} is beyond {GROWTH_LIMIT}, as far as weights grow by themselves; "
+            "pass features= to the learner to allow it, or hash the features"
+        )
+    return ValueError(f"index {index} is beyond the {features} features that features= fixed")
+
+
+# Pairs and sparse rows.
+
+GOOD, UNSORTED, NOT_FINITE, TWICE, NEGATIVE, TOO_WIDE = range(6)
+
+
+@entry
+def _copy_row(indices, values, limit, out_indices, out_values):
+    """Copy a row without its zeros. Returns how many were kept, what was wrong, and where."""
+    kept = 0
+    before = -1
+    for i in range(len(indices)):
+        j = indices[i]
+        if j < 0:
+            return kept, NEGATIVE, i
+        if j >= limit:
+            return kept, TOO_WIDE, i
+        if j == before:
+            return kept, TWICE, i
+        if j < before:
+            return kept, UNSORTED, i
+        before = j
+        out_values[kept] = values[i]
+        value = out_values[kept]
+        if not np.isfinite(value):
+            return kept, NOT_FINITE, i
+        out_indices[kept] = j
+        kept += value != 0
+    return kept, GOOD, 0
+
+
+def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
+    if len(pair) != 2:
+        raise ValueError(f"a pair is (indices, values), not {len(pair)} things")
+    indices, values = np.asarray(pair[0]), np.asarray(pair[1])
+    if indices.ndim != 1 or values.ndim != 1 or len(indices) != len(values):
+        raise ValueError(
+            "a pair is (indices, values), two rows of the same length, "
+            f"not shapes {indices.shape} and {values.shape}"
+        )
+    if len(indices) == 0:
+        return np.empty(0, np.uint32), np.empty(0, dtype)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"indices must be whole numbers, not {indices.dtype}")
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"values must be real numbers, not {values.dtype}")
+    if indices.dtype.itemsize != 4 or indices.dtype.kind != "i":
+        indices = _as_int64(indices)
+    values = _as_float(values)
+    out_indices, out_values = np.empty(len(indices), np.uint32), np.empty(len(indices), dtype)
+    with np.errstate(over="ignore"):
+        kept, wrong, i = _copy_row(indices, values, _limit(features), out_indices, out_values)
+    if wrong == UNSORTED:
+        order = np.argsort(indices, kind="stable")
+        return _pair((indices[order], values[order]), dtype, features)
+    if wrong:
+        raise _refusal(wrong, int(indices[i]), float(values[i]), dtype, features)
+    if kept == len(indices):
+        return out_indices, out_values
+    return out_indices[:kept].copy(), out_values[:kept].copy()
+
+
+def _as_int64(indices: np.ndarray) -> np.ndarray:
+    if indices.dtype == np.uint64 and len(indices) and indices.max() > np.uint64(2**62):
+        raise ValueError(f"index {int(indices.max())} is beyond any width there is")
+    return np.ascontiguousarray(indices, np.int64)
+
+
+def _as_float(values: np.ndarray) -> np.ndarray:
+    kept = values.dtype in (np.float32, np.float64)
+    return np.ascontiguousarray(values, None if kept else np.float64)
+
+
+def _refusal(
+    wrong: int, index: int, value: float, dtype: np.dtype, features: int | None
+) -> ValueError:
+    if wrong == NEGATIVE:
+        return ValueError(f"index {index} is negative")
+    if wrong == TOO_WIDE:
+        return _too_wide(index, features)
+    if wrong == TWICE:
+        return ValueError(f"index {index} is there twice; add its values up first")
+    if np.isfinite(value):
+        return ValueError(f"the value {value:g} at index {index} is too large for {dtype}")
+    return ValueError(
+        f"the value at index {index} is {value:g}; leave it out, or put a number in its place"
+    )
+
+
+@entry
+def _copy_rows(indices, values, indptr, limit, out_indices, out_values, out_indptr):
+    """_copy_row for every row. Returns what was wrong, in which row and at which place in it."""
+    total = 0
+    for row in range(len(indptr) - 1):
+        start, stop = indptr[row], indptr[row + 1]
+        kept, wrong, i = _copy_row(
+            indices[start:stop], values[start:stop], limit, out_indices[total:], out_values[total:]
+        )
+        if wrong:
+            return wrong, row, i
+        total += kept
+        out_indptr[row + 1] = total
+    return GOOD, 0, 0
+
+
+@entry
+def _all_good(indices, values, indptr, limit):
+    """Whether the rows are fit for use as they are."""
+    for row in range(len(indptr) - 1):
+        before = -1
+        for i in range(indptr[row], indptr[row + 1]):
+            j = indices[i]
+            if j <= before or j >= limit or values[i] == 0 or not np.isfinite(values[i]):
+                return False
+            before = j
+    return True
+
+
+def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
+    matrix = X.tocsr()
+    if matrix.data.dtype.kind not in "biuf":
+        raise TypeError(f"a sparse matrix must hold real numbers, not {matrix.data.dtype}")
+    if not matrix.has_sorted_indices:
+        matrix = matrix.sorted_indices()
+    stored = matrix.indptr[-1]
+    indptr = np.asarray(matrix.indptr, np.int64)
+    indices = matrix.indices[:stored]
+    indices = indices if indices.dtype == np.int32 else _as_int64(indices)
+    values = _as_float(matrix.data[:stored])
+    limit = _limit(features)
+    if features is not None and matrix.shape[1] > features:
+        raise ValueError(f"X has {matrix.shape[1]} columns; features= fixed {features}")
+    if values.dtype == dtype and _all_good(indices, values, indptr, limit):
+        fits = indices.dtype == np.int32  # the same bits read as unsigned: nothing is copied
+        return Rows(indices.view(np.uint32) if fits else indices.astype(np.uint32), values, indptr)
+    out = Rows(np.empty(stored, np.uint32), np.empty(stored, dtype), np.zeros_like(indptr))
+    with np.errstate(over="ignore"):
+        wrong, row, i = _copy_rows(
+            indices, values, indptr, limit, out.indices, out.values, out.indptr
+        )
+    if wrong:
+        place = indptr[row] + i
+        error = _refusal(wrong, int(indices[place]), float(values[place]), dtype, features)
+        raise ValueError(f"row {row}: {error}")
+    kept = out.indptr[-1]
+    return Rows(out.indices[:kept], out.values[:kept], out.indptr)
+
+
+# Dense rows.
+
+
+@entry
+def _count_nonzero(matrix, indptr):
+    """Fill indptr; returns the first row with a value that is not finite, or -1."""
+    for row in range(matrix.shape[0]):
+        count = 0
+        for j in range(matrix.shape[1]):
+            if not np.isfinite(matrix[row, j]):
+                return row
+            count += matrix[row, j] != 0
+        indptr[row + 1] = indptr[row] + count
+    return -1
+
+
+@entry
+def _copy_nonzero(matrix, indices, values):
+    at = 0
+    for row in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            if matrix[row, j] != 0:
+                indices[at] = j
+                values[at] = matrix[row, j]
+                at += 1
+
+
+def _dense(matrix: np.ndarray, dtype: np.dtype, features: int | None) -> Rows:
+    if features is not None and matrix.shape[1] != features:
+        raise ValueError(f"a row has {matrix.shape[1]} columns; features= fixed {features}")
+    if matrix.shape[1] > _limit(features):
+        raise _too_wide(matrix.shape[1] - 1, features)
+    with np.errstate(over="ignore"):
+        numbers = np.ascontiguousarray(matrix, dtype)
+    indptr = np.zeros(len(numbers) + 1, np.int64)
+    row = _count_nonzero(numbers, indptr)
+    if row >= 0:
+        column = int(np.argmin(np.isfinite(numbers[row])))
+        error = _refusal(NOT_FINITE, column, float(matrix[row, column]), dtype, features)
+        raise ValueError(f"row {row}: {error}" if len(matrix) > 1 else str(error))
+    indices, values = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], dtype)
+    _copy_nonzero(numbers, indices, values)
+    return Rows(indices, values, indptr)
+
+
+# Names.
+
+_hashes: dict[str, int] = {}
+_HASHES_KEPT = 2**16
+
+
+def murmur3(text: str) -> int:
+    """MurmurHash3 (32 bits, x86, seed 0) of the text in UTF-8, as a signed number."""
+    data = text.encode()
+    h, mask = 0, 0xFFFFFFFF
+    whole = len(data) & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * 0xCC9E2D51 & mask
+        k = (k << 15 | k >> 17) * 0x1B873593 & mask
+        h ^= k
+        h = ((h << 13 | h >> 19) * 5 + 0xE6546B64) & mask
+    if whole < len(data):
+        k = int.from_bytes(data[whole:], "little") * 0xCC9E2D51 & mask
+        h ^= (k << 15 | k >> 17) * 0x1B873593 & mask
+    h ^= len(data)
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
+
+
+def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
+    """Hashed as scikit-learn's FeatureHasher does: signed, "name=value" for a string value."""
+    columns = HASHED if features is None else features
+    sums: dict[int, float] = {}
+    for name, value in x.items():
+        if not isinstance(name, str):
+            raise TypeError(f"a feature's name must be a string, not {name!r}")
+        if isinstance(value, str):
+            name, value = f"{name}={value}", 1.0
+        elif not isinstance(value, Real) and not isinstance(value, np.bool_):
+            raise TypeError(f"feature {name!r} must be a number or a string, not {value!r}")
+        number = float(value)
+        if not np.isfinite(number):
+            raise ValueError(f"feature {name!r} is {number:g}; leave it out")
+        h = _hashes.get(name)
+        if h is None:
+            if len(_hashes) >= _HASHES_KEPT:
+                _hashes.clear()
+            h = _hashes[name] = murmur3(name)
+        column = abs(h) % columns
+        sums[column] = sums.get(column, 0.0) + (number if h >= 0 else -number)
+    indices = np.array(sorted(sums), np.int64)
+    values = np.array([sums[j] for j in indices.tolist()], np.float64)
+    return _pair((indices, values), dtype, columns)

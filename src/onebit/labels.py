@@ -1,0 +1,102 @@
+"""Labels outside (strings or ints), places 0..K-1 inside."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+MOST = 100_000
+
+
+class LabelSet:
+    """The labels a learner may say, in order."""
+
+    def __init__(self, labels: int | Sequence[str] | Sequence[int]) -> None:
+        self.names: list[Any] = _names(labels)
+        self._place = {name: place for place, name in enumerate(self.names)}
+        self.counted = isinstance(labels, int)  # made as 0..K-1, so a new one has an obvious name
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def place(self, label: Any) -> int:
+        """Where the label stands, or an error that helps to find the right one."""
+        try:
+            place = self._place.get(label)
+        except TypeError:  # not hashable
+            place = None
+        if place is None or isinstance(label, bool | np.bool_):
+            raise ValueError(f"no label {label!r}; {self._known(label)}")
+        return place
+
+    def places(self, labels: Any) -> np.ndarray:
+        """Where each of many labels stands."""
+        given = np.asarray(labels)
+        if given.ndim != 1:
+            raise ValueError(f"labels must be one column, not an array of shape {given.shape}")
+        if self.counted and given.dtype.kind in "iu":
+            wrong = np.flatnonzero((given < 0) | (given >= len(self)))
+            if len(wrong):
+                raise ValueError(f"row {wrong[0]}: no label {given[wrong[0]]}; {self._known(None)}")
+            return given.astype(np.int64, copy=False)
+        values, where = np.unique(given, return_inverse=True)
+        found = np.empty(len(values), np.int64)
+        for i, value in enumerate(values.tolist()):
+            try:
+                found[i] = self.place(value)
+            except ValueError as error:
+                raise ValueError(f"row {int(np.argmax(where == i))}: {error}") from None
+        return found[where]
+
+    def add(self, label: Any = None) -> None:
+        """One more label, after the others."""
+        if label is None and self.counted:
+            label = len(self)
+        elif self.counted and label != len(self):
+            raise ValueError(
+                f"these labels are counted: the next one is {len(self)}, not {label!r}"
+            )
+        if label in self._place:
+            raise ValueError(f"there is a label {label!r} already")
+        _names([*self.names, label])
+        self._place[label] = len(self.names)
+        self.names.append(label)
+
+    def _known(self, label: Any) -> str:
+        if isinstance(label, str):
+            near = difflib.get_close_matches(label, [str(name) for name in self.names], n=1)
+            if near:
+                return f"did you mean {near[0]!r}?"
+        shown = ", ".join(repr(name) for name in self.names[:8])
+        return f"there are {len(self)}: {shown}{', ...' if len(self) > 8 else ''}"
+
+
+def _names(labels: Any) -> list[Any]:
+    if isinstance(labels, bool | str | bytes):
+        raise TypeError(f"labels must be a number or a list of labels, not {labels!r}")
+    if isinstance(labels, int | np.integer):
+        if not 2 <= labels <= MOST:
+            raise ValueError(f"labels must be between 2 and {MOST}, not {labels}")
+        return list(range(int(labels)))
+    try:
+        names = [name.item() if isinstance(name, np.generic) else name for name in labels]
+    except TypeError:
+        raise TypeError(f"labels must be a number or a list of labels, not {labels!r}") from None
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise TypeError(f"a label is a string or an int, not {name!r}")
+    if len({type(name) for name in names}) > 1:
+        raise TypeError("labels must be all strings or all ints")
+    if not 2 <= len(names) <= MOST:
+        raise ValueError(f"there must be between 2 and {MOST} labels, not {len(names)}")
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"label {name!r} is there twice")
+        seen.add(name)
+        if isinstance(name, int) and not -(2**63) <= name < 2**63:
+            raise ValueError(f"label {name} does not fit 64 bits")
+    return names

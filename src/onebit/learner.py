@@ -1,0 +1,477 @@
+"""Learner: decide, learn, predict, save. The only class with state.
+
+An algorithm is a subclass with settings and a few compiled functions (see `_kernel`). All that a
+learner has learned is its state, a table of weights and a few numbers; what it has yet to hear
+about is in the decisions it gave out, not here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Literal, TypedDict
+
+import msgspec
+import numpy as np
+
+from onebit import _kernel, persist
+from onebit._jit import direct, entry
+from onebit._kernel import Choice, Row, Turn, Work
+from onebit._lanes import aligned_zeros, lanes_for, state_type
+from onebit._version import __version__
+from onebit.decision import Decision
+from onebit.features import encode, encode_rows
+from onebit.labels import LabelSet
+from onebit.settings import choice_of, whole
+
+Labels = int | Sequence[str] | Sequence[int]
+
+
+class Common(TypedDict, total=False):
+    """Settings that every learner has."""
+
+    features: int | None  # fix the number of features; None: grow as larger indices come
+    seed: int
+    dtype: Literal["float32", "float64"]
+
+
+# One round, called from Python.
+
+
+@entry
+def _decide(params, state, work, indices, values, seed, round, count):
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    _kernel.score(params, state, work, row, turn)
+    choice = _kernel.decide(params, state, work, turn)
+    propensity = choice.propensity
+    if propensity < 0:
+        _kernel.probabilities(params, state, work, turn)
+        propensity = work.probabilities[choice.label]
+    return choice.label, choice.greedy, propensity, choice.note, choice.other
+
+
+@entry
+def _probabilities(params, state, work, indices, values, seed, round, count):
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    _kernel.score(params, state, work, row, turn)
+    _kernel.probabilities(params, state, work, turn)
+
+
+@entry
+def _learn(params, state, work, indices, values, seed, round, count, said, afresh, right):
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    if afresh:
+        _kernel.score(params, state, work, row, turn)
+    label, greedy, propensity, note, other = said
+    choice = Choice(label, greedy, propensity, note, other)
+    return _kernel.learn(params, state, work, row, turn, choice, right)
+
+
+@entry
+def _learn_label(params, state, work, indices, values, seed, round, count, label):
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    _kernel.score(params, state, work, row, turn)
+    return _kernel.learn_label(params, state, work, row, turn, label)
+
+
+@entry
+def _score_rows(params, state, work, indices, values, indptr, round, out_scores, out_places):
+    turn = Turn(0, round, out_scores.shape[1])
+    for i in range(len(indptr) - 1):
+        row = Row(indices, values, indptr[i], indptr[i + 1])
+        _kernel.score(params, state, work, row, turn)
+        out_places[i] = _kernel.best(state, work)
+        for label in range(out_scores.shape[1]):
+            out_scores[i, label] = work.scores[label]
+
+
+class Learner:
+    """What all learners do. Use one of its subclasses: `Banditron`, `Confidit`, ...
+
+    labels: how many (then they are 0, 1, 2, ...), or a list of strings or of ints.
+    features: fixes the number of features; otherwise the weights grow as larger indices come.
+    seed: all randomness follows from it. dtype: precision of the weights, "float32" or "float64".
+
+    A learner is not thread-safe: it has one owner.
+    """
+
+    planes: ClassVar[int]  # arrays of weights, as [feature, label]
+    full_information: ClassVar[bool] = False  # it must be told the true label
+    learns_from_scores: ClassVar[bool] = False  # learning wants the present scores of the row
+    importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
+    registry: ClassVar[dict[str, type[Learner]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        if not cls.__name__.startswith("_"):
+            Learner.registry[cls.__name__] = cls
+
+    def __init__(
+        self,
+        labels: Labels,
+        params: Any,
+        settings: dict[str, Any],
+        *,
+        memory: tuple[float, ...] = (),
+        features: int | None = None,
+        seed: int = 0,
+        dtype: Literal["float32", "float64"] = "float32",
+    ) -> None:
+        self._labels = LabelSet(labels)
+        self._params = params
+        self.settings: dict[str, Any] = settings
+        self.features = (
+            None if features is None else whole("features", features, least=1, most=2**31 - 1)
+        )
+        self.seed = whole("seed", seed, least=0, most=2**63 - 1)
+        name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+        self._dtype = np.dtype(choice_of("dtype", name, ("float32", "float64")))
+        self.round = 0
+        self._origin = self._fingerprint()
+        self._lay_out(np.empty((0, self.planes, 0), self._dtype), np.array(memory, np.float64))
+        if self.features is not None:
+            self._reserve(self.features)
+
+    # Deciding and learning.
+
+    def decide(self, x: Any, *, among: Iterable[Any] | None = None) -> Decision:
+        """Say a label for one context: an array row, a sparse row, a dict, or (indices, values).
+
+        among: only these labels are possible this time.
+        """
+        indices, values = encode(x, self._dtype, self.features)
+        if among is None:
+            places, work, count = None, self._work, len(self._labels)
+        else:
+            places = self._places(among)
+            work, count = self._restricted(places), len(places)
+        self._make_room(indices)
+        label, greedy, propensity, note, other = self._kernels.decide(
+            self._params, self._state, work, indices, values, self.seed, self.round, count
+        )
+        names = self._labels.names
+        decision = Decision(
+            names[label],
+            names[greedy],
+            propensity,
+            self.round,
+            indices,
+            values,
+            label,
+            greedy,
+            note,
+            other,
+            places,
+            self._origin,
+        )
+        self.round += 1
+        return decision
+
+    def learn(
+        self, decision: Decision, *, right: bool | None = None, label: str | int | None = None
+    ) -> None:
+        """Feedback on a decision: right or wrong, or the true label. For silence, do not call this.
+
+        A learner that hears only right or wrong makes of a true label other than the one it said
+        two lessons: what it said was wrong, and the true label, had it been said, would have been
+        right. (Where one update stands for all labels, as in Banditron, the second alone.)
+        """
+        self._check_mine(decision)
+        if (right is None) == (label is None):
+            raise TypeError("say either right=True, right=False or label=...")
+        if label is not None:
+            self._learn_label(decision, self._labels.place(label))
+        elif right is not True and right is not False and not isinstance(right, np.bool_):
+            raise TypeError(f"right must be True or False, not {right!r}")
+        elif self.full_information:
+            raise ValueError(
+                f"{type(self).__name__} is a reference that must be told the true label: label=..."
+            )
+        else:
+            said = (
+                decision.place,
+                decision.greedy_place,
+                decision.propensity,
+                decision.note,
+                decision.other,
+            )
+            self._learn_bit(decision, said, bool(right))
+
+    def _learn_bit(self, decision: Decision, said: tuple[Any, ...], right: bool) -> None:
+        self._make_room(decision.indices)
+        work, count = self._as_then(decision)
+        self._kernels.learn(
+            self._params,
+            self._state,
+            work,
+            decision.indices,
+            decision.values,
+            self.seed,
+            decision.round,
+            count,
+            said,
+            self.learns_from_scores,
+            right,
+        )
+
+    def _learn_label(self, decision: Decision, place: int) -> None:
+        said = (
+            decision.place,
+            decision.greedy_place,
+            decision.propensity,
+            decision.note,
+            decision.other,
+        )
+        if self.full_information:
+            self._make_room(decision.indices)
+            work, count = self._as_then(decision)
+            self._kernels.learn_label(
+                self._params,
+                self._state,
+                work,
+                decision.indices,
+                decision.values,
+                self.seed,
+                decision.round,
+                count,
+                place,
+            )
+        elif place == decision.place:
+            self._learn_bit(decision, said, True)
+        else:
+            if not self.importance_weighted:
+                self._learn_bit(decision, said, False)
+            self._learn_bit(decision, self._had_it_said(decision, place), True)
+
+    def _had_it_said(self, decision: Decision, place: int) -> tuple[Any, ...]:
+        """What the decision would have been with the label at `place` said for certain."""
+        return place, decision.greedy_place, 1.0, 0.0, 0.0
+
+    def _check_mine(self, decision: Decision) -> None:
+        if not isinstance(decision, Decision):
+            raise TypeError(f"learn wants the Decision that decide gave, not {decision!r}")
+        if decision.origin != self._origin:
+            raise ValueError(
+                "this decision was made by another learner, or by one with other settings or seed"
+            )
+        size, limit = len(self._labels), self.features or 2**32
+        places = (decision.place, decision.greedy_place, *(decision.among or ()))
+        if not all(0 <= place < size for place in places):
+            raise ValueError("this decision speaks of labels that this learner does not have")
+        if len(decision.indices) and decision.indices[-1] >= limit:
+            raise ValueError(f"this decision's context has features beyond the {limit} there are")
+
+    # Looking.
+
+    @property
+    def labels(self) -> list[Any]:
+        """The labels, in order."""
+        return list(self._labels.names)
+
+    @property
+    def dtype(self) -> str:
+        """Precision of the weights."""
+        return self._dtype.name
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The effective weights [label, feature]: a copy."""
+        return self._weights()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The greedy labels of many rows: no exploration, no change."""
+        return np.asarray(self._labels.names)[self._score(X)[1]]
+
+    def scores(self, X: Any) -> np.ndarray:
+        """The scores [row, label] behind `predict`."""
+        return self._score(X)[0]
+
+    def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
+        """How likely each label is to be said for this context now, in the order of `labels`."""
+        indices, values = encode(x, self._dtype, self.features)
+        places = range(len(self._labels)) if among is None else self._places(among)
+        work = self._restricted(places)
+        self._make_room(indices)
+        self._kernels.probabilities(
+            self._params, self._state, work, indices, values, self.seed, self.round, len(places)
+        )
+        return work.probabilities[: len(self._labels)].copy()
+
+    def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        rows = encode_rows(X, self._dtype, self.features)
+        self._reserve(rows.width)
+        size = len(rows.indptr) - 1
+        scores = np.empty((size, len(self._labels)), self._dtype)
+        places = np.empty(size, np.int64)
+        args = (self._params, self._state, self._work, *rows, self.round, scores, places)
+        direct(_score_rows, *args)(*args)
+        return scores, places
+
+    def __repr__(self) -> str:
+        settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())
+        labels = len(self._labels) if self._labels.counted else self._labels.names
+        shown = labels if len(self._labels) <= 6 else len(self._labels)
+        return (
+            f"{type(self).__name__}(labels={shown}{settings}, seed={self.seed}, round={self.round})"
+        )
+
+    # Growing.
+
+    def add_label(self, label: str | int | None = None) -> None:
+        """One more label from now on; what was learned about the others stays."""
+        table, memory = self._table(), self._state.memory
+        self._labels.add(label)
+        self._lay_out(table, memory)
+
+    def _lay_out(self, table: np.ndarray, memory: np.ndarray) -> None:
+        """Take over weights [feature, plane, label], of as many labels as there are or fewer."""
+        lanes = lanes_for(len(self._labels))
+        self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
+        self._state = state_type(lanes)(self._buffer, memory.copy())
+        self._reserve(len(table))
+        self._buffer[: len(table), :, : table.shape[2]] = table
+        scores, widths, bounds = (aligned_zeros((lanes,), self._dtype) for _ in range(3))
+        mask = aligned_zeros((lanes,), self._dtype)
+        mask[len(self._labels) :] = -np.inf
+        self._work = Work(scores, widths, bounds, mask, np.zeros(lanes))
+        self._compile()
+
+    def _reserve(self, rows: int) -> None:
+        """Make the table at least so many features long."""
+        have = self._state.table.shape[0]
+        if rows <= have:
+            return
+        if rows > len(self._buffer):
+            wanted = rows if self.features or not have else max(rows, 2 * len(self._buffer))
+            larger = aligned_zeros((wanted, *self._buffer.shape[1:]), self._dtype)
+            larger[:have] = self._buffer[:have]
+            self._buffer = larger
+        for plane, fill in enumerate(self._fill()):
+            if fill:
+                self._buffer[have:rows, plane] = fill
+        self._state = type(self._state)(self._buffer[:rows], self._state.memory)
+
+    def _make_room(self, indices: np.ndarray) -> None:
+        if len(indices) and indices[-1] >= self._state.table.shape[0]:
+            self._reserve(int(indices[-1]) + 1)
+
+    # What an algorithm may say otherwise.
+
+    def _fill(self) -> tuple[float, ...]:
+        """What each plane of the table holds before anything is learned."""
+        return (0.0,) * self.planes
+
+    def _weights(self) -> np.ndarray:
+        return self._plane(0) if self.planes else np.zeros((len(self._labels), 0), self._dtype)
+
+    # Saving.
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the learner to a file, atomically; `onebit.load` reads it."""
+        persist.write(path, *self._dump())
+
+    def copy(self) -> Learner:
+        """A learner that goes on from here by itself."""
+        return Learner._restore(*self._dump())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Learner._restore, self._dump()
+
+    def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        head = {
+            "version": __version__,
+            "algorithm": type(self).__name__,
+            "settings": self.settings,
+            "labels": len(self._labels) if self._labels.counted else self._labels.names,
+            "features": self.features,
+            "dtype": self.dtype,
+            "seed": self.seed,
+            "round": self.round,
+        }
+        return head, {"table": self._table(), "memory": self._state.memory}
+
+    @staticmethod
+    def _restore(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
+        """The reverse of `_dump`; a ValueError says what does not fit."""
+        try:
+            algorithm = Learner.registry[head["algorithm"]]
+            common = {name: head[name] for name in ("features", "dtype", "seed")}
+            learner = algorithm(head["labels"], **head["settings"], **common)
+            table, memory, round = arrays["table"], arrays["memory"], head["round"]
+        except KeyError as error:
+            raise ValueError(f"there is no {error} in this model") from None
+        except TypeError as error:
+            raise ValueError(f"this model does not fit its algorithm: {error}") from None
+        shape = (learner.planes, len(learner._labels))
+        good = (
+            table.ndim == 3
+            and table.shape[1:] == shape
+            and table.dtype == learner._dtype
+            and memory.shape == learner._state.memory.shape
+            and memory.dtype == np.float64
+        )
+        if not good:
+            raise ValueError("this model's weights do not fit its settings")
+        learner.round = whole("round", round, least=0, most=2**63 - 1)
+        learner._lay_out(table, memory)
+        return learner
+
+    # Inside.
+
+    def _table(self) -> np.ndarray:
+        """The table without its padding."""
+        return self._state.table[:, :, : len(self._labels)].copy()
+
+    def _plane(self, plane: int) -> np.ndarray:
+        """One plane [label, feature], without padding."""
+        return self._state.table[:, plane, : len(self._labels)].T.copy()
+
+    def _fingerprint(self) -> bytes:
+        """Tells learners apart that could not exchange decisions."""
+        identity = [type(self).__name__, self.settings, self.seed, self.dtype, self.features]
+        return hashlib.blake2b(msgspec.json.encode(identity), digest_size=8).digest()
+
+    def _places(self, among: Iterable[Any]) -> tuple[int, ...]:
+        if isinstance(among, str | bytes) or not isinstance(among, Iterable):
+            raise TypeError(f"among must be a list of labels, not {among!r}")
+        places = tuple(sorted({self._labels.place(label) for label in among}))
+        if not places:
+            raise ValueError("among is empty: at least one label must be possible")
+        return places
+
+    def _restricted(self, places: Iterable[int]) -> Work:
+        """Scratch space in which only some labels may be said."""
+        mask = aligned_zeros(self._work.mask.shape, self._dtype)
+        mask[:] = -np.inf
+        mask[list(places)] = 0
+        return self._work._replace(mask=mask)
+
+    def _as_then(self, decision: Decision) -> tuple[Work, int]:
+        """Scratch space and number of labels as they were at the time of the decision."""
+        if decision.among is None:
+            return self._work, len(self._labels)
+        return self._restricted(decision.among), len(decision.among)
+
+    def _compile(self) -> None:
+        """Find the machine code for these very types of records."""
+        self._kernels = _Kernels(self)
+
+
+class _Kernels:
+    """The compiled rounds of one learner, each found when first wanted."""
+
+    def __init__(self, learner: Learner) -> None:
+        row = (np.empty(0, np.uint32), np.empty(0, learner._dtype))
+        self._types = (learner._params, learner._state, learner._work, *row, 0, 0, 0)
+
+    def __getattr__(self, name: str) -> Any:
+        entries = {
+            "decide": (_decide,),
+            "probabilities": (_probabilities,),
+            "learn": (_learn, (0, 0, 0.0, 0.0, 0.0), True, True),
+            "learn_label": (_learn_label, 0),
+        }
+        function, *more = entries[name]
+        found = direct(function, *self._types, *more)
+        setattr(self, name, found)
+        return found

@@ -1,0 +1,176 @@
+"""simulate: a whole stream in compiled code, with counts at check points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._jit import direct, entry, generic
+from onebit._kernel import Row, Turn
+from onebit.features import encode_rows
+from onebit.learner import Learner
+from onebit.settings import whole
+
+_LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard
+
+
+class Trace(NamedTuple):
+    """What a run leaves: counts up to each check point, one array each."""
+
+    rounds: np.ndarray
+    mistakes: np.ndarray  # the said label was not the true one
+    greedy_mistakes: np.ndarray  # the greedy label was not
+    explored: np.ndarray  # the said label was not the greedy one
+    updates: np.ndarray  # rounds that changed the weights
+
+    @property
+    def error(self) -> np.ndarray:
+        """Mean mistakes up to each check point."""
+        return self.mistakes / self.rounds
+
+    @property
+    def greedy_error(self) -> np.ndarray:
+        """Mean greedy mistakes up to each check point."""
+        return self.greedy_mistakes / self.rounds
+
+
+class Stream(NamedTuple):
+    """Rows, their true labels, and the order they come in (empty: as they are)."""
+
+    indices: Any
+    values: Any
+    indptr: Any
+    labels: Any
+    order: Any
+
+
+@generic
+def _told(params, state, work, row, turn, choice, label): ...
+
+
+def _told_bit(params, state, work, row, turn, choice, label):
+    """A learner from one bit: all it gets to know of the true label is whether it said it."""
+    return _kernel.learn(params, state, work, row, turn, choice, choice.label == label)
+
+
+def _told_label(params, state, work, row, turn, choice, label):
+    return _kernel.learn_label(params, state, work, row, turn, label)
+
+
+@entry
+def _run(params, state, work, stream, seed, first, begin, end, count, counts):
+    """Rounds begin..end of the stream; the learner's own count of rounds starts at first."""
+    mistakes = greedy_mistakes = explored = updates = 0
+    rows = len(stream.labels)
+    for t in range(begin, end):
+        i = t % rows
+        if len(stream.order):
+            i = stream.order[t]
+        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
+        turn = Turn(seed, first + t, count)
+        _kernel.score(params, state, work, row, turn)
+        choice = _kernel.decide(params, state, work, turn)
+        label = stream.labels[i]
+        mistakes += choice.label != label
+        greedy_mistakes += choice.greedy != label
+        explored += choice.label != choice.greedy
+        updates += _told(params, state, work, row, turn, choice, label)
+    counts[0] += mistakes
+    counts[1] += greedy_mistakes
+    counts[2] += explored
+    counts[3] += updates
+
+
+for _name in ("learn", "learn_label"):
+    _body = _told_bit if _name == "learn" else _told_label
+    for _params in getattr(_kernel, _name).implementations:
+        _told.implementations[_params] = _body
+
+
+def check_points(rounds: int) -> list[int]:
+    """1, 2, 5, 10, 20, 50, ... and the last round."""
+    points, power = [], 1
+    while power <= rounds:
+        points += [step * power for step in (1, 2, 5) if step * power < rounds]
+        power *= 10
+    return [*points, rounds]
+
+
+def simulate(
+    learner: Learner,
+    X: Any,
+    y: Any,
+    *,
+    epochs: int = 1,
+    order: Literal["given", "shuffled"] | Sequence[int] | np.ndarray = "given",
+    checkpoints: Sequence[int] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Trace:
+    """Run a learner over labelled rows as if the labels were hidden, and count.
+
+    X: an array, a sparse matrix, or a list of contexts. y: their true labels; a learner from one
+    bit gets to know only whether what it said was right. epochs: how often the rows come. order: as
+    "given", "shuffled" anew each epoch by the learner's seed, or the row numbers themselves.
+    checkpoints: after which rounds to count; 1, 2, 5, 10, 20, ... unless given. progress: called
+    with the number of rounds done, now and then.
+
+    The learner goes on from where it is, and is changed as if each round had been decided and
+    learned by itself, bit for bit.
+    """
+    rows = encode_rows(X, learner._dtype, learner.features)
+    labels = learner._labels.places(y)
+    size = len(rows.indptr) - 1
+    if len(labels) != size:
+        raise ValueError(f"X has {size} rows and y {len(labels)} labels")
+    epochs = whole("epochs", epochs, least=1, most=10**9)
+    order_rows = _order(order, size, epochs, learner.seed)
+    total = len(order_rows) if len(order_rows) else size * epochs
+    points = _points(checkpoints, total)
+    learner._reserve(rows.width)
+    stream = Stream(*rows, labels, order_rows)
+    counts = np.zeros(4, np.int64)
+    kept = np.zeros((len(points), 4), np.int64)
+    first, done, size = learner.round, 0, len(learner._labels)
+    records = (learner._params, learner._state, learner._work, stream, learner.seed, first)
+    run = direct(_run, *records, done, total, size, counts)
+    for i, point in enumerate(points):
+        while done < point:
+            end = min(point, done + _LONGEST_CALL)
+            run(*records, done, end, size, counts)
+            done = end
+            learner.round = first + done
+            if progress:
+                progress(done)
+        kept[i] = counts
+    return Trace(np.array(points, np.int64), *kept.T.copy())
+
+
+def _order(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
+    if isinstance(order, str):
+        if order == "given":
+            return np.empty(0, np.int64)
+        if order == "shuffled":
+            shuffle = np.random.default_rng(seed).permutation
+            return np.concatenate([shuffle(size) for _ in range(epochs)]).astype(np.int64)
+        raise ValueError(f"order must be 'given', 'shuffled' or row numbers, not {order!r}")
+    given = np.asarray(order)
+    if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
+        raise ValueError("order must be 'given', 'shuffled' or a list of row numbers")
+    if given.min() < 0 or given.max() >= size:
+        raise ValueError(f"order names rows outside 0..{size - 1}")
+    return np.tile(given.astype(np.int64), epochs)
+
+
+def _points(checkpoints: Sequence[int] | None, total: int) -> list[int]:
+    if total == 0:
+        return []
+    if checkpoints is None:
+        return check_points(total)
+    points = [int(point) for point in checkpoints]
+    rising = all(a < b for a, b in zip([0, *points], points, strict=False))
+    if not points or not rising or points[-1] > total:
+        raise ValueError(f"checkpoints must rise from 1 to at most {total}, not {points}")
+    return points if points[-1] == total else [*points, total]

@@ -1,0 +1,754 @@
+"""Slow, plain twins of the algorithms: the specification the fast code is compared with.
+
+Dense float64 numpy, one small class per algorithm, in the papers' notation. Nothing here is
+incremental: norms, normalisers and inverses are recomputed from the full state when needed.
+
+Papers, by the short names used in the comments:
+
+KSST08  Kakade, Shalev-Shwartz, Tewari, ICML 2008 (Banditron)
+HK11    Hazan, Kale, NIPS 2011 (Newtron, PNewtron)
+CG11    Crammer, Gentile, ICML 2011 (Confidit)
+NLVS13  Ngo, Luciw, Vien, Schmidhuber, IJCAI 2013 (UCWL)
+BOZ17   Beygelzimer, Orabona, Zhang, ICML 2017 (SOBA)
+ZD15    Zhong, Dauce, 2015 (BPA)
+WJV10   Wang, Jin, Valizadegan, AISTATS 2010 (potential-based bandit learning)
+B19     Beygelzimer, Pal, Szorenyi, Thiruvenkatachari, Wei, Zhang, ICML 2019 (separable case)
+FR20    Foster, Rakhlin, ICML 2020 (SquareCB)
+FK21    Foster, Krishnamurthy, NeurIPS 2021 (FastCB)
+CDKSS06 Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, JMLR 2006 (passive-aggressive)
+CCG05   Cesa-Bianchi, Conconi, Gentile, SIAM J. Comput. 2005 (second-order Perceptron)
+CDK09   Crammer, Dredze, Kulesza, EMNLP 2009 (multiclass confidence-weighted, top-1)
+CKD09   Crammer, Kulesza, Dredze, NIPS 2009 (AROW)
+WZH12   Wang, Zhao, Hoi, ICML 2012 (SCW)
+
+Symbols: h is the greedy label, a the label played, f = 1[a = y] the feedback bit, z = 2f - 1.
+`round` counts from 0, the papers' t is round + 1. `draw(stream)` is the uniform number in [0, 1)
+of the current round and that stream; asking twice gives the same number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.special import expit, ndtr, ndtri, softmax
+
+Draw = Callable[[int], float]
+
+UCB_TOLERANCE = 1e-9  # upper confidence bounds this close to the largest one are ties
+SIGMA_FLOOR = 1e-12  # rounding never takes a variance to 0 or below
+LOSS_FLOOR = 1e-6  # FastCB's smallest predicted loss
+
+
+class Choice(NamedTuple):
+    label: int
+    greedy: int
+    propensity: float
+
+
+def dot(W: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """W x row by row, each row summed in the same order so that equal rows tie exactly."""
+    return np.sum(W * x, axis=1)
+
+
+def one_hot(i: int, K: int) -> np.ndarray:
+    e = np.zeros(K)
+    e[i] = 1.0
+    return e
+
+
+def best_other(u: np.ndarray, y: int) -> int:
+    """r = argmax over i != y of u_i."""
+    return int(np.argmax(np.where(np.arange(len(u)) == y, -np.inf, u)))
+
+
+# ------------------------------------------------------------------------------- how to play
+
+
+class Twin:
+    """Plays the greedy label."""
+
+    W: np.ndarray
+
+    def __init__(self, K: int, d: int):
+        self.K, self.d = K, d
+
+    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return dot(self.W, x)
+
+    def greedy(self, x: np.ndarray, round: int = 0) -> int:
+        return int(np.argmax(self.scores(x, round)))
+
+    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return one_hot(self.greedy(x, round), self.K)
+
+    def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
+        h = self.greedy(x, round)
+        return Choice(h, h, 1.0)
+
+
+class Optimist(Twin):
+    """Plays the largest upper confidence bound; classes never played tie, the lowest wins."""
+
+    def greedy(self, x: np.ndarray, round: int = 0) -> int:
+        s = self.scores(x, round)
+        return int(np.flatnonzero(s >= s.max() - UCB_TOLERANCE)[0])
+
+
+class EpsilonUniform(Twin):
+    """P(i) = (1 - gamma) 1[i = h] + gamma / K."""
+
+    gamma: float
+
+    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return (1 - self.gamma) * one_hot(self.greedy(x, round), self.K) + self.gamma / self.K
+
+    def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
+        h = self.greedy(x, round)
+        a = int(draw(1) * self.K) if draw(0) < self.gamma else h
+        return Choice(a, h, (1 - self.gamma) * (a == h) + self.gamma / self.K)
+
+
+class Sampled(Twin):
+    """Samples from `probabilities` by inverting the cumulative sum."""
+
+    def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
+        p = self.probabilities(x, round)
+        above = np.flatnonzero(np.cumsum(p) > draw(0))
+        a = above[0] if len(above) else np.flatnonzero(p > 0)[-1]
+        return Choice(int(a), self.greedy(x, round), float(p[a]))
+
+
+class UniformRandom(Twin):
+    """Plays any label; the floor of every comparison."""
+
+    def __init__(self, K: int, d: int):
+        super().__init__(K, d)
+        self.W = np.zeros((K, d))
+
+    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return np.full(self.K, 1 / self.K)
+
+    def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
+        return Choice(int(draw(1) * self.K), 0, 1 / self.K)
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        return False
+
+
+# -------------------------------------------------------- Banditron and its other potentials
+
+
+def banditron_update(K: int, x: np.ndarray, choice: Choice, right: bool) -> np.ndarray:
+    """KSST08: U~ = (1[a = y] / P(a)) e_a x' - e_h x', an unbiased estimate of (e_y - e_h) x'."""
+    a, h, P = choice
+    return np.outer((right / P) * one_hot(a, K) - one_hot(h, K), x)
+
+
+class Banditron(EpsilonUniform):
+    """KSST08, the Banditron: W^{t+1} = W^t + U~^t, every round."""
+
+    def __init__(self, K: int, d: int, gamma: float):
+        super().__init__(K, d)
+        self.gamma = gamma
+        self.W = np.zeros((K, d))
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        self.W = self.W + banditron_update(self.K, x, choice, right)
+        return True
+
+
+class PotentialBandit(EpsilonUniform):
+    """WJV10: theta += eta U~, W = grad Phi(theta)."""
+
+    eta = 1.0
+
+    def __init__(self, K: int, d: int, gamma: float):
+        super().__init__(K, d)
+        self.gamma = gamma
+        self.theta = np.zeros((K, d))
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        self.theta = self.theta + self.eta * banditron_update(self.K, x, choice, right)
+        return True
+
+
+class PNormBandit(PotentialBandit):
+    """WJV10 with Phi = ||theta||_p^2 / 2; W is homogeneous in theta, so no rate is needed."""
+
+    def __init__(self, K: int, d: int, gamma: float, p: float):
+        super().__init__(K, d, gamma)
+        self.p = p
+
+    @property
+    def W(self) -> np.ndarray:
+        size = np.abs(self.theta)
+        norm = np.sum(size**self.p) ** (1 / self.p)
+        if norm == 0:
+            return np.zeros((self.K, self.d))
+        return np.sign(self.theta) * size ** (self.p - 1) / norm ** (self.p - 2)
+
+
+class EGBandit(PotentialBandit):
+    """WJV10 with the exponential potential: one softmax over all K d entries.
+
+    Signed: W = B (exp(theta) - exp(-theta)) / Z over the 2 K d entries. The largest exponent is
+    subtracted above and below the fraction bar, which cancels.
+    """
+
+    def __init__(
+        self, K: int, d: int, gamma: float, eta: float, B: float = 1.0, signed: bool = False
+    ):
+        super().__init__(K, d, gamma)
+        self.eta, self.B, self.signed = eta, B, signed
+
+    @property
+    def W(self) -> np.ndarray:
+        if not self.signed:
+            e = np.exp(self.theta - np.max(self.theta))
+            return e / np.sum(e)
+        top = np.max(np.abs(self.theta))
+        plus, minus = np.exp(self.theta - top), np.exp(-self.theta - top)
+        return self.B * (plus - minus) / (np.sum(plus) + np.sum(minus))
+
+
+# ---------------------------------------------------------------------------- second order
+
+
+class PNewtron(Sampled):
+    """HK11 Algorithm 1 with Section 4's diagonal Hessian and Euclidean projection."""
+
+    def __init__(
+        self,
+        K: int,
+        d: int,
+        gamma: float,
+        alpha: float = 10.0,
+        beta: float = 0.01,
+        D: float = 1.0,
+        reg: float | None = None,
+    ):
+        super().__init__(K, d)
+        self.gamma, self.alpha, self.beta, self.D = gamma, alpha, beta, D
+        self.A = np.full((K, d), 1 / D if reg is None else reg)
+        self.b = np.zeros((K, d))
+
+    @property
+    def W(self) -> np.ndarray:
+        """W', the Euclidean projection of W'' = -A^-1 b on the ball of radius D."""
+        W2 = -self.b / self.A
+        norm = math.sqrt(np.sum(W2**2))
+        return W2 * (self.D / norm) if norm > self.D else W2
+
+    def softmax(self, x: np.ndarray) -> np.ndarray:
+        """p = P(W', x), Section 2.2."""
+        return softmax(self.alpha * dot(self.W, x))
+
+    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        """p', line 4."""
+        return (1 - self.gamma) * self.softmax(x) + self.gamma / self.K
+
+    def gradient(self, x: np.ndarray, a: int, right: bool) -> tuple[np.ndarray, float]:
+        """The estimate of the gradient and kappa, lines 7 to 11."""
+        p, p1 = self.softmax(x)[a], self.probabilities(x)[a]
+        e = one_hot(a, self.K)
+        if right:
+            return (1 - p) / p1 * np.outer(1 / self.K - e, x), p1
+        return p / p1 * np.outer(e - 1 / self.K, x), 1.0
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        g, kappa = self.gradient(x, choice.label, right)
+        # Section 4 prints W_tau in b; only W'_tau makes it a restatement of eq. (3).
+        self.b = self.b + (1 - kappa * self.beta * np.sum(g * self.W)) * g
+        self.A = self.A + kappa * self.beta * g**2
+        return True
+
+
+class Ridge(Twin):
+    """CG11 Figure 1 with a diagonal A (end of Section 3) and no projection (Section 5).
+
+    A is the diagonal of each A_i and b = A w, so that step 8 reads A += x^2, b += z x.
+    """
+
+    def __init__(self, K: int, d: int, reg: float):
+        super().__init__(K, d)
+        self.A = np.full((K, d), float(reg))
+        self.b = np.zeros((K, d))
+
+    @property
+    def W(self) -> np.ndarray:
+        return self.b / self.A
+
+    @property
+    def variance(self) -> np.ndarray:
+        return 1 / self.A
+
+    def target(self, right: bool, draw: Draw) -> float:
+        return 1.0 if right else -1.0
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        a = choice.label
+        if dot(self.variance, x**2)[a] == 0:
+            return False
+        self.b[a] += self.target(right, draw) * x
+        self.A[a] += x**2
+        return True
+
+
+class Confidit(Ridge, Optimist):
+    """CG11: output the largest u_i + epsilon_i, epsilon_i^2 = eta x' A_i^-1 x (Section 5).
+
+    width="log" multiplies eta by log t, the footnoted variant.
+    """
+
+    def __init__(
+        self,
+        K: int,
+        d: int,
+        eta: float,
+        alpha: float = 1.0,
+        reg: float | None = None,
+        width: str = "eta",
+    ):
+        super().__init__(K, d, (1 + alpha) ** 2 if reg is None else reg)
+        self.eta, self.alpha, self.width = eta, alpha, width
+
+    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        eta = self.eta * (math.log(round + 1) if self.width == "log" else 1.0)
+        return dot(self.W, x) + np.sqrt(eta * dot(self.variance, x**2))
+
+    def target(self, right: bool, draw: Draw) -> float:
+        """Steps 6 and 7: after a mistake +1 with probability (1 - alpha) / 2."""
+        if right or draw(2) < (1 - self.alpha) / 2:
+            return 1.0
+        return -1.0
+
+
+class LinearThompson(Ridge):
+    """Linear Thompson sampling on the same state: play argmax u_i + c sqrt(v_i) N_i."""
+
+    def __init__(self, K: int, d: int, c: float, reg: float, exact_propensity: bool = False):
+        super().__init__(K, d, reg)
+        self.c, self.exact_propensity = c, exact_propensity
+
+    def spread(self, x: np.ndarray) -> np.ndarray:
+        return self.c * np.sqrt(dot(self.variance, x**2))
+
+    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        """P(i) = E over N_i of the product over j != i of P(sample_j < sample_i)."""
+        u, s = self.scores(x), self.spread(x)
+        if not np.all(s > 0):
+            return one_hot(self.greedy(x), self.K)
+        p = np.zeros(self.K)
+        for i in range(self.K):
+            others = np.arange(self.K) != i
+
+            def win(n: float, i: int = i, others: np.ndarray = others) -> float:
+                beats = ndtr((u[i] + s[i] * n - u[others]) / s[others])
+                return math.exp(-n * n / 2) / math.sqrt(2 * math.pi) * float(np.prod(beats))
+
+            # the others' means, where a narrow normal makes the product jump
+            jumps = [n for n in (u[others] - u[i]) / s[i] if -12 < n < 12]
+            p[i] = quad(win, -12, 12, points=jumps or None, limit=500, epsabs=1e-12)[0]
+        return p
+
+    def normals(self, draw: Draw) -> np.ndarray:
+        """One standard normal per label, by Box-Muller on pairs of streams."""
+        N = np.zeros(self.K + 1)
+        for m in range((self.K + 1) // 2):
+            r = math.sqrt(-2 * math.log(1 - draw(2 * m)))
+            N[2 * m] = r * math.cos(2 * math.pi * draw(2 * m + 1))
+            N[2 * m + 1] = r * math.sin(2 * math.pi * draw(2 * m + 1))
+        return N[: self.K]
+
+    def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
+        a = int(np.argmax(self.scores(x) + self.spread(x) * self.normals(draw)))
+        p = float(self.probabilities(x)[a]) if self.exact_propensity else math.nan
+        return Choice(a, self.greedy(x), p)
+
+
+class SOBA(EpsilonUniform):
+    """BOZ17, second-order Banditron, A diagonal; learns from right answers only."""
+
+    def __init__(self, K: int, d: int, gamma: float, a: float):
+        super().__init__(K, d)
+        self.gamma = gamma
+        self.A = np.full((K, d), float(a))
+        self.theta = np.zeros((K, d))
+        self.m_sum = 0.0
+
+    @property
+    def W(self) -> np.ndarray:
+        return self.theta / self.A
+
+    @property
+    def variance(self) -> np.ndarray:
+        return 1 / self.A
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        if not right:
+            return False
+        y, P = choice.label, choice.propensity
+        r = best_other(self.scores(x), y)
+        g = np.outer(one_hot(r, self.K) - one_hot(y, self.K), x) / P
+        z = math.sqrt(P) * g
+        v = np.sum(z * z / self.A)
+        if v == 0:
+            return False
+        m = (np.sum(self.W * z) ** 2 + 2 * np.sum(self.W * g)) / (1 + v)
+        if self.m_sum + m < 0:
+            return False
+        self.m_sum += float(m)
+        self.A = self.A + z * z
+        self.theta = self.theta - g
+        return True
+
+
+# ---------------------------------------------------------------------- confidence weighted
+
+
+def cw_alpha(m: float, v: float, phi: float) -> float:
+    """NLVS13 eq. (3), from Crammer, Dredze, Pereira 2008."""
+    psi, xi = 1 + phi**2 / 2, 1 + phi**2
+    root = math.sqrt(m**2 * phi**4 / 4 + v * phi**2 * xi)
+    return max(0.0, (-m * psi + root) / (v * xi))
+
+
+def scw2_alpha(m: float, v: float, phi: float, C: float) -> float:
+    """WZH12, SCW-II."""
+    n = v + 1 / (2 * C)
+    gamma = phi * math.sqrt(phi**2 * m**2 * v**2 + 4 * n * v * (n + v * phi**2))
+    top = -(2 * m * n + phi**2 * m * v) + gamma
+    return max(0.0, top / (2 * (n**2 + n * v * phi**2)))
+
+
+def cw_beta(alpha: float, v: float, phi: float) -> float:
+    """NLVS13 eq. (3)."""
+    u = (-alpha * v * phi + math.sqrt(alpha**2 * v**2 * phi**2 + 4 * v)) ** 2 / 4
+    return alpha * phi / (math.sqrt(u) + v * alpha * phi)
+
+
+def shrink(Sigma: np.ndarray, x: np.ndarray, beta: float) -> np.ndarray:
+    """The diagonal of Sigma - beta Sigma x x' Sigma."""
+    return np.maximum(Sigma - beta * (Sigma * x) ** 2, SIGMA_FLOOR)
+
+
+class UCWL(Optimist):
+    """NLVS13 Algorithm 1, diagonal Sigma: the played class is a binary SCW-I on z."""
+
+    def __init__(self, K: int, d: int, eta: float, C: float, k: float):
+        super().__init__(K, d)
+        self.phi, self.C, self.k = float(ndtri(eta)), C, k
+        self.W = np.zeros((K, d))  # mu
+        self.variance = np.ones((K, d))  # Sigma
+
+    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return dot(self.W, x) + self.k * np.sqrt(dot(self.variance, x**2))
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        a, z = choice.label, 1.0 if right else -1.0
+        v = float(dot(self.variance, x**2)[a])
+        m = z * float(dot(self.W, x)[a])
+        if v == 0 or m >= self.phi * math.sqrt(v):  # eq. (4) holds
+            return False
+        alpha = min(self.C, cw_alpha(m, v, self.phi))  # Section 3.3
+        if alpha == 0:
+            return False
+        self.W[a] += alpha * z * self.variance[a] * x
+        self.variance[a] = shrink(self.variance[a], x, cw_beta(alpha, v, self.phi))
+        return True
+
+
+# -------------------------------------------------------------------- passive-aggressive
+
+
+def pa_tau(loss: float, norm2: float, C: float | None, variant: str) -> float:
+    """CDKSS06: the steps of PA, PA-I and PA-II."""
+    if variant == "PA":
+        return loss / norm2
+    if C is None:
+        raise ValueError(f"{variant} needs C")
+    if variant == "PA-I":
+        return min(C, loss / norm2)
+    if variant == "PA-II":
+        return loss / (norm2 + 1 / (2 * C))
+    raise ValueError(f"no variant {variant!r}")
+
+
+class BPA(EpsilonUniform):
+    """ZD15: a binary passive-aggressive step of the played row on z, no importance weight."""
+
+    def __init__(self, K: int, d: int, gamma: float, C: float | None = None, variant: str = "PA"):
+        super().__init__(K, d)
+        self.gamma, self.C, self.variant = gamma, C, variant
+        self.W = np.zeros((K, d))
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        a, z = choice.label, 1.0 if right else -1.0
+        loss = max(0.0, 1 - z * float(dot(self.W, x)[a]))
+        norm2 = float(np.sum(x * x))
+        if loss == 0 or norm2 == 0:
+            return False
+        self.W[a] += z * pa_tau(loss, norm2, self.C, self.variant) * x
+        return True
+
+
+# -------------------------------------------------------------------------- separable case
+
+
+class BanditPerceptron(Twin):
+    """B19, one binary Perceptron per label, for strongly separable data.
+
+    use_correct (the authors' experiments): a right answer is also a negative example for every
+    other label that said yes, and a positive one for the played label unless it said yes.
+    """
+
+    def __init__(self, K: int, d: int, use_correct: bool = False):
+        super().__init__(K, d)
+        self.use_correct = use_correct
+        self.W = np.zeros((K, d))
+
+    def yes(self, x: np.ndarray) -> np.ndarray:
+        """S = {i : w_i . x >= 0}."""
+        return dot(self.W, x) >= 0
+
+    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        if np.any(self.yes(x)):
+            return one_hot(self.greedy(x), self.K)
+        return np.full(self.K, 1 / self.K)
+
+    def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
+        h = self.greedy(x)
+        if np.any(self.yes(x)):
+            return Choice(h, h, 1.0)
+        return Choice(int(draw(1) * self.K), h, 1 / self.K)
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        a, u, S = choice.label, dot(self.W, x), self.yes(x)
+        sign = np.zeros(self.K)
+        if right and self.use_correct:
+            sign[S] = -1
+            sign[a] = 1 if u[a] <= 0 else 0
+        elif right and not np.any(S):
+            sign[a] = 1
+        elif not right and np.any(S):
+            sign[a] = -1
+        self.W = self.W + np.outer(sign, x)
+        return bool(np.any(sign != 0))
+
+
+# ---------------------------------------------------------------------- regression oracles
+
+
+class Regressor(Twin):
+    """One AdaGrad regression per class of the bit f on x; only the played class learns."""
+
+    def __init__(self, K: int, d: int, lr: float, loss: str = "logistic"):
+        super().__init__(K, d)
+        self.lr, self.loss = lr, loss
+        self.W = np.zeros((K, d))
+        self.S = np.full((K, d), 1e-8)
+
+    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        """g, the predicted probability that each label is right."""
+        u = dot(self.W, x)
+        return expit(u) if self.loss == "logistic" else np.clip(u, 0.0, 1.0)
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        a = choice.label
+        guess = self.scores(x)[a] if self.loss == "logistic" else dot(self.W, x)[a]
+        q = (guess - right) * x
+        self.S[a] += q**2
+        self.W[a] -= self.lr * q / np.sqrt(self.S[a])
+        return True
+
+
+class EpsilonGreedy(Regressor, EpsilonUniform):
+    """Epsilon-greedy on the regression; gamma = 0 is plain greedy."""
+
+    def __init__(self, K: int, d: int, gamma: float, lr: float, loss: str = "logistic"):
+        super().__init__(K, d, lr, loss)
+        self.gamma = gamma
+
+
+class SquareCB(Regressor, Sampled):
+    """FR20: inverse gap weighting, P(i) = 1 / (K + gamma_t (g_b - g_i)) for i != b."""
+
+    def __init__(
+        self,
+        K: int,
+        d: int,
+        scale: float = 10.0,
+        expo: float = 0.5,
+        *,
+        lr: float,
+        loss: str = "logistic",
+    ):
+        super().__init__(K, d, lr, loss)
+        self.scale, self.expo = scale, expo
+
+    def weights(self, g: np.ndarray, gamma: float) -> np.ndarray:
+        return 1 / (self.K + gamma * (np.max(g) - g))
+
+    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        g, b = self.scores(x), self.greedy(x)
+        p = self.weights(g, self.scale * (round + 1) ** self.expo)
+        p[b] = 0.0
+        p[b] = 1 - np.sum(p)
+        return p
+
+
+class FastCB(SquareCB):
+    """FK21, losses l = 1 - g: P(i) = l_b / (K l_b + gamma_t (l_i - l_b)) for i != b."""
+
+    def __init__(self, K: int, d: int, scale: float = 10.0, expo: float = 0.5, *, lr: float):
+        super().__init__(K, d, scale, expo, lr=lr)
+
+    def weights(self, g: np.ndarray, gamma: float) -> np.ndarray:
+        least = max(1 - np.max(g), LOSS_FLOOR)  # l_b; the gaps l_i - l_b are g_b - g_i
+        return least / (self.K * least + gamma * (np.max(g) - g))
+
+
+# ------------------------------------------------------------------------ full information
+
+
+class Perceptron(Twin):
+    """Multiclass Perceptron, as in KSST08: W += (e_y - e_h) x'."""
+
+    def __init__(self, K: int, d: int):
+        super().__init__(K, d)
+        self.W = np.zeros((K, d))
+
+    def learn(self, x: np.ndarray, y: int) -> bool:
+        h = self.greedy(x)
+        if h == y:
+            return False
+        self.W[y] += x
+        self.W[h] -= x
+        return True
+
+
+class SecondOrderPerceptron(Twin):
+    """CCG05, diagonal, one problem per class; the current x counts in A when predicting.
+
+    shared: one A for all classes, to which each mistaken x is added once.
+    """
+
+    def __init__(self, K: int, d: int, a: float, shared: bool = False):
+        super().__init__(K, d)
+        self.shared = shared
+        self.A = np.full((K, d), float(a))
+        self.b = np.zeros((K, d))
+
+    @property
+    def W(self) -> np.ndarray:
+        return self.b / self.A
+
+    @property
+    def variance(self) -> np.ndarray:
+        return 1 / self.A
+
+    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return dot(self.b / (self.A + x**2), x)
+
+    def learn(self, x: np.ndarray, y: int) -> bool:
+        h = self.greedy(x)
+        if h == y or not np.any(dot(self.variance, x**2)):
+            return False
+        for i in range(self.K) if self.shared else (y, h):
+            self.A[i] += x**2
+        self.b[y] += x
+        self.b[h] -= x
+        return True
+
+
+class PassiveAggressive(Twin):
+    """CDKSS06, multiclass by the pair (y, r): the difference vector has norm^2 2 ||x||^2."""
+
+    def __init__(self, K: int, d: int, variant: str = "PA", C: float | None = None):
+        super().__init__(K, d)
+        self.variant, self.C = variant, C
+        self.W = np.zeros((K, d))
+
+    def learn(self, x: np.ndarray, y: int) -> bool:
+        u = self.scores(x)
+        r = best_other(u, y)
+        loss = max(0.0, 1 - float(u[y] - u[r]))
+        norm2 = 2 * float(np.sum(x * x))
+        if loss == 0 or norm2 == 0:
+            return False
+        tau = pa_tau(loss, norm2, self.C, self.variant)
+        self.W[y] += tau * x
+        self.W[r] -= tau * x
+        return True
+
+
+class GaussianPair(Twin):
+    """CDK09 top-1: a Gaussian per class, a binary update of the pair (y, r).
+
+    m = u_y - u_r and v = x' (Sigma_y + Sigma_r) x. The covariance between y and r that the exact
+    update creates is dropped, and so are those between features.
+    """
+
+    def __init__(self, K: int, d: int):
+        super().__init__(K, d)
+        self.W = np.zeros((K, d))  # mu
+        self.variance = np.ones((K, d))  # Sigma
+
+    def step(self, m: float, v: float) -> tuple[float, float]:
+        """alpha and beta of the binary update; alpha = 0 for none."""
+        raise NotImplementedError
+
+    def learn(self, x: np.ndarray, y: int) -> bool:
+        u, V = self.scores(x), dot(self.variance, x**2)
+        r = best_other(u, y)
+        m, v = float(u[y] - u[r]), float(V[y] + V[r])
+        if v == 0:
+            return False
+        alpha, beta = self.step(m, v)
+        if alpha == 0:
+            return False
+        self.W[y] += alpha * self.variance[y] * x
+        self.W[r] -= alpha * self.variance[r] * x
+        for i in (y, r):
+            self.variance[i] = shrink(self.variance[i], x, beta)
+        return True
+
+
+class AROW(GaussianPair):
+    """CKD09, and NLVS13 Section 3.2 (there r is called rho)."""
+
+    def __init__(self, K: int, d: int, r: float):
+        super().__init__(K, d)
+        self.r = r
+
+    def step(self, m: float, v: float) -> tuple[float, float]:
+        beta = 1 / (v + self.r)
+        return max(0.0, 1 - m) * beta, beta
+
+
+class SCW(GaussianPair):
+    """WZH12; SCW-I is NLVS13 Section 3.3."""
+
+    def __init__(self, K: int, d: int, eta: float, C: float, variant: str = "I"):
+        super().__init__(K, d)
+        self.phi, self.C, self.variant = float(ndtri(eta)), C, variant
+
+    def step(self, m: float, v: float) -> tuple[float, float]:
+        if m >= self.phi * math.sqrt(v):  # NLVS13 eq. (4) holds
+            return 0.0, 0.0
+        if self.variant == "I":
+            alpha = min(self.C, cw_alpha(m, v, self.phi))
+        else:
+            alpha = scw2_alpha(m, v, self.phi, self.C)
+        return alpha, cw_beta(alpha, v, self.phi)
+
+
+class CW(SCW):
+    """CDK09, NLVS13 Section 3.1: SCW-I without a limit on alpha."""
+
+    def __init__(self, K: int, d: int, eta: float):
+        super().__init__(K, d, eta, math.inf)

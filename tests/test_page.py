@@ -1,0 +1,254 @@
+"""The race page: complete, well formed, self-contained, and honest about zero errors."""
+
+import itertools
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from onebit.page import Line, Panel, _one_two_five, _spread, race_page
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+def make_line(learner: str, final: float = 0.2, told: bool = False, settings: str = "") -> Line:
+    rounds = [1, 2, 5, 10, 20, 50, 100]
+    error = [final + (0.9 - final) / t for t in rounds[:-1]] + [final]
+    return Line(
+        learner=learner,
+        settings=settings,
+        full_information=told,
+        rounds=rounds,
+        error=error,
+        low=[0.9 * e for e in error],
+        high=[min(1.0, 1.1 * e) for e in error],
+        greedy_error=0.9 * final,
+        explored=0.1,
+        updates=0.3,
+        error_sd=0.01,
+        rounds_per_second=12345.6,
+    )
+
+
+def make_panel(*lines: Line, data: str = "Syn") -> Panel:
+    return Panel(data=data, about="9 labels", rounds=100, repeats=3, lines=list(lines))
+
+
+def page_of(*panels: Panel) -> str:
+    return race_page(list(panels), "onebit race --seed 1", "1.2.3", {"seed": "1"})
+
+
+class Checker(HTMLParser):
+    """Fails on unbalanced tags; collects ids, links, and the cells of every table row."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.tags: set[str] = set()
+        self.rows: list[list[str]] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("aria-labelledby", "aria-describedby"):
+                self.references.append(value or "")
+            if name == "href":
+                assert value is not None and value.startswith("#")
+                self.references.append(value[1:])
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "table" in self.open and self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data.strip()
+
+
+def charts(page: str) -> list[ElementTree.Element]:
+    return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
+
+
+def coordinates(page: str) -> list[float]:
+    paths = [p.get("d", "") for svg in charts(page) for p in svg.iter("path")]
+    return [float(number) for number in re.findall(r"-?\d+\.?\d*", " ".join(paths))]
+
+
+MANY = [make_line(f"Learner {i:02}", 0.05 + 0.05 * i) for i in range(14)]
+TOLD = [make_line(f"Told {i}", 0.04 + 0.001 * i, told=True) for i in range(6)]
+
+
+def test_page_is_well_formed_with_unique_ids_and_links_that_arrive() -> None:
+    page = page_of(make_panel(*MANY, *TOLD), make_panel(*MANY[::-1], data="Other"))
+    checked = Checker(page)
+    assert len(checked.ids) == len(set(checked.ids))
+    assert set(checked.references) <= set(checked.ids)
+    big = [svg for svg in charts(page) if svg.get("role") == "img"]
+    assert len(big) == 4  # two data sets, each wide and narrow
+    for svg in big:
+        assert svg.findtext("title") and svg.findtext("desc")
+
+
+def test_every_learner_is_named_in_chart_and_table() -> None:
+    page = page_of(make_panel(*MANY, *TOLD))
+    wide = next(svg for svg in charts(page) if "wide" in svg.get("class", ""))
+    labels = " ".join(text.text or "" for text in wide.iter("text"))
+    cells = [cell for row in Checker(page).rows for cell in row]
+    for line in MANY + TOLD:
+        assert line.learner in labels
+        assert any(cell.startswith(line.learner) for cell in cells)
+
+
+def test_learners_are_ranked_by_error_and_references_stay_apart() -> None:
+    lines = [make_line("Worst", 0.5), make_line("Told", 0.01, told=True), make_line("Best", 0.1)]
+    rows = [row for row in Checker(page_of(make_panel(*lines))).rows if len(row) == 9][1:]
+    assert [row[:3] for row in rows] == [
+        ["1", "Best", "10.00"],
+        ["2", "Worst", "50.00"],
+        ["R1", "Toldreference", "1.00"],
+    ]
+
+
+def test_references_are_dashed_and_learners_solid() -> None:
+    page = page_of(make_panel(MANY[0], TOLD[0]))
+    for group in (g for svg in charts(page) for g in svg.iter("g")):
+        line = next(p for p in group.iter("path") if p.get("class") == "line")
+        assert (line.get("stroke-dasharray") == "none") == (
+            "reference" not in group.get("class", "")
+        )
+
+
+def test_only_the_best_six_are_coloured_and_keep_their_colour() -> None:
+    page = page_of(make_panel(*MANY), make_panel(*MANY[::-1], data="Other"))
+    groups = re.findall(r'class="curve (\w+)" data-line="(\d+)" style="--c:(.*?)"', page)
+    assert {kind for kind, key, _ in groups if int(key) <= 6} == {"top"}
+    assert {kind for kind, key, _ in groups if int(key) > 6} == {"muted"}
+    first = {key: colour for kind, key, colour in groups if kind == "top"}
+    assert len(set(first.values())) == 6
+    swapped = page_of(
+        make_panel(make_line("A", 0.1), make_line("B", 0.2)),
+        make_panel(make_line("A", 0.2), make_line("B", 0.1)),
+    )
+    colours = re.findall(r'class="curve top" data-line="(\d)" style="--c:(.*?)"', swapped)
+    assert set(colours[:4]) == {("1", "var(--c1)"), ("2", "var(--c2)")}
+    assert set(colours[4:]) == {("1", "var(--c2)"), ("2", "var(--c1)")}
+
+
+def test_names_are_escaped() -> None:
+    bad = "<script>alert('&\"')</script>"
+    line = make_line(bad, settings=bad)
+    panel = replace(make_panel(line, line, data=bad), about=bad)
+    page = race_page([panel], bad, bad, {bad: bad})
+    assert "<script>alert" not in page
+    assert page.count("<script>") == 1
+    Checker(page)
+    charts(page)
+
+
+def test_nothing_is_loaded_from_elsewhere() -> None:
+    page = page_of(make_panel(*MANY, *TOLD))
+    assert not re.search(r"https?:|//\w|@import|url\(|src=", page)
+    assert not Checker(page).tags & {"link", "img", "iframe", "object", "embed"}
+
+
+def test_command_version_and_settings_are_in_the_footer() -> None:
+    footer = page_of(make_panel(MANY[0])).split("<footer>")[1]
+    assert "onebit race --seed 1" in footer
+    assert "1.2.3" in footer
+    assert "<dt>seed</dt><dd>1</dd>" in footer
+
+
+def test_exact_values_are_in_the_tooltips() -> None:
+    line = replace(make_line("A"), error=[0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.12345])
+    assert "A: 12.345% wrong\nafter 100 rounds" in page_of(make_panel(line))
+    assert "after 1 round;" in page_of(make_panel(line))
+
+
+def without_errors() -> Line:
+    zeros = [0.0] * 7
+    return replace(make_line("Zero"), error=zeros, low=zeros, high=zeros, greedy_error=0.0)
+
+
+def single_check_point() -> Line:
+    return replace(make_line("One"), rounds=[1], error=[1.0], low=[1.0], high=[1.0])
+
+
+def not_numbers() -> Line:
+    nan = math.nan
+    line = make_line("Gaps")
+    error = [nan, *line.error[1:-1], nan]
+    unknown = [nan] * 7
+    return replace(
+        line, error=error, low=unknown, high=unknown, error_sd=nan, rounds_per_second=math.inf
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [without_errors()],
+        [without_errors(), make_line("Other")],
+        [single_check_point()],
+        [not_numbers()],
+        [make_line("Told", told=True)],
+        [replace(make_line("Late"), rounds=[200, 210, 220, 230, 240, 250, 260])],
+        [replace(make_line("Empty"), rounds=[], error=[], low=[], high=[])],
+        [],
+    ],
+)
+def test_odd_results_still_make_a_page(lines: list[Line]) -> None:
+    page = page_of(make_panel(*lines))
+    Checker(page)
+    assert not re.search(r"\b(nan|inf)\b", page, re.IGNORECASE)
+    assert all(-60 <= number <= 1100 for number in coordinates(page))
+
+
+def test_no_mistake_is_drawn_at_half_a_mistake_and_told_as_zero() -> None:
+    page = page_of(make_panel(without_errors()))
+    assert "0.5%</text>" in page  # half a mistake in 100 rounds
+    assert "Zero: 0% wrong\nafter 100 rounds" in page
+
+
+def test_no_panels() -> None:
+    Checker(race_page([], "onebit race", "1", {}))
+
+
+def test_labels_are_spread_within_bounds_and_in_order() -> None:
+    wanted = [50.0, 10.0, 10.0, 11.0, 99.0, 98.0]
+    heights = _spread(wanted, 8, 5, 100)
+    ordered = [height for _, height in sorted(zip(wanted, heights, strict=True))]
+    assert ordered == sorted(heights)
+    assert all(b - a >= 8 - 1e-9 for a, b in itertools.pairwise(ordered))
+    assert min(heights) >= 5 and max(heights) <= 100
+    assert heights[0] == 50  # nothing near it, so it stays
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "steps"),
+    [
+        (0.03, 0.9, [0.02, 0.05, 0.1, 0.2, 0.5, 1.0]),
+        (1.0, 1.0, [0.5, 1.0]),
+        (0.05, 0.05, [0.02, 0.05]),
+        (0.005, 0.01, [0.005, 0.01]),
+    ],
+)
+def test_axis_steps_enclose_the_values(low: float, high: float, steps: list[float]) -> None:
+    assert _one_two_five(low, high) == steps
