@@ -23,7 +23,9 @@ COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 # No fastmath: sums keep their order, so that every path gives the same bits. numpy's error model
 # only drops the test for division by zero; no kernel divides by a number that can be zero.
-_OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
+# Without numba's memory management a kernel cannot allocate, and arrays are not counted as they
+# are passed around, which would cost more than a round of learning.
+_OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
 INLINE: Any = {"forceinline": True, **_OPTIONS}
 
 
@@ -131,23 +133,25 @@ def direct(function: Any, *args: Any) -> Callable[..., Any]:
     return function.overloads[signature].entry_point
 
 
+def chosen(body_for: Callable[[type], Any]) -> Callable[[Callable[..., Any]], Any]:
+    """A function whose body depends on the type of its first argument, a record."""
+
+    def decorate(stub: Callable[..., Any]) -> Any:
+        if not COMPILED:
+            return lambda params, *args: body_for(type(params))(params, *args)
+        choose = lambda params, *args: body_for(params.instance_class)  # noqa: E731
+        overload(stub, jit_options=INLINE, strict=False)(choose)
+        return stub
+
+    return decorate
+
+
 def generic(stub: Callable[..., Any]) -> Any:
     """A function with one implementation an algorithm, chosen by the type of `params`."""
     implementations: dict[type, Callable[..., Any]] = {}
-    if not COMPILED:
-
-        def dispatch(params: Any, *args: Any) -> Any:
-            return implementations[type(params)](params, *args)
-
-        dispatch.implementations = implementations  # type: ignore[attr-defined]
-        return dispatch
-
-    def choose(params: Any, *args: Any) -> Any:
-        return implementations.get(params.instance_class)
-
-    overload(stub, jit_options=INLINE, strict=False)(choose)
-    stub.implementations = implementations  # type: ignore[attr-defined]
-    return stub
+    function = chosen(implementations.get)(stub)
+    function.implementations = implementations
+    return function
 
 
 def implement(function: Any, params: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

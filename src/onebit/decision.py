@@ -98,6 +98,12 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
         dtype = np.dtype(self.dtype)
         indices = np.frombuffer(self.indices, "<u4").astype(np.uint32)
         values = np.frombuffer(self.values, dtype.newbyteorder("<")).astype(dtype)
+        if min(self.place, self.greedy_place, self.round, *(self.among or (0,))) < 0:
+            raise ValueError("a count in it is negative")
+        if self.among is not None and not self.among:
+            raise ValueError("it had no label to choose from")
+        if not (0 < self.propensity <= 1 and np.isfinite([self.note, self.other]).all()):
+            raise ValueError("its propensity is not a probability")
         if len(indices) != len(values) or not np.isfinite(values).all():
             raise ValueError("its context is not a row of numbers")
         if (np.diff(indices.astype(np.int64)) <= 0).any():

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit._jit import entry
+from onebit._jit import COMPILED, entry
 
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
 GROWTH_LIMIT = 2**24  # a stray huge index must not ask for all the memory there is
@@ -54,6 +54,8 @@ def encode(x: Any, dtype: np.dtype, features: int | None) -> tuple[np.ndarray, n
 
 def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     """Many contexts: a matrix (array or sparse), or a sequence of single ones."""
+    if isinstance(X, Rows):
+        return X
     if hasattr(X, "tocsr"):
         if X.ndim != 2:
             raise ValueError(f"X must be a matrix, one row a context, not of shape {X.shape}")
@@ -140,27 +142,20 @@ def _copy_row(indices, values, limit, out_indices, out_values):
     return kept, GOOD, 0
 
 
+if not COMPILED:  # numpy would warn where a value grows infinite; it is refused by name instead
+    _copy_row = np.errstate(over="ignore")(_copy_row)
+
+
 def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
     if len(pair) != 2:
         raise ValueError(f"a pair is (indices, values), not {len(pair)} things")
-    indices, values = np.asarray(pair[0]), np.asarray(pair[1])
-    if indices.ndim != 1 or values.ndim != 1 or len(indices) != len(values):
-        raise ValueError(
-            "a pair is (indices, values), two rows of the same length, "
-            f"not shapes {indices.shape} and {values.shape}"
-        )
-    if len(indices) == 0:
-        return np.empty(0, np.uint32), np.empty(0, dtype)
-    if indices.dtype.kind not in "iu":
-        raise TypeError(f"indices must be whole numbers, not {indices.dtype}")
-    if values.dtype.kind not in "biuf":
-        raise TypeError(f"values must be real numbers, not {values.dtype}")
-    if indices.dtype.itemsize != 4 or indices.dtype.kind != "i":
-        indices = _as_int64(indices)
-    values = _as_float(values)
+    indices, values = pair
+    if not (
+        _is_plain(indices, np.int32) and _is_plain(values, dtype) and len(indices) == len(values)
+    ):
+        indices, values = _checked_pair(indices, values, dtype)
     out_indices, out_values = np.empty(len(indices), np.uint32), np.empty(len(indices), dtype)
-    with np.errstate(over="ignore"):
-        kept, wrong, i = _copy_row(indices, values, _limit(features), out_indices, out_values)
+    kept, wrong, i = _copy_row(indices, values, _limit(features), out_indices, out_values)
     if wrong == UNSORTED:
         order = np.argsort(indices, kind="stable")
         return _pair((indices[order], values[order]), dtype, features)
@@ -169,6 +164,27 @@ def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple
     if kept == len(indices):
         return out_indices, out_values
     return out_indices[:kept].copy(), out_values[:kept].copy()
+
+
+def _is_plain(array: Any, dtype: Any) -> bool:
+    return type(array) is np.ndarray and array.dtype == dtype and array.ndim == 1
+
+
+def _checked_pair(indices: Any, values: Any, dtype: np.dtype) -> tuple[Any, Any]:
+    """The pair as arrays of int32 or int64 and of float32 or float64."""
+    indices, values = np.asarray(indices), np.asarray(values)
+    if indices.ndim != 1 or values.ndim != 1 or len(indices) != len(values):
+        raise ValueError(
+            "a pair is (indices, values), two rows of the same length, "
+            f"not shapes {indices.shape} and {values.shape}"
+        )
+    if len(indices) == 0:  # numpy takes an empty list for floats
+        return np.empty(0, np.int32), np.empty(0, dtype)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"indices must be whole numbers, not {indices.dtype}")
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"values must be real numbers, not {values.dtype}")
+    return indices if indices.dtype == np.int32 else _as_int64(indices), _as_float(values)
 
 
 def _as_int64(indices: np.ndarray) -> np.ndarray:
@@ -216,15 +232,19 @@ def _copy_rows(indices, values, indptr, limit, out_indices, out_values, out_indp
 
 @entry
 def _all_good(indices, values, indptr, limit):
-    """Whether the rows are fit for use as they are."""
-    for row in range(len(indptr) - 1):
-        before = -1
-        for i in range(indptr[row], indptr[row + 1]):
-            j = indices[i]
-            if j <= before or j >= limit or values[i] == 0 or not np.isfinite(values[i]):
-                return False
-            before = j
-    return True
+    """Whether the rows are fit for use as they are, by plain sweeps at the speed of memory."""
+    unfit = 0
+    for i in range(len(values)):
+        unfit += (values[i] == 0) | (not np.isfinite(values[i])) | (indices[i] < 0)
+    for i in range(len(values)):
+        unfit += indices[i] >= limit
+    for i in range(1, len(indices)):
+        unfit += indices[i] <= indices[i - 1]
+    for row in range(1, len(indptr) - 1):  # where a row begins the index may fall
+        i = indptr[row]
+        if 0 < i < len(indices) and i != indptr[row + 1]:
+            unfit -= indices[i] <= indices[i - 1]
+    return unfit == 0
 
 
 def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
@@ -245,10 +265,7 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
         fits = indices.dtype == np.int32  # the same bits read as unsigned: nothing is copied
         return Rows(indices.view(np.uint32) if fits else indices.astype(np.uint32), values, indptr)
     out = Rows(np.empty(stored, np.uint32), np.empty(stored, dtype), np.zeros_like(indptr))
-    with np.errstate(over="ignore"):
-        wrong, row, i = _copy_rows(
-            indices, values, indptr, limit, out.indices, out.values, out.indptr
-        )
+    wrong, row, i = _copy_rows(indices, values, indptr, limit, out.indices, out.values, out.indptr)
     if wrong:
         place = indptr[row] + i
         error = _refusal(wrong, int(indices[place]), float(values[place]), dtype, features)

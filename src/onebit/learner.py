@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from onebit import _kernel, persist
-from onebit._jit import direct, entry
+from onebit._jit import direct, entry, inline
 from onebit._kernel import Choice, Row, Turn, Work
 from onebit._lanes import aligned_zeros, lanes_for, state_type
 from onebit._version import __version__
@@ -36,11 +36,21 @@ class Common(TypedDict, total=False):
     dtype: Literal["float32", "float64"]
 
 
-# One round, called from Python.
+# One round, called from Python. A context beyond the table is not touched: NO_ROOM comes back, the
+# learner makes room and asks again.
+
+NO_ROOM = -1
+
+
+@inline
+def _fits(state, indices):
+    return len(indices) == 0 or indices[len(indices) - 1] < state.table.shape[0]
 
 
 @entry
 def _decide(params, state, work, indices, values, seed, round, count):
+    if not _fits(state, indices):
+        return NO_ROOM, 0, 0.0, 0.0, 0.0
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     _kernel.score(params, state, work, row, turn)
     choice = _kernel.decide(params, state, work, turn)
@@ -59,20 +69,26 @@ def _probabilities(params, state, work, indices, values, seed, round, count):
 
 
 @entry
-def _learn(params, state, work, indices, values, seed, round, count, said, afresh, right):
+def _learn(
+    params, state, work, indices, values, seed, round, count,
+    label, greedy, propensity, note, other, afresh, right,
+):  # fmt: skip
+    if not _fits(state, indices):
+        return NO_ROOM
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     if afresh:
         _kernel.score(params, state, work, row, turn)
-    label, greedy, propensity, note, other = said
     choice = Choice(label, greedy, propensity, note, other)
-    return _kernel.learn(params, state, work, row, turn, choice, right)
+    return int(_kernel.learn(params, state, work, row, turn, choice, right))
 
 
 @entry
 def _learn_label(params, state, work, indices, values, seed, round, count, label):
+    if not _fits(state, indices):
+        return NO_ROOM
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     _kernel.score(params, state, work, row, turn)
-    return _kernel.learn_label(params, state, work, row, turn, label)
+    return int(_kernel.learn_label(params, state, work, row, turn, label))
 
 
 @entry
@@ -141,13 +157,12 @@ class Learner:
         """
         indices, values = encode(x, self._dtype, self.features)
         if among is None:
-            places, work, count = None, self._work, len(self._labels)
+            places, work, count = None, self._work, self._size
         else:
             places = self._places(among)
             work, count = self._restricted(places), len(places)
-        self._make_room(indices)
-        label, greedy, propensity, note, other = self._kernels.decide(
-            self._params, self._state, work, indices, values, self.seed, self.round, count
+        label, greedy, propensity, note, other = self._ask(
+            self._kernels.decide, indices, values, work, self.round, count
         )
         names = self._labels.names
         decision = Decision(
@@ -177,89 +192,83 @@ class Learner:
         right. (Where one update stands for all labels, as in Banditron, the second alone.)
         """
         self._check_mine(decision)
-        if (right is None) == (label is None):
-            raise TypeError("say either right=True, right=False or label=...")
         if label is not None:
+            if right is not None:
+                raise TypeError("say either right=... or label=..., not both")
             self._learn_label(decision, self._labels.place(label))
-        elif right is not True and right is not False and not isinstance(right, np.bool_):
-            raise TypeError(f"right must be True or False, not {right!r}")
-        elif self.full_information:
+            return
+        if right is not True and right is not False:
+            right = _bit(right)
+        if self.full_information:
             raise ValueError(
                 f"{type(self).__name__} is a reference that must be told the true label: label=..."
             )
-        else:
-            said = (
-                decision.place,
-                decision.greedy_place,
-                decision.propensity,
-                decision.note,
-                decision.other,
-            )
-            self._learn_bit(decision, said, bool(right))
+        self._learn_bit(decision, right)
 
-    def _learn_bit(self, decision: Decision, said: tuple[Any, ...], right: bool) -> None:
-        self._make_room(decision.indices)
-        work, count = self._as_then(decision)
-        self._kernels.learn(
-            self._params,
-            self._state,
-            work,
-            decision.indices,
-            decision.values,
-            self.seed,
-            decision.round,
-            count,
-            said,
-            self.learns_from_scores,
-            right,
-        )
-
-    def _learn_label(self, decision: Decision, place: int) -> None:
-        said = (
+    def _learn_bit(self, decision: Decision, right: bool) -> None:
+        self._hear(
+            self._kernels.learn,
+            decision,
             decision.place,
             decision.greedy_place,
             decision.propensity,
             decision.note,
             decision.other,
+            self.learns_from_scores,
+            right,
         )
+
+    def _learn_label(self, decision: Decision, place: int) -> None:
         if self.full_information:
-            self._make_room(decision.indices)
-            work, count = self._as_then(decision)
-            self._kernels.learn_label(
-                self._params,
-                self._state,
-                work,
-                decision.indices,
-                decision.values,
-                self.seed,
-                decision.round,
-                count,
-                place,
-            )
+            self._hear(self._kernels.learn_label, decision, place)
         elif place == decision.place:
-            self._learn_bit(decision, said, True)
+            self._learn_bit(decision, True)
         else:
             if not self.importance_weighted:
-                self._learn_bit(decision, said, False)
-            self._learn_bit(decision, self._had_it_said(decision, place), True)
+                self._learn_bit(decision, False)
+            self._learn_bit(self._had_it_said(decision, place), True)
 
-    def _had_it_said(self, decision: Decision, place: int) -> tuple[Any, ...]:
-        """What the decision would have been with the label at `place` said for certain."""
-        return place, decision.greedy_place, 1.0, 0.0, 0.0
+    def _had_it_said(self, decision: Decision, place: int) -> Decision:
+        """The decision with the label at `place` said for certain."""
+        return msgspec.structs.replace(decision, place=place, propensity=1.0)
+
+    def _present_scores(self, decision: Decision, place: int) -> np.ndarray:
+        """The scores of its context; -infinity for labels that were not possible, but `place`."""
+        scores = self.scores([(decision.indices, decision.values)])[0].astype(np.float64)
+        if decision.among is not None:
+            impossible = sorted(set(range(self._size)) - {place, *decision.among})
+            scores[impossible] = -np.inf
+        return scores
+
+    def _ask(
+        self, kernel: Any, indices: Any, values: Any, work: Work, round: int, count: int, *more: Any
+    ) -> Any:
+        """Call a kernel for one context, making room for it in the table if need be."""
+        params, seed = self._params, self.seed
+        answer = kernel(params, self._state, work, indices, values, seed, round, count, *more)
+        if (answer[0] if type(answer) is tuple else answer) == NO_ROOM:
+            self._reserve(int(indices[-1]) + 1)
+            answer = kernel(params, self._state, work, indices, values, seed, round, count, *more)
+        return answer
+
+    def _hear(self, kernel: Any, decision: Decision, *more: Any) -> None:
+        """Call a kernel that learns, with the labels possible at the time of the decision."""
+        if decision.among is None:
+            work, count = self._work, self._size
+        else:
+            work, count = self._restricted(decision.among), len(decision.among)
+        self._ask(kernel, decision.indices, decision.values, work, decision.round, count, *more)
 
     def _check_mine(self, decision: Decision) -> None:
-        if not isinstance(decision, Decision):
+        if type(decision) is not Decision:
             raise TypeError(f"learn wants the Decision that decide gave, not {decision!r}")
         if decision.origin != self._origin:
             raise ValueError(
                 "this decision was made by another learner, or by one with other settings or seed"
             )
-        size, limit = len(self._labels), self.features or 2**32
-        places = (decision.place, decision.greedy_place, *(decision.among or ()))
-        if not all(0 <= place < size for place in places):
+        highest = max(decision.place, decision.greedy_place, *(decision.among or (0,)))
+        if highest >= self._size:
             raise ValueError("this decision speaks of labels that this learner does not have")
-        if len(decision.indices) and decision.indices[-1] >= limit:
-            raise ValueError(f"this decision's context has features beyond the {limit} there are")
 
     # Looking.
 
@@ -291,11 +300,10 @@ class Learner:
         indices, values = encode(x, self._dtype, self.features)
         places = range(len(self._labels)) if among is None else self._places(among)
         work = self._restricted(places)
-        self._make_room(indices)
-        self._kernels.probabilities(
-            self._params, self._state, work, indices, values, self.seed, self.round, len(places)
-        )
-        return work.probabilities[: len(self._labels)].copy()
+        if len(indices):
+            self._reserve(int(indices[-1]) + 1)
+        self._ask(self._kernels.probabilities, indices, values, work, self.round, len(places))
+        return work.probabilities[: self._size].copy()
 
     def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         rows = encode_rows(X, self._dtype, self.features)
@@ -325,7 +333,8 @@ class Learner:
 
     def _lay_out(self, table: np.ndarray, memory: np.ndarray) -> None:
         """Take over weights [feature, plane, label], of as many labels as there are or fewer."""
-        lanes = lanes_for(len(self._labels))
+        self._size = len(self._labels)
+        lanes = lanes_for(self._size)
         self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
         self._state = state_type(lanes)(self._buffer, memory.copy())
         self._reserve(len(table))
@@ -341,6 +350,8 @@ class Learner:
         have = self._state.table.shape[0]
         if rows <= have:
             return
+        if self.features is not None and rows > self.features:
+            raise ValueError(f"index {rows - 1} is beyond the {self.features} features there are")
         if rows > len(self._buffer):
             wanted = rows if self.features or not have else max(rows, 2 * len(self._buffer))
             larger = aligned_zeros((wanted, *self._buffer.shape[1:]), self._dtype)
@@ -350,10 +361,6 @@ class Learner:
             if fill:
                 self._buffer[have:rows, plane] = fill
         self._state = type(self._state)(self._buffer[:rows], self._state.memory)
-
-    def _make_room(self, indices: np.ndarray) -> None:
-        if len(indices) and indices[-1] >= self._state.table.shape[0]:
-            self._reserve(int(indices[-1]) + 1)
 
     # What an algorithm may say otherwise.
 
@@ -446,15 +453,17 @@ class Learner:
         mask[list(places)] = 0
         return self._work._replace(mask=mask)
 
-    def _as_then(self, decision: Decision) -> tuple[Work, int]:
-        """Scratch space and number of labels as they were at the time of the decision."""
-        if decision.among is None:
-            return self._work, len(self._labels)
-        return self._restricted(decision.among), len(decision.among)
-
     def _compile(self) -> None:
         """Find the machine code for these very types of records."""
         self._kernels = _Kernels(self)
+
+
+def _bit(right: Any) -> bool:
+    if isinstance(right, np.bool_):
+        return bool(right)
+    if right is None:
+        raise TypeError("say right=True, right=False or label=...; for silence, do not call learn")
+    raise TypeError(f"right must be True or False, not {right!r}")
 
 
 class _Kernels:
@@ -468,7 +477,7 @@ class _Kernels:
         entries = {
             "decide": (_decide,),
             "probabilities": (_probabilities,),
-            "learn": (_learn, (0, 0, 0.0, 0.0, 0.0), True, True),
+            "learn": (_learn, 0, 0, 0.0, 0.0, 0.0, True, True),
             "learn_label": (_learn_label, 0),
         }
         function, *more = entries[name]

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit import _kernel
-from onebit._jit import direct, entry, generic
+from onebit._jit import chosen, direct, entry
 from onebit._kernel import Row, Turn
 from onebit.features import encode_rows
 from onebit.learner import Learner
@@ -47,10 +47,6 @@ class Stream(NamedTuple):
     order: Any
 
 
-@generic
-def _told(params, state, work, row, turn, choice, label): ...
-
-
 def _told_bit(params, state, work, row, turn, choice, label):
     """A learner from one bit: all it gets to know of the true label is whether it said it."""
     return _kernel.learn(params, state, work, row, turn, choice, choice.label == label)
@@ -58,6 +54,14 @@ def _told_bit(params, state, work, row, turn, choice, label):
 
 def _told_label(params, state, work, row, turn, choice, label):
     return _kernel.learn_label(params, state, work, row, turn, label)
+
+
+def _what_is_told(params: type) -> Any:
+    return _told_label if params in _kernel.learn_label.implementations else _told_bit
+
+
+@chosen(_what_is_told)
+def _told(params, state, work, row, turn, choice, label): ...
 
 
 @entry
@@ -82,12 +86,6 @@ def _run(params, state, work, stream, seed, first, begin, end, count, counts):
     counts[1] += greedy_mistakes
     counts[2] += explored
     counts[3] += updates
-
-
-for _name in ("learn", "learn_label"):
-    _body = _told_bit if _name == "learn" else _told_label
-    for _params in getattr(_kernel, _name).implementations:
-        _told.implementations[_params] = _body
 
 
 def check_points(rounds: int) -> list[int]:

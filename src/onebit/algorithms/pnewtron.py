@@ -16,12 +16,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, Unpack
 
+import msgspec
 import numpy as np
 
 from onebit import _kernel
 from onebit._jit import implement, inline
 from onebit._kernel import Choice, blocks, dot, number
 from onebit._lanes import at, fetch, load, save, store, zero
+from onebit.decision import Decision
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import real
 
@@ -169,6 +171,14 @@ class PNewtron(Learner):
         self._reg = 1.0 / params.D if reg is None else real("reg", reg, above=0)
         settings = {**params._asdict(), "reg": self._reg}
         super().__init__(labels, params, settings, memory=(0.0, 0.0), **common)
+
+    def _had_it_said(self, decision: Decision, place: int) -> Decision:
+        scores = self._present_scores(decision, place)
+        possible = scores[np.isfinite(scores)]
+        p = 1.0 / np.exp(self._params.alpha * (possible - scores[place])).sum()
+        said = super()._had_it_said(decision, place)
+        margin = scores[place] - possible.mean()
+        return msgspec.structs.replace(said, note=float(p), other=float(margin))
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, self._reg

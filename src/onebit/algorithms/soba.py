@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from typing import NamedTuple, Unpack
 
+import msgspec
 import numpy as np
 
 from onebit import _kernel
 from onebit._jit import implement
 from onebit._kernel import Choice
 from onebit._lanes import at
+from onebit.decision import Decision
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import real
 
@@ -44,6 +46,8 @@ def learn(params, state, work, row, turn, choice, right):
     if not right or row.start == row.stop:
         return False
     label, rival, lead = choice.label, int(choice.note), choice.other
+    if rival < 0 or rival >= len(work.mask) or rival == label:  # not from a decision of ours
+        return False
     weight = 1.0 / choice.propensity
     variance = 0.0
     for i in range(row.start, row.stop):
@@ -76,6 +80,14 @@ class SOBA(Learner):
         self._a = real("a", a, above=0)
         settings = {"gamma": params.gamma, "a": self._a}
         super().__init__(labels, params, settings, memory=(0.0,), **common)
+
+    def _had_it_said(self, decision: Decision, place: int) -> Decision:
+        scores = self._present_scores(decision, place)
+        own = scores[place]
+        scores[place] = -np.inf
+        rival = int(np.argmax(scores))
+        said = super()._had_it_said(decision, place)
+        return msgspec.structs.replace(said, note=float(rival), other=float(scores[rival] - own))
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0 / self._a

@@ -23,7 +23,7 @@ from onebit.settings import real
 REACH = 6.0  # standard deviations: beyond lies less than 1e-9
 # Three-point Gauss-Legendre on [0, 1].
 NODES = (0.5 - math.sqrt(0.15), 0.5, 0.5 + math.sqrt(0.15))
-NODE_WEIGHTS = (5.0 / 18.0, 8.0 / 18.0, 5.0 / 18.0)
+WEIGHTS = (5.0 / 18.0, 8.0 / 18.0, 5.0 / 18.0)
 
 
 class LinearThompsonParams(NamedTuple):
@@ -53,69 +53,71 @@ def normal_cdf(x):
     return 0.5 * math.erfc(-x * math.sqrt(0.5))
 
 
+@inline
+def law_of(params, work, label):
+    """Mean and standard deviation of what the label draws."""
+    return np.float64(work.scores[label]), params.c * math.sqrt(np.float64(work.widths[label]))
+
+
 @implement(_kernel.probabilities, LinearThompsonParams)
 def probabilities(params, state, work, turn):
     """P(label i draws the largest) = integral of its density times the others' distributions.
 
-    No closed form. The grid is the union of every contender's own, one standard deviation apart, so
-    that narrow and wide laws are both resolved; worth microseconds to milliseconds, and not needed
-    for learning, so the whole-stream loop never asks.
+    No closed form: three-point Gauss-Legendre from point to point of the union of every label's own
+    grid, one standard deviation apart, so that narrow and wide laws are both resolved. Worth
+    microseconds to milliseconds, and not needed for learning: the whole-stream loop never asks.
     """
-    lanes = len(work.mask)
+    labels = len(work.mask)
     work.probabilities[:] = 0.0
     greedy = _kernel.best(state, work)
     if work.widths[greedy] <= 0.0:  # an empty row: every score is 0 and nothing is drawn
         work.probabilities[greedy] = 1.0
         return
-    low, high = -math.inf, -math.inf
-    for i in range(lanes):
+    point, end = -math.inf, -math.inf
+    for i in range(labels):
         if work.mask[i] == 0:
-            u, s = np.float64(work.scores[i]), params.c * math.sqrt(np.float64(work.widths[i]))
-            low, high = max(low, u - REACH * s), max(high, u + REACH * s)
-    steps = int(2 * REACH) + 1
-    grid = np.empty(lanes * steps + 2)
-    size = 2
-    grid[0], grid[1] = low, high
-    for i in range(lanes):
-        if work.mask[i] == 0:
-            u, s = np.float64(work.scores[i]), params.c * math.sqrt(np.float64(work.widths[i]))
-            for step in range(steps):
-                point = u + (step - REACH) * s
-                if low < point < high:
-                    grid[size] = point
-                    size += 1
-    points = np.sort(grid[:size])
-    for k in range(size - 1):
-        length = points[k + 1] - points[k]
+            mean, deviation = law_of(params, work, i)
+            point = max(point, mean - REACH * deviation)
+            end = max(end, mean + REACH * deviation)
+    while point < end:
+        after = end
+        for i in range(labels):
+            if work.mask[i] == 0:
+                mean, deviation = law_of(params, work, i)
+                step = math.floor((point - mean) / deviation + 1e-6) + 1.0
+                if step <= REACH:
+                    after = min(after, mean + step * deviation)
+        after = max(after, point + (end - point) * 1e-9)
         for node in range(3):
-            point = points[k] + NODES[node] * length
-            below = 1.0  # the chance that all contenders draw below the point
-            for i in range(lanes):
-                if work.mask[i] == 0:
-                    u, s = (
-                        np.float64(work.scores[i]),
-                        params.c * math.sqrt(np.float64(work.widths[i])),
-                    )
-                    below *= normal_cdf((point - u) / s)
-            for i in range(lanes):
-                if work.mask[i] == 0:
-                    u, s = (
-                        np.float64(work.scores[i]),
-                        params.c * math.sqrt(np.float64(work.widths[i])),
-                    )
-                    z = (point - u) / s
-                    own = normal_cdf(z)
-                    if own > 0.0:
-                        density = math.exp(-0.5 * z * z) / (s * math.sqrt(2.0 * math.pi))
-                        share = NODE_WEIGHTS[node] * length * density * below / own
-                        work.probabilities[i] += share
+            add_node(
+                params, work, point + NODES[node] * (after - point), WEIGHTS[node] * (after - point)
+            )
+        point = after
     total = 0.0
-    for i in range(lanes):
+    for i in range(labels):
         if work.mask[i] == 0:
             work.probabilities[i] = max(work.probabilities[i], 1e-12)
             total += work.probabilities[i]
-    for i in range(lanes):
+    for i in range(labels):
         work.probabilities[i] /= total
+
+
+@inline
+def add_node(params, work, point, weight):
+    """What one point of the grid adds to every label's probability."""
+    below = 1.0  # the chance that all draw below the point
+    for i in range(len(work.mask)):
+        if work.mask[i] == 0:
+            mean, deviation = law_of(params, work, i)
+            below *= normal_cdf((point - mean) / deviation)
+    for i in range(len(work.mask)):
+        if work.mask[i] == 0:
+            mean, deviation = law_of(params, work, i)
+            z = (point - mean) / deviation
+            own = normal_cdf(z)
+            if own > 0.0:
+                density = math.exp(-0.5 * z * z) / (deviation * math.sqrt(2.0 * math.pi))
+                work.probabilities[i] += weight * density * below / own
 
 
 @implement(_kernel.learn, LinearThompsonParams)
