@@ -1,0 +1,8 @@
+"""Labelled data to learn from as if the labels were hidden."""
+
+from __future__ import annotations
+
+from onebit.datasets.synthetic import synnonsep, synsep
+from onebit.datasets.tables import Dataset, digits, npz
+
+__all__ = ["Dataset", "digits", "npz", "synnonsep", "synsep"]

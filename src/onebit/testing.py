@@ -1,0 +1,355 @@
+"""The laws that every learner keeps, for learners of your own too.
+
+    from onebit.testing import check_learner
+
+    check_learner(lambda labels, **common: MyLearner(labels, my_setting=3, **common))
+
+Each law is a small function with a sentence for a name; a broken one raises an AssertionError.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from onebit import persist
+from onebit._jit import COMPILED
+from onebit.algorithms import load
+from onebit.decision import Decision
+from onebit.learner import Learner
+from onebit.simulation import simulate
+
+Make = Callable[..., Learner]
+LABELS, FEATURES = 5, 12
+
+
+def check_learner(make: Make) -> None:
+    """Run every law on a learner. `make(labels, features=, seed=, dtype=)` makes a fresh one."""
+    for law in LAWS:
+        law(make)
+    assert_compiled_equals_plain([make(LABELS, dtype=dtype) for dtype in ("float64", "float32")])
+
+
+def _stream(rows: int = 120, seed: int = 1) -> tuple[Any, np.ndarray]:
+    """Random rows, some empty, with labels that can be learned."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, FEATURES)) * (rng.random((rows, FEATURES)) < 0.5)
+    X[::17] = 0
+    y = (X @ rng.normal(size=(FEATURES, LABELS))).argmax(axis=1)
+    return sparse.csr_matrix(X), y
+
+
+def _pair(X: Any, i: int) -> tuple[Any, Any]:
+    here = slice(X.indptr[i], X.indptr[i + 1])
+    return X.indices[here], X.data[here]
+
+
+def _teach(learner: Learner, decision: Decision, label: int) -> None:
+    if learner.full_information:
+        learner.learn(decision, label=label)
+    else:
+        learner.learn(decision, right=decision.label == label)
+
+
+def _rounds(learner: Learner, X: Any, y: np.ndarray) -> list[Any]:
+    """Round by round; returns what was said."""
+    said = []
+    for i in range(X.shape[0]):
+        decision = learner.decide(_pair(X, i))
+        _teach(learner, decision, int(y[i]))
+        said.append(decision.label)
+    return said
+
+
+def _bytes(learner: Learner) -> bytes:
+    """All there is to know about a learner."""
+    return persist.pack(*learner._dump())
+
+
+def _learned(learner: Learner) -> bytes:
+    """What was learned: the arrays alone, without the count of rounds."""
+    return persist.pack({}, learner._dump()[1])
+
+
+def it_answers_before_any_learning(make: Make) -> None:
+    learner = make(LABELS)
+    for x in ([0.5, 0, -2.0], {"a": 1, "b": "red"}, ([3, 7], [1.0, 2.0]), np.zeros(4), {}):
+        assert make(LABELS).decide(x).label in learner.labels
+    assert learner.predict(np.eye(3)).shape == (3,)
+    assert np.isfinite(learner.scores(np.eye(3))).all()
+
+
+def deciding_and_predicting_change_nothing_learned(make: Make) -> None:
+    learner, (X, y) = make(LABELS), _stream()
+    _rounds(learner, X, y)
+    before = _learned(learner)
+    for i in range(20):
+        learner.decide(_pair(X, i))
+        learner.probabilities(_pair(X, i))
+    learner.predict(X)
+    learner.scores(X)
+    assert _learned(learner) == before, "decide, predict or scores changed what was learned"
+
+
+def propensities_are_a_law(make: Make) -> None:
+    learner, (X, y) = make(LABELS), _stream()
+    for i in range(X.shape[0]):
+        x = _pair(X, i)
+        law = learner.probabilities(x)
+        assert (law >= 0).all(), f"negative probability in {law}"
+        assert abs(law.sum() - 1) < 1e-9, f"probabilities sum to {law.sum()}"
+        decision = learner.decide(x)
+        assert 0 < decision.propensity <= 1
+        assert abs(law[decision.place] - decision.propensity) < 1e-9, "propensity is not the law's"
+        _teach(learner, decision, int(y[i]))
+
+
+def propensities_match_frequencies(make: Make) -> None:
+    learner, (X, y) = make(LABELS), _stream(60)
+    _rounds(learner, X, y)
+    x, rounds = _pair(X, 1), 2000
+    expected, seen = np.zeros(LABELS), np.zeros(LABELS)
+    for _ in range(rounds):
+        expected += learner.probabilities(x)
+        seen[learner.decide(x).place] += 1
+    spread = np.sqrt(expected * np.maximum(1 - expected / rounds, 0)) + 1e-6
+    off = np.abs(seen - expected) / spread
+    assert off.max() < 5, f"said {seen} times, expected {expected}"
+
+
+def the_same_seed_gives_the_same_run(make: Make) -> None:
+    X, y = _stream()
+    one, two = make(LABELS, seed=11), make(LABELS, seed=11)
+    assert _rounds(one, X, y) == _rounds(two, X, y)
+    assert _bytes(one) == _bytes(two)
+
+
+def round_by_round_equals_the_whole_stream(make: Make) -> None:
+    X, y = _stream()
+    for dtype in ("float32", "float64"):
+        one, two = make(LABELS, seed=3, dtype=dtype), make(LABELS, seed=3, dtype=dtype)
+        said = np.array(_rounds(one, X, y))
+        trace = simulate(two, X, y, checkpoints=range(1, len(y) + 1))
+        assert (np.diff(trace.mistakes, prepend=0) == (said != y)).all(), "other labels were said"
+        assert _bytes(one) == _bytes(two), f"other weights in {dtype}"
+
+
+def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
+    X, y = _stream(60)
+    dense, matrix = make(LABELS, features=FEATURES), X.toarray()
+    pairs, rows = make(LABELS, features=FEATURES), make(LABELS, features=FEATURES)
+    for i in range(X.shape[0]):
+        for learner, x in ((dense, matrix[i]), (pairs, _pair(X, i)), (rows, X[i])):
+            _teach(learner, learner.decide(x), int(y[i]))
+    assert _bytes(dense) == _bytes(pairs) == _bytes(rows)
+    named, hashed = make(LABELS, features=64), make(LABELS, features=64)
+    for i in range(40):
+        x = {f"f{j}": float(v) for j, v in zip(*_pair(X, i), strict=True)} | {"day": str(i % 7)}
+        decision = named.decide(x)
+        again = hashed.decide((decision.indices, decision.values))
+        assert decision.label == again.label
+        _teach(named, decision, int(y[i]))
+        _teach(hashed, again, int(y[i]))
+    assert _bytes(named) == _bytes(hashed)
+
+
+def an_empty_context_is_legal(make: Make) -> None:
+    learner = make(LABELS)
+    before = _learned(learner)
+    for x in (np.zeros(3), ([], []), {}, sparse.csr_matrix((1, 4))):
+        decision = learner.decide(x)
+        _teach(learner, decision, 1)
+        assert (learner.scores(np.zeros((1, 3))) == learner.scores(np.zeros((1, 3)))[0, 0]).all()
+    after = learner._dump()[1]["table"]
+    assert len(after) == 0 or _learned(learner) == before, "nothing was there to learn from"
+
+
+def saving_loading_and_going_on_equals_never_stopping(make: Make) -> None:
+    X, y = _stream()
+    through, stopped = make(LABELS, seed=5), make(LABELS, seed=5)
+    _rounds(through, X, y)
+    _rounds(stopped, X[:50], y[:50])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onebit"
+        stopped.save(path)
+        resumed = load(path)
+    _rounds(resumed, X[50:], y[50:])
+    assert _bytes(resumed) == _bytes(through)
+    assert type(resumed) is type(through) and resumed.settings == through.settings
+
+
+def copies_are_independent(make: Make) -> None:
+    learner, (X, y) = make(LABELS), _stream(40)
+    _rounds(learner, X, y)
+    before = _bytes(learner)
+    for other in (learner.copy(), pickle.loads(pickle.dumps(learner))):
+        assert _bytes(other) == before
+        _rounds(other, X, y)
+    assert _bytes(learner) == before
+
+
+def decisions_may_travel_and_come_back_late(make: Make) -> None:
+    X, y = _stream(40)
+    one, two = make(LABELS, seed=2), make(LABELS, seed=2)
+    mine = [one.decide(_pair(X, i)) for i in range(40)]
+    sent = [two.decide(_pair(X, i)).to_bytes() for i in range(40)]
+    for i in np.random.default_rng(0).permutation(40):
+        _teach(one, mine[i], int(y[i]))
+        _teach(two, Decision.from_bytes(sent[i]), int(y[i]))
+    assert _bytes(one) == _bytes(two)
+
+
+def a_refused_call_changes_nothing(make: Make) -> None:
+    learner, (X, y) = make(LABELS, features=FEATURES), _stream(40)
+    _rounds(learner, X, y)
+    decision = learner.decide(_pair(X, 1))
+    other = make(LABELS, features=FEATURES, seed=learner.seed + 1).decide(_pair(X, 1))
+    nan = np.full(FEATURES, np.nan)
+    refused: list[Callable[[], Any]] = [
+        lambda: learner.decide(nan),
+        lambda: learner.decide(np.ones(FEATURES + 1)),
+        lambda: learner.decide(([1, 1], [1.0, 2.0])),
+        lambda: learner.decide(([-1], [1.0])),
+        lambda: learner.decide(np.ones(FEATURES) * 1j),
+        lambda: learner.decide(np.array([None] * FEATURES)),
+        lambda: learner.decide("text"),
+        lambda: learner.decide(_pair(X, 1), among=[]),
+        lambda: learner.decide(_pair(X, 1), among=["no such label"]),
+        lambda: learner.learn(decision),
+        lambda: learner.learn(decision, right="yes"),  # type: ignore[arg-type]
+        lambda: learner.learn(decision, right=1),  # type: ignore[arg-type]
+        lambda: learner.learn(decision, right=True, label=1),
+        lambda: learner.learn(decision, label="no such label"),
+        lambda: learner.learn(other, label=1),
+        lambda: learner.learn(None, right=True),  # type: ignore[arg-type]
+        lambda: learner.predict(np.vstack([X.toarray()[:2], nan])),
+        lambda: simulate(learner, np.vstack([X.toarray()[:2], nan]), [0, 1, 2]),
+        lambda: simulate(learner, X, y[:-1]),
+        lambda: simulate(learner, X, np.full(len(y), LABELS)),
+        lambda: learner.add_label(0),
+    ]
+    if learner.full_information:
+        refused.append(lambda: learner.learn(decision, right=True))
+    before = _bytes(learner)
+    for i, call in enumerate(refused):
+        try:
+            call()
+        except (TypeError, ValueError) as error:
+            assert len(str(error)) > 10, f"refusal {i} says only {error}"
+        else:
+            raise AssertionError(f"call {i} ought to be refused")
+        assert _bytes(learner) == before, f"refused call {i} changed the learner"
+
+
+def only_possible_labels_are_said(make: Make) -> None:
+    learner, (X, y) = make(LABELS), _stream()
+    for i in range(60):
+        among = [1, 3] if i % 2 else [4]
+        law = learner.probabilities(_pair(X, i), among=among)
+        assert abs(law[among].sum() - 1) < 1e-9
+        decision = learner.decide(_pair(X, i), among=among)
+        assert decision.label in among and decision.greedy in among
+        assert abs(law[decision.place] - decision.propensity) < 1e-9
+        _teach(learner, Decision.from_bytes(decision.to_bytes()), int(y[i]))
+
+
+def it_learns_from_the_bit_alone(make: Make) -> None:
+    """Hidden labels may be permuted where the bit stays the same: nothing changes."""
+    if make(LABELS).full_information:
+        return
+    X, y = _stream()
+    one, two = make(LABELS, seed=4), make(LABELS, seed=4)
+    said = np.array(_rounds(one, X, y))
+    others = np.where(y == said, y, (y + 1) % LABELS)
+    others = np.where((y != said) & (others == said), (others + 1) % LABELS, others)
+    assert ((others == said) == (y == said)).all() and (others != y).any()
+    simulate(two, X, others)
+    assert _bytes(one) == _bytes(two), "the hidden label leaked"
+
+
+def a_new_label_keeps_what_was_learned(make: Make) -> None:
+    X, y = _stream()
+    for labels in (LABELS - 1, 8, 16):
+        learner = make(labels)
+        _rounds(learner, X, y % labels)
+        before = learner.scores(X)
+        learner.add_label()
+        assert np.allclose(learner.scores(X)[:, :labels], before, rtol=1e-6, atol=1e-9)
+        assert learner.labels == list(range(labels + 1))
+        _rounds(learner, X, y)
+        simulate(learner, X, y)
+
+
+def memory_is_bounded(make: Make) -> None:
+    learner, (X, y) = make(LABELS), _stream()
+    simulate(learner, X, y)
+    size = len(_bytes(learner))
+    simulate(learner, X, y, epochs=20)
+    assert abs(len(_bytes(learner)) - size) < 16, "it grows though no feature is new"
+    number = np.dtype(learner.dtype).itemsize
+    assert size <= learner.planes * LABELS * FEATURES * number + 4096
+
+
+LAWS: list[Callable[[Make], None]] = [
+    it_answers_before_any_learning,
+    deciding_and_predicting_change_nothing_learned,
+    propensities_are_a_law,
+    propensities_match_frequencies,
+    the_same_seed_gives_the_same_run,
+    round_by_round_equals_the_whole_stream,
+    dense_sparse_and_named_contexts_are_one,
+    an_empty_context_is_legal,
+    saving_loading_and_going_on_equals_never_stopping,
+    copies_are_independent,
+    decisions_may_travel_and_come_back_late,
+    a_refused_call_changes_nothing,
+    only_possible_labels_are_said,
+    it_learns_from_the_bit_alone,
+    a_new_label_keeps_what_was_learned,
+    memory_is_bounded,
+]
+
+
+def assert_compiled_equals_plain(learners: Iterable[Learner]) -> None:
+    """Run each fresh learner here, and in a process where the compiler is the other way round.
+
+    The same bits must come out in float64; in float32 the same up to rounding.
+    """
+    learners = list(learners)
+    X, y = _stream()
+    modules = sorted({type(learner).__module__ for learner in learners})
+    job = pickle.dumps((modules, pickle.dumps((learners, X, y))))
+    code = "from onebit import testing; testing._run_elsewhere()"
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1" if COMPILED else "0"}
+    done = subprocess.run([sys.executable, "-c", code], input=job, capture_output=True, env=env)
+    assert done.returncode == 0, done.stderr.decode()
+    for learner, there in zip(learners, pickle.loads(done.stdout), strict=True):
+        name = f"{type(learner).__name__} in {learner.dtype}"
+        trace = simulate(learner, X, y)
+        assert learner.settings == there[0].settings
+        if learner.dtype == "float64":
+            assert _bytes(learner) == _bytes(there[0]), f"{name}: compiled and plain differ"
+            assert (trace.mistakes == there[1]).all()
+        else:
+            here = learner._dump()[1]["table"]
+            assert np.allclose(here, there[0]._dump()[1]["table"], rtol=1e-4, atol=1e-5), name
+
+
+def _run_elsewhere() -> None:
+    import importlib
+
+    modules, rest = pickle.loads(sys.stdin.buffer.read())
+    for module in modules:
+        importlib.import_module(module)
+    learners, X, y = pickle.loads(rest)
+    done = [(learner, simulate(learner, X, y).mistakes) for learner in learners]
+    sys.stdout.buffer.write(pickle.dumps(done))

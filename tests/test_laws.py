@@ -1,0 +1,58 @@
+"""Every law on every public learner, and on some of their settings."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+import onebit as ob
+from onebit import testing
+from onebit.learner import Learner
+
+SETTINGS: dict[str, list[dict]] = {
+    "AROW": [{"r": 0.1}],
+    "BPA": [{"gamma": 0.0}, {"variant": "PA-I", "C": 0.1}, {"variant": "PA-II", "gamma": 0.3}],
+    "BanditPerceptron": [{"use_correct": True}],
+    "Confidit": [{"width": "log", "eta": 1.0}, {"alpha": 0.25, "reg": 0.1}],
+    "EGBandit": [{"signed": True}],
+    "EpsilonGreedy": [{"loss": "squared", "epsilon": 0.2}, {"epsilon": 0.0}],
+    "PNewtron": [{"D": 10.0, "gamma": 0.1}],
+    "PNormBandit": [{"p": 2.0}, {"p": 12.0}],
+    "PassiveAggressive": [{"variant": "PA"}, {"variant": "PA-II", "C": 0.5}],
+    "SCW": [{"variant": "II", "C": 0.5}],
+    "SquareCB": [{"loss": "squared"}],
+}
+MAKERS = [
+    pytest.param(partial(learner, **settings), id=f"{name}-{i}")
+    for name, learner in sorted(Learner.registry.items())
+    for i, settings in enumerate([{}, *SETTINGS.get(name, [])])
+] if ob.Banditron else []
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("law", testing.LAWS, ids=lambda law: law.__name__)
+def test_law(law, make):
+    law(make)
+
+
+def test_compiled_equals_plain():
+    learners = [
+        param.values[0](5, dtype=dtype, seed=9)
+        for param in MAKERS
+        for dtype in ("float64", "float32")
+    ]
+    testing.assert_compiled_equals_plain(learners)
+
+
+def test_check_learner_runs_all_laws_and_finds_a_broken_learner():
+    testing.check_learner(ob.Banditron)
+
+    class Forgetful(ob.Banditron):
+        def save(self, path):
+            self.round = 0
+            super().save(path)
+
+    with pytest.raises(AssertionError):
+        testing.check_learner(Forgetful)
+    del Learner.registry["Forgetful"]
