@@ -119,18 +119,24 @@ def entry(function: Callable[..., Any]) -> Any:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
-def direct(function: Any, *args: Any) -> Callable[..., Any]:
-    """The machine code of an entry for arguments of exactly these types, compiled if need be.
+_found: dict[Any, Callable[..., Any]] = {}
+
+
+def direct(function: Any, kind: Any, *args: Any) -> Callable[..., Any]:
+    """The machine code of an entry for arguments like these, compiled if need be.
 
     numba spends over a microsecond a call on finding out the types of records, and takes two
-    records with the same fields for one; a learner knows its own. The caller promises never to
-    pass other types.
+    records with the same fields for one; a learner knows its own. The caller promises that `kind`
+    tells apart all types of arguments, and to pass no others to what comes back.
     """
     if not COMPILED:
         return function
-    signature = tuple(numba.typeof(arg) for arg in args)
-    function.compile(signature)
-    return function.overloads[signature].entry_point
+    key = (function, kind)
+    if key not in _found:
+        signature = tuple(numba.typeof(arg) for arg in args)
+        function.compile(signature)
+        _found[key] = function.overloads[signature].entry_point
+    return _found[key]
 
 
 def chosen(body_for: Callable[[type], Any]) -> Callable[[Callable[..., Any]], Any]:

@@ -312,7 +312,7 @@ class Learner:
         scores = np.empty((size, len(self._labels)), self._dtype)
         places = np.empty(size, np.int64)
         args = (self._params, self._state, self._work, *rows, self.round, scores, places)
-        direct(_score_rows, *args)(*args)
+        direct(_score_rows, self._kind, *args)(*args)
         return scores, places
 
     def __repr__(self) -> str:
@@ -343,7 +343,8 @@ class Learner:
         mask = aligned_zeros((lanes,), self._dtype)
         mask[len(self._labels) :] = -np.inf
         self._work = Work(scores, widths, bounds, mask, np.zeros(lanes))
-        self._compile()
+        self._kind = (type(self._params), type(self._state), self._dtype)
+        self._kernels = _Kernels(self)
 
     def _reserve(self, rows: int) -> None:
         """Make the table at least so many features long."""
@@ -453,10 +454,6 @@ class Learner:
         mask[list(places)] = 0
         return self._work._replace(mask=mask)
 
-    def _compile(self) -> None:
-        """Find the machine code for these very types of records."""
-        self._kernels = _Kernels(self)
-
 
 def _bit(right: Any) -> bool:
     if isinstance(right, np.bool_):
@@ -471,7 +468,8 @@ class _Kernels:
 
     def __init__(self, learner: Learner) -> None:
         row = (np.empty(0, np.uint32), np.empty(0, learner._dtype))
-        self._types = (learner._params, learner._state, learner._work, *row, 0, 0, 0)
+        self._kind = learner._kind
+        self._like = (learner._params, learner._state, learner._work, *row, 0, 0, 0)
 
     def __getattr__(self, name: str) -> Any:
         entries = {
@@ -481,6 +479,6 @@ class _Kernels:
             "learn_label": (_learn_label, 0),
         }
         function, *more = entries[name]
-        found = direct(function, *self._types, *more)
+        found = direct(function, self._kind, *self._like, *more)
         setattr(self, name, found)
         return found

@@ -25,9 +25,13 @@ _DIGEST = 64  # hexadecimal digits of SHA-256, as the zip's closing comment
 
 
 def write(path: str | os.PathLike[str], head: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Write a model file atomically: a reader sees the old file or the new one, never a part."""
+    """Write a model file."""
+    write_bytes(path, pack(head, arrays))
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file atomically: a reader sees the old file or the new one, never a part."""
     target = Path(path)
-    data = pack(head, arrays)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:

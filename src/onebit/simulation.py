@@ -133,7 +133,7 @@ def simulate(
     kept = np.zeros((len(points), 4), np.int64)
     first, done, size = learner.round, 0, len(learner._labels)
     records = (learner._params, learner._state, learner._work, stream, learner.seed, first)
-    run = direct(_run, *records, done, total, size, counts)
+    run = direct(_run, learner._kind, *records, done, total, size, counts)
     for i, point in enumerate(points):
         while done < point:
             end = min(point, done + _LONGEST_CALL)

@@ -22,6 +22,9 @@ from onebit.settings import real, whole
 TOPICS, WORDS, KEY_WORDS = 9, 400, 120
 DROPPED, COMMON = 5, 20
 
+# Streams of draws that no learner uses: data and a learner of the same seed must be independent.
+TOPIC, IS_FALSE, FALSE_LABEL, WORD = 10**6, 10**6 + 1, 10**6 + 2, 10**6 + 3
+
 
 def synsep(rows: int = 1_000_000, *, seed: int = 0, noise: float = 0.0) -> Dataset:
     """Linearly separable; `noise` is the share of labels replaced by one of the others."""
@@ -67,7 +70,7 @@ def _write(seed, noise, key_words, scratch, indices, indptr, y):
     pool, present = scratch[0], scratch[1]
     size = 0
     for row in range(len(y)):
-        topic = int(uniform(seed, row, 0) * TOPICS)
+        topic = int(uniform(seed, row, TOPIC) * TOPICS)
         count = 0
         for word in range(KEY_WORDS):
             present[word] = key_words[topic, word]
@@ -75,14 +78,14 @@ def _write(seed, noise, key_words, scratch, indices, indptr, y):
                 pool[count] = word
                 count += 1
         for k in range(DROPPED):
-            at = k + int(uniform(seed, row, 3 + k) * (count - k))
+            at = k + int(uniform(seed, row, WORD + k) * (count - k))
             pool[k], pool[at] = pool[at], pool[k]
             present[pool[k]] = 0
         for word in range(KEY_WORDS, WORDS):
             pool[word] = word
             present[word] = 0
         for k in range(KEY_WORDS, KEY_WORDS + COMMON):
-            at = k + int(uniform(seed, row, 3 + k) * (WORDS - k))
+            at = k + int(uniform(seed, row, WORD + k) * (WORDS - k))
             pool[k], pool[at] = pool[at], pool[k]
             present[pool[k]] = 1
         for word in range(WORDS):
@@ -91,6 +94,6 @@ def _write(seed, noise, key_words, scratch, indices, indptr, y):
                 size += 1
         indptr[row + 1] = size
         y[row] = topic
-        if uniform(seed, row, 1) < noise:
-            y[row] = (topic + 1 + int(uniform(seed, row, 2) * (TOPICS - 1))) % TOPICS
+        if uniform(seed, row, IS_FALSE) < noise:
+            y[row] = (topic + 1 + int(uniform(seed, row, FALSE_LABEL) * (TOPICS - 1))) % TOPICS
     return size

@@ -36,17 +36,17 @@ def digits() -> Dataset:
 
 
 def npz(path: str | os.PathLike[str]) -> Dataset:
-    """A data set from an .npz file: y and X, or y and a CSR matrix (data, indices, indptr, shape)."""
+    """A data set from an .npz file: y and X, or y and data, indices, indptr, shape (CSR)."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             fields = {name: stored[name] for name in stored.files}
     except (ValueError, zipfile.BadZipFile, EOFError) as error:
         raise ValueError(f"{os.fspath(path)}: not an npz file of plain arrays ({error})") from None
     if "X" in fields:
-        X = fields["X"]
+        X: Any = fields["X"]
     elif {"data", "indices", "indptr", "shape"} <= set(fields):
         parts = (fields["data"].astype(np.float32), fields["indices"], fields["indptr"])
-        X = sparse.csr_matrix(parts, shape=tuple(fields["shape"]))
+        X: Any = sparse.csr_matrix(parts, shape=tuple(fields["shape"]))
     else:
         raise ValueError(
             f"{os.fspath(path)}: needs X, or data, indices, indptr and shape; it has {list(fields)}"

@@ -1,0 +1,140 @@
+"""The command `onebit`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from onebit._version import __version__
+
+if TYPE_CHECKING:
+    from onebit.page import Panel
+
+app = App(
+    name="onebit",
+    version=__version__,
+    help='Learn to classify when all you ever hear is "right" or "wrong".',
+)
+
+
+@app.command
+def race(
+    *,
+    data: Annotated[list[str] | None, Parameter(negative=())] = None,
+    learner: Annotated[list[str] | None, Parameter(negative=())] = None,
+    rounds: int = 100_000,
+    repeats: int = 5,
+    seed: int = 0,
+    out: Path = Path("race.html"),
+) -> None:
+    """Run learners against each other and rank them by mistakes.
+
+    Each learner sees a row, says a label and hears right or wrong. References, marked *, are told
+    the true label. A table is printed, and a page with the curves is written.
+
+    Examples:
+
+    onebit race
+
+    onebit race --data digits --rounds 20000
+
+    onebit race --learner Confidit:eta=0.5 --learner Confidit:eta=0.1 --learner AROW
+
+    onebit race --data mine.npz --out mine.html
+
+    Parameters
+    ----------
+    data
+        synsep, synnonsep, digits, or the path of an .npz file with X and y (repeat for several).
+        Unless given: synnonsep and digits.
+    learner
+        A learner, with settings if need be: Banditron or PNewtron:gamma=0.01:D=10 (repeat for
+        several). Unless given: all there are.
+    rounds
+        Rounds of each run.
+    repeats
+        Runs of each learner, on data drawn or shuffled anew.
+    seed
+        Everything random follows from it.
+    out
+        Where the page goes.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from onebit.page import race_page
+    from onebit.persist import write_bytes
+    from onebit.race import all_entrants, entrant, race
+    from onebit.settings import whole
+
+    rounds = whole("rounds", rounds, least=1, most=10**9)
+    repeats = whole("repeats", repeats, least=1, most=1000)
+    sets = data or ["synnonsep", "digits"]
+    entrants = [entrant(text) for text in learner] if learner else all_entrants()
+    if not out.parent.is_dir():
+        raise ValueError(f"there is no folder {out.parent} to write {out.name} into")
+    columns = (
+        TextColumn("racing"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        total = rounds * repeats * len(entrants) * len(sets)
+        task = bar.add_task("race", total=total, rate="compiling the first time")
+
+        def progress(done: int) -> None:
+            speed = bar.tasks[0].speed
+            rate = f"{speed / 1e6:.1f} M rounds/s" if speed else ""
+            bar.update(task, advance=done, rate=rate)
+
+        panels = race(sets, entrants, rounds=rounds, repeats=repeats, seed=seed, progress=progress)
+    settings = {"rounds": f"{rounds:,}", "repeats": str(repeats), "seed": str(seed)}
+    command = " ".join(["onebit", *sys.argv[1:]])
+    write_bytes(out, race_page(panels, command, __version__, settings).encode())
+    _print(panels)
+    print(f"The curves are in {out}")
+
+
+def _print(panels: list[Panel]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for panel in panels:
+        title = f"{panel.data}: {panel.about}; {panel.rounds:,} rounds, {panel.repeats} times"
+        table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+        table.add_column("learner", no_wrap=True, min_width=23)
+        for name in ("error %", "±", "greedy %", "explored %", "rounds/s"):
+            table.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 6))
+        table.add_column("settings", overflow="ellipsis", no_wrap=True)
+        for line in sorted(panel.lines, key=lambda line: line.error[-1]):
+            table.add_row(
+                f"{line.learner} *" if line.full_information else line.learner,
+                f"{100 * line.error[-1]:.2f}",
+                f"{100 * line.error_sd:.2f}",
+                f"{100 * line.greedy_error:.2f}",
+                f"{100 * line.explored:.2f}",
+                f"{line.rounds_per_second / 1e6:.2f} M",
+                line.settings,
+                style="dim" if line.full_information else None,
+            )
+        console.print(table)
+    console.print("* a reference: it is told the true label, the others hear right or wrong")
+
+
+def main() -> None:
+    """The entry point: errors of use are one line, Ctrl-C is quiet."""
+    try:
+        app()
+    except (ValueError, TypeError, OSError) as error:
+        print(f"onebit: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("onebit: interrupted; nothing was written", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,202 @@
+"""A race: several learners on the same streams, several times."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit import algorithms, datasets
+from onebit.features import Rows, encode_rows
+from onebit.learner import Learner
+from onebit.page import Line, Panel
+from onebit.simulation import Trace, simulate
+
+SYNTHETIC = {"synsep": datasets.synsep, "synnonsep": datasets.synnonsep}
+BUILT_IN = (*SYNTHETIC, "digits")
+
+# Settings that suit a data set better than the defaults: those of the papers where they give any.
+SUITED: dict[str, dict[str, dict[str, Any]]] = {
+    "synsep": {"Banditron": {"gamma": 0.014}},
+    "synnonsep": {"Banditron": {"gamma": 0.006}, "PNewtron": {"gamma": 0.006}},
+    "digits": {"Banditron": {"gamma": 0.1}, "PNewtron": {"D": 10.0}},
+}
+
+
+class Entrant(NamedTuple):
+    """A learner with the settings it was given; the rest are its defaults."""
+
+    learner: type[Learner]
+    settings: dict[str, Any]
+
+    def make(self, data: str, labels: int, seed: int) -> Learner:
+        suited = SUITED.get(data, {}).get(self.learner.__name__, {})
+        make: Any = self.learner
+        return make(labels, **{**suited, **self.settings}, seed=seed)
+
+
+class Stream(NamedTuple):
+    """One repeat of a data set."""
+
+    data: str
+    rows: Rows
+    y: np.ndarray
+    order: Any
+    labels: int
+
+
+class Result(NamedTuple):
+    """One learner's run over one stream."""
+
+    trace: Trace
+    rounds_per_second: float
+
+
+def all_entrants() -> list[Entrant]:
+    """Every learner of this package, at its defaults."""
+    return [entrant(name) for name in algorithms.__all__ if name != "load"]
+
+
+def entrant(text: str) -> Entrant:
+    """An entrant from "Banditron" or "PNewtron:gamma=0.01:D=10"."""
+    name, *pairs = text.split(":")
+    known = {key.lower(): learner for key, learner in Learner.registry.items()}
+    if name.lower() not in known:
+        raise ValueError(f"no learner {name!r}; there are {', '.join(sorted(Learner.registry))}")
+    learner = known[name.lower()]
+    allowed = [
+        p.name for p in inspect.signature(learner).parameters.values() if p.kind == p.KEYWORD_ONLY
+    ]
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or key not in allowed:
+            has = f"it has {', '.join(allowed)}" if allowed else "it has none"
+            raise ValueError(f"no setting {pair!r} for {learner.__name__}; {has}")
+        settings[key] = _value(value)
+    learner(2, **settings)  # type: ignore[call-arg]  # a wrong value is refused now, not in mid-race
+    return Entrant(learner, settings)
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def streams(data: str, rounds: int, repeats: int, seed: int) -> tuple[str, str, list[Stream]]:
+    """Name, description and repeats of a data set: a built-in one, or the path of an npz file.
+
+    Synthetic data are drawn anew for each repeat; the rows of a table come shuffled, again and
+    again if there are fewer than rounds.
+    """
+    float32 = np.dtype(np.float32)
+    if data in SYNTHETIC:
+        drawn = [SYNTHETIC[data](rounds, seed=seed + i) for i in range(repeats)]
+        as_is = np.arange(0)
+        made = [
+            Stream(data, encode_rows(d.X, float32, None), d.y, as_is, len(d.labels)) for d in drawn
+        ]
+        return drawn[0].name, drawn[0].about, made
+    if data == "digits":
+        table = datasets.digits()
+    elif data.endswith(".npz"):
+        table = datasets.npz(data)
+    else:
+        raise ValueError(
+            f"no data {data!r}; there are {', '.join(BUILT_IN)}, and paths of .npz files"
+        )
+    rows, size = encode_rows(table.X, float32, None), len(table.y)
+    made = []
+    for i in range(repeats):
+        shuffle = np.random.default_rng(seed + i).permutation
+        order = np.concatenate([shuffle(size) for _ in range(-(-rounds // size))])[:rounds]
+        made.append(Stream(data, rows, table.y, order, len(table.labels)))
+    return table.name, table.about, made
+
+
+def race(
+    data: Sequence[str],
+    entrants: Sequence[Entrant],
+    *,
+    rounds: int,
+    repeats: int,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda rounds: None,
+) -> list[Panel]:
+    """Run every entrant on every stream, on all cores; `progress` hears of rounds done."""
+    stop = threading.Event()
+
+    def run(entrant: Entrant, stream: Stream, repeat: int) -> Result:
+        learner = entrant.make(stream.data, stream.labels, seed + repeat)
+        reported = 0
+
+        def report(done: int) -> None:
+            nonlocal reported
+            if stop.is_set():
+                raise KeyboardInterrupt
+            progress(done - reported)
+            reported = done
+
+        order: Any = stream.order if len(stream.order) else "given"
+        simulate(learner.copy(), stream.rows, stream.y, order=[0])  # compiled outside the clock
+        before = time.thread_time()
+        trace = simulate(learner, stream.rows, stream.y, order=order, progress=report)
+        return Result(trace, rounds / max(time.thread_time() - before, 1e-9))
+
+    panels = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            for name in data:
+                title, about, made = streams(name, rounds, repeats, seed)
+                jobs = [
+                    [pool.submit(run, entrant, stream, i) for i, stream in enumerate(made)]
+                    for entrant in entrants
+                ]
+                wait([job for some in jobs for job in some], return_when=FIRST_EXCEPTION)
+                results = [[job.result() for job in some] for some in jobs]
+                lines = [
+                    _line(entrant.make(name, made[0].labels, seed), done)
+                    for entrant, done in zip(entrants, results, strict=True)
+                ]
+                panels.append(Panel(title, about, rounds, repeats, lines))
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return panels
+
+
+def _line(learner: Learner, results: list[Result]) -> Line:
+    errors = np.array([result.trace.error for result in results])
+    last = np.array([[counts[-1] for counts in result.trace[1:]] for result in results])
+    rounds = results[0].trace.rounds
+    _, greedy, explored, updates = last.mean(axis=0) / rounds[-1]
+    spread = errors[:, -1].std(ddof=1) if len(results) > 1 else 0.0
+    return Line(
+        learner=type(learner).__name__,
+        settings=", ".join(f"{k}={_short(v)}" for k, v in learner.settings.items()),
+        full_information=learner.full_information,
+        rounds=rounds.tolist(),
+        error=errors.mean(axis=0).tolist(),
+        low=errors.min(axis=0).tolist(),
+        high=errors.max(axis=0).tolist(),
+        greedy_error=float(greedy),
+        explored=float(explored),
+        updates=float(updates),
+        error_sd=float(spread),
+        rounds_per_second=float(np.median([result.rounds_per_second for result in results])),
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
