@@ -17,6 +17,7 @@ app = App(
     name="onebit",
     version=__version__,
     help='Learn to classify when all you ever hear is "right" or "wrong".',
+    suppress_keyboard_interrupt=False,  # main says what became of the work
 )
 
 

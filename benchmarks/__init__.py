@@ -1,0 +1,1 @@
+"""onebit's speed against other libraries and against C: `python -m benchmarks`."""

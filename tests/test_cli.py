@@ -1,0 +1,112 @@
+"""The command, as a person would use it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from onebit import race
+from onebit.learner import Learner
+
+
+def onebit(*args, cwd, **more):
+    command = [sys.executable, "-c", "from onebit.cli import main; main()", *args]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, **more)
+
+
+def test_help_shows_examples(tmp_path):
+    done = onebit("race", "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "onebit race --data digits" in done.stdout and "--repeats" in done.stdout
+    assert "race" in onebit("--help", cwd=tmp_path).stdout
+    assert re.match(r"\d+\.\d+\.\d+", onebit("--version", cwd=tmp_path).stdout)
+
+
+def test_a_small_race_prints_a_ranked_table_and_writes_the_page(tmp_path):
+    args = ("race", "--data", "digits", "--learner", "Banditron:gamma=0.2", "--learner", "AROW")
+    done = onebit(*args, "--rounds", "300", "--repeats", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "AROW *" in done.stdout and "Banditron" in done.stdout
+    assert done.stdout.index("AROW *") < done.stdout.index("Banditron")  # fewer mistakes first
+    page = (tmp_path / "race.html").read_text()
+    assert "gamma=0.2" in page and "300" in page
+    HTMLParser().feed(page)
+    assert list(tmp_path.iterdir()) == [tmp_path / "race.html"]
+
+
+def test_a_race_on_a_file(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    np.savez(tmp_path / "mine.npz", X=X, y=np.where(X[:, 0] > 0, "up", "down"))
+    args = ("race", "--data", "mine.npz", "--learner", "UCWL", "--rounds", "200", "--out", "m.html")
+    done = onebit(*args, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "mine" in (tmp_path / "m.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--data", "nothing"], "no data 'nothing'"),
+        (["--data", "missing.npz"], "missing.npz"),
+        (["--learner", "Bandit"], "no learner 'Bandit'"),
+        (["--learner", "Banditron:gama=1"], "no setting 'gama=1'"),
+        (["--learner", "Banditron:gamma=7"], "gamma must be"),
+        (["--learner", "Perceptron:a=1"], "it has none"),
+        (["--rounds", "0"], "rounds must be"),
+        (["--repeats", "0"], "repeats must be"),
+        (["--out", "no/such/folder.html"], "no folder"),
+    ],
+)
+def test_wrong_use_is_one_sentence(tmp_path, args, says):
+    done = onebit("race", *args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert says in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "race.html").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+def test_ctrl_c_stops_a_long_race_without_a_traceback(tmp_path):
+    command = [sys.executable, "-c", "from onebit.cli import main; main()", "race"]
+    more = ["--learner", "UniformRandom", "--rounds", "50000000", "--data", "digits"]
+    process = subprocess.Popen(
+        [*command, *more], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(6)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "interrupted" in errors and "Traceback" not in errors
+    assert not (tmp_path / "race.html").exists()
+
+
+def test_entrants_know_their_settings():
+    made = race.entrant("scw:variant=II:C=0.5")
+    assert made.learner.__name__ == "SCW" and made.settings == {"variant": "II", "C": 0.5}
+    assert race.entrant("BanditPerceptron:use_correct=true").settings == {"use_correct": True}
+    names = [one.learner.__name__ for one in race.all_entrants()]
+    assert len(names) == len(set(names)) == 20 and set(names) <= set(Learner.registry)
+
+
+def test_a_race_is_the_same_every_time_and_settings_suit_the_data():
+    def run():
+        entrants = [race.entrant("Banditron"), race.entrant("PNewtron:gamma=0.3")]
+        return race.race(["digits", "synsep"], entrants, rounds=100, repeats=2, seed=3)
+
+    one, two = run(), run()
+    assert [[line.error for line in panel.lines] for panel in one] == [
+        [line.error for line in panel.lines] for panel in two
+    ]
+    assert "gamma=0.1" in one[0].lines[0].settings and "gamma=0.014" in one[1].lines[0].settings
+    assert "gamma=0.3" in one[0].lines[1].settings and "D=10" in one[0].lines[1].settings
+    for panel in one:
+        for line in panel.lines:
+            assert line.low[-1] <= line.error[-1] <= line.high[-1] and line.rounds[-1] == 100

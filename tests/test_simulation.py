@@ -1,0 +1,151 @@
+"""The whole-stream loop: order, epochs, check points, progress, memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import onebit as ob
+from onebit.simulation import check_points
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 8))
+    return X, (X @ rng.normal(size=(8, 3))).argmax(axis=1)
+
+
+def test_check_points_are_1_2_5_and_the_last():
+    assert check_points(1) == [1]
+    assert check_points(7) == [1, 2, 5, 7]
+    assert check_points(100) == [1, 2, 5, 10, 20, 50, 100]
+    assert check_points(250) == [1, 2, 5, 10, 20, 50, 100, 200, 250]
+
+
+def test_counts_rise_and_are_those_of_every_round(data):
+    X, y = data
+    trace = ob.simulate(ob.Banditron(3, gamma=0.3), X, y, checkpoints=range(1, 51))
+    assert trace.rounds.tolist() == list(range(1, 51))
+    for counts in trace[1:]:
+        steps = np.diff(counts, prepend=0)
+        assert ((steps == 0) | (steps == 1)).all()
+    assert trace.explored[-1] > 0
+    assert (trace.error == trace.mistakes / trace.rounds).all()
+    assert (trace.greedy_error == trace.greedy_mistakes / trace.rounds).all()
+
+
+def test_given_check_points_end_with_the_last_round(data):
+    X, y = data
+    assert ob.simulate(ob.Banditron(3), X, y, checkpoints=[10, 20]).rounds.tolist() == [10, 20, 50]
+
+
+def test_epochs_repeat_the_rows(data):
+    X, y = data
+    one, two = ob.Confidit(3), ob.Confidit(3)
+    ob.simulate(one, X, y, epochs=3)
+    for _ in range(3):
+        ob.simulate(two, X, y)
+    assert np.array_equal(one.weights, two.weights) and one.round == two.round == 150
+
+
+def test_an_order_is_followed(data):
+    X, y = data
+    rows = [4, 4, 0, 31]
+    one, two = ob.Confidit(3), ob.Confidit(3)
+    ob.simulate(one, X, y, order=rows)
+    ob.simulate(two, X[rows], y[rows])
+    assert np.array_equal(one.weights, two.weights)
+
+
+def test_shuffling_follows_the_seed_and_visits_every_row_each_epoch(data):
+    X, y = data
+    runs = [ob.Confidit(3, seed=seed) for seed in (1, 1, 2)]
+    for learner in runs:
+        ob.simulate(learner, X, y, order="shuffled", epochs=2)
+    assert np.array_equal(runs[0].weights, runs[1].weights)
+    assert not np.array_equal(runs[0].weights, runs[2].weights)
+    perceptron = ob.simulate(ob.Perceptron(50), np.eye(50), np.arange(50), order="shuffled")
+    assert perceptron.mistakes[-1] == 49  # each row is new, label 0 is right once
+
+
+def test_it_goes_on_from_where_the_learner_is(data):
+    X, y = data
+    one, two = ob.Banditron(3), ob.Banditron(3)
+    ob.simulate(one, X, y)
+    ob.simulate(two, X[:20], y[:20])
+    ob.simulate(two, X[20:], y[20:])
+    assert np.array_equal(one.weights, two.weights)
+
+
+def test_labels_may_be_strings(data):
+    X, y = data
+    names = ["a", "b", "c"]
+    one, two = ob.Banditron(3), ob.Banditron(names)
+    ob.simulate(one, X, y)
+    ob.simulate(two, X, [names[i] for i in y])
+    assert np.array_equal(one.weights, two.weights)
+    assert two.predict(X).tolist() == [names[i] for i in one.predict(X)]
+
+
+def test_progress_is_told_and_may_stop_the_run(data, monkeypatch):
+    X, y = data
+    monkeypatch.setattr("onebit.simulation._LONGEST_CALL", 7)
+    told = []
+    ob.simulate(ob.Banditron(3), X, y, progress=told.append)
+    assert told[-1] == 50 and told == sorted(told) and max(np.diff([0, *told])) <= 7
+
+    def stop(done):
+        if done >= 20:
+            raise KeyboardInterrupt
+
+    learner, again = ob.Banditron(3), ob.Banditron(3)
+    with pytest.raises(KeyboardInterrupt):
+        ob.simulate(learner, X, y, progress=stop)
+    ob.simulate(again, X[: learner.round], y[: learner.round])
+    assert 20 <= learner.round < 50
+    assert np.array_equal(learner.weights, again.weights)  # it stopped between two rounds
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0},
+        {"epochs": 1.5},
+        {"order": "backwards"},
+        {"order": [50]},
+        {"order": [-1]},
+        {"order": [0.5]},
+        {"checkpoints": [5, 5]},
+        {"checkpoints": [0, 3]},
+        {"checkpoints": [51]},
+    ],
+)
+def test_wrong_requests_are_refused_before_anything_is_learned(data, wrong):
+    learner = ob.Banditron(3)
+    with pytest.raises((ValueError, TypeError)):
+        ob.simulate(learner, *data, **wrong)
+    assert learner.round == 0
+
+
+def test_no_rows_leave_an_empty_trace():
+    trace = ob.simulate(ob.Banditron(3), sparse.csr_matrix((0, 4)), np.empty(0, int))
+    assert len(trace.rounds) == 0
+
+
+def test_a_stream_makes_no_objects_a_round():
+    rows = 20_000
+    X = sparse.random(rows, 50, 0.1, format="csr", random_state=0, dtype=np.float32)
+    y = np.arange(rows) % 4
+    short, long = X[:2000], X
+    ob.simulate(ob.UCWL(4), short, y[:2000])
+    peaks = []
+    for some in (short, long):
+        tracemalloc.start()
+        ob.simulate(ob.UCWL(4), some, y[: some.shape[0]])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 100_000 + rows * 8 * 2  # at most a copy of y and of the indptr
