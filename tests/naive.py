@@ -22,6 +22,9 @@ CKD09   Crammer, Kulesza, Dredze, NIPS 2009 (AROW)
 WZH12   Wang, Zhao, Hoi, ICML 2012 (SCW)
 
 Symbols: h is the greedy label, a the label played, f = 1[a = y] the feedback bit, z = 2f - 1.
+Settings have the names and defaults of the public learners; EGBandit's B and LinearThompson's
+exact_propensity are the twins' own.
+
 `round` counts from 0, the papers' t is round + 1. `draw(stream)` is the uniform number in [0, 1)
 of the current round and that stream; asking twice gives the same number.
 """
@@ -91,11 +94,26 @@ class Twin:
 
 
 class Optimist(Twin):
-    """Plays the largest upper confidence bound; classes never played tie, the lowest wins."""
+    """Plays the largest upper confidence bound; classes never played tie, the lowest wins.
 
-    def greedy(self, x: np.ndarray, round: int = 0) -> int:
-        s = self.scores(x, round)
+    The greedy label is the largest mean score, without the bonus (CG11 eq. (1), there y~).
+    """
+
+    def bonus(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        raise NotImplementedError
+
+    def upper(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return self.scores(x, round) + self.bonus(x, round)
+
+    def said(self, x: np.ndarray, round: int = 0) -> int:
+        s = self.upper(x, round)
         return int(np.flatnonzero(s >= s.max() - UCB_TOLERANCE)[0])
+
+    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return one_hot(self.said(x, round), self.K)
+
+    def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
+        return Choice(self.said(x, round), self.greedy(x, round), 1.0)
 
 
 class EpsilonUniform(Twin):
@@ -151,7 +169,7 @@ def banditron_update(K: int, x: np.ndarray, choice: Choice, right: bool) -> np.n
 class Banditron(EpsilonUniform):
     """KSST08, the Banditron: W^{t+1} = W^t + U~^t, every round."""
 
-    def __init__(self, K: int, d: int, gamma: float):
+    def __init__(self, K: int, d: int, *, gamma: float = 0.05):
         super().__init__(K, d)
         self.gamma = gamma
         self.W = np.zeros((K, d))
@@ -179,7 +197,7 @@ class PotentialBandit(EpsilonUniform):
 class PNormBandit(PotentialBandit):
     """WJV10 with Phi = ||theta||_p^2 / 2; W is homogeneous in theta, so no rate is needed."""
 
-    def __init__(self, K: int, d: int, gamma: float, p: float):
+    def __init__(self, K: int, d: int, *, gamma: float = 0.05, p: float = 4.0):
         super().__init__(K, d, gamma)
         self.p = p
 
@@ -200,7 +218,14 @@ class EGBandit(PotentialBandit):
     """
 
     def __init__(
-        self, K: int, d: int, gamma: float, eta: float, B: float = 1.0, signed: bool = False
+        self,
+        K: int,
+        d: int,
+        *,
+        gamma: float = 0.05,
+        eta: float = 0.1,
+        signed: bool = False,
+        B: float = 1.0,
     ):
         super().__init__(K, d, gamma)
         self.eta, self.B, self.signed = eta, B, signed
@@ -225,7 +250,8 @@ class PNewtron(Sampled):
         self,
         K: int,
         d: int,
-        gamma: float,
+        *,
+        gamma: float = 0.01,
         alpha: float = 10.0,
         beta: float = 0.01,
         D: float = 1.0,
@@ -308,7 +334,8 @@ class Confidit(Ridge, Optimist):
         self,
         K: int,
         d: int,
-        eta: float,
+        *,
+        eta: float = 0.1,
         alpha: float = 1.0,
         reg: float | None = None,
         width: str = "eta",
@@ -316,9 +343,9 @@ class Confidit(Ridge, Optimist):
         super().__init__(K, d, (1 + alpha) ** 2 if reg is None else reg)
         self.eta, self.alpha, self.width = eta, alpha, width
 
-    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+    def bonus(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         eta = self.eta * (math.log(round + 1) if self.width == "log" else 1.0)
-        return dot(self.W, x) + np.sqrt(eta * dot(self.variance, x**2))
+        return np.sqrt(eta * dot(self.variance, x**2))
 
     def target(self, right: bool, draw: Draw) -> float:
         """Steps 6 and 7: after a mistake +1 with probability (1 - alpha) / 2."""
@@ -330,7 +357,9 @@ class Confidit(Ridge, Optimist):
 class LinearThompson(Ridge):
     """Linear Thompson sampling on the same state: play argmax u_i + c sqrt(v_i) N_i."""
 
-    def __init__(self, K: int, d: int, c: float, reg: float, exact_propensity: bool = False):
+    def __init__(
+        self, K: int, d: int, *, c: float = 0.1, reg: float = 1.0, exact_propensity: bool = False
+    ):
         super().__init__(K, d, reg)
         self.c, self.exact_propensity = c, exact_propensity
 
@@ -373,7 +402,7 @@ class LinearThompson(Ridge):
 class SOBA(EpsilonUniform):
     """BOZ17, second-order Banditron, A diagonal; learns from right answers only."""
 
-    def __init__(self, K: int, d: int, gamma: float, a: float):
+    def __init__(self, K: int, d: int, *, gamma: float = 0.01, a: float = 1.0):
         super().__init__(K, d)
         self.gamma = gamma
         self.A = np.full((K, d), float(a))
@@ -439,14 +468,14 @@ def shrink(Sigma: np.ndarray, x: np.ndarray, beta: float) -> np.ndarray:
 class UCWL(Optimist):
     """NLVS13 Algorithm 1, diagonal Sigma: the played class is a binary SCW-I on z."""
 
-    def __init__(self, K: int, d: int, eta: float, C: float, k: float):
+    def __init__(self, K: int, d: int, *, eta: float = 0.75, C: float = 1.0, k: float = 1.0):
         super().__init__(K, d)
         self.phi, self.C, self.k = float(ndtri(eta)), C, k
         self.W = np.zeros((K, d))  # mu
         self.variance = np.ones((K, d))  # Sigma
 
-    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
-        return dot(self.W, x) + self.k * np.sqrt(dot(self.variance, x**2))
+    def bonus(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return self.k * np.sqrt(dot(self.variance, x**2))
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
         a, z = choice.label, 1.0 if right else -1.0
@@ -465,12 +494,10 @@ class UCWL(Optimist):
 # -------------------------------------------------------------------- passive-aggressive
 
 
-def pa_tau(loss: float, norm2: float, C: float | None, variant: str) -> float:
+def pa_tau(loss: float, norm2: float, C: float, variant: str) -> float:
     """CDKSS06: the steps of PA, PA-I and PA-II."""
     if variant == "PA":
         return loss / norm2
-    if C is None:
-        raise ValueError(f"{variant} needs C")
     if variant == "PA-I":
         return min(C, loss / norm2)
     if variant == "PA-II":
@@ -481,7 +508,7 @@ def pa_tau(loss: float, norm2: float, C: float | None, variant: str) -> float:
 class BPA(EpsilonUniform):
     """ZD15: a binary passive-aggressive step of the played row on z, no importance weight."""
 
-    def __init__(self, K: int, d: int, gamma: float, C: float | None = None, variant: str = "PA"):
+    def __init__(self, K: int, d: int, *, gamma: float = 0.01, variant: str = "PA", C: float = 1.0):
         super().__init__(K, d)
         self.gamma, self.C, self.variant = gamma, C, variant
         self.W = np.zeros((K, d))
@@ -506,7 +533,7 @@ class BanditPerceptron(Twin):
     other label that said yes, and a positive one for the played label unless it said yes.
     """
 
-    def __init__(self, K: int, d: int, use_correct: bool = False):
+    def __init__(self, K: int, d: int, *, use_correct: bool = False):
         super().__init__(K, d)
         self.use_correct = use_correct
         self.W = np.zeros((K, d))
@@ -567,11 +594,13 @@ class Regressor(Twin):
 
 
 class EpsilonGreedy(Regressor, EpsilonUniform):
-    """Epsilon-greedy on the regression; gamma = 0 is plain greedy."""
+    """Epsilon-greedy on the regression; epsilon = 0 is plain greedy."""
 
-    def __init__(self, K: int, d: int, gamma: float, lr: float, loss: str = "logistic"):
+    def __init__(
+        self, K: int, d: int, *, epsilon: float = 0.05, lr: float = 0.3, loss: str = "logistic"
+    ):
         super().__init__(K, d, lr, loss)
-        self.gamma = gamma
+        self.gamma = epsilon
 
 
 class SquareCB(Regressor, Sampled):
@@ -581,10 +610,10 @@ class SquareCB(Regressor, Sampled):
         self,
         K: int,
         d: int,
+        *,
         scale: float = 10.0,
         expo: float = 0.5,
-        *,
-        lr: float,
+        lr: float = 0.3,
         loss: str = "logistic",
     ):
         super().__init__(K, d, lr, loss)
@@ -604,8 +633,8 @@ class SquareCB(Regressor, Sampled):
 class FastCB(SquareCB):
     """FK21, losses l = 1 - g: P(i) = l_b / (K l_b + gamma_t (l_i - l_b)) for i != b."""
 
-    def __init__(self, K: int, d: int, scale: float = 10.0, expo: float = 0.5, *, lr: float):
-        super().__init__(K, d, scale, expo, lr=lr)
+    def __init__(self, K: int, d: int, *, scale: float = 10.0, expo: float = 0.5, lr: float = 0.3):
+        super().__init__(K, d, scale=scale, expo=expo, lr=lr)
 
     def weights(self, g: np.ndarray, gamma: float) -> np.ndarray:
         least = max(1 - np.max(g), LOSS_FLOOR)  # l_b; the gaps l_i - l_b are g_b - g_i
@@ -632,14 +661,10 @@ class Perceptron(Twin):
 
 
 class SecondOrderPerceptron(Twin):
-    """CCG05, diagonal, one problem per class; the current x counts in A when predicting.
+    """CCG05, diagonal, one problem per class; the current x counts in A when predicting."""
 
-    shared: one A for all classes, to which each mistaken x is added once.
-    """
-
-    def __init__(self, K: int, d: int, a: float, shared: bool = False):
+    def __init__(self, K: int, d: int, *, a: float = 1.0):
         super().__init__(K, d)
-        self.shared = shared
         self.A = np.full((K, d), float(a))
         self.b = np.zeros((K, d))
 
@@ -658,7 +683,7 @@ class SecondOrderPerceptron(Twin):
         h = self.greedy(x)
         if h == y or not np.any(dot(self.variance, x**2)):
             return False
-        for i in range(self.K) if self.shared else (y, h):
+        for i in (y, h):
             self.A[i] += x**2
         self.b[y] += x
         self.b[h] -= x
@@ -668,7 +693,7 @@ class SecondOrderPerceptron(Twin):
 class PassiveAggressive(Twin):
     """CDKSS06, multiclass by the pair (y, r): the difference vector has norm^2 2 ||x||^2."""
 
-    def __init__(self, K: int, d: int, variant: str = "PA", C: float | None = None):
+    def __init__(self, K: int, d: int, *, variant: str = "PA-I", C: float = 1.0):
         super().__init__(K, d)
         self.variant, self.C = variant, C
         self.W = np.zeros((K, d))
@@ -721,7 +746,7 @@ class GaussianPair(Twin):
 class AROW(GaussianPair):
     """CKD09, and NLVS13 Section 3.2 (there r is called rho)."""
 
-    def __init__(self, K: int, d: int, r: float):
+    def __init__(self, K: int, d: int, *, r: float = 1.0):
         super().__init__(K, d)
         self.r = r
 
@@ -733,7 +758,7 @@ class AROW(GaussianPair):
 class SCW(GaussianPair):
     """WZH12; SCW-I is NLVS13 Section 3.3."""
 
-    def __init__(self, K: int, d: int, eta: float, C: float, variant: str = "I"):
+    def __init__(self, K: int, d: int, *, eta: float = 0.75, C: float = 1.0, variant: str = "I"):
         super().__init__(K, d)
         self.phi, self.C, self.variant = float(ndtri(eta)), C, variant
 
@@ -750,5 +775,5 @@ class SCW(GaussianPair):
 class CW(SCW):
     """CDK09, NLVS13 Section 3.1: SCW-I without a limit on alpha."""
 
-    def __init__(self, K: int, d: int, eta: float):
-        super().__init__(K, d, eta, math.inf)
+    def __init__(self, K: int, d: int, *, eta: float = 0.75):
+        super().__init__(K, d, eta=eta, C=math.inf)

@@ -23,11 +23,15 @@ SETTINGS: dict[str, list[dict]] = {
     "SCW": [{"variant": "II", "C": 0.5}],
     "SquareCB": [{"loss": "squared"}],
 }
-MAKERS = [
-    pytest.param(partial(learner, **settings), id=f"{name}-{i}")
-    for name, learner in sorted(Learner.registry.items())
-    for i, settings in enumerate([{}, *SETTINGS.get(name, [])])
-] if ob.Banditron else []
+MAKERS = (
+    [
+        pytest.param(partial(learner, **settings), id=f"{name}-{i}")
+        for name, learner in sorted(Learner.registry.items())
+        for i, settings in enumerate([{}, *SETTINGS.get(name, [])])
+    ]
+    if ob.Banditron
+    else []
+)
 
 
 @pytest.mark.parametrize("make", MAKERS)

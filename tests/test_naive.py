@@ -31,16 +31,15 @@ BANDIT = {
     "SquareCB": lambda: naive.SquareCB(K, d, lr=0.3),
     "SquareCB squared": lambda: naive.SquareCB(K, d, lr=0.3, loss="squared"),
     "FastCB": lambda: naive.FastCB(K, d, lr=0.3),
-    "EpsilonGreedy": lambda: naive.EpsilonGreedy(K, d, gamma=0.1, lr=0.3),
-    "EpsilonGreedy squared": lambda: naive.EpsilonGreedy(K, d, gamma=0.1, lr=0.3, loss="squared"),
+    "EpsilonGreedy": lambda: naive.EpsilonGreedy(K, d, epsilon=0.1, lr=0.3),
+    "EpsilonGreedy squared": lambda: naive.EpsilonGreedy(K, d, epsilon=0.1, lr=0.3, loss="squared"),
     "Thompson": lambda: naive.LinearThompson(K, d, c=0.5, reg=1.0),
     "UniformRandom": lambda: naive.UniformRandom(K, d),
 }
 FULL = {
     "Perceptron": lambda: naive.Perceptron(K, d),
     "SOP": lambda: naive.SecondOrderPerceptron(K, d, a=1.0),
-    "SOP shared": lambda: naive.SecondOrderPerceptron(K, d, a=1.0, shared=True),
-    "PA": lambda: naive.PassiveAggressive(K, d),
+    "PA": lambda: naive.PassiveAggressive(K, d, variant="PA"),
     "PA-I": lambda: naive.PassiveAggressive(K, d, variant="PA-I", C=0.1),
     "PA-II": lambda: naive.PassiveAggressive(K, d, variant="PA-II", C=0.1),
     "AROW": lambda: naive.AROW(K, d, r=0.5),
@@ -340,20 +339,35 @@ def test_confidit_target_has_the_mean_of_the_model():
     assert np.all(twin.A == 1.2**2)
 
 
-def test_confidit_scores_hold_the_bonus():
+def test_confidit_bound_holds_the_bonus():
     twin = trained("Confidit log")
     x = np.ones(d)
     v = twin.variance.sum(axis=1)
-    assert twin.scores(x, 0) == pytest.approx(twin.W @ x, abs=1e-12)
-    assert twin.scores(x, 9) == pytest.approx(twin.W @ x + np.sqrt(0.5 * np.log(10) * v), abs=1e-12)
+    assert twin.scores(x, 9) == pytest.approx(twin.W @ x, abs=1e-12)
+    assert twin.upper(x, 0) == pytest.approx(twin.W @ x, abs=1e-12)
+    assert twin.upper(x, 9) == pytest.approx(twin.W @ x + np.sqrt(0.5 * np.log(10) * v), abs=1e-12)
 
 
 def test_upper_confidence_ties():
     twin = naive.Confidit(3, 1, eta=0.0)
     twin.b[:, 0] = twin.A[:, 0] * [1 - 1e-10, 1.0, 1.0]
-    assert twin.greedy(np.ones(1)) == 0
+    assert twin.said(np.ones(1)) == 0
+    assert twin.greedy(np.ones(1)) == 1  # the greedy label has no tolerance
     twin.b[0, 0] = twin.A[0, 0] * (1 - 1e-8)
-    assert twin.greedy(np.ones(1)) == 1
+    assert twin.said(np.ones(1)) == 1
+
+
+@pytest.mark.parametrize("name", ["Confidit", "UCWL"])
+def test_greedy_label_has_no_bonus(name):
+    """CG11 eq. (1): y~ is the largest mean score, y^ the largest upper bound."""
+    twin, differ = ALL[name](), 0
+    for before, x, _, choice, _, _ in stream(twin, 150):
+        u = before.W @ x
+        assert u[choice.greedy] >= u.max() - 1e-12
+        upper = before.upper(x)
+        assert upper[choice.label] >= upper.max() - 1e-9
+        differ += choice.label != choice.greedy
+    assert differ > 5
 
 
 def test_thompson_plays_its_probabilities():
@@ -449,7 +463,7 @@ def test_pa_two_minimises_its_objective():
 
 
 def test_pa_margin_is_one():
-    twin = naive.PassiveAggressive(K, d)
+    twin = naive.PassiveAggressive(K, d, variant="PA")
     for before, x, y, _, _, changed in stream(twin, 150):
         u = before.scores(x)
         r = naive.best_other(u, y)
@@ -484,7 +498,7 @@ def test_bandit_perceptron_use_correct():
 
 
 def test_perceptrons_move_on_mistakes_only():
-    for name in ("Perceptron", "SOP", "SOP shared"):
+    for name in ("Perceptron", "SOP"):
         twin = FULL[name]()
         for before, x, y, choice, _, changed in stream(twin, 100):
             if np.any(x):
@@ -499,9 +513,6 @@ def test_second_order_perceptron_counts_the_current_x():
     twin, x = naive.SecondOrderPerceptron(2, 1, a=2.0), np.array([3.0])
     assert twin.learn(x, 1)
     assert twin.scores(x) == pytest.approx([-9 / 20, 9 / 20])
-    shared = naive.SecondOrderPerceptron(3, 1, a=2.0, shared=True)
-    assert shared.learn(x, 1)
-    assert np.all(shared.A == 11.0)
 
 
 # ------------------------------------------------------------------------- confidence weighted
@@ -606,11 +617,11 @@ def test_pair_step_solves_its_problem(name):
     assert clipped > 5 or name != "SCW-I"
 
 
-def test_ucwl_scores_hold_the_bonus():
+def test_ucwl_bound_holds_the_bonus():
     """NLVS13 Algorithm 1, line 9."""
     twin, x = trained("UCWL"), np.linspace(-1, 2, d)
     expected = [twin.W[i] @ x + 0.5 * math.sqrt(twin.variance[i] @ x**2) for i in range(K)]
-    assert twin.scores(x) == pytest.approx(expected, abs=1e-12)
+    assert twin.upper(x) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("C", [0.2, 1.0, 1e9])

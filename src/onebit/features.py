@@ -25,11 +25,11 @@ class Rows(NamedTuple):
     indices: Any
     values: Any
     indptr: Any
+    width: int  # one more than the largest index
 
-    @property
-    def width(self) -> int:
-        """One more than the largest index."""
-        return int(self.indices.max()) + 1 if len(self.indices) else 0
+
+def _rows(indices: np.ndarray, values: np.ndarray, indptr: np.ndarray) -> Rows:
+    return Rows(indices, values, indptr, int(indices.max()) + 1 if len(indices) else 0)
 
 
 def encode(x: Any, dtype: np.dtype, features: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +82,7 @@ def _stack(rows: list[tuple[Any, Any]], dtype: np.dtype) -> Rows:
     np.cumsum([len(indices) for indices, _ in rows], out=indptr[1:])
     indices = np.concatenate([indices for indices, _ in rows] or [np.empty(0, np.uint32)])
     values = np.concatenate([values for _, values in rows] or [np.empty(0, dtype)])
-    return Rows(indices, values, indptr)
+    return _rows(indices, values, indptr)
 
 
 def _numbers(x: Any, what: str) -> np.ndarray:
@@ -231,20 +231,23 @@ def _copy_rows(indices, values, indptr, limit, out_indices, out_values, out_indp
 
 
 @entry
-def _all_good(indices, values, indptr, limit):
-    """Whether the rows are fit for use as they are, by plain sweeps at the speed of memory."""
+def _width_if_good(indices, values, indptr):
+    """The width of the rows if they are fit for use as they are, else -1.
+
+    Plain sweeps without a branch: they run at the speed of memory.
+    """
     unfit = 0
+    widest = -1
     for i in range(len(values)):
         unfit += (values[i] == 0) | (not np.isfinite(values[i])) | (indices[i] < 0)
-    for i in range(len(values)):
-        unfit += indices[i] >= limit
+        widest = max(widest, indices[i])
     for i in range(1, len(indices)):
         unfit += indices[i] <= indices[i - 1]
     for row in range(1, len(indptr) - 1):  # where a row begins the index may fall
         i = indptr[row]
         if 0 < i < len(indices) and i != indptr[row + 1]:
             unfit -= indices[i] <= indices[i - 1]
-    return unfit == 0
+    return widest + 1 if unfit == 0 else -1
 
 
 def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
@@ -261,17 +264,20 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     limit = _limit(features)
     if features is not None and matrix.shape[1] > features:
         raise ValueError(f"X has {matrix.shape[1]} columns; features= fixed {features}")
-    if values.dtype == dtype and _all_good(indices, values, indptr, limit):
+    width = _width_if_good(indices, values, indptr) if values.dtype == dtype else -1
+    if 0 <= width <= limit:
         fits = indices.dtype == np.int32  # the same bits read as unsigned: nothing is copied
-        return Rows(indices.view(np.uint32) if fits else indices.astype(np.uint32), values, indptr)
-    out = Rows(np.empty(stored, np.uint32), np.empty(stored, dtype), np.zeros_like(indptr))
-    wrong, row, i = _copy_rows(indices, values, indptr, limit, out.indices, out.values, out.indptr)
+        unsigned = indices.view(np.uint32) if fits else indices.astype(np.uint32)
+        return Rows(unsigned, values, indptr, width)
+    out_indices, out_values = np.empty(stored, np.uint32), np.empty(stored, dtype)
+    out_indptr = np.zeros_like(indptr)
+    wrong, row, i = _copy_rows(indices, values, indptr, limit, out_indices, out_values, out_indptr)
     if wrong:
         place = indptr[row] + i
         error = _refusal(wrong, int(indices[place]), float(values[place]), dtype, features)
         raise ValueError(f"row {row}: {error}")
-    kept = out.indptr[-1]
-    return Rows(out.indices[:kept], out.values[:kept], out.indptr)
+    kept = out_indptr[-1]
+    return _rows(out_indices[:kept], out_values[:kept], out_indptr)
 
 
 # Dense rows.
@@ -316,7 +322,7 @@ def _dense(matrix: np.ndarray, dtype: np.dtype, features: int | None) -> Rows:
         raise ValueError(f"row {row}: {error}" if len(matrix) > 1 else str(error))
     indices, values = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], dtype)
     _copy_nonzero(numbers, indices, values)
-    return Rows(indices, values, indptr)
+    return _rows(indices, values, indptr)
 
 
 # Names.

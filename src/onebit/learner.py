@@ -311,7 +311,8 @@ class Learner:
         size = len(rows.indptr) - 1
         scores = np.empty((size, len(self._labels)), self._dtype)
         places = np.empty(size, np.int64)
-        args = (self._params, self._state, self._work, *rows, self.round, scores, places)
+        records = (self._params, self._state, self._work)
+        args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
         direct(_score_rows, self._kind, *args)(*args)
         return scores, places
 

@@ -69,8 +69,9 @@ def _run(params, state, work, stream, seed, first, begin, end, count, counts):
     """Rounds begin..end of the stream; the learner's own count of rounds starts at first."""
     mistakes = greedy_mistakes = explored = updates = 0
     rows = len(stream.labels)
+    i = begin % rows - 1
     for t in range(begin, end):
-        i = t % rows
+        i = i + 1 if i + 1 < rows else 0
         if len(stream.order):
             i = stream.order[t]
         row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
@@ -128,7 +129,7 @@ def simulate(
     total = len(order_rows) if len(order_rows) else size * epochs
     points = _points(checkpoints, total)
     learner._reserve(rows.width)
-    stream = Stream(*rows, labels, order_rows)
+    stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows)
     counts = np.zeros(4, np.int64)
     kept = np.zeros((len(points), 4), np.int64)
     first, done, size = learner.round, 0, len(learner._labels)
