@@ -1,0 +1,433 @@
+"""The model file: whole or not at all, and nothing foreign or damaged gets in."""
+
+import hashlib
+import io
+import json
+import os
+import stat
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onebit as ob
+from onebit import persist
+
+
+def learned(make=ob.Banditron, **settings):
+    learner = make(["a", "b", "c"], **{"gamma": 0.5, "seed": 3, **settings})
+    for t in range(12):
+        d = learner.decide(np.array([1.0, -t, 0.25 * t]))
+        learner.learn(d, right=d.place == t % 3)
+    return learner
+
+
+def state(learner):
+    return persist.pack(*learner._dump())
+
+
+@pytest.fixture(scope="module")
+def learner():
+    return learned()
+
+
+@pytest.fixture(scope="module")
+def good(learner):
+    return state(learner)
+
+
+def refused(path, *words):
+    """Assert that the file is refused with a sentence that names it; return the sentence."""
+    with pytest.raises(ValueError, match=r"\w+ \w+ \w+") as error:
+        ob.load(path)
+    assert type(error.value) is ValueError
+    sentence = str(error.value)
+    assert sentence.startswith(f"{path}: ") and sentence.count(str(path)) == 1
+    for word in words:
+        assert word in sentence
+    return sentence
+
+
+def written(folder, data):
+    path = folder / "x.onebit"
+    path.write_bytes(data)
+    return path
+
+
+# Good files.
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("features", [None, 3])
+@pytest.mark.parametrize("make", [ob.Banditron, ob.SOBA])
+def test_a_saved_learner_comes_back_and_goes_on_as_if_it_had_never_stopped(
+    make, dtype, features, tmp_path
+):
+    here = learned(make, dtype=dtype, features=features)
+    here.save(tmp_path / "m.onebit")
+    there = ob.load(tmp_path / "m.onebit")
+    assert type(there) is make and repr(there) == repr(here)
+    assert (there.labels, there.dtype, there.features) == (["a", "b", "c"], dtype, features)
+    assert state(there) == state(here)
+    for t in range(20):
+        x = np.array([1.0, t % 5, -0.5])
+        one, two = here.decide(x), there.decide(x)
+        assert (one.label, one.propensity, one.round) == (two.label, two.propensity, two.round)
+        here.learn(one, right=t % 2 == 0)
+        there.learn(two, right=t % 2 == 0)
+    assert state(there) == state(here)
+
+
+def test_the_same_learner_gives_the_same_bytes_at_any_time_and_place(tmp_path, learner):
+    learner.save(tmp_path / "one")
+    learner.copy().save(str(tmp_path / "another name"))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "another name").read_bytes()
+    assert state(learned()) == state(learner)
+    ob.load(tmp_path / "one").save(tmp_path / "two")
+    assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
+
+
+def test_a_model_file_is_a_zip_of_arrays_that_numpy_reads_without_onebit(tmp_path, learner):
+    path = tmp_path / "m.onebit"
+    learner.save(path)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
+        head = json.loads(archive.read("onebit.json"))
+        digest = archive.comment.decode()
+    assert head == {
+        "onebit": persist.FORMAT,
+        "version": ob.__version__,
+        "algorithm": "Banditron",
+        "settings": {"gamma": 0.5},
+        "labels": ["a", "b", "c"],
+        "features": None,
+        "dtype": "float32",
+        "seed": 3,
+        "round": 12,
+    }
+    assert digest == hashlib.sha256(path.read_bytes()[:-64]).hexdigest()
+    with np.load(path, allow_pickle=False) as arrays:
+        np.testing.assert_array_equal(arrays["table"][:, 0, :].T, learner.weights)
+        assert arrays["table"].any() and "memory" in arrays
+
+
+def test_packing_and_unpacking_gives_heads_and_arrays_back():
+    arrays = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+        "b": np.array([1, 2], ">f8"),
+        "empty": np.zeros((0, 2, 3)),
+    }
+    head, found = persist.unpack(persist.pack({"x": [1, "ü"], "y": None}, arrays))
+    assert head == {"onebit": persist.FORMAT, "x": [1, "ü"], "y": None}
+    assert list(found) == list(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype.isnative and found[name].dtype.kind == array.dtype.kind
+
+
+def test_objects_are_never_packed():
+    with pytest.raises(ValueError, match="Object arrays"):
+        persist.pack({}, {"a": np.array([None])})
+
+
+# Damage.
+
+
+def test_every_truncation_of_a_model_file_is_refused(tmp_path, good):
+    for size in range(len(good)):
+        refused(written(tmp_path, good[:size]), "model file")
+
+
+def test_every_flipped_bit_of_a_model_file_is_refused(good):
+    damaged = bytearray(good)
+    for i in range(len(good)):
+        for bit in range(8):
+            damaged[i] ^= 1 << bit
+            with pytest.raises(ValueError, match="model file"):
+                persist.unpack(bytes(damaged))
+            damaged[i] ^= 1 << bit
+    assert damaged == good
+
+
+def test_every_flipped_byte_of_a_model_file_is_refused_with_its_name(tmp_path, good):
+    for i in range(len(good)):
+        damaged = bytearray(good)
+        damaged[i] ^= 0xFF
+        refused(written(tmp_path, damaged), "model file")
+
+
+def test_many_random_damages_of_a_larger_model_file_are_refused():
+    learner = ob.Banditron(9, features=40, dtype="float64")
+    d = learner.decide(np.arange(40.0))
+    learner.learn(d, right=False)
+    whole = state(learner)
+    rng = np.random.default_rng(2)
+    for _ in range(3000):
+        damaged = bytearray(whole)
+        for i in rng.integers(len(whole), size=rng.integers(1, 4)):
+            damaged[i] ^= rng.integers(1, 256)
+        if damaged != whole:
+            with pytest.raises(ValueError, match="model file"):
+                persist.unpack(bytes(damaged))
+
+
+@pytest.mark.parametrize("more", [b"\0", b"\n", b"a" * 64, b"0" * 200])
+def test_a_model_file_with_something_before_or_after_it_is_refused(tmp_path, good, more):
+    for data in (good + more, more + good, good + good):
+        refused(written(tmp_path, data), "model file")
+
+
+FOREIGN = {
+    "empty": b"",
+    "text": b"label,x\na,1\n",
+    "long text": b"onebit.json " * 100,
+    "start of a zip": b"PK\x03\x04",
+    "pickle": b"\x80\x04\x95" + b"x" * 100,
+    "zeros": bytes(1000),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_a_file_that_is_something_else_is_refused(tmp_path, case):
+    refused(written(tmp_path, FOREIGN[case]), "not a onebit model file")
+
+
+def test_another_zip_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.arange(3))
+    refused(tmp_path / "a.npz", "not a onebit model file")
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        archive.writestr("onebit.json", "{}")
+    refused(tmp_path / "b.zip", "model file")
+
+
+def test_a_missing_file_and_a_folder_are_operating_system_errors_that_name_it(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no-such-file"):
+        ob.load(tmp_path / "no-such-file")
+    with pytest.raises(OSError, match=tmp_path.name):
+        ob.load(tmp_path)
+
+
+# Files with a good digest and wrong contents.
+
+
+def zipped(members, compression=zipfile.ZIP_STORED):
+    """A zip of these members, closed by the right digest."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+        archive.comment = b"0" * 64
+    body = buffer.getvalue()[:-64]
+    return body + hashlib.sha256(body).hexdigest().encode()
+
+
+def npy(shape, data=b"", descr="<f4"):
+    buffer = io.BytesIO()
+    head = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, head)
+    return buffer.getvalue() + data
+
+
+HEAD = b'{"onebit": 1}'
+NONSENSE = {
+    "head is no JSON": {"onebit.json": b"{"},
+    "head is a list": {"onebit.json": b"[1]"},
+    "head is empty": {"onebit.json": b"{}"},
+    "format is a string": {"onebit.json": b'{"onebit": "1"}'},
+    "format is missing": {"onebit.json": b'{"algorithm": "Banditron"}'},
+    "no array": {"onebit.json": HEAD, "table.npy": b"garbage"},
+    "empty array": {"onebit.json": HEAD, "table.npy": b""},
+    "cut array": {"onebit.json": HEAD, "table.npy": npy((9,), bytes(8))},
+    "negative shape": {"onebit.json": HEAD, "table.npy": npy((-3,))},
+    "pickled objects": {"onebit.json": HEAD, "table.npy": npy((1,), b"\x80\x04N.", "|O")},
+    "shape beyond the file": {"onebit.json": HEAD, "table.npy": npy((10**14,))},
+    "shape beyond all numbers": {"onebit.json": HEAD, "table.npy": npy((2**40, 2**40))},
+    "header is code": {"onebit.json": HEAD, "table.npy": b"\x93NUMPY\x01\x00\x06\x00exit()"},
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+def test_a_good_digest_does_not_make_nonsense_a_model(tmp_path, case):
+    refused(written(tmp_path, zipped(NONSENSE[case])))
+
+
+def test_a_compressed_member_is_refused_so_that_a_small_file_cannot_fill_the_memory(tmp_path):
+    bomb = zipped(
+        {"onebit.json": HEAD, "table.npy": npy((10**7,), bytes(10**7), "|u1")},
+        zipfile.ZIP_DEFLATED,
+    )
+    assert len(bomb) < 10**5
+    with pytest.raises(ValueError, match="model file"):
+        persist.unpack(bomb)
+
+
+def crafted(learner, head=None, **arrays):
+    """The learner's file with a few things changed; None leaves a thing out."""
+    heads, kept = learner._dump()
+    heads, kept = {**heads, **(head or {})}, {**kept, **arrays}
+    return persist.pack(
+        {name: value for name, value in heads.items() if value != "left out"},
+        {name: array for name, array in kept.items() if array is not None},
+    )
+
+
+def test_a_file_of_a_newer_format_is_refused_with_what_to_do(tmp_path, learner):
+    path = written(tmp_path, crafted(learner, {"onebit": 2, "version": "7.1"}))
+    refused(path, "format 2", "newer onebit (7.1)", "upgrade")
+
+
+def test_a_file_of_an_unknown_algorithm_says_so(tmp_path, learner):
+    path = written(tmp_path, crafted(learner, {"algorithm": "Foo"}))
+    refused(path, "algorithm", "'Foo'")
+
+
+WRONG_HEADS = {
+    "algorithm left out": {"algorithm": "left out"},
+    "algorithm of no kind": {"algorithm": ["Banditron"]},
+    "algorithm that is none": {"algorithm": "Learner"},
+    "another algorithm": {"algorithm": "Confidit"},
+    "settings left out": {"settings": "left out"},
+    "settings of no kind": {"settings": 5},
+    "settings out of bounds": {"settings": {"gamma": 7}},
+    "settings of no type": {"settings": {"gamma": "x"}},
+    "unknown settings": {"settings": {"gamma": 0.5, "colour": 1}},
+    "settings that come twice": {"settings": {"gamma": 0.5, "seed": 1}},
+    "settings too large": {"settings": {"gamma": 10**30}},
+    "labels left out": {"labels": "left out"},
+    "labels of no kind": {"labels": 1.5},
+    "too few labels": {"labels": ["a"]},
+    "other labels": {"labels": ["a", "b"]},
+    "labels in labels": {"labels": [["a"], ["b"], ["c"]]},
+    "seed left out": {"seed": "left out"},
+    "seed of no kind": {"seed": "x"},
+    "negative seed": {"seed": -1},
+    "features left out": {"features": "left out"},
+    "features of no kind": {"features": "many"},
+    "fewer features than weights": {"features": 2},
+    "more features than weights": {"features": 4},
+    "features beyond all memory": {"features": 2**31 - 1, "labels": 100_000},
+    "dtype left out": {"dtype": "left out"},
+    "dtype of no kind": {"dtype": 5},
+    "another dtype": {"dtype": "float64"},
+    "unknown dtype": {"dtype": "float16"},
+    "round left out": {"round": "left out"},
+    "round of no kind": {"round": "x"},
+    "round of no type": {"round": 1.5},
+    "true round": {"round": True},
+    "negative round": {"round": -1},
+    "round too large": {"round": 2**63},
+}
+
+
+@pytest.mark.parametrize("case", WRONG_HEADS)
+def test_a_head_that_does_not_fit_is_refused(tmp_path, learner, case):
+    refused(written(tmp_path, crafted(learner, WRONG_HEADS[case])))
+
+
+WRONG_ARRAYS = {
+    "no table": {"table": None},
+    "no memory": {"memory": None},
+    "flat table": {"table": np.zeros(9, np.float32)},
+    "matrix": {"table": np.zeros((3, 3), np.float32)},
+    "planes too many": {"table": np.zeros((3, 2, 3), np.float32)},
+    "labels too few": {"table": np.zeros((3, 1, 2), np.float32)},
+    "labels with their padding": {"table": np.zeros((3, 1, 4), np.float32)},
+    "another precision": {"table": np.zeros((3, 1, 3), np.float64)},
+    "whole numbers": {"table": np.zeros((3, 1, 3), np.int32)},
+    "strings": {"table": np.zeros((3, 1, 3), "<U4")},
+    "records": {"table": np.zeros((3, 1, 3), [("a", "f4")])},
+    "memory too long": {"memory": np.zeros(7)},
+    "memory matrix": {"memory": np.zeros((1, 1))},
+    "memory of no precision": {"memory": np.zeros(0, np.float32)},
+}
+
+
+@pytest.mark.parametrize("case", WRONG_ARRAYS)
+def test_arrays_that_do_not_fit_are_refused(tmp_path, learner, case):
+    refused(written(tmp_path, crafted(learner, **WRONG_ARRAYS[case])))
+
+
+def test_an_uncrafted_file_is_not_refused(tmp_path, learner):
+    assert state(ob.load(written(tmp_path, crafted(learner)))) == state(learner)
+
+
+# Writing.
+
+
+class Stop(BaseException):
+    """Like a Ctrl-C."""
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), Stop()])
+@pytest.mark.parametrize("where", ["fsync", "chmod", "replace"])
+def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(
+    tmp_path, monkeypatch, learner, where, error
+):
+    path = written(tmp_path, b"the old file")
+
+    def fail(*args, **kwargs):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, where, fail)
+        with pytest.raises(type(error)):
+            learner.save(path)
+    assert path.read_bytes() == b"the old file"
+    assert os.listdir(tmp_path) == [path.name]
+    learner.save(path)
+    assert state(ob.load(path)) == state(learner)
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_what_cannot_be_packed_leaves_the_old_file(tmp_path):
+    path = written(tmp_path, b"the old file")
+    with pytest.raises(ValueError, match="Object arrays"):
+        persist.write(path, {}, {"a": np.array([None])})
+    assert path.read_bytes() == b"the old file" and os.listdir(tmp_path) == [path.name]
+
+
+def test_the_old_file_is_whole_until_the_new_one_is(tmp_path, monkeypatch, learner):
+    path = written(tmp_path, b"the old file")
+    seen = []
+    replace = os.replace
+
+    def watch(source, target):
+        seen.append((path.read_bytes(), Path(source).read_bytes(), Path(source).parent))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", watch)
+    learner.save(path)
+    assert seen == [(b"the old file", state(learner), tmp_path)]
+
+
+def test_a_missing_folder_is_named(tmp_path, learner):
+    with pytest.raises(OSError, match="no-such-folder"):
+        learner.save(tmp_path / "no-such-folder" / "m.onebit")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_is_not_overwritten(tmp_path, learner):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        learner.save(tmp_path / "folder")
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_file_without_a_folder_in_its_name_goes_here(tmp_path, monkeypatch, learner):
+    monkeypatch.chdir(tmp_path)
+    learner.save("m.onebit")
+    assert os.listdir(tmp_path) == ["m.onebit"]
+    assert state(ob.load("m.onebit")) == state(learner)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no file modes")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_model_file_has_the_mode_of_any_other_new_file(tmp_path, learner, umask, mode):
+    before = os.umask(umask)
+    try:
+        learner.save(tmp_path / "m")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == mode
