@@ -6,9 +6,12 @@ give the same results; that is how coverage is measured and how the compiler is 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import os
+import pickle
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -17,6 +20,7 @@ from typing import Any
 
 import numba
 from numba.core import types
+from numba.core.caching import IndexDataCacheFile
 from numba.extending import lower_builtin, overload, type_callable
 
 COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
@@ -42,7 +46,7 @@ def _cache_roots() -> list[Path]:
     """Where compiled code may live, best first."""
     chosen = os.environ.get("ONEBIT_CACHE")
     if chosen:
-        return [Path(chosen)]
+        return [Path(chosen).resolve()]
     roots = []
     xdg = os.environ.get("XDG_CACHE_HOME")
     if xdg:
@@ -50,9 +54,9 @@ def _cache_roots() -> list[Path]:
     home = os.environ.get("HOME") or os.environ.get("USERPROFILE")
     if home:
         roots.append(Path(home) / ".cache" / "onebit")
-    roots.append(
-        Path(tempfile.gettempdir()) / f"onebit-{os.getuid() if hasattr(os, 'getuid') else 0}"
-    )
+    with contextlib.suppress(OSError):  # there may be no place for temporary files at all
+        user = os.getuid() if hasattr(os, "getuid") else 0
+        roots.append(Path(tempfile.gettempdir()) / f"onebit-{user}")
     return roots
 
 
@@ -75,23 +79,59 @@ def cache_folder() -> Path | None:
         folder = root / digest
         try:
             is_new = not folder.exists()
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            root.parent.mkdir(parents=True, exist_ok=True)
+            root.mkdir(mode=0o700, exist_ok=True)  # whatever the umask
+            folder.mkdir(mode=0o700, exist_ok=True)
             if not (_is_private(root) and _is_private(folder)):
                 continue
             with tempfile.TemporaryFile(dir=folder):
                 pass
             if is_new:
-                _forget_old(root, keep=4)
+                _forget_old(root, folder, keep=4)
             return folder
         except OSError:
             continue
     return None
 
 
-def _forget_old(root: Path, keep: int) -> None:
-    folders = sorted(root.iterdir(), key=lambda f: f.stat().st_mtime, reverse=True)
-    for folder in folders[keep:]:
+def _forget_old(root: Path, mine: Path, keep: int) -> None:
+    """Remove all but the newest caches, and nothing else: the root may be anyone's folder."""
+    ages = []
+    for folder in root.iterdir():
+        if re.fullmatch("[0-9a-f]{16}", folder.name) and folder != mine:
+            with contextlib.suppress(OSError):  # another process may be tidying up too
+                ages.append((folder.stat().st_mtime, folder))
+    for _, folder in sorted(ages, reverse=True)[keep - 1 :]:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class _CodeFiles(IndexDataCacheFile):
+    """One file a signature and no index, so that processes cannot spoil each other's entries.
+
+    A file that cannot be read is one that is not there; one that cannot be written is not needed.
+    """
+
+    def _name(self, key: Any) -> str:
+        digest = hashlib.blake2b(repr(key).encode(), digest_size=16).hexdigest()
+        return f"{Path(self._index_name).stem}.{digest}.nbc"
+
+    def load(self, key: Any) -> Any:
+        try:
+            whole = Path(self._data_path(self._name(key))).read_bytes()
+            digest, data = whole[:16], whole[16:]
+            good = hashlib.blake2b(data, digest_size=16).digest() == digest
+            head, found = pickle.loads(data) if good else (None, None)
+            return found if head == (self._source_stamp, self._version, key) else None
+        except Exception:
+            return None
+
+    def save(self, key: Any, data: Any) -> None:
+        body = self._dump(((self._source_stamp, self._version, key), data))
+        with (
+            contextlib.suppress(OSError),
+            self._open_for_write(self._data_path(self._name(key))) as file,
+        ):
+            file.write(hashlib.blake2b(body, digest_size=16).digest() + body)
 
 
 _folder = cache_folder() if COMPILED else None
@@ -112,7 +152,9 @@ def entry(function: Callable[..., Any]) -> Any:
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = str(_folder)  # type: ignore[attr-defined]
     try:
-        return numba.njit(function, cache=True, **_OPTIONS)
+        compiled: Any = numba.njit(function, cache=True, **_OPTIONS)
+        compiled._cache._cache_file.__class__ = _CodeFiles
+        return compiled
     except RuntimeError:  # no place for the cache after all: compile in memory
         return numba.njit(function, **_OPTIONS)
     finally:

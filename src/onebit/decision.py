@@ -49,12 +49,14 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     def to_bytes(self) -> bytes:
         """The decision as bytes, to be kept until the feedback comes; with a checksum."""
         fields = _Stored(
-            **{name: getattr(self, name) for name in _SAME},
+            **{name: _plain(getattr(self, name)) for name in _SAME},
             dtype=self.values.dtype.name,
             indices=self.indices.astype("<u4").tobytes(),
             values=self.values.astype(self.values.dtype.newbyteorder("<")).tobytes(),
         )
         body = _MAGIC + msgspec.msgpack.encode(fields)
+        if len(body) + _DIGEST > MOST_BYTES:
+            raise ValueError(f"a decision of {len(body)} bytes: more than {MOST_BYTES}")
         return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
 
     @classmethod
@@ -75,6 +77,11 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
             return stored.decision()
         except (msgspec.MsgspecError, ValueError) as error:
             raise ValueError(f"this decision is damaged: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    """Uncompiled kernels answer with numpy's numbers."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):

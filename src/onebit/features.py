@@ -36,13 +36,14 @@ def encode(x: Any, dtype: np.dtype, features: int | None) -> tuple[np.ndarray, n
     """One context. The arrays are the caller's own: nothing done to x later can change them."""
     if type(x) is tuple:
         return _pair(x, dtype, features)
+    if hasattr(x, "tocsr"):  # first: scipy's dictionary of keys is a mapping too
+        row = x if x.ndim == 2 else x.reshape(1, -1)
+        if row.shape[0] != 1:
+            raise ValueError(f"one context is one row, not {row.shape[0]}")
+        rows = _sparse(row, dtype, features)
+        return rows.indices.copy(), rows.values.copy()
     if isinstance(x, Mapping):
         return _named(x, dtype, features)
-    if hasattr(x, "tocsr"):
-        rows = _sparse(x if x.ndim == 2 else x.reshape(1, -1), dtype, features)
-        if len(rows.indptr) != 2:
-            raise ValueError(f"one context is one row, not {len(rows.indptr) - 1}")
-        return rows.indices.copy(), rows.values.copy()
     row = _numbers(x, "a context")
     if row.ndim == 2 and row.shape[0] == 1:
         row = row[0]
@@ -54,15 +55,16 @@ def encode(x: Any, dtype: np.dtype, features: int | None) -> tuple[np.ndarray, n
 
 def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     """Many contexts: a matrix (array or sparse), or a sequence of single ones."""
-    if isinstance(X, Rows):
-        return X
+    if isinstance(X, Rows):  # encoded before
+        same = X.values.dtype == dtype
+        return X if same else X._replace(values=X.values.astype(dtype))
     if hasattr(X, "tocsr"):
         if X.ndim != 2:
             raise ValueError(f"X must be a matrix, one row a context, not of shape {X.shape}")
         return _sparse(X, dtype, features)
-    if isinstance(X, Mapping):
-        raise TypeError("X must be many contexts: put a single dict into a list")
-    if isinstance(X, Sequence) and len(X) and not np.isscalar(X[0]):
+    if isinstance(X, Mapping | tuple):
+        raise TypeError("X must be many contexts: put a single dict or pair into a list")
+    if isinstance(X, Sequence) and not (len(X) and np.isscalar(X[0])):
         return _stack([_in_row(i, x, dtype, features) for i, x in enumerate(X)], dtype)
     matrix = _numbers(X, "X")
     if matrix.ndim != 2:
@@ -74,7 +76,8 @@ def _in_row(i: int, x: Any, dtype: np.dtype, features: int | None) -> tuple[Any,
     try:
         return encode(x, dtype, features)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"row {i}: {error}") from None
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"row {i}: {error}") from None
 
 
 def _stack(rows: list[tuple[Any, Any]], dtype: np.dtype) -> Rows:
@@ -87,6 +90,8 @@ def _stack(rows: list[tuple[Any, Any]], dtype: np.dtype) -> Rows:
 
 def _numbers(x: Any, what: str) -> np.ndarray:
     """x as an array of real numbers."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{what} must not be masked: leave out what is missing, or fill it in")
     try:
         array = np.asarray(x)
     except ValueError:  # rows of different lengths
@@ -172,7 +177,10 @@ def _is_plain(array: Any, dtype: Any) -> bool:
 
 def _checked_pair(indices: Any, values: Any, dtype: np.dtype) -> tuple[Any, Any]:
     """The pair as arrays of int32 or int64 and of float32 or float64."""
-    indices, values = np.asarray(indices), np.asarray(values)
+    try:
+        indices, values = np.asarray(indices), np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise ValueError("a pair is (indices, values), two rows of the same length") from None
     if indices.ndim != 1 or values.ndim != 1 or len(indices) != len(values):
         raise ValueError(
             "a pair is (indices, values), two rows of the same length, "
@@ -195,7 +203,8 @@ def _as_int64(indices: np.ndarray) -> np.ndarray:
 
 def _as_float(values: np.ndarray) -> np.ndarray:
     kept = values.dtype in (np.float32, np.float64)
-    return np.ascontiguousarray(values, None if kept else np.float64)
+    with np.errstate(over="ignore"):  # an infinite value is refused by name
+        return np.ascontiguousarray(values, None if kept else np.float64)
 
 
 def _refusal(
@@ -257,9 +266,9 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     if not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()
     stored = matrix.indptr[-1]
-    indptr = np.asarray(matrix.indptr, np.int64)
+    indptr = np.ascontiguousarray(matrix.indptr, np.int64)
     indices = matrix.indices[:stored]
-    indices = indices if indices.dtype == np.int32 else _as_int64(indices)
+    indices = np.ascontiguousarray(indices) if indices.dtype == np.int32 else _as_int64(indices)
     values = _as_float(matrix.data[:stored])
     limit = _limit(features)
     if features is not None and matrix.shape[1] > features:
@@ -275,7 +284,7 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     if wrong:
         place = indptr[row] + i
         error = _refusal(wrong, int(indices[place]), float(values[place]), dtype, features)
-        raise ValueError(f"row {row}: {error}")
+        raise ValueError(f"row {row}: {error}" if len(indptr) > 2 else str(error))
     kept = out_indptr[-1]
     return _rows(out_indices[:kept], out_values[:kept], out_indptr)
 
@@ -318,7 +327,9 @@ def _dense(matrix: np.ndarray, dtype: np.dtype, features: int | None) -> Rows:
     row = _count_nonzero(numbers, indptr)
     if row >= 0:
         column = int(np.argmin(np.isfinite(numbers[row])))
-        error = _refusal(NOT_FINITE, column, float(matrix[row, column]), dtype, features)
+        with np.errstate(over="ignore"):
+            value = float(matrix[row, column])
+        error = _refusal(NOT_FINITE, column, value, dtype, features)
         raise ValueError(f"row {row}: {error}" if len(matrix) > 1 else str(error))
     indices, values = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], dtype)
     _copy_nonzero(numbers, indices, values)
@@ -362,14 +373,22 @@ def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple
             name, value = f"{name}={value}", 1.0
         elif not isinstance(value, Real) and not isinstance(value, np.bool_):
             raise TypeError(f"feature {name!r} must be a number or a string, not {value!r}")
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            raise ValueError(f"feature {name!r} is too large for a float; leave it out") from None
         if not np.isfinite(number):
             raise ValueError(f"feature {name!r} is {number:g}; leave it out")
+        if abs(number) > float(np.finfo(dtype).max):
+            raise ValueError(f"feature {name!r} is {number:g}: too large for {dtype}")
         h = _hashes.get(name)
         if h is None:
             if len(_hashes) >= _HASHES_KEPT:
                 _hashes.clear()
-            h = _hashes[name] = murmur3(name)
+            try:
+                h = _hashes[name] = murmur3(name)
+            except UnicodeEncodeError:
+                raise ValueError(f"the name {name!r} cannot be written in UTF-8") from None
         column = abs(h) % columns
         sums[column] = sums.get(column, 0.0) + (number if h >= 0 else -number)
     indices = np.array(sorted(sums), np.int64)

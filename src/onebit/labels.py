@@ -17,7 +17,8 @@ class LabelSet:
     def __init__(self, labels: int | Sequence[str] | Sequence[int]) -> None:
         self.names: list[Any] = _names(labels)
         self._place = {name: place for place, name in enumerate(self.names)}
-        self.counted = isinstance(labels, int)  # made as 0..K-1, so a new one has an obvious name
+        # Made as 0..K-1, so a new one has an obvious name:
+        self.counted = isinstance(labels, int | np.integer)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -41,15 +42,14 @@ class LabelSet:
             wrong = np.flatnonzero((given < 0) | (given >= len(self)))
             if len(wrong):
                 raise ValueError(f"row {wrong[0]}: no label {given[wrong[0]]}; {self._known(None)}")
-            return given.astype(np.int64, copy=False)
-        values, where = np.unique(given, return_inverse=True)
-        found = np.empty(len(values), np.int64)
-        for i, value in enumerate(values.tolist()):
+            return np.ascontiguousarray(given, np.int64)
+        found = np.empty(len(given), np.int64)
+        for row, label in enumerate(given.tolist()):
             try:
-                found[i] = self.place(value)
+                found[row] = self.place(label)
             except ValueError as error:
-                raise ValueError(f"row {int(np.argmax(where == i))}: {error}") from None
-        return found[where]
+                raise ValueError(f"row {row}: {error}") from None
+        return found
 
     def add(self, label: Any = None) -> None:
         """One more label, after the others."""
@@ -59,6 +59,7 @@ class LabelSet:
             raise ValueError(
                 f"these labels are counted: the next one is {len(self)}, not {label!r}"
             )
+        label = label.item() if isinstance(label, np.generic) else label
         if label in self._place:
             raise ValueError(f"there is a label {label!r} already")
         _names([*self.names, label])
@@ -67,9 +68,10 @@ class LabelSet:
 
     def _known(self, label: Any) -> str:
         if isinstance(label, str):
-            near = difflib.get_close_matches(label, [str(name) for name in self.names], n=1)
+            names = {str(name): name for name in self.names}
+            near = difflib.get_close_matches(label, names, n=1)
             if near:
-                return f"did you mean {near[0]!r}?"
+                return f"did you mean {names[near[0]]!r}?"
         shown = ", ".join(repr(name) for name in self.names[:8])
         return f"there are {len(self)}: {shown}{', ...' if len(self) > 8 else ''}"
 

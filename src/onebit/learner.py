@@ -21,7 +21,7 @@ from onebit._kernel import Choice, Row, Turn, Work
 from onebit._lanes import aligned_zeros, lanes_for, state_type
 from onebit._version import __version__
 from onebit.decision import Decision
-from onebit.features import encode, encode_rows
+from onebit.features import GROWTH_LIMIT, encode, encode_rows
 from onebit.labels import LabelSet
 from onebit.settings import choice_of, whole
 
@@ -267,7 +267,12 @@ class Learner:
                 "this decision was made by another learner, or by one with other settings or seed"
             )
         highest = max(decision.place, decision.greedy_place, *(decision.among or (0,)))
-        if highest >= self._size:
+        names = self._labels.names
+        if (
+            highest >= self._size
+            or names[decision.place] != decision.label
+            or names[decision.greedy_place] != decision.greedy
+        ):
             raise ValueError("this decision speaks of labels that this learner does not have")
 
     # Looking.
@@ -352,8 +357,9 @@ class Learner:
         have = self._state.table.shape[0]
         if rows <= have:
             return
-        if self.features is not None and rows > self.features:
-            raise ValueError(f"index {rows - 1} is beyond the {self.features} features there are")
+        limit = self.features or GROWTH_LIMIT
+        if rows > limit:
+            raise ValueError(f"index {rows - 1} is beyond the {limit} features there may be")
         if rows > len(self._buffer):
             wanted = rows if self.features or not have else max(rows, 2 * len(self._buffer))
             larger = aligned_zeros((wanted, *self._buffer.shape[1:]), self._dtype)
@@ -403,10 +409,14 @@ class Learner:
     def _restore(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         """The reverse of `_dump`; a ValueError says what does not fit."""
         try:
-            algorithm = Learner.registry[head["algorithm"]]
+            name, table, memory = head["algorithm"], arrays["table"], arrays["memory"]
+            if name not in Learner.registry:
+                raise ValueError(f"this onebit has no algorithm {name!r}")
+            if head["features"] is not None and head["features"] != len(table):
+                raise ValueError("this model's weights do not fit its settings")
             common = {name: head[name] for name in ("features", "dtype", "seed")}
-            learner = algorithm(head["labels"], **head["settings"], **common)
-            table, memory, round = arrays["table"], arrays["memory"], head["round"]
+            learner = Learner.registry[name](head["labels"], **head["settings"], **common)
+            learner.round = whole("round", head["round"], least=0, most=2**63 - 1)
         except KeyError as error:
             raise ValueError(f"there is no {error} in this model") from None
         except TypeError as error:
@@ -421,7 +431,6 @@ class Learner:
         )
         if not good:
             raise ValueError("this model's weights do not fit its settings")
-        learner.round = whole("round", round, least=0, most=2**63 - 1)
         learner._lay_out(table, memory)
         return learner
 

@@ -94,6 +94,8 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ValueError("the model file is damaged or cut short: its digest does not fit")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+                raise ValueError("the model file is damaged: its members are compressed")
             head = msgspec.json.decode(archive.read(_HEAD), type=dict[str, Any])
             if not isinstance(head.get("onebit"), int):
                 raise ValueError("not a onebit model file")
@@ -113,5 +115,8 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _array(data: bytes) -> np.ndarray:
-    array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    try:
+        array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    except MemoryError:
+        raise ValueError("the model file is damaged: an array is larger than the file") from None
     return array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -19,7 +19,10 @@ def real(
     """`value` as a float within the bounds, or an error that names them."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, not {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     bounds = [
         (above, "above", lambda bound: number > bound),
         (least, "at least", lambda bound: number >= bound),

@@ -1,0 +1,662 @@
+"""Every form of a context becomes the same two arrays; what is no context is refused."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.utils import murmurhash3_32
+
+import onebit as ob
+from onebit import features, persist
+from onebit.features import GROWTH_LIMIT, HASHED, encode, encode_rows, murmur3
+
+F32, F64 = np.dtype("float32"), np.dtype("float64")
+quick = settings(deadline=None, database=None, max_examples=60)
+both_dtypes = pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+
+ROW = np.array([0.0, 1.5, 0.0, -2.25, 3.0, 0.0])
+INDICES, VALUES = [1, 3, 4], [1.5, -2.25, 3.0]
+
+
+def same(found, indices, values, dtype=F32):
+    assert found[0].dtype == np.uint32 and found[1].dtype == dtype
+    np.testing.assert_array_equal(found[0], np.array(indices, np.uint32))
+    np.testing.assert_array_equal(found[1], np.array(values, dtype))
+
+
+def alike(one, two):
+    for a, b in zip(one[:3], two[:3], strict=True):  # indices, values, and indptr of rows
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+FORMS = {
+    "float64 row": lambda: ROW,
+    "float32 row": lambda: ROW.astype(np.float32),
+    "float16 row": lambda: ROW.astype(np.float16),
+    "big-endian row": lambda: ROW.astype(">f8"),
+    "strided row": lambda: np.repeat(ROW, 2)[::2],
+    "backwards row": lambda: ROW[::-1].copy()[::-1],
+    "read-only row": lambda: np.frombuffer(ROW.tobytes()),
+    "row of a matrix": lambda: np.vstack([ROW, ROW])[1],
+    "column of a matrix": lambda: np.column_stack([ROW, ROW])[:, 1],
+    "1 x d": lambda: ROW[None, :],
+    "list": lambda: ROW.tolist(),
+    "nested list": lambda: [ROW.tolist()],
+    "csr matrix": lambda: sp.csr_matrix(ROW),
+    "csr array": lambda: sp.csr_array(ROW[None, :]),
+    "csr array 1-D": lambda: sp.csr_array(ROW),
+    "csc matrix": lambda: sp.csc_matrix(ROW),
+    "coo matrix": lambda: sp.coo_matrix(ROW),
+    "coo array": lambda: sp.coo_array(ROW[None, :]),
+    "coo array 1-D": lambda: sp.coo_array(ROW),
+    "lil matrix": lambda: sp.lil_matrix(ROW),
+    "dok matrix": lambda: sp.dok_matrix(ROW[None, :]),
+    "csr float32": lambda: sp.csr_matrix(ROW.astype(np.float32)),
+    "csr row of a matrix": lambda: sp.csr_matrix(np.vstack([ROW * 2, ROW, ROW * 3]))[1],
+    "csr unsorted": lambda: sp.csr_matrix(
+        (np.array([3.0, 1.5, -2.25]), np.array([4, 1, 3]), np.array([0, 3])), shape=(1, 6)
+    ),
+    "csr with zeros": lambda: sp.csr_matrix(
+        (np.array([0.0, 1.5, -2.25, 3.0, -0.0]), np.array([0, 1, 3, 4, 5]), np.array([0, 5])),
+        shape=(1, 6),
+    ),
+    "csr float32 with zeros": lambda: sp.csr_matrix(
+        (
+            np.array([0.0, 1.5, -2.25, 3.0, -0.0], np.float32),
+            np.array([0, 1, 3, 4, 5], np.int32),
+            np.array([0, 5], np.int32),
+        ),
+        shape=(1, 6),
+    ),
+    "pair of lists": lambda: (INDICES, VALUES),
+    "pair int32": lambda: (np.array(INDICES, np.int32), np.array(VALUES)),
+    "pair int64": lambda: (np.array(INDICES, np.int64), np.array(VALUES)),
+    "pair uint8": lambda: (np.array(INDICES, np.uint8), np.array(VALUES)),
+    "pair uint32": lambda: (np.array(INDICES, np.uint32), np.array(VALUES, np.float32)),
+    "pair uint64": lambda: (np.array(INDICES, np.uint64), np.array(VALUES, np.float32)),
+    "pair float16": lambda: (INDICES, np.array(VALUES, np.float16)),
+    "pair big-endian": lambda: (np.array(INDICES, ">i4"), np.array(VALUES, ">f4")),
+    "pair big-endian int64": lambda: (np.array(INDICES, ">i8"), np.array(VALUES, ">f8")),
+    "pair unsorted": lambda: ([4, 1, 3], [3.0, 1.5, -2.25]),
+    "pair unsorted int32": lambda: (np.array([4, 1, 3], np.int32), np.array([3.0, 1.5, -2.25])),
+    "pair unsorted uint64": lambda: (np.array([4, 1, 3], np.uint64), np.array([3.0, 1.5, -2.25])),
+    "pair strided": lambda: (np.repeat(INDICES, 2)[::2], np.repeat(VALUES, 2)[::2]),
+    "pair read-only": lambda: (
+        np.frombuffer(np.array(INDICES, np.int32).tobytes(), np.int32),
+        np.frombuffer(np.array(VALUES).tobytes()),
+    ),
+    "pair with zeros": lambda: ([0, 1, 2, 3, 4], [0.0, 1.5, -0.0, -2.25, 3.0]),
+}
+
+
+@both_dtypes
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_context_gives_the_same_arrays(form, dtype):
+    same(encode(FORMS[form](), dtype, None), INDICES, VALUES, dtype)
+    same(encode(FORMS[form](), dtype, 6), INDICES, VALUES, dtype)
+
+
+@both_dtypes
+@pytest.mark.parametrize(
+    "values", [[0, 1, 0, 7], [False, True, False, True], np.array([0, 1, 0, 255], np.uint8)]
+)
+def test_whole_numbers_and_truth_values_are_numbers(values, dtype):
+    last = int(np.asarray(values)[3])
+    for x in (values, np.asarray(values), ([0, 1, 2, 3], values), sp.csr_matrix(values)):
+        same(encode(x, dtype, None), [1, 3], [1, last], dtype)
+
+
+EMPTY = {
+    "zeros": lambda: np.zeros(5),
+    "no columns": list,
+    "pair": lambda: ([], []),
+    "pair of arrays": lambda: (np.empty(0, np.int32), np.empty(0, np.float32)),
+    "pair of zeros": lambda: ([2, 4], [0.0, -0.0]),
+    "dict": dict,
+    "dict of zeros": lambda: {"a": 0, "b": 0.0, "c": False},
+    "csr": lambda: sp.csr_matrix((1, 5)),
+    "coo 1-D": lambda: sp.coo_array((5,)),
+    "too small for float32": lambda: [0.0, 1e-60],
+    "too small for float32, pair": lambda: ([1], [1e-60]),
+    "too small for float32, csr": lambda: sp.csr_matrix([[0.0, 1e-60]]),
+}
+
+
+@pytest.mark.parametrize("form", EMPTY)
+def test_an_empty_or_all_zero_row_is_a_legal_context(form):
+    same(encode(EMPTY[form](), F32, None), [], [])
+
+
+@given(
+    rows=st.integers(0, 4).flatmap(
+        lambda width: st.lists(
+            st.lists(
+                st.one_of(st.just(0.0), st.floats(-(2.0**99), 2.0**99, width=32)),
+                min_size=width,
+                max_size=width,
+            ),
+            min_size=1,
+            max_size=5,
+        )
+    ),
+    dtype=st.sampled_from([F32, F64]),
+)
+@quick
+def test_a_matrix_in_any_form_gives_the_rows_one_by_one(rows, dtype):
+    X = np.array(rows, np.float64).reshape(len(rows), -1)
+    found = encode_rows(X, dtype, None)
+    assert found.indices.dtype == np.uint32 and found.values.dtype == dtype
+    assert found.indptr[0] == 0 and found.indptr[-1] == len(found.indices) == len(found.values)
+    assert (found.values != 0).all()
+    for i, row in enumerate(X):
+        part = slice(found.indptr[i], found.indptr[i + 1])
+        nonzero = np.flatnonzero(row.astype(dtype))
+        same((found.indices[part], found.values[part]), nonzero, row[nonzero], dtype)
+        same(encode(row, dtype, None), nonzero, row[nonzero], dtype)
+    assert found.width == (int(found.indices.max()) + 1 if len(found.indices) else 0)
+    pairs = [(np.flatnonzero(row)[::-1], row[np.flatnonzero(row)[::-1]]) for row in X]
+    others = [
+        X.astype(dtype),
+        np.asfortranarray(X),
+        sp.csr_matrix(X),
+        sp.csr_array(X.astype(dtype)),
+        sp.csc_array(X),
+        sp.coo_matrix(X),
+        list(X),
+        rows,
+        pairs,
+        [sp.csr_matrix(row.reshape(1, -1)) for row in X],
+    ]
+    for other in others:
+        alike(encode_rows(other, dtype, None), found)
+
+
+@both_dtypes
+def test_sparse_indices_of_64_bits_are_as_good_as_those_of_32(dtype):
+    narrow = sp.random_array((9, 30), density=0.3, rng=3, format="csr", dtype=np.float32)
+    wide = narrow.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    alike(encode_rows(wide, dtype, None), encode_rows(narrow, dtype, None))
+    alike(encode_rows(narrow, dtype, None), encode_rows(narrow.toarray(), dtype, None))
+
+
+def test_a_sparse_matrix_with_room_to_spare_is_read_up_to_its_end():
+    roomy = sp.csr_matrix(
+        (
+            np.array([1, 2, np.nan], np.float32),
+            np.array([0, 1, 0], np.int32),
+            np.array([0, 1, 2], np.int32),
+        ),
+        shape=(2, 2),
+    )
+    alike(encode_rows(roomy, F32, None), encode_rows(np.diag([1, 2]).astype(np.float32), F32, None))
+
+
+def test_a_sparse_matrix_that_is_fit_for_use_is_not_copied():
+    X = sp.random_array((20, 30), density=0.3, rng=1, format="csr", dtype=np.float32)
+    found = encode_rows(X, F32, None)
+    assert np.shares_memory(found.values, X.data)
+    assert np.shares_memory(found.indices, X.indices)
+
+
+def test_a_refused_or_converted_sparse_matrix_is_left_as_it_was():
+    X = sp.csr_matrix(
+        (np.array([3.0, 0.0, 1.5]), np.array([4, 1, 3], np.int32), np.array([0, 3], np.int32)),
+        shape=(1, 6),
+    )
+    before = [part.copy() for part in (X.data, X.indices, X.indptr)]
+    same(encode(X, F64, None), [3, 4], [1.5, 3.0], F64)
+    for part, old in zip((X.data, X.indices, X.indptr), before, strict=True):
+        np.testing.assert_array_equal(part, old)
+
+
+def strided(array):
+    """The same numbers, with others between them in memory."""
+    spaced = np.full(2 * len(array), 1, array.dtype)
+    spaced[::2] = array
+    return spaced[::2]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("part", ["data", "indices", "indptr"])
+def test_strided_sparse_arrays_give_the_same_rows_ready_for_the_kernels(part, kind):
+    X = sp.random_array((9, 30), density=0.3, rng=3, format="csr", dtype=np.float32)
+    X.indices, X.indptr = X.indices.astype(kind), X.indptr.astype(kind)
+    expected = encode_rows(X, F32, None)
+    setattr(X, part, strided(getattr(X, part)))
+    found = encode_rows(X, F32, None)
+    alike(found, expected)
+    assert all(array.flags.c_contiguous for array in found[:3])
+
+
+def test_strided_data_teaches_what_contiguous_data_teaches():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 4)).astype(np.float32), rng.integers(0, 3, 60)
+    rows = sp.csr_matrix(X)
+    loose = rows.copy()
+    loose.indices, loose.data = strided(rows.indices), strided(rows.data)
+    results = set()
+    for X_, y_ in ((X, y), (rows, y), (loose, y), (X, strided(y)), (np.asfortranarray(X), y)):
+        learner = ob.Banditron(3, gamma=0.5, seed=3)
+        mistakes = ob.simulate(learner, X_, y_).mistakes.tolist()
+        results.add((state(learner), learner.scores(X_).tobytes(), *mistakes))
+    assert len(results) == 1
+
+
+def test_a_list_may_mix_the_forms_of_contexts():
+    found = encode_rows([ROW, sp.csr_matrix(ROW), (INDICES, VALUES), [0.0, 1.5]], F32, None)
+    same(found, INDICES * 3 + [1], VALUES * 3 + [1.5])
+    np.testing.assert_array_equal(found.indptr, [0, 3, 6, 9, 10])
+
+
+def test_a_list_of_dicts_gives_what_each_dict_gives():
+    dicts = [{"a": 1, "b": 2.5}, {}, {"c": "x", "a": True}]
+    found = encode_rows(dicts, F32, None)
+    for i, one in enumerate(dicts):
+        part = slice(found.indptr[i], found.indptr[i + 1])
+        alike((found.indices[part], found.values[part]), encode(one, F32, None))
+
+
+@both_dtypes
+def test_no_rows_are_legal_rows(dtype):
+    for X in (np.empty((0, 4)), sp.csr_matrix((0, 4)), np.empty((0, 4), np.float32)):
+        found = encode_rows(X, dtype, 4)
+        assert len(found.indices) == len(found.values) == 0 and found.width == 0
+        np.testing.assert_array_equal(found.indptr, [0])
+
+
+# Names.
+
+names = st.text(max_size=12).filter(lambda text: text.isprintable())
+numbers = st.one_of(st.integers(-64, 64), st.booleans(), st.sampled_from([0.5, -1.25, 0.0]))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
+@settings(deadline=None, database=None, max_examples=300)
+def test_murmur3_is_that_of_scikit_learn(text):
+    assert murmur3(text) == murmurhash3_32(text.encode(), seed=0)
+
+
+@pytest.mark.parametrize("size", range(18))
+def test_murmur3_is_right_for_every_length_of_tail(size):
+    text = "abcdefghijklmnopqrstuvwxyz"[:size]
+    assert murmur3(text) == murmurhash3_32(text, seed=0)
+
+
+@given(
+    st.lists(
+        st.dictionaries(names, st.one_of(numbers, names), max_size=12), min_size=1, max_size=4
+    ),
+    st.sampled_from([None, 1, 2, 7, 64, 1000, 2**31 - 1]),
+    st.sampled_from([F32, F64]),
+)
+@settings(deadline=None, database=None, max_examples=200)
+def test_dicts_are_hashed_as_by_the_feature_hasher(dicts, n, dtype):
+    # The numbers are sums of few powers of two, so their order does not matter to rounding.
+    hasher = FeatureHasher(n_features=HASHED if n is None else n, input_type="dict")
+    hashed = hasher.transform(dicts)
+    alike(encode_rows(dicts, dtype, n), encode_rows(hashed, dtype, n))
+    for i, one in enumerate(dicts):
+        alike(encode(one, dtype, n), encode(hashed[i], dtype, n))
+
+
+def test_a_thousand_random_dicts_with_foreign_names_are_hashed_as_by_the_feature_hasher():
+    rng = np.random.default_rng(5)
+    letters = list("abcxyz =:_äßçйяλ中文字🙂")
+    dicts = []
+    for _ in range(1000):
+        words = {"".join(rng.choice(letters, rng.integers(1, 9))) for _ in range(8)}
+        dicts.append(
+            {
+                w: (w[::-1] if rng.random() < 0.3 else int(rng.integers(-9, 9)))
+                for w in sorted(words)
+            }
+        )
+    for n in (3, 50, 2**20):
+        hashed = FeatureHasher(n_features=n).transform(dicts)
+        alike(encode_rows(dicts, F64, n), encode_rows(hashed, F64, n))
+
+
+def test_names_that_cancel_each_other_in_one_column_leave_nothing():
+    positive = next(f"f{i}" for i in range(99) if murmur3(f"f{i}") >= 0)
+    negative = next(f"f{i}" for i in range(99) if murmur3(f"f{i}") < 0)
+    same(encode({positive: 2, negative: 2}, F32, 1), [], [])
+    same(encode({positive: 2, negative: 0.5}, F32, 1), [0], [1.5])
+
+
+def test_the_kept_hashes_stay_bounded_and_forgetting_them_changes_nothing(monkeypatch):
+    monkeypatch.setattr(features, "_HASHES_KEPT", 8)
+    monkeypatch.setattr(features, "_hashes", {})
+    many = {f"name{i}": i + 1 for i in range(50)}
+    first = encode(many, F32, None)
+    assert len(features._hashes) <= 8
+    alike(encode(many, F32, None), first)
+    hashed = FeatureHasher().transform([many])
+    alike(encode(hashed, F32, None), first)
+
+
+def test_any_kind_of_real_number_may_be_a_value_of_a_dict():
+    for value in (2, 2.0, np.float32(2), np.int8(2), Fraction(4, 2)):
+        alike(encode({"a": value}, F32, None), encode({"a": 2}, F32, None))
+    alike(encode({"a": np.bool_(True)}, F32, None), encode({"a": 1}, F32, None))
+
+
+# Refusals.
+
+ONE_REFUSED = {
+    "NaN": ([1.0, np.nan], ValueError, "index 1 is nan; leave it out, or put a number"),
+    "infinity": (np.array([np.inf, 1.0]), ValueError, "index 0 is inf; leave it out"),
+    "minus infinity": ([0.0, -np.inf], ValueError, "index 1 is -inf"),
+    "float32 NaN": (np.array([np.nan], np.float32), ValueError, "index 0 is nan"),
+    "too large": ([0.0, 1e39], ValueError, r"value 1e\+39 at index 1 is too large for float32"),
+    "NaN in a pair": (([3, 5], [1.0, np.nan]), ValueError, "index 5 is nan"),
+    "inf in an unsorted pair": (([5, 3], [1.0, -np.inf]), ValueError, "index 3 is -inf"),
+    "too large in a pair": (([7], [-1e39]), ValueError, r"-1e\+39 at index 7 is too large"),
+    "NaN in a sparse row": (sp.csr_matrix([[0, np.nan]]), ValueError, "index 1 is nan"),
+    "inf in a sparse row": (sp.csr_array(np.array([0, np.inf])), ValueError, "index 1 is inf"),
+    "too large, sparse": (sp.csr_matrix([[0, 0, 1e39]]), ValueError, "index 2 is too large"),
+    "float32 NaN, sparse": (
+        sp.csr_matrix(np.array([[0, np.nan]], np.float32)),
+        ValueError,
+        "index 1 is nan",
+    ),
+    "NaN in a dict": ({"a": 1, "b": np.nan}, ValueError, "feature 'b' is nan; leave it out"),
+    "inf in a dict": ({"b": -np.inf}, ValueError, "feature 'b' is -inf; leave it out"),
+    "too large in a dict": ({"b": 1e39}, ValueError, "too large for float32"),
+    "no float in a dict": ({"b": 10**400}, ValueError, "'b'"),
+    "name without UTF-8": ({"\ud800": 1}, ValueError, "name"),
+    "negative index": (([-1, 2], [1.0, 2.0]), ValueError, "index -1 is negative"),
+    "negative, unsorted": (([2, -7], [1.0, 2.0]), ValueError, "index -7 is negative"),
+    "negative int8": ((np.array([-3], np.int8), [1.0]), ValueError, "index -3 is negative"),
+    "twice": (([2, 2], [1.0, 1.0]), ValueError, "index 2 is there twice; add its values up"),
+    "twice, unsorted": (([5, 2, 5], [1.0, 1.0, 1.0]), ValueError, "index 5 is there twice"),
+    "twice, one of them zero": (([2, 2], [0.0, 1.0]), ValueError, "index 2 is there twice"),
+    "twice, sparse": (
+        sp.csr_matrix((np.ones(2), np.array([1, 1]), np.array([0, 2])), shape=(1, 3)),
+        ValueError,
+        "index 1 is there twice",
+    ),
+    "float indices": (([0.0, 1.0], [1.0, 2.0]), TypeError, "indices must be whole numbers"),
+    "boolean indices": (([True], [1.0]), TypeError, "indices must be whole numbers"),
+    "string indices": ((["a"], [1.0]), TypeError, "indices must be whole numbers"),
+    "string values": (([0], ["a"]), TypeError, "values must be real numbers"),
+    "complex values": (([0], [1j]), TypeError, "values must be real numbers"),
+    "object values": (([0], [None]), TypeError, "values must be real numbers"),
+    "beyond growth": (([GROWTH_LIMIT], [1.0]), ValueError, "pass features= to the learner"),
+    "beyond growth, sparse": (
+        sp.coo_array(([1.0], ([0], [GROWTH_LIMIT])), shape=(1, GROWTH_LIMIT + 1)),
+        ValueError,
+        "pass features= to the learner",
+    ),
+    "beyond all width": ((np.array([2**64 - 1], np.uint64), [1.0]), ValueError, "beyond any width"),
+    "beyond int32": (([2**40], [1.0]), ValueError, f"index {2**40} is beyond"),
+    "complex": (np.array([1j]), TypeError, "real numbers, not complex"),
+    "objects": (np.array([1, None]), TypeError, "real numbers, not object"),
+    "strings": (["a", "b"], TypeError, "real numbers"),
+    "bytes": (b"abc", TypeError, "real numbers"),
+    "text": ("a text", TypeError, "a dict or a pair"),
+    "dates": (np.array(["2024-01-01"], "M8[D]"), TypeError, "real numbers"),
+    "complex, sparse": (sp.csr_matrix([[1j]]), TypeError, "real numbers, not complex"),
+    "None": (None, TypeError, "real numbers, not object"),
+    "a set": ({1, 2}, TypeError, "a context is"),
+    "a number": (3.0, ValueError, "one context is one row"),
+    "two rows": (np.ones((2, 3)), ValueError, r"one context is one row, not .* \(2, 3\)"),
+    "two sparse rows": (sp.csr_matrix(np.ones((2, 3))), ValueError, "one context is one row"),
+    "no sparse row": (sp.csr_matrix((0, 3)), ValueError, "one context is one row, not 0"),
+    "three dimensions": (np.ones((1, 1, 3)), ValueError, "one context is one row"),
+    "ragged": ([[1.0, 2.0], [3.0]], ValueError, "differ in length"),
+    "pair of one": (([1],), ValueError, r"a pair is \(indices, values\), not 1"),
+    "pair of three": (([1], [1.0], [1.0]), ValueError, "not 3 things"),
+    "pair of different lengths": (([1, 2], [1.0]), ValueError, "the same length"),
+    "pair of numbers": ((1, 2.0), ValueError, "two rows of the same length"),
+    "pair of matrices": (([[1]], [[1.0]]), ValueError, "two rows of the same length"),
+    "ragged pair": (([[1], [2, 3]], [1.0, 2.0]), ValueError, "a pair is"),
+    "name that is no string": ({1: 2.0}, TypeError, "name must be a string, not 1"),
+    "value that is no number": ({"a": None}, TypeError, "'a' must be a number or a string"),
+    "list as a value": ({"a": [1]}, TypeError, "'a' must be a number or a string"),
+    "complex in a dict": ({"a": 1j}, TypeError, "'a' must be a number or a string"),
+}
+
+MANY_REFUSED = {
+    "NaN": (np.array([[1, 2], [3, np.nan]]), ValueError, "row 1: .* index 1 is nan; leave it out"),
+    "float32 inf": (np.array([[1], [np.inf]], np.float32), ValueError, "row 1: .* index 0 is inf"),
+    "too large": ([[1.0], [2.0], [1e39]], ValueError, "row 2: .* too large for float32"),
+    "NaN, sparse": (sp.csr_matrix([[1.0], [np.nan]]), ValueError, "row 1: .* index 0 is nan"),
+    "inf, csc": (sp.csc_matrix([[1.0, 0], [0, np.inf]]), ValueError, "row 1: .* index 1 is inf"),
+    "twice, sparse": (
+        sp.csr_matrix((np.ones(3), np.array([0, 2, 2]), np.array([0, 1, 3])), shape=(2, 3)),
+        ValueError,
+        "row 1: index 2 is there twice",
+    ),
+    "negative in a list": ([([0], [1.0]), ([-1], [1.0])], ValueError, "row 1: index -1"),
+    "dict in a list": ([{"a": 1}, {"b": np.nan}], ValueError, "row 1: feature 'b' is nan"),
+    "wrong type in a list": ([[1.0], None], TypeError, "row 1: .* real numbers"),
+    "name without UTF-8 in a list": ([{"a": 1}, {"\ud800": 1}], ValueError, "row 1: .*name"),
+    "no float in a list": ([{"a": 1}, {"b": 10**400}], ValueError, "row 1: .*'b'"),
+    "sparse row in a list": (
+        [sp.csr_matrix([[1.0]]), sp.csr_matrix([[np.nan]])],
+        ValueError,
+        "^row 1: the value at index 0 is nan",
+    ),
+    "strings in a list": ([[1.0], ["a"]], TypeError, "row 1: .* real numbers"),
+    "beyond growth": ([([GROWTH_LIMIT], [1.0])], ValueError, "row 0: .* pass features="),
+    "one row": (np.ones(3), ValueError, r"a matrix, one row a context, not of shape \(3,\)"),
+    "one sparse row": (sp.coo_array(np.ones(3)), ValueError, "a matrix, one row a context"),
+    "three dimensions": (np.ones((2, 2, 2)), ValueError, "a matrix, one row a context"),
+    "one dict": ({"a": 1}, TypeError, "put a single dict or pair into a list"),
+    "one pair": (([0, 1], [1.0, 2.0]), TypeError, "put a single dict or pair into a list"),
+    "masked": (np.ma.masked_array([[1.0]], [[True]]), TypeError, "masked"),
+    "numbers": ([1.0, 2.0], ValueError, "a matrix, one row a context"),
+    "None": (None, TypeError, "X must hold real numbers"),
+    "objects": (np.array([[1, None]]), TypeError, "X must hold real numbers"),
+    "complex": (np.ones((2, 2), complex), TypeError, "X must hold real numbers"),
+    "text": ("some text", TypeError, "X must hold real numbers"),
+}
+
+
+@pytest.mark.parametrize("case", ONE_REFUSED)
+def test_what_is_no_context_is_refused_with_what_to_do(case):
+    x, error, words = ONE_REFUSED[case]
+    with pytest.raises(error, match=words) as refused:
+        encode(x, F32, None)
+    assert type(refused.value) is error
+
+
+@pytest.mark.parametrize("case", MANY_REFUSED)
+def test_refused_rows_are_named(case):
+    X, error, words = MANY_REFUSED[case]
+    with pytest.raises(error, match=words) as refused:
+        encode_rows(X, F32, None)
+    assert type(refused.value) is error
+
+
+def test_what_is_too_large_for_float32_fits_float64():
+    for x in ([0.0, 1e39], ([1], [1e39]), sp.csr_matrix([[0.0, 1e39]])):
+        same(encode(x, F64, None), [1], [1e39], F64)
+    largest = float(np.finfo(np.float32).max)
+    same(encode([largest, -largest], F32, None), [0, 1], [largest, -largest])
+
+
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).maxexp == np.finfo(np.float64).maxexp, reason="there are none here"
+)
+def test_a_long_double_beyond_float64_is_refused_without_a_warning():
+    huge = np.array([np.finfo(np.longdouble).max])
+    for x in (huge, ([0], huge)):
+        with pytest.raises(ValueError, match="index 0"):
+            encode(x, F64, None)
+
+
+WRONG_WIDTH = {
+    "short row": ([1.0, 2.0], "2 columns; features= fixed 3"),
+    "long row": (np.ones(4), "4 columns; features= fixed 3"),
+    "no columns": ([], "0 columns; features= fixed 3"),
+    "sparse": (sp.csr_matrix((1, 4)), "4 columns; features= fixed 3"),
+    "pair": (([1, 3], [1.0, 1.0]), "index 3 is beyond the 3 features that features= fixed"),
+    "unsorted pair": (([3, 1], [1.0, 1.0]), "index 3 is beyond the 3 features"),
+    "pair with a zero": (([3], [0.0]), "index 3 is beyond the 3 features"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_WIDTH)
+def test_a_row_of_another_width_than_the_fixed_one_is_refused(case):
+    x, words = WRONG_WIDTH[case]
+    with pytest.raises(ValueError, match=words):
+        encode(x, F32, 3)
+    with pytest.raises(ValueError, match=f"row 1: .*{words}"):
+        encode_rows([np.ones(3), x], F32, 3)
+
+
+def test_a_matrix_of_another_width_than_the_fixed_one_is_refused():
+    for X in (np.ones((2, 4)), sp.csr_matrix(np.ones((2, 4)))):
+        with pytest.raises(ValueError, match="4 columns; features= fixed 3"):
+            encode_rows(X, F32, 3)
+    with pytest.raises(ValueError, match=r"row 1: .*1 columns; features= fixed 2"):
+        encode_rows([[1.0, 2.0], [3.0]], F32, 2)
+
+
+def test_a_sparse_row_or_a_pair_may_be_narrower_than_the_fixed_width():
+    same(encode(sp.csr_matrix([[0.0, 2.0]]), F32, 3), [1], [2.0])
+    same(encode(([1], [2.0]), F32, 3), [1], [2.0])
+
+
+def test_fixed_features_allow_indices_beyond_where_weights_grow_by_themselves():
+    same(encode(([GROWTH_LIMIT], [1.0]), F32, GROWTH_LIMIT + 1), [GROWTH_LIMIT], [1.0])
+    same(encode(([GROWTH_LIMIT - 1], [1.0]), F32, None), [GROWTH_LIMIT - 1], [1.0])
+
+
+@given(
+    st.lists(st.integers(-3, 9), max_size=6),
+    st.lists(st.sampled_from([0.0, 1.0, -2.5, 1e39, 1e-60, np.nan, np.inf, -np.inf]), max_size=6),
+    st.sampled_from([np.int32, np.int64]),
+    st.sampled_from([None, 8]),
+)
+@settings(deadline=None, database=None, max_examples=300)
+def test_a_pair_is_canonical_or_refused_and_never_something_else(indices, values, kind, n):
+    good = (
+        len(indices) == len(values) == len(set(indices))
+        and all(0 <= j < (n or GROWTH_LIMIT) for j in indices)
+        and all(np.isfinite(v) and abs(v) < 1e38 for v in values)
+    )
+    pair = (np.array(indices, kind), np.array(values))
+    if good:
+        kept = sorted((j, v) for j, v in zip(indices, values, strict=True) if np.float32(v))
+        same(encode(pair, F32, n), [j for j, _ in kept], [v for _, v in kept])
+    else:
+        with pytest.raises(ValueError, match=r"index|pair"):
+            encode(pair, F32, n)
+
+
+# Through a learner.
+
+
+def learned(**settings):
+    """A learner that has learned a little."""
+    learner = ob.Banditron(3, gamma=0.5, seed=3, **settings)
+    for t in range(12):
+        d = learner.decide(np.array([1.0, -t, 0.25 * t]))
+        learner.learn(d, right=d.label == t % 3)
+    return learner
+
+
+def state(learner):
+    return persist.pack(*learner._dump())
+
+
+@pytest.fixture(scope="module")
+def learner():
+    return learned()
+
+
+@pytest.mark.parametrize("case", ONE_REFUSED)
+def test_a_refused_context_leaves_the_learner_byte_for_byte_as_it_was(case, learner):
+    x, error, words = ONE_REFUSED[case]
+    before = state(learner)
+    with pytest.raises(error, match=words):
+        learner.decide(x)
+    assert state(learner) == before
+    with pytest.raises(error, match=words):
+        learner.probabilities(x)
+    assert state(learner) == before
+
+
+@pytest.mark.parametrize("case", MANY_REFUSED)
+def test_refused_rows_leave_the_learner_byte_for_byte_as_it_was(case, learner):
+    X, error, words = MANY_REFUSED[case]
+    before = state(learner)
+    for call in (learner.predict, learner.scores, lambda X: ob.simulate(learner, X, [0, 1])):
+        with pytest.raises(error, match=words):
+            call(X)
+        assert state(learner) == before
+
+
+def test_refused_feedback_leaves_the_learner_byte_for_byte_as_it_was(learner):
+    d = learner.decide([1.0, 2.0, 3.0, 4.0])
+    before = state(learner)
+    refused = [
+        ({}, TypeError, "say right=True, right=False or label="),
+        ({"right": True, "label": 1}, TypeError, "not both"),
+        ({"right": "yes"}, TypeError, "right must be True or False, not 'yes'"),
+        ({"right": None}, TypeError, "for silence, do not call learn"),
+        ({"right": 1}, TypeError, "right must be True or False, not 1"),
+        ({"label": 3}, ValueError, "no label 3"),
+        ({"label": "a"}, ValueError, "no label 'a'"),
+        ({"label": True}, ValueError, "no label True"),
+    ]
+    for feedback, error, words in refused:
+        with pytest.raises(error, match=words):
+            learner.learn(d, **feedback)
+        assert state(learner) == before
+
+
+def test_refused_streams_and_choices_leave_the_learner_byte_for_byte_as_it_was(learner):
+    X = np.ones((4, 9))
+    before = state(learner)
+    refused = [
+        (lambda: ob.simulate(learner, X, [0, 1, 2]), ValueError, "4 rows and y 3 labels"),
+        (lambda: ob.simulate(learner, X, [0, 1, 2, 3]), ValueError, "row 3: no label 3"),
+        (lambda: ob.simulate(learner, X, [0, 1, 2, 0], epochs=0), ValueError, "epochs"),
+        (lambda: ob.simulate(learner, X, [0, 1, 2, 0], order=[4]), ValueError, "rows outside"),
+        (lambda: ob.simulate(learner, X, [0, 1, 2, 0], order="odd"), ValueError, "order must"),
+        (lambda: ob.simulate(learner, X, [0] * 4, checkpoints=[9]), ValueError, "checkpoints"),
+        (lambda: learner.decide(X[0], among=[]), ValueError, "among is empty"),
+        (lambda: learner.decide(X[0], among=[0, 7]), ValueError, "no label 7"),
+        (lambda: learner.decide(X[0], among="ab"), TypeError, "among must be a list"),
+    ]
+    for call, error, words in refused:
+        with pytest.raises(error, match=words):
+            call()
+        assert state(learner) == before
+
+
+MUTABLE = {
+    "dense": lambda: (lambda x: (x, [x]))(np.array([1, 2, 3], np.float32)),
+    "1 x d": lambda: (lambda x: (x, [x]))(np.array([[1, 2, 3]], np.float32)),
+    "csr": lambda: (lambda x: (x, [x.data, x.indices]))(sp.csr_matrix(np.float32([[1, 2, 3]]))),
+    "csr 1-D": lambda: (lambda x: (x, [x.data, x.indices]))(sp.csr_array(np.float32([1, 2, 3]))),
+    "pair": lambda: (lambda x: (x, list(x)))(
+        (np.arange(3, dtype=np.uint32), np.float32([1, 2, 3]))
+    ),
+    "pair int32": lambda: (lambda x: (x, list(x)))(
+        (np.arange(3, dtype=np.int32), np.float32([1, 2, 3]))
+    ),
+}
+
+
+@pytest.mark.parametrize("form", MUTABLE)
+def test_what_happens_to_the_callers_arrays_later_does_not_change_a_decision(form):
+    x, arrays = MUTABLE[form]()
+    d = ob.Banditron(3, features=3).decide(x)
+    for array in arrays:
+        array[...] = 0
+    same((d.indices, d.values), [0, 1, 2], [1, 2, 3])
+
+
+def test_no_rows_are_no_rows():
+    assert ob.Banditron(3).predict([]).shape == (0,)
+    assert ob.Banditron(3).scores(np.empty((0, 4))).shape == (0, 3)
