@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from onebit import race
+from onebit import cli, race
 from onebit.learner import Learner
 
 
@@ -86,6 +86,34 @@ def test_ctrl_c_stops_a_long_race_without_a_traceback(tmp_path):
     assert process.returncode == 130, errors
     assert "interrupted" in errors and "Traceback" not in errors
     assert not (tmp_path / "race.html").exists()
+
+
+def test_main_in_process(tmp_path, monkeypatch, capsys):
+    """The same as above without a new process, where coverage can see it."""
+    monkeypatch.chdir(tmp_path)
+
+    def main(*args):
+        monkeypatch.setattr(sys, "argv", ["onebit", *args])
+        try:
+            cli.main()
+        except SystemExit as end:
+            return end.code
+        return 0
+
+    args = ("--learner", "UCWL", "--learner", "CW", "--rounds", "40", "--repeats", "1")
+    assert main("race", "--data", "digits", "--data", "synsep", *args) == 0
+    printed = capsys.readouterr().out
+    assert "digits" in printed and "SynSep" in printed and "told the true label" in printed
+    assert (tmp_path / "race.html").exists()
+    assert main("race", "--data", "nothing") == 2
+    assert "no data 'nothing'" in capsys.readouterr().err
+
+    def interrupted(*args, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("onebit.race.race", interrupted)
+    assert main("race") == 130
+    assert "interrupted" in capsys.readouterr().err
 
 
 def test_entrants_know_their_settings():

@@ -134,10 +134,12 @@ def main() -> None:
     """The entry point: errors of use are one line, Ctrl-C is quiet."""
     gc.disable()  # a tenth of the start-up, and a race leaves no garbage to collect
     try:
-        app()
+        app(sys.argv[1:])
     except (ValueError, TypeError, OSError) as error:
         print(f"onebit: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("onebit: interrupted; nothing was written", file=sys.stderr)
         sys.exit(130)
+    finally:
+        gc.enable()

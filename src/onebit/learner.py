@@ -78,7 +78,8 @@ def _learn(
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     if afresh:
         _kernel.score(params, state, work, row, turn)
-    choice = Choice(label, greedy, propensity, note, other)
+    # Plain Python would take its own floats for less precise than numpy's.
+    choice = Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
     return int(_kernel.learn(params, state, work, row, turn, choice, right))
 
 
