@@ -224,6 +224,8 @@ def best(state, work):
         if highest > top:
             top = highest
             label = block * width(state) + first_at_least(scores, highest)
+    if work.mask[label] != 0 or not top > -np.inf:  # the weights have overflowed
+        return nth_possible(work, 0)
     return label
 
 
@@ -240,16 +242,20 @@ def best_upper(state, work, factor):
     for block in range(blocks(state)):
         upper = fetch(state, work.bounds, block)
         if largest(upper) >= bar:
-            return block * width(state) + first_at_least(upper, bar)
-    return 0  # not a number anywhere: the weights have overflowed
+            label = block * width(state) + first_at_least(upper, bar)
+            if work.mask[label] == 0:
+                return label
+    return nth_possible(work, 0)  # not a number anywhere: the weights have overflowed
 
 
 @inline
 def runner_up(state, work, label):
-    """The best label that may be said other than `label`."""
+    """The best label that may be said other than `label`; itself if there is none."""
     kept = work.mask[label]
     work.mask[label] = -np.inf
     other = best(state, work)
+    if work.mask[other] != 0:
+        other = label
     work.mask[label] = kept
     return other
 
@@ -300,7 +306,7 @@ def sample(work, turn):
     """A label drawn by `work.probabilities`, from one uniform number."""
     u = uniform(turn.seed, turn.round, 0)
     total = 0.0
-    last = 0
+    last = nth_possible(work, 0)
     for label in range(len(work.mask)):
         p = work.probabilities[label]
         if p > 0:

@@ -31,6 +31,8 @@ implement(_kernel.probabilities, AROWParams)(_kernel.greedy_law)
 @implement(_kernel.learn_label, AROWParams)
 def learn_label(params, state, work, row, turn, label):
     rival = _kernel.runner_up(state, work, label)
+    if rival == label:
+        return False
     m = np.float64(work.scores[label]) - np.float64(work.scores[rival])
     v = np.float64(work.widths[label]) + np.float64(work.widths[rival])
     if v <= 0.0 or m >= 1.0:

@@ -46,6 +46,8 @@ implement(_kernel.probabilities, PassiveAggressiveParams)(_kernel.greedy_law)
 @implement(_kernel.learn_label, PassiveAggressiveParams)
 def learn_label(params, state, work, row, turn, label):
     rival = _kernel.runner_up(state, work, label)
+    if rival == label:
+        return False
     loss = 1.0 - (np.float64(work.scores[label]) - np.float64(work.scores[rival]))
     norm = 2.0 * _kernel.squared_norm(row)  # two rows of W move
     if loss <= 0.0 or norm == 0.0:

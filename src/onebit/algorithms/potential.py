@@ -44,6 +44,20 @@ def weight(params, theta, scale): ...
 def overflows(params, theta, scale): ...
 
 
+@generic
+def height(params, theta): ...
+
+
+@implement(height, EGParams)
+def eg_height(params, theta):
+    return abs(theta) if params.signed else theta
+
+
+@implement(height, PNormParams)
+def pnorm_height(params, theta):
+    return abs(theta)
+
+
 @implement(weight, EGParams)
 def eg_weight(params, theta, scale):
     if params.signed:
@@ -53,30 +67,31 @@ def eg_weight(params, theta, scale):
 
 @implement(overflows, EGParams)
 def eg_overflows(params, theta, scale):
-    return (abs(theta) if params.signed else theta) - scale > 60.0  # e^88 is float32's largest
+    return height(params, theta) - scale > 60.0  # e^88 is float32's largest
 
 
 @implement(weight, PNormParams)
 def pnorm_weight(params, theta, scale):
-    size = abs(theta) / scale
     if params.p == 2.0:
-        return theta / scale
-    power = size ** (params.p - 1.0)
+        return theta
+    power = (abs(theta) / scale) ** (params.p - 1.0)
     return power if theta >= 0 else -power
 
 
 @implement(overflows, PNormParams)
 def pnorm_overflows(params, theta, scale):
-    return (params.p - 1.0) * math.log(abs(theta) / scale + 1e-300) > 60.0
+    if params.p == 2.0 or theta == 0.0:
+        return False
+    return scale == 0.0 or (params.p - 1.0) * math.log(abs(theta) / scale + 1e-300) > 60.0
 
 
 @inline
 def renew(params, state):
-    """Measure everything against the largest theta there is."""
+    """Measure everything against the largest theta there is (at least 0: the padding's)."""
     top = 0.0
     for j in range(state.table.shape[0]):
         for lane in range(state.table.shape[2]):
-            top = max(top, abs(np.float64(state.table[j, 0, lane])))
+            top = max(top, height(params, np.float64(state.table[j, 0, lane])))
     state.memory[0] = top
     for j in range(state.table.shape[0]):
         for lane in range(state.table.shape[2]):
@@ -167,10 +182,11 @@ class EGBandit(Learner):
 
     def _weights(self) -> np.ndarray:
         theta = self._plane(0).astype(np.float64)
+        if not self._params.signed:
+            up = np.exp(theta - theta.max()) if theta.size else theta
+            return up / up.sum()
         top = np.abs(theta).max(initial=0.0)
         up = np.exp(theta - top)
-        if not self._params.signed:
-            return up / up.sum()
         down = np.exp(-theta - top)
         return (up - down) / (up + down).sum()
 
@@ -189,7 +205,7 @@ class PNormBandit(Learner):
         self, labels: Labels, *, gamma: float = 0.05, p: float = 4.0, **common: Unpack[Common]
     ) -> None:
         params = PNormParams(real("gamma", gamma, above=0, most=1), real("p", p, least=2, most=100))
-        super().__init__(labels, params, params._asdict(), memory=(1.0,), **common)
+        super().__init__(labels, params, params._asdict(), memory=(0.0,), **common)
 
     def _weights(self) -> np.ndarray:
         theta: Any = self._plane(0).astype(np.float64)

@@ -38,6 +38,8 @@ implement(_kernel.probabilities, SCWParams)(_kernel.greedy_law)
 @implement(_kernel.learn_label, SCWParams)
 def learn_label(params, state, work, row, turn, label):
     rival = _kernel.runner_up(state, work, label)
+    if rival == label:
+        return False
     m = np.float64(work.scores[label]) - np.float64(work.scores[rival])
     v = np.float64(work.widths[label]) + np.float64(work.widths[rival])
     if v <= 0.0 or m >= params.phi * math.sqrt(v):

@@ -59,7 +59,7 @@ def widen(state, row, label):
 @implement(_kernel.learn_label, SecondOrderPerceptronParams)
 def learn_label(params, state, work, row, turn, label):
     greedy = _kernel.best(state, work)
-    if greedy == label:
+    if greedy == label or row.start == row.stop:
         return False
     add(state, row, 0, label, 1.0)
     add(state, row, 0, greedy, -1.0)

@@ -41,7 +41,7 @@ def decide(params, state, work, turn):
         work.bounds[label] = np.float64(work.scores[label]) + deviation * one
         deviation = params.c * math.sqrt(np.float64(work.widths[label + 1]))
         work.bounds[label + 1] = np.float64(work.scores[label + 1]) + deviation * two
-    said, top = 0, -math.inf
+    said, top = _kernel.nth_possible(work, 0), -math.inf
     for label in range(len(work.mask)):
         if work.mask[label] == 0 and work.bounds[label] > top:
             said, top = label, work.bounds[label]
@@ -77,6 +77,9 @@ def probabilities(params, state, work, turn):
     for i in range(labels):
         if work.mask[i] == 0:
             mean, deviation = law_of(params, work, i)
+            if not (np.isfinite(mean) and 0.0 < deviation < math.inf):  # overflowed
+                _kernel.uniform_exploration_law(work, turn, 1.0, greedy)
+                return
             point = max(point, mean - REACH * deviation)
             end = max(end, mean + REACH * deviation)
     while point < end:
@@ -84,7 +87,7 @@ def probabilities(params, state, work, turn):
         for i in range(labels):
             if work.mask[i] == 0:
                 mean, deviation = law_of(params, work, i)
-                step = math.floor((point - mean) / deviation + 1e-6) + 1.0
+                step = np.floor((point - mean) / deviation + 1e-6) + 1.0
                 if step <= REACH:
                     after = min(after, mean + step * deviation)
         after = max(after, point + (end - point) * 1e-9)
