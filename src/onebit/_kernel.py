@@ -217,16 +217,14 @@ def move(state, row, label, step, shrink):
 @inline
 def best(state, work):
     """The greedy label: the lowest of those that may be said and score highest."""
-    top, label = number(state, -np.inf), 0
+    top, label = number(state, -np.inf), -1
     for block in range(blocks(state)):
         scores = fetch(state, work.scores, block) + fetch(state, work.mask, block)
         highest = largest(scores)
         if highest > top:
             top = highest
             label = block * width(state) + first_at_least(scores, highest)
-    if work.mask[label] != 0 or not top > -np.inf:  # the weights have overflowed
-        return nth_possible(work, 0)
-    return label
+    return label if label >= 0 else nth_possible(work, 0)  # no score at all: an overflow
 
 
 @inline

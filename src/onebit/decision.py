@@ -31,7 +31,8 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     greedy_place: int
     note: float
     other: float
-    among: tuple[int, ...] | None
+    size: int  # how many labels there were
+    among: tuple[int, ...] | None  # which of them were possible, if not all
     origin: bytes  # which learner said it
 
     @property
@@ -93,6 +94,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
     greedy_place: int
     note: float
     other: float
+    size: int
     among: tuple[int, ...] | None
     origin: bytes
     dtype: str

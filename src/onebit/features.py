@@ -16,6 +16,7 @@ import numpy as np
 from onebit._jit import COMPILED, entry
 
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
+_INT32 = np.dtype(np.int32)
 GROWTH_LIMIT = 2**24  # a stray huge index must not ask for all the memory there is
 
 
@@ -155,24 +156,28 @@ def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple
     if len(pair) != 2:
         raise ValueError(f"a pair is (indices, values), not {len(pair)} things")
     indices, values = pair
-    if not (
-        _is_plain(indices, np.int32) and _is_plain(values, dtype) and len(indices) == len(values)
-    ):
+    plain = (
+        type(indices) is np.ndarray
+        and type(values) is np.ndarray
+        and indices.dtype is _INT32
+        and values.dtype is dtype
+        and indices.ndim == 1
+        and indices.shape == values.shape
+    )
+    if not plain:
         indices, values = _checked_pair(indices, values, dtype)
-    out_indices, out_values = np.empty(len(indices), np.uint32), np.empty(len(indices), dtype)
-    kept, wrong, i = _copy_row(indices, values, _limit(features), out_indices, out_values)
+    size = len(indices)
+    out_indices, out_values = np.empty(size, np.uint32), np.empty(size, dtype)
+    limit = GROWTH_LIMIT if features is None else features
+    kept, wrong, i = _copy_row(indices, values, limit, out_indices, out_values)
     if wrong == UNSORTED:
         order = np.argsort(indices, kind="stable")
         return _pair((indices[order], values[order]), dtype, features)
     if wrong:
         raise _refusal(wrong, int(indices[i]), float(values[i]), dtype, features)
-    if kept == len(indices):
+    if kept == size:
         return out_indices, out_values
     return out_indices[:kept].copy(), out_values[:kept].copy()
-
-
-def _is_plain(array: Any, dtype: Any) -> bool:
-    return type(array) is np.ndarray and array.dtype == dtype and array.ndim == 1
 
 
 def _checked_pair(indices: Any, values: Any, dtype: np.dtype) -> tuple[Any, Any]:

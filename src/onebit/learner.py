@@ -162,26 +162,31 @@ class Learner:
         else:
             places = self._places(among)
             work, count = self._restricted(places), len(places)
-        label, greedy, propensity, note, other = self._ask(
-            self._kernels.decide, indices, values, work, self.round, count
-        )
+        decide, params, seed, round = self._kernels.decide, self._params, self.seed, self.round
+        while True:
+            label, greedy, propensity, note, other = decide(
+                params, self._state, work, indices, values, seed, round, count
+            )
+            if label != NO_ROOM:
+                break
+            self._reserve(int(indices[-1]) + 1)
         names = self._labels.names
-        decision = Decision(
+        self.round = round + 1
+        return Decision(
             names[label],
             names[greedy],
             propensity,
-            self.round,
+            round,
             indices,
             values,
             label,
             greedy,
             note,
             other,
+            self._size,
             places,
             self._origin,
         )
-        self.round += 1
-        return decision
 
     def learn(
         self, decision: Decision, *, right: bool | None = None, label: str | int | None = None
@@ -207,21 +212,27 @@ class Learner:
         self._learn_bit(decision, right)
 
     def _learn_bit(self, decision: Decision, right: bool) -> None:
-        self._hear(
-            self._kernels.learn,
-            decision,
-            decision.place,
-            decision.greedy_place,
-            decision.propensity,
-            decision.note,
-            decision.other,
-            self.learns_from_scores,
-            right,
-        )
+        work, count = self._as_then(decision)
+        learn, params, seed = self._kernels.learn, self._params, self.seed
+        indices, values, round = decision.indices, decision.values, decision.round
+        label, greedy, propensity = decision.place, decision.greedy_place, decision.propensity
+        note, other, afresh = decision.note, decision.other, self.learns_from_scores
+        while learn(
+            params, self._state, work, indices, values, seed, round, count,
+            label, greedy, propensity, note, other, afresh, right,
+        ) == NO_ROOM:  # fmt: skip
+            self._reserve(int(indices[-1]) + 1)
 
     def _learn_label(self, decision: Decision, place: int) -> None:
         if self.full_information:
-            self._hear(self._kernels.learn_label, decision, place)
+            work, count = self._as_then(decision)
+            learn, params, seed = self._kernels.learn_label, self._params, self.seed
+            indices, values, round = decision.indices, decision.values, decision.round
+            while (
+                learn(params, self._state, work, indices, values, seed, round, count, place)
+                == NO_ROOM
+            ):
+                self._reserve(int(indices[-1]) + 1)
         elif place == decision.place:
             self._learn_bit(decision, True)
         else:
@@ -241,24 +252,14 @@ class Learner:
             scores[impossible] = -np.inf
         return scores
 
-    def _ask(
-        self, kernel: Any, indices: Any, values: Any, work: Work, round: int, count: int, *more: Any
-    ) -> Any:
-        """Call a kernel for one context, making room for it in the table if need be."""
-        params, seed = self._params, self.seed
-        answer = kernel(params, self._state, work, indices, values, seed, round, count, *more)
-        if (answer[0] if type(answer) is tuple else answer) == NO_ROOM:
-            self._reserve(int(indices[-1]) + 1)
-            answer = kernel(params, self._state, work, indices, values, seed, round, count, *more)
-        return answer
-
-    def _hear(self, kernel: Any, decision: Decision, *more: Any) -> None:
-        """Call a kernel that learns, with the labels possible at the time of the decision."""
-        if decision.among is None:
-            work, count = self._work, self._size
-        else:
-            work, count = self._restricted(decision.among), len(decision.among)
-        self._ask(kernel, decision.indices, decision.values, work, decision.round, count, *more)
+    def _as_then(self, decision: Decision) -> tuple[Work, int]:
+        """Scratch space, and how many labels were possible, as at the time of the decision."""
+        places = decision.among
+        if places is None:
+            if decision.size == self._size:
+                return self._work, self._size
+            places = range(decision.size)
+        return self._restricted(places), len(places)
 
     def _check_mine(self, decision: Decision) -> None:
         if type(decision) is not Decision:
@@ -267,12 +268,13 @@ class Learner:
             raise ValueError(
                 "this decision was made by another learner, or by one with other settings or seed"
             )
-        highest = max(decision.place, decision.greedy_place, *(decision.among or (0,)))
         names = self._labels.names
         if (
-            highest >= self._size
+            not decision.place < decision.size <= self._size
+            or not decision.greedy_place < decision.size
             or names[decision.place] != decision.label
             or names[decision.greedy_place] != decision.greedy
+            or (decision.among is not None and max(decision.among) >= decision.size)
         ):
             raise ValueError("this decision speaks of labels that this learner does not have")
 
@@ -308,7 +310,9 @@ class Learner:
         work = self._restricted(places)
         if len(indices):
             self._reserve(int(indices[-1]) + 1)
-        self._ask(self._kernels.probabilities, indices, values, work, self.round, len(places))
+        self._kernels.probabilities(
+            self._params, self._state, work, indices, values, self.seed, self.round, len(places)
+        )
         return work.probabilities[: self._size].copy()
 
     def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
