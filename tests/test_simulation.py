@@ -149,3 +149,18 @@ def test_a_stream_makes_no_objects_a_round():
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 100_000 + rows * 8 * 2  # at most a copy of y and of the indptr
+
+
+def test_more_weights_than_there_is_memory_are_refused_before_they_are_allocated():
+    with pytest.raises(MemoryError, match=r"GiB of weights; this machine has .* features="):
+        ob.Confidit(50_000, features=2**31 - 1)
+    learner = ob.Confidit(50_000)
+    with pytest.raises(MemoryError, match="GiB"):
+        learner.decide(([2**24 - 1], [1.0]))
+    assert learner.round == 0 and learner.weights.shape == (50_000, 0)
+
+
+def test_the_table_takes_what_its_numbers_take():
+    for learner, labels, lanes in ((ob.Banditron, 4, 4), (ob.UCWL, 9, 16), (ob.SOBA, 20, 24)):
+        made = learner(labels, features=1000)
+        assert made._state.table.nbytes == 1000 * made.planes * lanes * 4

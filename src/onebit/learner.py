@@ -8,6 +8,7 @@ about is in the decisions it gave out, not here.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal, TypedDict
@@ -96,7 +97,10 @@ def _learn_label(params, state, work, indices, values, seed, round, count, label
 def _score_rows(params, state, work, indices, values, indptr, round, out_scores, out_places):
     turn = Turn(0, round, out_scores.shape[1])
     for i in range(len(indptr) - 1):
-        row = Row(indices, values, indptr[i], indptr[i + 1])
+        start, stop = indptr[i], indptr[i + 1]
+        while stop > start and indices[stop - 1] >= state.table.shape[0]:
+            stop -= 1  # a feature never met weighs nothing, and looking must not make room for it
+        row = Row(indices, values, start, stop)
         _kernel.score(params, state, work, row, turn)
         out_places[i] = _kernel.best(state, work)
         for label in range(out_scores.shape[1]):
@@ -317,9 +321,8 @@ class Learner:
 
     def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         rows = encode_rows(X, self._dtype, self.features)
-        self._reserve(rows.width)
         size = len(rows.indptr) - 1
-        scores = np.empty((size, len(self._labels)), self._dtype)
+        scores = np.empty((size, self._size), self._dtype)
         places = np.empty(size, np.int64)
         records = (self._params, self._state, self._work)
         args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
@@ -366,7 +369,8 @@ class Learner:
         if rows > limit:
             raise ValueError(f"index {rows - 1} is beyond the {limit} features there may be")
         if rows > len(self._buffer):
-            wanted = rows if self.features or not have else max(rows, 2 * len(self._buffer))
+            wanted = max(rows, min(2 * len(self._buffer), limit))
+            self._check_memory(wanted)
             larger = aligned_zeros((wanted, *self._buffer.shape[1:]), self._dtype)
             larger[:have] = self._buffer[:have]
             self._buffer = larger
@@ -374,6 +378,16 @@ class Learner:
             if fill:
                 self._buffer[have:rows, plane] = fill
         self._state = type(self._state)(self._buffer[:rows], self._state.memory)
+
+    def _check_memory(self, rows: int) -> None:
+        """Refuse before anything is allocated, rather than be killed for it later."""
+        needed = rows * int(np.prod(self._buffer.shape[1:])) * self._dtype.itemsize
+        if needed > _physical_memory():
+            raise MemoryError(
+                f"{rows:,} features and {self._size:,} labels take {needed / 2**30:.1f} GiB of "
+                f"weights; this machine has {_physical_memory() / 2**30:.1f} GiB. "
+                "Hash the features into fewer columns with features="
+            )
 
     # What an algorithm may say otherwise.
 
@@ -468,6 +482,13 @@ class Learner:
         mask[:] = -np.inf
         mask[list(places)] = 0
         return self._work._replace(mask=mask)
+
+
+def _physical_memory() -> float:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not a POSIX system
+        return math.inf
 
 
 def _bit(right: Any) -> bool:

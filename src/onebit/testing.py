@@ -95,9 +95,13 @@ def deciding_and_predicting_change_nothing_learned(make: Make) -> None:
     for i in range(20):
         learner.decide(_pair(X, i))
         learner.probabilities(_pair(X, i))
+    assert _learned(learner) == before, "decide or probabilities changed what was learned"
+    unseen = sparse.csr_matrix(([1.0, 2.0], ([0, 0], [2, 5 * FEATURES])), shape=(1, 6 * FEATURES))
     learner.predict(X)
-    learner.scores(X)
-    assert _learned(learner) == before, "decide, predict or scores changed what was learned"
+    learner.scores(unseen)
+    assert _learned(learner) == before, "predict or scores changed what was learned"
+    known = sparse.csr_matrix(([1.0], ([0], [2])), shape=(1, FEATURES))
+    assert learner.predict(unseen) == learner.predict(known), "a feature never met counts"
 
 
 def propensities_are_a_law(make: Make) -> None:
