@@ -53,7 +53,7 @@ def main() -> None:
     step("ruff check", str(BIN / "ruff"), "check")
     step("ruff format", str(BIN / "ruff"), "format", "--check")
     step("imports", str(BIN / "lint-imports"))
-    step("types", str(BIN / "pyright"))
+    step("types", str(BIN / "pyright"), "--pythonpath", python)
     plain = [python, "-m", "coverage", "run", *pytest, "-p", "no:cacheprovider"]
     compiled = [python, *pytest, *(["-m", ""] if slow else [])]
     print("\n== tests, plain and compiled side by side: some minutes", flush=True)

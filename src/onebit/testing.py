@@ -206,7 +206,7 @@ def decisions_may_travel_and_come_back_late(make: Make) -> None:
     one, two = make(LABELS, seed=2), make(LABELS, seed=2)
     mine = [one.decide(_pair(X, i)) for i in range(40)]
     sent = [two.decide(_pair(X, i)).to_bytes() for i in range(40)]
-    for i in np.random.default_rng(0).permutation(40):
+    for i in np.random.default_rng(0).permutation(40).tolist():
         _teach(one, mine[i], int(y[i]))
         _teach(two, Decision.from_bytes(sent[i]), int(y[i]))
     assert _bytes(one) == _bytes(two)
