@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         UniformRandom,
         load,
     )
+    from onebit.channels import Channel, Delay, Flip, LabelNoise, Rotate, Silence, Swap
     from onebit.decision import Decision
     from onebit.learner import Learner
     from onebit.simulation import Trace, simulate
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "datasets": "onebit.datasets",
     "testing": "onebit.testing",
+    **dict.fromkeys(
+        ("Channel", "Delay", "Flip", "LabelNoise", "Rotate", "Silence", "Swap"), "onebit.channels"
+    ),
     "Decision": "onebit.decision",
     "Learner": "onebit.learner",
     "Trace": "onebit.simulation",
@@ -63,19 +67,26 @@ __all__ = [
     "UCWL",
     "BanditPerceptron",
     "Banditron",
+    "Channel",
     "Confidit",
     "Decision",
+    "Delay",
     "EGBandit",
     "EpsilonGreedy",
     "FastCB",
+    "Flip",
+    "LabelNoise",
     "Learner",
     "LinearThompson",
     "PNewtron",
     "PNormBandit",
     "PassiveAggressive",
     "Perceptron",
+    "Rotate",
     "SecondOrderPerceptron",
+    "Silence",
     "SquareCB",
+    "Swap",
     "Trace",
     "UniformRandom",
     "__version__",

@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit import _kernel
-from onebit._jit import chosen, direct, entry
-from onebit._kernel import Row, Turn
+from onebit._jit import chosen, direct, entry, inline
+from onebit._kernel import Choice, Row, Turn
+from onebit.channels import UNHEARD, Step, check, delay_of, drifted, heard, link, noisy
 from onebit.features import encode_rows
 from onebit.learner import Learner
 from onebit.settings import whole
@@ -89,6 +90,100 @@ def _run(params, state, work, stream, seed, first, begin, end, count, counts):
     counts[3] += updates
 
 
+class Pending(NamedTuple):
+    """Feedback on its way: a ring with a place for each round, and a list for each arrival."""
+
+    first: Any  # [round of arrival] the place that is delivered first, or -1
+    last: Any
+    after: Any  # [place] the next place of the same list, or -1
+    places: Any  # [place, (row, round, label, greedy, bit, true label as named)]
+    numbers: Any  # [place, (propensity, note, other)]
+
+
+def _pending(longest: int) -> Pending:
+    ring = longest + 1
+    none = np.full(ring, -1, np.int64)
+    return Pending(
+        none, none.copy(), none.copy(), np.zeros((ring, 6), np.int64), np.zeros((ring, 3))
+    )
+
+
+def _late_bit(params, state, work, row, turn, choice, bit, label):
+    return _kernel.learn(params, state, work, row, turn, choice, bit == 1)
+
+
+def _late_label(params, state, work, row, turn, choice, bit, label):
+    return _kernel.learn_label(params, state, work, row, turn, label)
+
+
+def _what_is_told_late(params: type) -> Any:
+    return _late_label if params in _kernel.learn_label.implementations else _late_bit
+
+
+@chosen(_what_is_told_late)
+def _told_late(params, state, work, row, turn, choice, bit, label): ...
+
+
+@entry
+def _run_through(
+    params, state, work, stream, link, pending, seed, first, begin, end, count, counts
+):
+    """_run with a channel between the truth and the learner."""
+    mistakes = greedy_mistakes = explored = updates = 0
+    rows, ring = len(stream.labels), len(pending.first)
+    i = begin % rows - 1
+    for t in range(begin, end):
+        i = i + 1 if i + 1 < rows else 0
+        if len(stream.order):
+            i = stream.order[t]
+        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
+        turn = Turn(seed, first + t, count)
+        _kernel.score(params, state, work, row, turn)
+        choice = _kernel.decide(params, state, work, turn)
+        label = drifted(link, turn.round, stream.labels[i], count)
+        mistakes += choice.label != label
+        greedy_mistakes += choice.greedy != label
+        explored += choice.label != choice.greedy
+        named = noisy(link, turn.round, label, count)
+        bit = heard(link, turn.round, int(choice.label == named))
+        if bit != UNHEARD:
+            place, arrival = t % ring, (t + delay_of(link, turn.round, t)) % ring
+            _post(pending, place, arrival, i, turn.round, choice, bit, named)
+        place = pending.first[t % ring]
+        pending.first[t % ring] = -1
+        while place >= 0:
+            i_then, round, label, greedy, bit, named = pending.places[place]
+            row = Row(
+                stream.indices, stream.values, stream.indptr[i_then], stream.indptr[i_then + 1]
+            )
+            turn = Turn(seed, round, count)
+            propensity, note, other = pending.numbers[place]
+            choice = Choice(label, greedy, propensity, note, other)
+            _kernel.score(params, state, work, row, turn)
+            updates += _told_late(params, state, work, row, turn, choice, bit, named)
+            place = pending.after[place]
+    counts[0] += mistakes
+    counts[1] += greedy_mistakes
+    counts[2] += explored
+    counts[3] += updates
+
+
+@inline
+def _post(pending, place, arrival, i, round, choice, bit, named):
+    """Put feedback at the end of the list that is delivered at its arrival."""
+    record = pending.places[place]
+    record[0], record[1], record[2] = i, round, choice.label
+    record[3], record[4], record[5] = choice.greedy, bit, named
+    numbers = pending.numbers[place]
+    numbers[0], numbers[1], numbers[2] = choice.propensity, choice.note, choice.other
+    pending.after[place] = -1
+    if pending.first[arrival] < 0:
+        pending.first[arrival] = place
+    else:
+        pending.after[pending.last[arrival]] = place
+    pending.last[arrival] = place
+
+
 def check_points(rounds: int) -> list[int]:
     """1, 2, 5, 10, 20, 50, ... and the last round."""
     points, power = [], 1
@@ -106,6 +201,7 @@ def simulate(
     epochs: int = 1,
     order: Literal["given", "shuffled"] | Sequence[int] | np.ndarray = "given",
     checkpoints: Sequence[int] | None = None,
+    channel: Sequence[Step] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Trace:
     """Run a learner over labelled rows as if the labels were hidden, and count.
@@ -113,7 +209,8 @@ def simulate(
     X: an array, a sparse matrix, or a list of contexts. y: their true labels; a learner from one
     bit gets to know only whether what it said was right. epochs: how often the rows come. order: as
     "given", "shuffled" anew each epoch by the learner's seed, or the row numbers themselves.
-    checkpoints: after which rounds to count; 1, 2, 5, 10, 20, ... unless given. progress: called
+    checkpoints: after which rounds to count; 1, 2, 5, 10, 20, ... unless given. channel: what
+    happens to the feedback on its way; mistakes are counted against the truth. progress: called
     with the number of rounds done, now and then.
 
     The learner goes on from where it is, and is changed as if each round had been decided and
@@ -134,7 +231,13 @@ def simulate(
     kept = np.zeros((len(points), 4), np.int64)
     first, done, size = learner.round, 0, len(learner._labels)
     records = (learner._params, learner._state, learner._work, stream, learner.seed, first)
-    run = direct(_run, learner._kind, *records, done, total, size, counts)
+    if channel:
+        way = link(channel, learner.seed)
+        check(way, learner)
+        records = (*records[:4], way, _pending(way.longest), *records[4:])
+        run = direct(_run_through, learner._kind, *records, done, total, size, counts)
+    else:
+        run = direct(_run, learner._kind, *records, done, total, size, counts)
     for i, point in enumerate(points):
         while done < point:
             end = min(point, done + _LONGEST_CALL)

@@ -1,0 +1,198 @@
+"""Feedback on its way: noise, flips, silence, delay, drift; compiled and round by round."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onebit as ob
+from onebit import persist
+
+LEARNERS = [ob.Banditron, ob.Confidit, ob.UCWL, ob.SOBA, ob.PNewtron, ob.FastCB, ob.AROW]
+CHANNELS = {
+    "noise": [ob.LabelNoise(0.3)],
+    "noise, any": [ob.LabelNoise(0.3, by="any")],
+    "flips": [ob.Flip(0.2, 0.4)],
+    "silence": [ob.Silence(0.5)],
+    "silence of the wrong": [ob.Silence(right=0.1, wrong=0.9)],
+    "late": [ob.Delay(7)],
+    "late at random": [ob.Delay(mean=5.0)],
+    "late as given": [ob.Delay(given=[0, 9, 3, 3, 0, 50])],
+    "swap": [ob.Swap(40, 0, 2)],
+    "rotation": [ob.Rotate(20, 60)],
+    "all": [
+        ob.Rotate(50, 50),
+        ob.LabelNoise(0.1),
+        ob.Flip(0.1, 0.1),
+        ob.Silence(0.2),
+        ob.Flip(0.05, 0.0),
+        ob.Delay(mean=3.0),
+    ],
+}
+
+
+def stream(rows=150, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 6)) * (rng.random((rows, 6)) < 0.6)
+    return X, (X @ rng.normal(size=(6, 4))).argmax(axis=1)
+
+
+def everything(learner):
+    return persist.pack(*learner._dump())
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+@pytest.mark.parametrize("name", CHANNELS)
+def test_round_by_round_equals_the_stream(make, name):
+    if make is ob.AROW and name in ("flips", "all"):
+        pytest.skip("references hear labels")
+    X, y = stream()
+    one, two = make(4, seed=5), make(4, seed=5)
+    channel = ob.Channel(CHANNELS[name], seed=5)
+    for x, label in zip(X, y, strict=True):
+        channel.tell(one, one.decide(x), label=int(label))
+    ob.simulate(two, X, y, channel=CHANNELS[name])
+    assert everything(one) == everything(two)
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_channels_that_do_nothing_do_nothing(make):
+    X, y = stream()
+    nothing = [ob.LabelNoise(0.0), ob.Silence(0.0), ob.Delay(0), ob.Swap(10**6, 0, 1)]
+    if make is not ob.AROW:
+        nothing.append(ob.Flip(0.0, 0.0))
+    one, two = make(4, seed=1), make(4, seed=1)
+    traces = [ob.simulate(one, X, y), ob.simulate(two, X, y, channel=nothing)]
+    assert everything(one) == everything(two)
+    assert all((a == b).all() for a, b in zip(*traces, strict=True))
+
+
+def test_a_delay_is_counted_in_rounds():
+    """Nothing is learned before the first answer comes, and the last ones are never heard."""
+    X, y = stream(40)
+    late = ob.Confidit(4)
+    trace = ob.simulate(late, X, y, channel=[ob.Delay(10)], checkpoints=range(1, 41))
+    assert trace.updates[9] == 0 and trace.updates[-1] <= 30
+    rows = [bool(x.any()) for x in X]
+    assert trace.updates[-1] == sum(rows[:30])
+
+
+def test_late_answers_come_in_the_order_of_their_arrival():
+    said = []
+
+    class Listening(ob.UniformRandom):
+        def learn(self, decision, *, right=None, label=None):
+            said.append(decision.round)
+
+    learner, channel = Listening(3), ob.Channel([ob.Delay(given=[3, 2, 1, 0, 0])])
+    for _ in range(5):
+        channel.tell(learner, learner.decide([1.0]), right=True)
+    assert said == [0, 1, 2, 3, 4] and len(channel) == 0
+    del ob.Learner.registry["Listening"]
+
+
+@pytest.mark.parametrize(
+    ("channel", "right_heard", "wrong_heard", "silent"),
+    [
+        (ob.Flip(0.2, 0.4), 0.6, 0.2, 0.0),
+        (ob.Silence(0.3), 1.0, 0.0, 0.3),
+        (ob.Silence(right=0.5), 1.0, 0.0, None),
+    ],
+)
+def test_rates_are_as_stated(channel, right_heard, wrong_heard, silent):
+    heard = {True: [], False: []}
+
+    class Listening(ob.UniformRandom):
+        def learn(self, decision, *, right=None, label=None):
+            heard[decision.round % 2 == 0].append(right)
+
+    learner, way = Listening(2), ob.Channel([channel], seed=3)
+    rounds = 6000
+    for t in range(rounds):
+        way.tell(learner, learner.decide([1.0]), right=t % 2 == 0)
+    assert abs(np.mean(heard[True]) - right_heard) < 0.04
+    assert abs(np.mean(heard[False]) - wrong_heard) < 0.04
+    if silent is not None:
+        assert abs(1 - (len(heard[True]) + len(heard[False])) / rounds - silent) < 0.04
+    del ob.Learner.registry["Listening"]
+
+
+def test_label_noise_is_of_the_kind_asked_for():
+    labels = []
+
+    class Listening(ob.Perceptron):
+        def learn(self, decision, *, right=None, label=None):
+            labels.append(label)
+
+    for by, kept in (("others", 0.5), ("any", 0.5 + 0.5 / 5)):
+        labels.clear()
+        learner, way = Listening(5), ob.Channel([ob.LabelNoise(0.5, by=by)])
+        for _ in range(5000):
+            way.tell(learner, learner.decide([1.0]), label=3)
+        shares = np.bincount(labels, minlength=5) / 5000
+        assert abs(shares[3] - kept) < 0.03
+        assert np.ptp(np.delete(shares, 3)) < 0.04
+    del ob.Learner.registry["Listening"]
+
+
+def test_mistakes_are_counted_against_the_truth():
+    X, y = stream(400)
+    learner = ob.Perceptron(4)
+    for _ in range(20):
+        ob.simulate(learner, X, y)
+    frozen = ob.simulate(learner, X, y, channel=[ob.LabelNoise(1.0), ob.Silence(1.0)])
+    assert frozen.updates[-1] == 0
+    assert frozen.mistakes[-1] == (learner.predict(X) != y).sum()
+
+
+def test_drift_changes_the_truth():
+    X, y = stream(400)
+    learner = ob.Perceptron(4)
+    for _ in range(20):
+        ob.simulate(learner, X, y)
+    silent = [ob.Silence(1.0)]
+    start = learner.round
+    swapped = ob.simulate(learner.copy(), X, y, channel=[ob.Swap(start, 0, 1), *silent])
+    other = np.where(y == 0, 1, np.where(y == 1, 0, y))
+    assert swapped.mistakes[-1] == (learner.predict(X) != other).sum()
+    turned = ob.simulate(learner.copy(), X, y, channel=[ob.Rotate(0, 1), *silent])
+    assert turned.mistakes[-1] == (learner.predict(X) != (y + 1) % 4).sum()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: ob.Flip(1.0, 0.0),
+        lambda: ob.Flip(-0.1, 0.0),
+        lambda: ob.Silence(),
+        lambda: ob.Silence(0.1, right=0.2),
+        lambda: ob.Silence(1.5),
+        lambda: ob.LabelNoise(0.1, by="nobody"),
+        lambda: ob.Delay(),
+        lambda: ob.Delay(3, mean=2.0),
+        lambda: ob.Delay(-1),
+        lambda: ob.Delay(given=[1, -1]),
+        lambda: ob.Delay(given=[0.5]),
+        lambda: ob.Swap(-1, 0, 1),
+        lambda: ob.Rotate(0, 0),
+        lambda: ob.Channel([ob.Delay(1), ob.Delay(2)]),
+        lambda: ob.Channel(["noise"]),
+        lambda: ob.Channel([], seed=-1),
+        lambda: ob.simulate(ob.AROW(4), *stream(), channel=[ob.Flip(0.1, 0.1)]),
+        lambda: ob.simulate(ob.Banditron(4), *stream(), channel=[ob.Swap(0, 0, 9)]),
+    ],
+)
+def test_wrong_channels_are_refused(wrong):
+    with pytest.raises((ValueError, TypeError)):
+        wrong()
+
+
+def test_a_channel_wants_what_it_needs():
+    learner = ob.Banditron(3)
+    decision = learner.decide([1.0])
+    with pytest.raises(ValueError, match="label=") as _:
+        ob.Channel([ob.LabelNoise(0.1)]).tell(learner, decision, right=True)
+    with pytest.raises(TypeError, match="right"):
+        ob.Channel([]).tell(learner, decision)
+    with pytest.raises(ValueError, match="Flip"):
+        ob.Channel([ob.Flip(0.1, 0.1)]).tell(ob.AROW(3), decision, label=1)
