@@ -76,7 +76,7 @@ def test_wrong_use_is_one_sentence(tmp_path, args, says):
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_ctrl_c_stops_a_long_race_without_a_traceback(tmp_path):
     command = [sys.executable, "-c", "from onebit.cli import main; main()", "race"]
-    more = ["--learner", "UniformRandom", "--rounds", "50000000", "--data", "digits"]
+    more = ["--learner", "LinearThompson", "--rounds", "5000000", "--data", "digits"]
     process = subprocess.Popen(
         [*command, *more], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
