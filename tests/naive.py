@@ -596,10 +596,8 @@ class Regressor(Twin):
 class EpsilonGreedy(Regressor, EpsilonUniform):
     """Epsilon-greedy on the regression; epsilon = 0 is plain greedy."""
 
-    def __init__(
-        self, K: int, d: int, *, epsilon: float = 0.05, lr: float = 0.3, loss: str = "logistic"
-    ):
-        super().__init__(K, d, lr, loss)
+    def __init__(self, K: int, d: int, *, epsilon: float = 0.05, lr: float = 0.3):
+        super().__init__(K, d, lr, "logistic")
         self.gamma = epsilon
 
 

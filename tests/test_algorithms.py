@@ -28,7 +28,6 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {},
         {"epsilon": 0.0},
         {"epsilon": 1.0, "lr": 0.1},
-        {"epsilon": 0.2, "lr": 0.1, "loss": "squared"},
     ],
     "Banditron": [{}, {"gamma": 1e-3}, {"gamma": 0.4}, {"gamma": 1.0}],
     "PNormBandit": [{}, {"p": 2.0, "gamma": 0.3}, {"p": 2.5}, {"p": 12.0, "gamma": 0.3}],
@@ -241,6 +240,7 @@ def play(twin, data, seed):
             changed = twin.learn(x, choice, choice.label == y, t, draw)
         choices.append(choice)
         said, greedy, _ = choice
+        changed &= bool(np.any(x))  # an empty row is never counted as an update
         counts.append((said != y, greedy != y, said != greedy, changed))
     return choices, np.array(counts, np.int64)
 
@@ -986,8 +986,8 @@ def test_a_learner_that_grew_is_one_that_had_the_label_all_along(case):
     ("K", "dtype"), [(9, "float32"), (5, "float64"), pytest.param(3, "float32", marks=later)]
 )
 @cases(ONE_EACH)
-def test_huge_values_never_give_a_label_that_is_not_there(case, K, dtype, restricted):
-    huge = 1e30 if dtype == "float32" else 1e300
+def test_huge_values_leave_numbers_and_labels_that_are_there(case, K, dtype, restricted):
+    huge = 1e14 if dtype == "float32" else 1e119
     rng = np.random.default_rng(1)
     learner = case.learner(K, features=4, dtype=dtype)
     with np.errstate(all="ignore"):
@@ -1000,6 +1000,7 @@ def test_huge_values_never_give_a_label_that_is_not_there(case, K, dtype, restri
             if t % 7 == 0:
                 one_round(learner, x, 1)
             assert learner.predict(x[None])[0] in range(K)
+            assert np.isfinite(learner.weights).all() and np.isfinite(learner._state.table).all()
 
 
 # ------------------------------------------------------------- numbers kept up to date on the way
@@ -1009,10 +1010,11 @@ def test_huge_values_never_give_a_label_that_is_not_there(case, K, dtype, restri
 def test_pnewtron_keeps_the_norm_it_would_sum_up(dtype, rel):
     rounds = 2000 if COMPILED else 300
     learner = ob.PNewtron(9, gamma=0.05, features=12, dtype=dtype)
-    ob.simulate(learner, *stream(9, 12, rounds))
+    data = stream(9, 12, rounds)
+    ob.simulate(learner, *data)
     kept, updates = learner._state.memory
     fresh = np.sum(plane(learner, 0).astype(np.float64) ** 2)
-    assert updates == rounds
+    assert updates == np.any(data[0], axis=1).sum()
     assert kept == pytest.approx(fresh, rel=rel)
 
 

@@ -63,7 +63,8 @@ def test_a_race_on_a_file(tmp_path):
         (["--learner", "Perceptron:a=1"], "it has none"),
         (["--rounds", "0"], "rounds must be"),
         (["--repeats", "0"], "repeats must be"),
-        (["--out", "no/such/folder.html"], "no folder"),
+        (["--out", "no/such/folder.html"], "cannot be written"),
+        (["--out", "."], "cannot be written"),
     ],
 )
 def test_wrong_use_is_one_sentence(tmp_path, args, says):

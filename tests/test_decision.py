@@ -230,7 +230,7 @@ def test_a_good_checksum_does_not_make_nonsense_a_decision(stored, case):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"place": 3}, {"greedy_place": 3}, {"among": [0, 3]}, {"place": 2**62}]
+    "changes", [{"place": 3}, {"greedy_place": 3}, {"place": 2**62}, {"size": 4}]
 )
 def test_a_decision_about_labels_that_are_not_there_is_refused(learner, stored, changes):
     before = state(learner)
@@ -332,3 +332,18 @@ def test_a_label_added_meanwhile_does_not_change_late_feedback(make):
     two.add_label()
     two.learn(decided[1], right=True)
     assert np.array_equal(one.weights, two.weights)
+
+
+def test_a_decision_changed_by_its_holder_cannot_harm():
+    learner = learned()
+    decision = learner.decide([1.0, 2.0, 3.0])
+    decision.indices[0] = 4 * 10**9
+    with pytest.raises(ValueError, match="beyond"):
+        learner.learn(decision, right=True)
+
+
+def test_a_named_label_that_was_not_possible_joins_those_that_were():
+    """PNewtron's step is over the labels that were possible, so it sums to nothing."""
+    learner = ob.PNewtron(3, beta=1e-12, D=1e6, reg=1.0, dtype="float64")
+    learner.learn(learner.decide([1.0], among=[0, 1]), label=2)
+    assert abs(learner.weights.sum()) < 1e-9 and learner.weights[2, 0] > 0

@@ -432,3 +432,46 @@ for make in (ob.Banditron, ob.SOBA, ob.Confidit):
         ]
         complaints = [process.communicate()[1] for process in running]
         assert [process.returncode for process in running] == [0] * len(kinds), complaints
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+def test_code_for_learners_of_others_is_never_stale(tmp_path):
+    """Their sources are not in the digest that names the cache folder, so they are not kept."""
+    source = """
+from typing import NamedTuple
+from onebit import _kernel
+from onebit._jit import implement
+from onebit.learner import Learner
+
+class OwnParams(NamedTuple):
+    step: float
+
+implement(_kernel.score, OwnParams)(_kernel.linear_score)
+implement(_kernel.decide, OwnParams)(_kernel.say_greedy)
+implement(_kernel.probabilities, OwnParams)(_kernel.greedy_law)
+
+@implement(_kernel.learn, OwnParams)
+def learn(params, state, work, row, turn, choice, right):
+    _kernel.add(state, row, 0, choice.label, STEP)
+    return True
+
+class Own(Learner):
+    planes = 1
+    def __init__(self, labels, **common):
+        super().__init__(labels, OwnParams(1.0), {}, **common)
+"""
+    use = "import own; o = own.Own(2); o.learn(o.decide([1.0]), right=True); print(o.weights[0, 0])"
+    seen = []
+    for step in ("1.0", "7.0"):
+        (tmp_path / "own.py").write_text(source.replace("STEP", step))
+        env = {
+            **os.environ,
+            "ONEBIT_CACHE": str(tmp_path / "cache"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", use], cwd=tmp_path, env=env, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        seen.append(done.stdout.strip())
+    assert seen == ["1.0", "7.0"]

@@ -172,7 +172,7 @@ BAD_PLACES = {
     "too large": (3, [0, 2, 3, -1], "row 2: no label 3; there are 3: 0, 1, 2"),
     "negative": (3, np.array([0, -1]), "row 1: no label -1"),
     "uint64": (3, np.array([0, 2**64 - 1], np.uint64), "row 1: no label"),
-    "bools": (3, [True, False], "row .: no label"),
+    "bools": (3, [True, False], "no label is True or False"),
     "strings": (3, ["0", "1"], "row 0: no label '0'"),
     "unknown": (["a", "b"], ["a", "c"], "row 1: no label 'c'"),
     "the first of many": (["a", "b"], ["a", "z", "c"], "row 1: no label 'z'"),

@@ -16,7 +16,7 @@ SETTINGS: dict[str, list[dict]] = {
     "BanditPerceptron": [{"use_correct": True}],
     "Confidit": [{"width": "log", "eta": 1.0}, {"alpha": 0.25, "reg": 0.1}],
     "EGBandit": [{"signed": True}],
-    "EpsilonGreedy": [{"loss": "squared", "epsilon": 0.2}, {"epsilon": 0.0}],
+    "EpsilonGreedy": [{"epsilon": 0.0}],
     "PNewtron": [{"D": 10.0, "gamma": 0.1}],
     "PNormBandit": [{"p": 2.0}, {"p": 12.0}],
     "PassiveAggressive": [{"variant": "PA"}, {"variant": "PA-II", "C": 0.5}],

@@ -32,7 +32,6 @@ BANDIT = {
     "SquareCB squared": lambda: naive.SquareCB(K, d, lr=0.3, loss="squared"),
     "FastCB": lambda: naive.FastCB(K, d, lr=0.3),
     "EpsilonGreedy": lambda: naive.EpsilonGreedy(K, d, epsilon=0.1, lr=0.3),
-    "EpsilonGreedy squared": lambda: naive.EpsilonGreedy(K, d, epsilon=0.1, lr=0.3, loss="squared"),
     "Thompson": lambda: naive.LinearThompson(K, d, c=0.5, reg=1.0),
     "UniformRandom": lambda: naive.UniformRandom(K, d),
 }

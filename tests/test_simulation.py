@@ -164,3 +164,38 @@ def test_the_table_takes_what_its_numbers_take():
     for learner, labels, lanes in ((ob.Banditron, 4, 4), (ob.UCWL, 9, 16), (ob.SOBA, 20, 24)):
         made = learner(labels, features=1000)
         assert made._state.table.nbytes == 1000 * made.planes * lanes * 4
+
+
+def test_a_learner_may_be_used_while_it_is_simulated(monkeypatch):
+    monkeypatch.setattr("onebit.simulation._LONGEST_CALL", 7)
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    y = np.arange(50) % 3
+    one, two = ob.Banditron(3), ob.Banditron(3)
+    ob.simulate(one, X, y)
+    wide = two.copy()
+    ob.simulate(two, X, y, progress=lambda done: two.probabilities([1.0] * (3 + done)))
+    assert np.array_equal(one.weights, two.weights[:, :3])
+    with pytest.raises(RuntimeError, match="another label"):
+        ob.simulate(wide, X, y, progress=lambda done: [wide.add_label() for _ in range(9)])
+
+
+def test_every_epoch_is_shuffled_anew():
+    rows = 40
+    trace = ob.simulate(
+        ob.UniformRandom(rows),
+        np.eye(rows),
+        np.arange(rows),
+        order="shuffled",
+        epochs=2,
+        checkpoints=range(1, 2 * rows + 1),
+    )
+    greedy = np.diff(trace.greedy_mistakes, prepend=0) == 0  # label 0 is always the greedy one
+    first, second = np.flatnonzero(greedy)
+    assert first < rows <= second and second - rows != first
+
+
+def test_what_is_no_learner_is_not_simulated():
+    with pytest.raises(TypeError, match="wants a learner"):
+        ob.simulate(ob.UCWL, np.eye(3), [0, 1, 2])
+    with pytest.raises(ValueError, match="True or False"):
+        ob.simulate(ob.UCWL(2), np.eye(3), [True, False, True])

@@ -109,13 +109,20 @@ class _CodeFiles(IndexDataCacheFile):
     """One file a signature and no index, so that processes cannot spoil each other's entries.
 
     A file that cannot be read is one that is not there; one that cannot be written is not needed.
+    Code for learners from outside the package is not kept: their sources are not in the digest.
     """
+
+    def _is_ours(self, key: Any) -> bool:
+        records = (getattr(kind, "instance_class", None) for kind in key[0])
+        return all(r is None or r.__module__.split(".")[0] == "onebit" for r in records)
 
     def _name(self, key: Any) -> str:
         digest = hashlib.blake2b(repr(key).encode(), digest_size=16).hexdigest()
         return f"{Path(self._index_name).stem}.{digest}.nbc"
 
     def load(self, key: Any) -> Any:
+        if not self._is_ours(key):
+            return None
         try:
             whole = Path(self._data_path(self._name(key))).read_bytes()
             digest, data = whole[:16], whole[16:]
@@ -126,6 +133,8 @@ class _CodeFiles(IndexDataCacheFile):
             return None
 
     def save(self, key: Any, data: Any) -> None:
+        if not self._is_ours(key):
+            return
         body = self._dump(((self._source_stamp, self._version, key), data))
         with (
             contextlib.suppress(OSError),

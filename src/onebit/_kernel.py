@@ -5,7 +5,8 @@ An algorithm says what to do in a round by implementing, for its own type of `Pa
 - `score`: fill `work.scores` (and `work.widths`, the variances, if it has them) for one row;
 - `decide`: from these, choose a label and say how likely that was;
 - `learn`: from one bit, change the state (`learn_label`: from the true label, for references that
-  are told it). They may read `work`, which holds the row's scores under the present state;
+  are told it). They may read `work`, which holds the row's scores under the present state, and are
+  not called for an empty row, which teaches nothing;
 - `probabilities`: fill `work.probabilities`, the law by which `decide` chooses.
 
 The whole-stream loop and the round-by-round calls are built from these same functions.

@@ -76,8 +76,8 @@ def race(
     repeats = whole("repeats", repeats, least=1, most=1000)
     sets = data or ["synnonsep", "digits"]
     entrants = [entrant(text) for text in learner] if learner else all_entrants()
-    if not out.parent.is_dir():
-        raise ValueError(f"there is no folder {out.parent} to write {out.name} into")
+    if not out.parent.is_dir() or out.is_dir():
+        raise ValueError(f"{out} cannot be written: it must be a file in a folder that exists")
     columns = (
         TextColumn("racing"),
         BarColumn(),
@@ -107,7 +107,7 @@ def _print(panels: list[Panel]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     for panel in panels:
         console.print(f"\n[bold]{panel.data}[/bold]: {panel.about}", highlight=False)
         console.print(f"{panel.rounds:,} rounds, repeats: {panel.repeats}", highlight=False)
@@ -127,7 +127,8 @@ def _print(panels: list[Panel]) -> None:
                 style="dim" if line.full_information else None,
             )
         console.print(table)
-    console.print("* a reference: it is told the true label, the others hear right or wrong")
+    if any(line.full_information for panel in panels for line in panel.lines):
+        console.print("* a reference: it is told the true label, the others hear right or wrong")
 
 
 def main() -> None:
@@ -144,3 +145,7 @@ def main() -> None:
     finally:
         gc.freeze()
         gc.enable()
+
+
+if __name__ == "__main__":
+    main()

@@ -109,8 +109,12 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
         values = np.frombuffer(self.values, dtype.newbyteorder("<")).astype(dtype)
         if min(self.place, self.greedy_place, self.round, *(self.among or (0,))) < 0:
             raise ValueError("a count in it is negative")
-        if self.among is not None and not self.among:
-            raise ValueError("it had no label to choose from")
+        if self.round >= 2**63:
+            raise ValueError("its round is beyond counting")
+        if self.among is not None and (
+            self.place not in self.among or sorted(set(self.among)) != list(self.among)
+        ):
+            raise ValueError("its label is not one of those it had to choose from")
         if not (0 < self.propensity <= 1 and np.isfinite([self.note, self.other]).all()):
             raise ValueError("its propensity is not a probability")
         if len(indices) != len(values) or not np.isfinite(values).all():

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit._jit import COMPILED, entry
+from onebit._jit import entry
 
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
 _INT32 = np.dtype(np.int32)
@@ -120,11 +120,16 @@ def _too_wide(index: int, features: int | None) -> ValueError:
 
 # Pairs and sparse rows.
 
-GOOD, UNSORTED, NOT_FINITE, TWICE, NEGATIVE, TOO_WIDE = range(6)
+GOOD, UNSORTED, UNFIT, TWICE, NEGATIVE, TOO_WIDE = range(6)
+
+
+def largest(dtype: np.dtype) -> float:
+    """The largest value taken, so that squares and sums stay numbers. Below its inverse is zero."""
+    return 1e15 if dtype == np.float32 else 1e120
 
 
 @entry
-def _copy_row(indices, values, limit, out_indices, out_values):
+def _copy_row(indices, values, limit, largest, out_indices, out_values):
     """Copy a row without its zeros. Returns how many were kept, what was wrong, and where."""
     kept = 0
     before = -1
@@ -139,22 +144,20 @@ def _copy_row(indices, values, limit, out_indices, out_values):
         if j < before:
             return kept, UNSORTED, i
         before = j
+        size = abs(np.float64(values[i]))
+        if not size <= largest:
+            return kept, UNFIT, i
         out_values[kept] = values[i]
-        value = out_values[kept]
-        if not np.isfinite(value):
-            return kept, NOT_FINITE, i
         out_indices[kept] = j
-        kept += value != 0
+        kept += size >= 1 / largest
     return kept, GOOD, 0
-
-
-if not COMPILED:  # numpy would warn where a value grows infinite; it is refused by name instead
-    _copy_row = np.errstate(over="ignore")(_copy_row)
 
 
 def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
     if len(pair) != 2:
-        raise ValueError(f"a pair is (indices, values), not {len(pair)} things")
+        raise ValueError(
+            f"a pair is (indices, values), not {len(pair)} things; for a row of numbers use a list"
+        )
     indices, values = pair
     plain = (
         type(indices) is np.ndarray
@@ -169,7 +172,7 @@ def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple
     size = len(indices)
     out_indices, out_values = np.empty(size, np.uint32), np.empty(size, dtype)
     limit = GROWTH_LIMIT if features is None else features
-    kept, wrong, i = _copy_row(indices, values, limit, out_indices, out_values)
+    kept, wrong, i = _copy_row(indices, values, limit, largest(dtype), out_indices, out_values)
     if wrong == UNSORTED:
         order = np.argsort(indices, kind="stable")
         return _pair((indices[order], values[order]), dtype, features)
@@ -222,20 +225,28 @@ def _refusal(
     if wrong == TWICE:
         return ValueError(f"index {index} is there twice; add its values up first")
     if np.isfinite(value):
-        return ValueError(f"the value {value:g} at index {index} is too large for {dtype}")
+        return ValueError(
+            f"the value {value:g} at index {index} is too large for {dtype}: "
+            f"at most {largest(dtype):g}; scale the features down"
+        )
     return ValueError(
         f"the value at index {index} is {value:g}; leave it out, or put a number in its place"
     )
 
 
 @entry
-def _copy_rows(indices, values, indptr, limit, out_indices, out_values, out_indptr):
+def _copy_rows(indices, values, indptr, limit, largest, out_indices, out_values, out_indptr):
     """_copy_row for every row. Returns what was wrong, in which row and at which place in it."""
     total = 0
     for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
         kept, wrong, i = _copy_row(
-            indices[start:stop], values[start:stop], limit, out_indices[total:], out_values[total:]
+            indices[start:stop],
+            values[start:stop],
+            limit,
+            largest,
+            out_indices[total:],
+            out_values[total:],
         )
         if wrong:
             return wrong, row, i
@@ -245,7 +256,7 @@ def _copy_rows(indices, values, indptr, limit, out_indices, out_values, out_indp
 
 
 @entry
-def _width_if_good(indices, values, indptr):
+def _width_if_good(indices, values, indptr, largest):
     """The width of the rows if they are fit for use as they are, else -1.
 
     Plain sweeps without a branch: they run at the speed of memory.
@@ -253,7 +264,8 @@ def _width_if_good(indices, values, indptr):
     unfit = 0
     widest = -1
     for i in range(len(values)):
-        unfit += (values[i] == 0) | (not np.isfinite(values[i])) | (indices[i] < 0)
+        size = abs(values[i])
+        unfit += (not size <= largest) | (size < 1 / largest) | (indices[i] < 0)
         widest = max(widest, indices[i])
     for i in range(1, len(indices)):
         unfit += indices[i] <= indices[i - 1]
@@ -268,6 +280,17 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     matrix = X.tocsr()
     if matrix.data.dtype.kind not in "biuf":
         raise TypeError(f"a sparse matrix must hold real numbers, not {matrix.data.dtype}")
+    # scipy believes any indptr; compiled code must not follow one that leads astray.
+    pointers, held = matrix.indptr, min(len(matrix.indices), len(matrix.data))
+    if (
+        len(pointers) != matrix.shape[0] + 1
+        or pointers[0] != 0
+        or pointers[-1] > held
+        or (np.diff(pointers) < 0).any()
+    ):
+        raise ValueError(
+            "the sparse matrix is damaged: its indptr does not rise from 0 to its size"
+        )
     if not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()
     stored = matrix.indptr[-1]
@@ -275,19 +298,24 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     indices = matrix.indices[:stored]
     indices = np.ascontiguousarray(indices) if indices.dtype == np.int32 else _as_int64(indices)
     values = _as_float(matrix.data[:stored])
-    limit = _limit(features)
+    limit = min(_limit(features), matrix.shape[1])
     if features is not None and matrix.shape[1] > features:
         raise ValueError(f"X has {matrix.shape[1]} columns; features= fixed {features}")
-    width = _width_if_good(indices, values, indptr) if values.dtype == dtype else -1
+    top = dtype.type(largest(dtype))
+    width = _width_if_good(indices, values, indptr, top) if values.dtype == dtype else -1
     if 0 <= width <= limit:
         fits = indices.dtype == np.int32  # the same bits read as unsigned: nothing is copied
         unsigned = indices.view(np.uint32) if fits else indices.astype(np.uint32)
         return Rows(unsigned, values, indptr, width)
     out_indices, out_values = np.empty(stored, np.uint32), np.empty(stored, dtype)
     out_indptr = np.zeros_like(indptr)
-    wrong, row, i = _copy_rows(indices, values, indptr, limit, out_indices, out_values, out_indptr)
+    wrong, row, i = _copy_rows(
+        indices, values, indptr, limit, largest(dtype), out_indices, out_values, out_indptr
+    )
     if wrong:
         place = indptr[row] + i
+        if wrong == TOO_WIDE and limit == matrix.shape[1]:
+            raise ValueError(f"row {row}: index {indices[place]} in a matrix {limit} columns wide")
         error = _refusal(wrong, int(indices[place]), float(values[place]), dtype, features)
         raise ValueError(f"row {row}: {error}" if len(indptr) > 2 else str(error))
     kept = out_indptr[-1]
@@ -298,24 +326,25 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
 
 
 @entry
-def _count_nonzero(matrix, indptr):
-    """Fill indptr; returns the first row with a value that is not finite, or -1."""
+def _count_nonzero(matrix, largest, indptr):
+    """Fill indptr; returns the first row with a value that is not fit, or -1."""
     for row in range(matrix.shape[0]):
         count = 0
         for j in range(matrix.shape[1]):
-            if not np.isfinite(matrix[row, j]):
+            size = abs(matrix[row, j])
+            if not size <= largest:
                 return row
-            count += matrix[row, j] != 0
+            count += size >= 1 / largest
         indptr[row + 1] = indptr[row] + count
     return -1
 
 
 @entry
-def _copy_nonzero(matrix, indices, values):
+def _copy_nonzero(matrix, largest, indices, values):
     at = 0
     for row in range(matrix.shape[0]):
         for j in range(matrix.shape[1]):
-            if matrix[row, j] != 0:
+            if abs(matrix[row, j]) >= 1 / largest:
                 indices[at] = j
                 values[at] = matrix[row, j]
                 at += 1
@@ -329,15 +358,16 @@ def _dense(matrix: np.ndarray, dtype: np.dtype, features: int | None) -> Rows:
     with np.errstate(over="ignore"):
         numbers = np.ascontiguousarray(matrix, dtype)
     indptr = np.zeros(len(numbers) + 1, np.int64)
-    row = _count_nonzero(numbers, indptr)
+    top = dtype.type(largest(dtype))
+    row = _count_nonzero(numbers, top, indptr)
     if row >= 0:
-        column = int(np.argmin(np.isfinite(numbers[row])))
+        column = int(np.argmin(np.abs(numbers[row]) <= top))
         with np.errstate(over="ignore"):
             value = float(matrix[row, column])
-        error = _refusal(NOT_FINITE, column, value, dtype, features)
+        error = _refusal(UNFIT, column, value, dtype, features)
         raise ValueError(f"row {row}: {error}" if len(matrix) > 1 else str(error))
     indices, values = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], dtype)
-    _copy_nonzero(numbers, indices, values)
+    _copy_nonzero(numbers, top, indices, values)
     return _rows(indices, values, indptr)
 
 
@@ -384,8 +414,10 @@ def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple
             raise ValueError(f"feature {name!r} is too large for a float; leave it out") from None
         if not np.isfinite(number):
             raise ValueError(f"feature {name!r} is {number:g}; leave it out")
-        if abs(number) > float(np.finfo(dtype).max):
-            raise ValueError(f"feature {name!r} is {number:g}: too large for {dtype}")
+        if abs(number) > largest(dtype):
+            raise ValueError(
+                f"feature {name!r} is {number:g}, too large for {dtype}: at most {largest(dtype):g}"
+            )
         h = _hashes.get(name)
         if h is None:
             if len(_hashes) >= _HASHES_KEPT:

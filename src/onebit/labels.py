@@ -36,6 +36,8 @@ class LabelSet:
     def places(self, labels: Any) -> np.ndarray:
         """Where each of many labels stands."""
         given = np.asarray(labels)
+        if given.dtype == np.bool_:
+            raise ValueError("no label is True or False; say what they mean, as with y.astype(int)")
         if given.ndim != 1:
             raise ValueError(f"labels must be one column, not an array of shape {given.shape}")
         if self.counted and given.dtype.kind in "iu":
@@ -77,7 +79,7 @@ class LabelSet:
 
 
 def _names(labels: Any) -> list[Any]:
-    if isinstance(labels, bool | str | bytes):
+    if isinstance(labels, bool | str | bytes | set | frozenset):
         raise TypeError(f"labels must be a number or a list of labels, not {labels!r}")
     if isinstance(labels, int | np.integer):
         if not 2 <= labels <= MOST:
@@ -99,6 +101,16 @@ def _names(labels: Any) -> list[Any]:
         if name in seen:
             raise ValueError(f"label {name!r} is there twice")
         seen.add(name)
+        if isinstance(name, str) and not _is_storable(name):
+            raise ValueError(f"label {name!r} cannot be stored: it is not UTF-8, or ends in NUL")
         if isinstance(name, int) and not -(2**63) <= name < 2**63:
             raise ValueError(f"label {name} does not fit 64 bits")
     return names
+
+
+def _is_storable(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return not name.endswith("\0")  # numpy would cut it off

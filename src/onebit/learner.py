@@ -45,7 +45,11 @@ NO_ROOM = -1
 
 @inline
 def _fits(state, indices):
-    return len(indices) == 0 or indices[len(indices) - 1] < state.table.shape[0]
+    """Whether every index is within the table: whoever held a decision may have changed it."""
+    beyond = 0
+    for i in range(len(indices)):
+        beyond += indices[i] >= state.table.shape[0]
+    return beyond == 0
 
 
 @entry
@@ -76,6 +80,8 @@ def _learn(
 ):  # fmt: skip
     if not _fits(state, indices):
         return NO_ROOM
+    if len(indices) == 0:
+        return 0
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     if afresh:
         _kernel.score(params, state, work, row, turn)
@@ -88,6 +94,8 @@ def _learn(
 def _learn_label(params, state, work, indices, values, seed, round, count, label):
     if not _fits(state, indices):
         return NO_ROOM
+    if len(indices) == 0:
+        return 0
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     _kernel.score(params, state, work, row, turn)
     return int(_kernel.learn_label(params, state, work, row, turn, label))
@@ -145,7 +153,7 @@ class Learner:
             None if features is None else whole("features", features, least=1, most=2**31 - 1)
         )
         self.seed = whole("seed", seed, least=0, most=2**63 - 1)
-        name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+        name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
         self._dtype = np.dtype(choice_of("dtype", name, ("float32", "float64")))
         self.round = 0
         self._origin = self._fingerprint()
@@ -173,7 +181,7 @@ class Learner:
             )
             if label != NO_ROOM:
                 break
-            self._reserve(int(indices[-1]) + 1)
+            self._reserve(int(indices.max()) + 1)
         names = self._labels.names
         self.round = round + 1
         return Decision(
@@ -225,7 +233,7 @@ class Learner:
             params, self._state, work, indices, values, seed, round, count,
             label, greedy, propensity, note, other, afresh, right,
         ) == NO_ROOM:  # fmt: skip
-            self._reserve(int(indices[-1]) + 1)
+            self._reserve(int(indices.max()) + 1)
 
     def _learn_label(self, decision: Decision, place: int) -> None:
         if self.full_information:
@@ -236,7 +244,7 @@ class Learner:
                 learn(params, self._state, work, indices, values, seed, round, count, place)
                 == NO_ROOM
             ):
-                self._reserve(int(indices[-1]) + 1)
+                self._reserve(int(indices.max()) + 1)
         elif place == decision.place:
             self._learn_bit(decision, True)
         else:
@@ -245,15 +253,24 @@ class Learner:
             self._learn_bit(self._had_it_said(decision, place), True)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
-        """The decision with the label at `place` said for certain."""
-        return msgspec.structs.replace(decision, place=place, propensity=1.0)
+        """The decision with the label at `place` possible, and said for certain."""
+        among, size = decision.among, decision.size
+        if among is not None:
+            among = tuple(sorted({*among, place}))
+        return msgspec.structs.replace(
+            decision,
+            place=place,
+            label=self._labels.names[place],
+            propensity=1.0,
+            among=among,
+            size=size if place < size else self._size,
+        )
 
-    def _present_scores(self, decision: Decision, place: int) -> np.ndarray:
-        """The scores of its context; -infinity for labels that were not possible, but `place`."""
+    def _present_scores(self, decision: Decision) -> np.ndarray:
+        """The scores of its context; -infinity for labels that were not possible."""
         scores = self.scores([(decision.indices, decision.values)])[0].astype(np.float64)
-        if decision.among is not None:
-            impossible = sorted(set(range(self._size)) - {place, *decision.among})
-            scores[impossible] = -np.inf
+        possible = range(decision.size) if decision.among is None else decision.among
+        scores[sorted(set(range(self._size)) - set(possible))] = -np.inf
         return scores
 
     def _as_then(self, decision: Decision) -> tuple[Work, int]:
@@ -268,17 +285,17 @@ class Learner:
     def _check_mine(self, decision: Decision) -> None:
         if type(decision) is not Decision:
             raise TypeError(f"learn wants the Decision that decide gave, not {decision!r}")
-        if decision.origin != self._origin:
+        if decision.origin != self._origin or decision.values.dtype != self._dtype:
             raise ValueError(
                 "this decision was made by another learner, or by one with other settings or seed"
             )
         names = self._labels.names
         if (
-            not decision.place < decision.size <= self._size
-            or not decision.greedy_place < decision.size
+            not 0 <= decision.place < decision.size <= self._size
+            or not 0 <= decision.greedy_place < decision.size
             or names[decision.place] != decision.label
             or names[decision.greedy_place] != decision.greedy
-            or (decision.among is not None and max(decision.among) >= decision.size)
+            or (decision.among is not None and not _within(decision.among, decision.size))
         ):
             raise ValueError("this decision speaks of labels that this learner does not have")
 
@@ -450,6 +467,8 @@ class Learner:
         )
         if not good:
             raise ValueError("this model's weights do not fit its settings")
+        if not (np.isfinite(table).all() and np.isfinite(memory).all()):
+            raise ValueError("this model's weights are not all numbers")
         learner._lay_out(table, memory)
         return learner
 
@@ -484,6 +503,10 @@ class Learner:
         return self._work._replace(mask=mask)
 
 
+def _within(places: tuple[int, ...], size: int) -> bool:
+    return len(places) > 0 and min(places) >= 0 and max(places) < size
+
+
 def _physical_memory() -> float:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -504,8 +527,9 @@ class _Kernels:
 
     def __init__(self, learner: Learner) -> None:
         row = (np.empty(0, np.uint32), np.empty(0, learner._dtype))
+        state = learner._state._replace(table=learner._state.table[:0].copy())
         self._kind = learner._kind
-        self._like = (learner._params, learner._state, learner._work, *row, 0, 0, 0)
+        self._like = (learner._params, state, learner._work, *row, 0, 0, 0)
 
     def __getattr__(self, name: str) -> Any:
         entries = {

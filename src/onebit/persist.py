@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import io
 import os
-import tempfile
+import secrets
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -31,14 +31,20 @@ def write(path: str | os.PathLike[str], head: dict[str, Any], arrays: dict[str, 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file atomically: a reader sees the old file or the new one, never a part."""
-    target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder for {os.fspath(path)!r}")
+    if target.exists() and not target.is_file():
+        raise OSError(f"{os.fspath(path)!r} is not a file that could be replaced")
+    name = target.parent / f".{target.name}.{secrets.token_hex(8)}"
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what umask takes
     try:
         with os.fdopen(handle, "wb") as file:
+            if target.exists():
+                os.chmod(name, target.stat().st_mode & 0o777)  # private stays private
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
         os.replace(name, target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -50,12 +56,6 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -35,13 +35,20 @@ class Entrant(NamedTuple):
     learner: type[Learner]
     settings: dict[str, Any]
 
+    @property
+    def name(self) -> str:
+        """The learner and what was set: two entrants of one learner can be told apart."""
+        return " ".join(
+            [self.learner.__name__, *(f"{k}={_short(v)}" for k, v in self.settings.items())]
+        )
+
     def make(self, data: str, labels: int, seed: int) -> Learner:
         suited = SUITED.get(data, {}).get(self.learner.__name__, {})
         make: Any = self.learner
         return make(labels, **{**suited, **self.settings}, seed=seed)
 
 
-class Stream(NamedTuple):
+class Repeat(NamedTuple):
     """One repeat of a data set."""
 
     data: str
@@ -93,7 +100,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def streams(data: str, rounds: int, repeats: int, seed: int) -> tuple[str, str, list[Stream]]:
+def streams(data: str, rounds: int, repeats: int, seed: int) -> tuple[str, str, list[Repeat]]:
     """Name, description and repeats of a data set: a built-in one, or the path of an npz file.
 
     Synthetic data are drawn anew for each repeat; the rows of a table come shuffled, again and
@@ -104,7 +111,7 @@ def streams(data: str, rounds: int, repeats: int, seed: int) -> tuple[str, str, 
         drawn = [SYNTHETIC[data](rounds, seed=seed + i) for i in range(repeats)]
         as_is = np.arange(0)
         made = [
-            Stream(data, encode_rows(d.X, float32, None), d.y, as_is, len(d.labels)) for d in drawn
+            Repeat(data, encode_rows(d.X, float32, None), d.y, as_is, len(d.labels)) for d in drawn
         ]
         return drawn[0].name, drawn[0].about, made
     if data == "digits":
@@ -120,7 +127,7 @@ def streams(data: str, rounds: int, repeats: int, seed: int) -> tuple[str, str, 
     for i in range(repeats):
         shuffle = np.random.default_rng(seed + i).permutation
         order = np.concatenate([shuffle(size) for _ in range(-(-rounds // size))])[:rounds]
-        made.append(Stream(data, rows, table.y, order, len(table.labels)))
+        made.append(Repeat(data, rows, table.y, order, len(table.labels)))
     return table.name, table.about, made
 
 
@@ -136,7 +143,7 @@ def race(
     """Run every entrant on every stream, on all cores; `progress` hears of rounds done."""
     stop = threading.Event()
 
-    def run(entrant: Entrant, stream: Stream, repeat: int) -> Result:
+    def run(entrant: Entrant, stream: Repeat, repeat: int) -> Result:
         learner = entrant.make(stream.data, stream.labels, seed + repeat)
         reported = 0
 
@@ -167,7 +174,7 @@ def race(
                 wait([job for some in jobs for job in some], return_when=FIRST_EXCEPTION)
                 results = [[job.result() for job in some] for some in jobs]
                 lines = [
-                    _line(entrant.make(name, made[0].labels, seed), done)
+                    _line(entrant.name, entrant.make(name, made[0].labels, seed), done)
                     for entrant, done in zip(entrants, results, strict=True)
                 ]
                 panels.append(Panel(title, about, rounds, repeats, lines))
@@ -178,14 +185,14 @@ def race(
     return panels
 
 
-def _line(learner: Learner, results: list[Result]) -> Line:
+def _line(name: str, learner: Learner, results: list[Result]) -> Line:
     errors = np.array([result.trace.error for result in results])
     last = np.array([[counts[-1] for counts in result.trace[1:]] for result in results])
     rounds = results[0].trace.rounds
     _, greedy, explored, updates = last.mean(axis=0) / rounds[-1]
     spread = errors[:, -1].std(ddof=1) if len(results) > 1 else 0.0
     return Line(
-        learner=type(learner).__name__,
+        learner=name,
         settings=", ".join(f"{k}={_short(v)}" for k, v in learner.settings.items()),
         full_information=learner.full_information,
         rounds=rounds.tolist(),

@@ -50,10 +50,14 @@ class Stream(NamedTuple):
 
 def _told_bit(params, state, work, row, turn, choice, label):
     """A learner from one bit: all it gets to know of the true label is whether it said it."""
+    if row.start == row.stop:
+        return False
     return _kernel.learn(params, state, work, row, turn, choice, choice.label == label)
 
 
 def _told_label(params, state, work, row, turn, choice, label):
+    if row.start == row.stop:
+        return False
     return _kernel.learn_label(params, state, work, row, turn, label)
 
 
@@ -109,10 +113,14 @@ def _pending(longest: int) -> Pending:
 
 
 def _late_bit(params, state, work, row, turn, choice, bit, label):
+    if row.start == row.stop:
+        return False
     return _kernel.learn(params, state, work, row, turn, choice, bit == 1)
 
 
 def _late_label(params, state, work, row, turn, choice, bit, label):
+    if row.start == row.stop:
+        return False
     return _kernel.learn_label(params, state, work, row, turn, label)
 
 
@@ -216,6 +224,8 @@ def simulate(
     The learner goes on from where it is, and is changed as if each round had been decided and
     learned by itself, bit for bit.
     """
+    if not isinstance(learner, Learner):
+        raise TypeError(f"simulate wants a learner, such as Banditron(labels=9), not {learner!r}")
     rows = encode_rows(X, learner._dtype, learner.features)
     labels = learner._labels.places(y)
     size = len(rows.indptr) - 1
@@ -230,18 +240,23 @@ def simulate(
     counts = np.zeros(4, np.int64)
     kept = np.zeros((len(points), 4), np.int64)
     first, done, size = learner.round, 0, len(learner._labels)
-    records = (learner._params, learner._state, learner._work, stream, learner.seed, first)
+    kind = learner._kind
+    rest: tuple[Any, ...] = (stream, learner.seed, first)
+    records = (learner._params, learner._state, learner._work)
     if channel:
         way = link(channel, learner.seed)
         check(way, learner)
-        records = (*records[:4], way, _pending(way.longest), *records[4:])
-        run = direct(_run_through, learner._kind, *records, done, total, size, counts)
+        rest = (stream, way, _pending(way.longest), learner.seed, first)
+        run = direct(_run_through, kind, *records, *rest, done, total, size, counts)
     else:
-        run = direct(_run, learner._kind, *records, done, total, size, counts)
+        run = direct(_run, kind, *records, *rest, done, total, size, counts)
     for i, point in enumerate(points):
         while done < point:
             end = min(point, done + _LONGEST_CALL)
-            run(*records, done, end, size, counts)
+            if learner._kind != kind:
+                raise RuntimeError("the learner was given another label in mid-stream")
+            records = (learner._params, learner._state, learner._work)  # progress may have used it
+            run(*records, *rest, done, end, size, counts)
             done = end
             learner.round = first + done
             if progress:

@@ -71,13 +71,15 @@ def _rounds(learner: Learner, X: Any, y: np.ndarray) -> list[Any]:
 
 
 def _bytes(learner: Learner) -> bytes:
-    """All there is to know about a learner."""
-    return persist.pack(*learner._dump())
+    """All there is to know about a learner: what it says of itself, and what it works with."""
+    table, memory = learner._state
+    seen = table[:, :, : len(learner.labels)].tobytes() + memory.tobytes()
+    return persist.pack(*learner._dump()) + seen
 
 
 def _learned(learner: Learner) -> bytes:
     """What was learned: the arrays alone, without the count of rounds."""
-    return persist.pack({}, learner._dump()[1])
+    return persist.pack({}, learner._dump()[1]) + learner._state.memory.tobytes()
 
 
 def it_answers_before_any_learning(make: Make) -> None:
@@ -166,15 +168,16 @@ def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
     assert _bytes(named) == _bytes(hashed)
 
 
-def an_empty_context_is_legal(make: Make) -> None:
-    learner = make(LABELS)
+def an_empty_context_is_legal_and_teaches_nothing(make: Make) -> None:
+    learner, (X, y) = make(LABELS), _stream(40)
+    assert make(LABELS).decide({}).label in learner.labels
+    _rounds(learner, X, y)
     before = _learned(learner)
     for x in (np.zeros(3), ([], []), {}, sparse.csr_matrix((1, 4))):
-        decision = learner.decide(x)
-        _teach(learner, decision, 1)
-        assert (learner.scores(np.zeros((1, 3))) == learner.scores(np.zeros((1, 3)))[0, 0]).all()
-    after = learner._dump()[1]["table"]
-    assert len(after) == 0 or _learned(learner) == before, "nothing was there to learn from"
+        _teach(learner, learner.decide(x), 1)
+    trace = simulate(learner, np.zeros((9, 3)), np.arange(9) % LABELS)
+    assert trace.updates[-1] == 0 and _learned(learner) == before, "something was learned"
+    assert len(set(learner.scores(np.zeros((1, 3)))[0])) == 1, "an empty context has a favourite"
 
 
 def saving_loading_and_going_on_equals_never_stopping(make: Make) -> None:
@@ -281,6 +284,15 @@ def it_learns_from_the_bit_alone(make: Make) -> None:
     assert _bytes(one) == _bytes(two), "the hidden label leaked"
 
 
+def certainty_leaves_numbers(make: Make) -> None:
+    """A label said for certain, or named, takes no step to infinity."""
+    learner, (X, y) = make(LABELS), _stream(40)
+    for i in range(X.shape[0]):
+        _teach(learner, learner.decide(_pair(X, i), among=[i % LABELS]), i % LABELS)
+        learner.learn(learner.decide(_pair(X, i)), label=int(y[i]))
+        assert np.isfinite(learner.scores(X[i])).all() and np.isfinite(learner.weights).all()
+
+
 def a_new_label_keeps_what_was_learned(make: Make) -> None:
     X, y = _stream()
     for labels in (LABELS - 1, 8, 16):
@@ -301,7 +313,9 @@ def memory_is_bounded(make: Make) -> None:
     simulate(learner, X, y, epochs=20)
     assert abs(len(_bytes(learner)) - size) < 16, "it grows though no feature is new"
     number = np.dtype(learner.dtype).itemsize
-    assert size <= learner.planes * LABELS * FEATURES * number + 4096
+    lanes = learner._state.table.shape[2]
+    assert learner._buffer.nbytes == learner.planes * lanes * FEATURES * number
+    assert size <= 2 * learner.planes * LABELS * FEATURES * number + 4096
 
 
 LAWS: list[Callable[[Make], None]] = [
@@ -312,13 +326,14 @@ LAWS: list[Callable[[Make], None]] = [
     the_same_seed_gives_the_same_run,
     round_by_round_equals_the_whole_stream,
     dense_sparse_and_named_contexts_are_one,
-    an_empty_context_is_legal,
+    an_empty_context_is_legal_and_teaches_nothing,
     saving_loading_and_going_on_equals_never_stopping,
     copies_are_independent,
     decisions_may_travel_and_come_back_late,
     a_refused_call_changes_nothing,
     only_possible_labels_are_said,
     it_learns_from_the_bit_alone,
+    certainty_leaves_numbers,
     a_new_label_keeps_what_was_learned,
     memory_is_bounded,
 ]

@@ -53,7 +53,6 @@ class AROW(Learner):
 
     planes = 2
     full_information = True
-    learns_from_scores = True
 
     def __init__(self, labels: Labels, *, r: float = 1.0, **common: Unpack[Common]) -> None:
         params = AROWParams(real("r", r, above=0))

@@ -51,8 +51,6 @@ def probabilities(params, state, work, turn):
 
 @implement(_kernel.learn, ConfiditParams)
 def learn(params, state, work, row, turn, choice, right):
-    if row.start == row.stop:
-        return False
     target = 1.0 if right else -1.0
     if not right and uniform(turn.seed, turn.round, TARGET_DRAW) < (1.0 - params.alpha) / 2.0:
         target = 1.0

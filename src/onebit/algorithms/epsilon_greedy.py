@@ -1,6 +1,6 @@
-"""Epsilon-greedy on online regression: the floor with learning that every race needs.
+"""Epsilon-greedy on online logistic regression: the floor with learning that every race needs.
 
-With epsilon = 0 and the logistic loss it is greedy one-vs-rest logistic regression, whose first
+With epsilon = 0 it is greedy one-vs-rest logistic regression, whose first
 prediction of 1/2 is optimism enough to try every label.
 """
 
@@ -30,7 +30,7 @@ implement(_kernel.learn, EpsilonGreedyParams)(regression.learn)
 class EpsilonGreedy(Learner):
     """The label most likely to be right, and any label every so often.
 
-    epsilon: how often any label is tried, in [0, 1]. lr: step size. loss: "logistic" or "squared".
+    epsilon: how often any label is tried, in [0, 1]. lr: step size.
     """
 
     planes = 2
@@ -42,15 +42,14 @@ class EpsilonGreedy(Learner):
         *,
         epsilon: float = 0.05,
         lr: float = 0.3,
-        loss: regression.Loss = "logistic",
         **common: Unpack[Common],
     ) -> None:
         params = EpsilonGreedyParams(
             real("epsilon", epsilon, least=0, most=1),
             real("lr", lr, above=0),
-            regression.is_logistic(loss),
+            True,
         )
-        settings = {"epsilon": params.gamma, "lr": params.lr, "loss": loss}
+        settings = {"epsilon": params.gamma, "lr": params.lr}
         super().__init__(labels, params, settings, **common)
 
     def _fill(self) -> tuple[float, ...]:

@@ -35,17 +35,8 @@ implement(_kernel.learn, FastCBParams)(regression.learn)
 @implement(_kernel.probabilities, FastCBParams)
 def probabilities(params, state, work, turn):
     greedy = _kernel.best(state, work)
-    gamma = params.scale * (turn.round + 1.0) ** params.expo
     loss = max(1.0 - np.float64(work.scores[greedy]), LEAST_LOSS)
-    rest = 1.0
-    for label in range(len(work.mask)):
-        p = 0.0
-        if work.mask[label] == 0 and label != greedy:
-            gap = np.float64(work.scores[greedy]) - np.float64(work.scores[label])
-            p = loss / (turn.count * loss + gamma * gap)
-        work.probabilities[label] = p
-        rest -= p
-    work.probabilities[greedy] = rest
+    regression.gap_weighting(params, work, turn, greedy, loss)
 
 
 @implement(_kernel.decide, FastCBParams)

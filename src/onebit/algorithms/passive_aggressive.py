@@ -66,7 +66,6 @@ class PassiveAggressive(Learner):
 
     planes = 1
     full_information = True
-    learns_from_scores = True
 
     def __init__(
         self,

@@ -36,7 +36,6 @@ class Perceptron(Learner):
 
     planes = 1
     full_information = True
-    learns_from_scores = True
 
     def __init__(self, labels: Labels, **common: Unpack[Common]) -> None:
         super().__init__(labels, PerceptronParams(), {}, **common)

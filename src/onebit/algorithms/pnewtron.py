@@ -173,10 +173,11 @@ class PNewtron(Learner):
         super().__init__(labels, params, settings, memory=(0.0, 0.0), **common)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
-        scores = self._present_scores(decision, place)
-        possible = scores[np.isfinite(scores)]
-        p = 1.0 / np.exp(self._params.alpha * (possible - scores[place])).sum()
         said = super()._had_it_said(decision, place)
+        scores = self._present_scores(said)
+        possible = scores[np.isfinite(scores)]
+        powers = np.exp(self._params.alpha * (scores - possible.max()))
+        p = powers[place] / powers.sum()
         margin = scores[place] - possible.mean()
         return msgspec.structs.replace(said, note=float(p), other=float(margin))
 

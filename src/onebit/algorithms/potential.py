@@ -74,6 +74,8 @@ def eg_overflows(params, theta, scale):
 def pnorm_weight(params, theta, scale):
     if params.p == 2.0:
         return theta
+    if scale == 0.0:
+        return 0.0
     power = (abs(theta) / scale) ** (params.p - 1.0)
     return power if theta >= 0 else -power
 
@@ -129,8 +131,37 @@ def learn_potential(params, state, row, choice, right, rate):
     return True
 
 
+FAINT = 1e-25  # of scores: the weights of the row are lost in rounding beside the largest of all
+
+
 def score(params, state, work, row, turn):
     dot(state, row, 1, work.scores)
+    loudest = 0.0
+    for label in range(len(work.mask)):
+        if work.mask[label] == 0:
+            loudest = max(loudest, abs(np.float64(work.scores[label])))
+    if loudest < FAINT:
+        score_afresh(params, state, work, row)
+
+
+@inline
+def score_afresh(params, state, work, row):
+    """The scores from theta itself, measured against the largest theta of the row."""
+    top = -math.inf
+    for i in range(row.start, row.stop):
+        for label in range(len(work.mask)):
+            if work.mask[label] == 0:
+                theta = np.float64(state.table[at(row.indices, i), 0, label])
+                top = max(top, height(params, theta))
+    if top == -math.inf or weight(params, top, top) == 0.0:  # empty, or nothing learned
+        return
+    for label in range(len(work.mask)):
+        total = 0.0
+        for i in range(row.start, row.stop):
+            theta = np.float64(state.table[at(row.indices, i), 0, label])
+            if work.mask[label] == 0:
+                total += weight(params, theta, top) * np.float64(at(row.values, i))
+        work.scores[label] = total
 
 
 for _params in (EGParams, PNormParams):

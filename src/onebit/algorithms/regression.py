@@ -42,6 +42,25 @@ def learn(params, state, work, row, turn, choice, right):
 
 
 @inline
+def gap_weighting(params, work, turn, greedy, loss):
+    """Fill the probabilities: P(i) = loss/(K loss + gamma_t gap_i), and the rest for the best.
+
+    gap is how far a prediction is below the best; gamma_t = scale t^expo. The loss is 1 in
+    SquareCB, and the predicted loss of the best in FastCB.
+    """
+    gamma = params.scale * (turn.round + 1.0) ** params.expo
+    rest = 1.0
+    for label in range(len(work.mask)):
+        p = 0.0
+        if work.mask[label] == 0 and label != greedy:
+            gap = np.float64(work.scores[greedy]) - np.float64(work.scores[label])
+            p = loss / (turn.count * loss + gamma * gap)
+        work.probabilities[label] = p
+        rest -= p
+    work.probabilities[greedy] = rest
+
+
+@inline
 def descend(state, row, label, error, lr):
     table = state.table
     error = number(state, error)
@@ -49,5 +68,6 @@ def descend(state, row, label, error, lr):
         j, x = at(row.indices, i), at(row.values, i)
         slope = error * x
         total = table[j, 1, label] + slope * slope
-        table[j, 1, label] = total
-        table[j, 0, label] -= number(state, lr) * slope / number(state, math.sqrt(total))
+        if np.isfinite(total):  # the squared loss of huge values may not be
+            table[j, 1, label] = total
+            table[j, 0, label] -= number(state, lr) * slope / number(state, math.sqrt(total))

@@ -57,7 +57,6 @@ def learn_label(params, state, work, row, turn, label):
 class _ConfidenceWeighted(Learner):
     planes = 2
     full_information = True
-    learns_from_scores = True
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0

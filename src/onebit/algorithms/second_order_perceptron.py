@@ -59,7 +59,7 @@ def widen(state, row, label):
 @implement(_kernel.learn_label, SecondOrderPerceptronParams)
 def learn_label(params, state, work, row, turn, label):
     greedy = _kernel.best(state, work)
-    if greedy == label or row.start == row.stop:
+    if greedy == label:
         return False
     add(state, row, 0, label, 1.0)
     add(state, row, 0, greedy, -1.0)
@@ -77,7 +77,6 @@ class SecondOrderPerceptron(Learner):
 
     planes = 2
     full_information = True
-    learns_from_scores = True
 
     def __init__(self, labels: Labels, *, a: float = 1.0, **common: Unpack[Common]) -> None:
         self._a = real("a", a, above=0)

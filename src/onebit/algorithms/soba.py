@@ -43,7 +43,7 @@ def decide(params, state, work, turn):
 
 @implement(_kernel.learn, SOBAParams)
 def learn(params, state, work, row, turn, choice, right):
-    if not right or row.start == row.stop:
+    if not right:
         return False
     label, rival, lead = choice.label, int(choice.note), choice.other
     if rival < 0 or rival >= len(work.mask) or rival == label:  # not from a decision of ours
@@ -67,7 +67,7 @@ def learn(params, state, work, row, turn, choice, right):
 class SOBA(Learner):
     """Second-order bandit Perceptron (Beygelzimer, Orabona, Zhang 2017), diagonal.
 
-    gamma: how often any label is tried, in (0, 1]. a: what the matrix starts from.
+    gamma: how often any label is tried, in [0, 1]. a: what the matrix starts from.
     """
 
     planes = 2
@@ -76,17 +76,17 @@ class SOBA(Learner):
     def __init__(
         self, labels: Labels, *, gamma: float = 0.01, a: float = 1.0, **common: Unpack[Common]
     ) -> None:
-        params = SOBAParams(real("gamma", gamma, above=0, most=1))
+        params = SOBAParams(real("gamma", gamma, least=0, most=1))
         self._a = real("a", a, above=0)
         settings = {"gamma": params.gamma, "a": self._a}
         super().__init__(labels, params, settings, memory=(0.0,), **common)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
-        scores = self._present_scores(decision, place)
+        said = super()._had_it_said(decision, place)
+        scores = self._present_scores(said)
         own = scores[place]
         scores[place] = -np.inf
         rival = int(np.argmax(scores))
-        said = super()._had_it_said(decision, place)
         return msgspec.structs.replace(said, note=float(rival), other=float(scores[rival] - own))
 
     def _fill(self) -> tuple[float, ...]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Unpack
 
-import numpy as np
-
 from onebit import _kernel
 from onebit._jit import implement
 from onebit._kernel import Choice
@@ -32,17 +30,7 @@ implement(_kernel.learn, SquareCBParams)(regression.learn)
 
 @implement(_kernel.probabilities, SquareCBParams)
 def probabilities(params, state, work, turn):
-    greedy = _kernel.best(state, work)
-    gamma = params.scale * (turn.round + 1.0) ** params.expo
-    rest = 1.0
-    for label in range(len(work.mask)):
-        p = 0.0
-        if work.mask[label] == 0 and label != greedy:
-            gap = np.float64(work.scores[greedy]) - np.float64(work.scores[label])
-            p = 1.0 / (turn.count + gamma * gap)
-        work.probabilities[label] = p
-        rest -= p
-    work.probabilities[greedy] = rest
+    regression.gap_weighting(params, work, turn, _kernel.best(state, work), 1.0)
 
 
 @implement(_kernel.decide, SquareCBParams)

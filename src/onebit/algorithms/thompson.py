@@ -125,8 +125,6 @@ def add_node(params, work, point, weight):
 
 @implement(_kernel.learn, LinearThompsonParams)
 def learn(params, state, work, row, turn, choice, right):
-    if row.start == row.stop:
-        return False
     _kernel.regress(state, row, choice.label, 1.0 if right else -1.0, 1.0)
     return True
 

@@ -40,19 +40,26 @@ def npz(path: str | os.PathLike[str]) -> Dataset:
     try:
         with np.load(path, allow_pickle=False) as stored:
             fields = {name: stored[name] for name in stored.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"{os.fspath(path)}: not an npz file of plain arrays ({error})") from None
+    except (ValueError, TypeError, AttributeError, zipfile.BadZipFile, EOFError):
+        raise ValueError(f"{os.fspath(path)}: not an npz file of plain arrays") from None
     if "X" in fields:
         X: Any = fields["X"]
     elif {"data", "indices", "indptr", "shape"} <= set(fields):
         parts = (fields["data"].astype(np.float32), fields["indices"], fields["indptr"])
-        X: Any = sparse.csr_matrix(parts, shape=tuple(fields["shape"]))
+        X = sparse.csr_matrix(parts, shape=tuple(np.ravel(fields["shape"]).tolist()))
     else:
         raise ValueError(
             f"{os.fspath(path)}: needs X, or data, indices, indptr and shape; it has {list(fields)}"
         )
+    if X.ndim != 2 or X.shape[0] == 0:
+        raise ValueError(f"{os.fspath(path)}: X must be a matrix with rows, not of shape {X.shape}")
     if "y" not in fields or fields["y"].shape != (X.shape[0],):
         raise ValueError(f"{os.fspath(path)}: needs y, one label for each of {X.shape[0]} rows")
     labels, y = np.unique(fields["y"], return_inverse=True)
+    if len(labels) < 2 or (len(labels) == len(y) > 2 and fields["y"].dtype.kind == "f"):
+        raise ValueError(
+            f"{os.fspath(path)}: y has {len(labels)} different values in {len(y)} rows; "
+            "it must name at least two classes"
+        )
     about = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {len(labels)} labels"
     return Dataset(Path(path).stem, about, X, y.astype(np.int64), labels.tolist())
