@@ -306,6 +306,7 @@ def main() -> None:
     lines += round_by_round(synsep, 0.014, size)
     text = streams.text_shaped(size.text)
     lines += whole_stream(text, 0.05, 24, (15, 12), size)
+    lines += round_by_round(text, 0.05, size)
 
     if arguments.json:
         arguments.json.write_text(as_json(lines))
