@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
 
 import onebit as ob
 from onebit._jit import COMPILED
@@ -263,6 +265,140 @@ def test_npz_streams_too(tmp_path):
         read(tmp_path / "a.npz", labels=[1, 2])
 
 
+# Vowpal Wabbit
+
+
+def test_vowpal_wabbit_rows_are_those_of_dicts(tmp_path):
+    path = tmp_path / "a.vw"
+    path.write_text(
+        "sport 2.0 'first|text goal:2 match goal |place:0.5 home:3\n"
+        "\n"
+        "tech |text chip:-1e-1 | http://x:80:2\n"
+        "tech 1 tag| \n"
+    )
+    data = read(path)
+    rows = [{"text^goal": 3, "text^match": 1, "place^home": 1.5}]
+    rows += [{"text^chip": -0.1, "http://x:80": 2}, {}]
+    learner = ob.UCWL(labels=data.labels)
+    assert data.X.shape == (3, 2**20) and data.labels == ["sport", "tech"]
+    assert data.y.tolist() == [0, 1, 1]
+    one, two = ob.simulate(learner, data), ob.UCWL(labels=data.labels)
+    ob.simulate(two, rows, ["sport", "tech", "tech"])
+    assert np.array_equal(learner.weights, two.weights) and one.rounds[-1] == 3
+    assert read(path, features=64).X.shape == (3, 64)
+
+
+def test_labels_that_are_whole_numbers_are_ints(tmp_path):
+    path = tmp_path / "a.vw"
+    path.write_text("10 | a\n9 | b\n9.0 | c\n")
+    data = read(path)
+    assert data.labels == [9, 10] and data.y.tolist() == [1, 0, 0]
+    assert read(path, labels=range(8, 12)).y.tolist() == [2, 1, 1]
+    with pytest.raises(ValueError, match=r"line 2: label '9' was never declared"):
+        read(path, labels=["10", "11"])
+
+
+# Tables
+
+CSV = """\ufeffheight,colour,zip,review,label
+1.5,red,010,"Good, good film",yes
+-2,blue,020,"not a
+good film",no
+
+3e1,red,010,,yes
+"""
+
+
+@pytest.fixture
+def csv_file(tmp_path):
+    path = tmp_path / "films.csv"
+    path.write_text(CSV, encoding="utf-8")
+    return path
+
+
+def test_numbers_get_a_column_each_and_names_are_hashed_behind_them(csv_file):
+    data = read(csv_file, text="review", ngrams=2, categories=["zip"])
+    hashed = [
+        {"colour": "red", "zip": "010", "good": 2, "film": 1, "good good": 1, "good film": 1},
+        {"colour": "blue", "zip": "020", "not": 1, "good": 1, "film": 1}
+        | {"not good": 1, "good film": 1},
+        {"colour": "red", "zip": "010"},
+    ]
+    names = FeatureHasher(2**20, dtype=np.float32).transform(hashed)
+    assert data.X[:, 0].toarray().ravel().tolist() == [1.5, -2, 30]
+    assert (data.X[:, 1:] != names).nnz == 0
+    assert data.labels == ["no", "yes"] and data.y.tolist() == [1, 0, 1]
+
+
+def test_text_is_hashed_as_by_scikit_learn(csv_file):
+    data = read(csv_file, text="review", ngrams=3, features=2**18, label="colour")
+    words = HashingVectorizer(ngram_range=(1, 3), n_features=2**18, norm=None)
+    reviews = words.transform(["Good, good film", "not a\ngood film", ""])
+    labels = FeatureHasher(2**18).transform([{"label": name} for name in ("yes", "no", "yes")])
+    assert data.X.shape == (3, 2 + 2**18)  # height and zip are numbers
+    assert (data.X[:, 2:] != (reviews + labels).astype(np.float32)).nnz == 0
+
+
+def test_a_table_of_numbers_stays_as_narrow(tmp_path):
+    (tmp_path / "a.tsv").write_text("x\tlabel\ty\n1\t5\t0\n2\t6\t3\n")
+    data = read(tmp_path / "a.tsv")
+    assert data.X.toarray().tolist() == [[1, 0], [2, 3]] and data.labels == [5, 6]
+    (tmp_path / "big.csv").write_text("x,label\n1,1\n1e39,2\n")
+    with pytest.raises(ValueError, match="line 3: a number is too large for float32"):
+        read(tmp_path / "big.csv")
+    assert read(tmp_path / "big.csv", dtype=np.float64).X[1, 0] == 1e39
+
+
+@pytest.mark.parametrize("module", ["delimited", "vowpal", "parquet"])
+def test_every_format_streams_as_it_reads(tmp_path, monkeypatch, module):
+    monkeypatch.setattr(f"onebit.datasets.{module}._ROWS", 4)
+    rng = np.random.default_rng(0)
+    numbers, words, y = rng.normal(size=23), rng.choice(["a", "b", "c"], 23), np.arange(23) % 2
+    rows = list(zip(numbers.tolist(), words.tolist(), y.tolist(), strict=True))
+    if module == "parquet":
+        polars = pytest.importorskip("polars")
+        path = tmp_path / "a.parquet"
+        polars.DataFrame({"n": numbers, "w": words, "label": y}).write_parquet(path)
+    elif module == "vowpal":
+        path = tmp_path / "a.vw.gz"
+        text = "".join(f"{label} |n {word}:{number}\n" for number, word, label in rows)
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path = tmp_path / "a.csv.bz2"
+        text = "n,w,label\n" + "".join(f"{n!r},{w},{label}\n" for n, w, label in rows)
+        path.write_bytes(bz2.compress(text.encode()))
+    whole = read(path)
+    chunks = list(stream(path, labels=2, rows=5))
+    assert [len(chunk.y) for chunk in chunks] == [5, 5, 5, 5, 3]
+    assert (sparse.vstack([chunk.X for chunk in chunks]) != whole.X).nnz == 0
+    assert np.concatenate([chunk.y for chunk in chunks]).tolist() == whole.y.tolist() == y.tolist()
+
+
+def test_parquet_and_csv_of_one_table_are_one(csv_file, tmp_path):
+    polars = pytest.importorskip("polars")
+    table = {
+        "height": [1.5, -2.0, 30.0],
+        "colour": ["red", "blue", "red"],
+        "zip": ["010", "020", "010"],
+        "review": ["Good, good film", "not a\ngood film", ""],
+        "label": ["yes", "no", "yes"],
+    }
+    polars.DataFrame(table).write_parquet(tmp_path / "films.parquet")
+    more = {"text": "review", "ngrams": 2}
+    one = read(tmp_path / "films.parquet", **more)
+    same(one, read(csv_file, categories=["zip"], **more))
+    table["height"][1] = np.inf
+    polars.DataFrame(table).write_parquet(tmp_path / "films.parquet")
+    with pytest.raises(ValueError, match="line 2: inf in column 'height' is not finite"):
+        read(tmp_path / "films.parquet")
+
+
+def test_without_polars_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ValueError, match=r"pip install 'onebit\[lab\]'"):
+        read(BAD / "not_parquet.parquet")
+
+
 # Bad files: one sin each. What must be said: the file, the line, and what to do.
 
 SINS = [
@@ -284,6 +420,26 @@ SINS = [
     ("garbage.svm.bz2", 1, "damaged", "again"),
     ("binary.svm", 1, "is not a label", "whole number"),
     ("unknown_ending.arff", None, "no format has the ending '.arff'", "format="),
+    ("no_label_column.csv", 1, "no column 'label', but a, b, class", "label="),
+    ("ragged.csv", 3, "2 fields, but the header has 3", "is the row cut"),
+    ("nan.csv", 3, "'nan' in column 'b' is not finite", "leave the row out"),
+    ("letter.csv", 3, "'x' in column 'b' is not a number", "categories=['b']"),
+    ("repeated_column.csv", 1, "column 'a' is there twice", "another name"),
+    ("open_quote.csv", 3, "unexpected end of data", "quotes"),
+    ("no_label.csv", 3, "the row has no label", "give it one"),
+    ("undeclared_label.csv", 3, "label '7' was never declared", "labels="),
+    ("only_header.csv", 1, "no rows", "written to its end"),
+    ("empty.csv", 1, "no rows", "written to its end"),
+    ("binary.csv", 1, "not text in UTF-8", "convert it"),
+    ("no_label.vw", 2, "the row has no label", "write label | features"),
+    ("label_touches_bar.vw", 2, "the row has no label", "touches the bar is a tag"),
+    ("no_bar.vw", 2, "there is no |", "write label | features"),
+    ("letter.vw", 2, "'x' in 'a:x' is not a finite number", "mend it"),
+    ("undeclared_label.vw", 2, "label '7' was never declared", "labels="),
+    ("huge_value.vw", 2, "too large for float32", "mend it"),
+    ("not_parquet.parquet", 1, "not a Parquet file", "written to its end"),
+    ("missing_value.parquet", 3, "nothing in column 'a'", "fill it in"),
+    ("no_label_column.parquet", 1, "no column 'label', but a, class", "label="),
     ("wrong_header.npz", None, "not an npz file", "plain arrays"),
 ]
 
@@ -291,6 +447,8 @@ SINS = [
 @pytest.mark.parametrize(("name", "line", "says", "remedy"), SINS)
 @pytest.mark.parametrize("way", [read, stream])
 def test_a_bad_file_is_refused_with_line_and_remedy(name, line, says, remedy, way):
+    if name.endswith(".parquet"):
+        pytest.importorskip("polars")
     with pytest.raises(ValueError, match=re.escape(name)) as caught:
         list(way(BAD / name, labels=[1, 2]))
     message = str(caught.value)

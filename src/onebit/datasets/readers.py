@@ -10,13 +10,20 @@ from typing import Any
 import numpy as np
 
 from onebit.datasets.blocks import Block, Options, bad, endings, in_chunks, joined
+from onebit.datasets.delimited import csv_blocks, tsv_blocks
+from onebit.datasets.parquet import parquet_blocks
 from onebit.datasets.svmlight import svmlight_blocks
 from onebit.datasets.tables import Dataset, npz
+from onebit.datasets.vowpal import vowpal_blocks
 from onebit.labels import LabelSet
 from onebit.settings import choice_of, whole
 
 _READERS: dict[str, Callable[[Options], Iterator[Block]]] = {
     "svmlight": svmlight_blocks,
+    "vw": vowpal_blocks,
+    "csv": csv_blocks,
+    "tsv": tsv_blocks,
+    "parquet": parquet_blocks,
 }
 
 _FORMATS = {
@@ -24,6 +31,10 @@ _FORMATS = {
     ".svm": "svmlight",
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
+    ".vw": "vw",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
 }
 
 
