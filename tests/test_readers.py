@@ -20,7 +20,8 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 import onebit as ob
 from onebit._jit import COMPILED
-from onebit.datasets import blocks, read, stream
+from onebit.datasets import blocks, columns, read, stream
+from onebit.features import encode_rows
 
 BAD = Path(__file__).parent / "bad_files"
 
@@ -288,6 +289,24 @@ def test_vowpal_wabbit_rows_are_those_of_dicts(tmp_path):
     assert read(path, features=64).X.shape == (3, 64)
 
 
+NAMES = st.text(st.characters(codec="utf-8"), max_size=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=st.lists(st.dictionaries(NAMES, st.floats(-1e9, 1e9), max_size=12), max_size=5),
+    width=st.sampled_from([1, 3, 2**20]),
+)
+def test_names_are_hashed_as_those_of_dicts_bit_for_bit(rows, width):
+    dtype = np.dtype(np.float32)
+    options = blocks.Options("x", "label", None, 1, (), width, False, dtype)
+    one = columns.hashed(rows, range(len(rows)), options)
+    two = encode_rows(rows, dtype, width)
+    assert one.indices.tolist() == two.indices.tolist()
+    assert one.data.tobytes() == two.values.tobytes()
+    assert one.indptr.tolist() == two.indptr.tolist()
+
+
 def test_labels_that_are_whole_numbers_are_ints(tmp_path):
     path = tmp_path / "a.vw"
     path.write_text("10 | a\n9 | b\n9.0 | c\n")
@@ -436,7 +455,7 @@ SINS = [
     ("no_bar.vw", 2, "there is no |", "write label | features"),
     ("letter.vw", 2, "'x' in 'a:x' is not a finite number", "mend it"),
     ("undeclared_label.vw", 2, "label '7' was never declared", "labels="),
-    ("huge_value.vw", 2, "too large for float32", "mend it"),
+    ("huge_value.vw", 2, "1e+39 is too large for float32", "scale"),
     ("not_parquet.parquet", 1, "not a Parquet file", "written to its end"),
     ("missing_value.parquet", 3, "nothing in column 'a'", "fill it in"),
     ("no_label_column.parquet", 1, "no column 'label', but a, class", "label="),

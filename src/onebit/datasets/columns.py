@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from onebit.datasets.blocks import Block, Options, bad, csr
-from onebit.features import HASHED, encode, encode_rows
+from onebit.features import HASHED, murmur3
 
+_hash = lru_cache(2**18)(murmur3)
 _WORDS = re.compile(r"\w\w+")  # as scikit-learn's vectorizers
 
 
@@ -62,24 +64,35 @@ def words_of(text: str, ngrams: int) -> dict[str, float]:
     return counts
 
 
-def hashed(rows: list[Any], lines: Sequence[int], options: Options) -> Any:
-    """Dicts as rows of a matrix."""
+def hashed(rows: list[dict[str, float]], lines: Sequence[int], options: Options) -> Any:
+    """Dicts as rows of a matrix: what `features.encode` gives for each, for many at once."""
     width = options.features or HASHED
-    try:
-        made = encode_rows(rows, options.dtype, width)
-    except (TypeError, ValueError):
-        for row, line in zip(rows, lines, strict=True):
-            try:
-                encode(row, options.dtype, width)
-            except (TypeError, ValueError) as error:
-                raise bad(options.path, line, str(error), "mend it") from None
-        raise
-    return csr(made.values, made.indices.view(np.int32), made.indptr, width)
+    hashes = np.array([_hash(name) for row in rows for name in row], np.int64)
+    numbers = np.array([number for row in rows for number in row.values()], np.float64)
+    place = np.repeat(np.arange(len(rows)) * width, [len(row) for row in rows])
+    place += np.abs(hashes) % width
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    is_new = np.diff(place, prepend=-1) > 0
+    signed = np.where(hashes < 0, -numbers, numbers)[order]
+    sums = np.bincount(np.cumsum(is_new) - 1, signed, 0)  # adds in order, as a dict would
+    with np.errstate(over="ignore"):
+        values = sums.astype(options.dtype)
+    row_of, columns = np.divmod(place[is_new], width)
+    endless = np.flatnonzero(~np.isfinite(values))
+    if len(endless):
+        what = f"{abs(sums[endless[0]]):g} is too large for {options.dtype}"
+        raise bad(
+            options.path, lines[int(row_of[endless[0]])], what, "mend it, or scale the values"
+        )
+    kept = values != 0
+    indptr = np.searchsorted(row_of[kept], np.arange(len(rows) + 1))
+    return csr(values[kept], columns[kept].astype(np.int32), indptr.astype(np.int64), width)
 
 
 def block_of(
     numbers: np.ndarray,
-    names: list[dict[str, Any]] | None,
+    names: list[dict[str, float]] | None,
     labels: np.ndarray,
     lines: np.ndarray,
     options: Options,

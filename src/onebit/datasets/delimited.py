@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -80,11 +79,8 @@ def _is_number(cell: str) -> bool:
 def _block(
     options: Options, names: list[str], columns: Layout, some: list[tuple[int, list[str]]]
 ) -> Block:
-    numbers = np.zeros((len(some), len(columns.numbers)))
-    for i, (line, row) in enumerate(some):
-        for k, place in enumerate(columns.numbers):
-            numbers[i, k] = _number(options.path, line, names[place], row[place])
-    named: list[dict[str, Any]] | None = None
+    numbers = _numbers(options.path, names, columns.numbers, some)
+    named: list[dict[str, float]] | None = None
     if columns.categories or columns.text is not None:
         named = [_names(options, names, columns, row) for _, row in some]
     labels = np.array([row[columns.label].strip() for _, row in some])
@@ -92,6 +88,21 @@ def _block(
     for line in lines[labels == ""][:1]:
         raise bad(options.path, int(line), "the row has no label", "give it one, or leave it out")
     return block_of(numbers, named, labels, lines, options)
+
+
+def _numbers(
+    path: str, names: list[str], places: list[int], some: list[tuple[int, list[str]]]
+) -> np.ndarray:
+    try:
+        numbers = np.array([[float(row[place]) for place in places] for _, row in some])
+        good = bool(np.isfinite(numbers).all())
+    except ValueError:
+        good, numbers = False, np.empty(0)
+    if not good:  # find the first that is wrong
+        for line, row in some:
+            for place in places:
+                _number(path, line, names[place], row[place])
+    return numbers.reshape(len(some), len(places))
 
 
 def _number(path: str, line: int, column: str, cell: str) -> float:
@@ -106,7 +117,7 @@ def _number(path: str, line: int, column: str, cell: str) -> float:
     return value
 
 
-def _names(options: Options, names: list[str], columns: Layout, row: list[str]) -> dict[str, Any]:
+def _names(options: Options, names: list[str], columns: Layout, row: list[str]) -> dict[str, float]:
     found = {f"{names[place]}={row[place]}": 1.0 for place in columns.categories}
     if columns.text is not None:
         found.update(words_of(row[columns.text], options.ngrams))

@@ -20,7 +20,9 @@ _ROWS = 10_000  # of a block
 
 def vowpal_blocks(options: Options) -> Iterator[Block]:
     """The rows of a file."""
-    labels, rows, lines = [], [], []
+    labels: list[str] = []
+    rows: list[dict[str, float]] = []
+    lines: list[int] = []
     for number, line in enumerate(text_lines(options.path), 1):
         if not line.strip():
             continue
