@@ -52,6 +52,24 @@ def test_a_race_on_a_file(tmp_path):
     assert "mine" in (tmp_path / "m.html").read_text()
 
 
+def test_a_race_on_a_table_with_named_columns(tmp_path, monkeypatch, capsys):
+    rows = [("good film", "up"), ("bad film", "down")] * 20
+    text = "review,verdict\n" + "".join(f"{review},{verdict}\n" for review, verdict in rows)
+    (tmp_path / "films.csv").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    args = "race --data films.csv --label verdict --text review --learner UCWL --rounds 60"
+    monkeypatch.setattr(sys, "argv", ["onebit", *args.split(), "--repeats", "1"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 0
+    assert "films" in capsys.readouterr().out and (tmp_path / "race.html").exists()
+    with pytest.raises(ValueError, match=r"films.csv, line 1: there is no column 'label'"):
+        race.streams("films.csv", 10, 1, 0)
+    (tmp_path / "one.csv").write_text("a,label\n1,x\n")
+    with pytest.raises(ValueError, match="all rows have the label 'x'"):
+        race.streams("one.csv", 10, 1, 0)
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

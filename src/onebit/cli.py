@@ -30,6 +30,8 @@ def race(
     rounds: int = 100_000,
     repeats: int = 5,
     seed: int = 0,
+    label: str | None = None,
+    text: str | None = None,
     out: Path = Path("race.html"),
 ) -> None:
     """Run learners against each other and rank them by mistakes.
@@ -45,13 +47,13 @@ def race(
 
     onebit race --learner Confidit:eta=0.5 --learner Confidit:eta=0.1 --learner AROW
 
-    onebit race --data mine.npz --out mine.html
+    onebit race --data mine.csv --label topic --text body --out mine.html
 
     Parameters
     ----------
     data
-        synsep, synnonsep, digits, or the path of an .npz file with X and y (repeat for several).
-        Unless given: synnonsep and digits.
+        synsep, synnonsep, digits, or the path of a file: .npz with X and y, .svm, .vw, .csv, .tsv,
+        .parquet (repeat for several). Unless given: synnonsep and digits.
     learner
         A learner, with settings if need be: Banditron or PNewtron:gamma=0.01:D=10 (repeat for
         several). Unless given: all there are.
@@ -61,6 +63,10 @@ def race(
         Runs of each learner, on data drawn or shuffled anew.
     seed
         Everything random follows from it.
+    label
+        The column of labels in a .csv, .tsv or .parquet file. Unless given: label.
+    text
+        A column of free text there, hashed by its words.
     out
         Where the page goes.
     """
@@ -94,7 +100,15 @@ def race(
             rate = f"{speed / 1e6:.1f} M rounds/s" if speed else ""
             bar.update(task, advance=done, rate=rate)
 
-        panels = race(sets, entrants, rounds=rounds, repeats=repeats, seed=seed, progress=progress)
+        panels = race(
+            sets,
+            entrants,
+            rounds=rounds,
+            repeats=repeats,
+            seed=seed,
+            columns={k: v for k, v in (("label", label), ("text", text)) if v is not None},
+            progress=progress,
+        )
     settings = {"rounds": f"{rounds:,}", "repeats": str(repeats), "seed": str(seed)}
     command = " ".join(["onebit", *sys.argv[1:]])
     write_bytes(out, race_page(panels, command, __version__, settings).encode())

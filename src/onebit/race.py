@@ -6,7 +6,7 @@ import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
@@ -100,11 +100,13 @@ def _value(text: str) -> Any:
         return text
 
 
-def streams(data: str, rounds: int, repeats: int, seed: int) -> tuple[str, str, list[Repeat]]:
-    """Name, description and repeats of a data set: a built-in one, or the path of an npz file.
+def streams(
+    data: str, rounds: int, repeats: int, seed: int, columns: Mapping[str, Any] | None = None
+) -> tuple[str, str, list[Repeat]]:
+    """Name, description and repeats of a data set: a built-in one, or the path of a file.
 
     Synthetic data are drawn anew for each repeat; the rows of a table come shuffled, again and
-    again if there are fewer than rounds.
+    again if there are fewer than rounds. columns: which are `label` and `text` in a file.
     """
     float32 = np.dtype(np.float32)
     if data in SYNTHETIC:
@@ -116,12 +118,12 @@ def streams(data: str, rounds: int, repeats: int, seed: int) -> tuple[str, str, 
         return drawn[0].name, drawn[0].about, made
     if data == "digits":
         table = datasets.digits()
-    elif data.endswith(".npz"):
-        table = datasets.npz(data)
+    elif "." in data:
+        table = datasets.read(data, **(columns or {}))
     else:
-        raise ValueError(
-            f"no data {data!r}; there are {', '.join(BUILT_IN)}, and paths of .npz files"
-        )
+        raise ValueError(f"no data {data!r}; there are {', '.join(BUILT_IN)}, and paths of files")
+    if len(table.labels) < 2:
+        raise ValueError(f"{data}: all rows have the label {table.labels[0]!r}; a race needs two")
     rows, size = encode_rows(table.X, float32, None), len(table.y)
     made = []
     for i in range(repeats):
@@ -138,9 +140,13 @@ def race(
     rounds: int,
     repeats: int,
     seed: int = 0,
+    columns: Mapping[str, Any] | None = None,
     progress: Callable[[int], None] = lambda rounds: None,
 ) -> list[Panel]:
-    """Run every entrant on every stream, on all cores; `progress` hears of rounds done."""
+    """Run every entrant on every stream, on all cores; `progress` hears of rounds done.
+
+    columns: which are `label` and `text` in files that are tables.
+    """
     stop = threading.Event()
 
     def run(entrant: Entrant, stream: Repeat, repeat: int) -> Result:
@@ -163,7 +169,7 @@ def race(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             for name in data:
-                title, about, made = streams(name, rounds, repeats, seed)
+                title, about, made = streams(name, rounds, repeats, seed, columns)
                 for entrant in entrants:  # compile here: the clock counts running alone
                     learner = entrant.make(name, made[0].labels, seed)
                     simulate(learner, made[0].rows, made[0].y, order=[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,12 +10,13 @@ import numpy as np
 from onebit import _kernel
 from onebit._jit import chosen, direct, entry, inline
 from onebit._kernel import Choice, Row, Turn
-from onebit.channels import UNHEARD, Step, check, delay_of, drifted, heard, link, noisy
+from onebit.channels import UNHEARD, Delay, Step, check, delay_of, drifted, heard, link, noisy
 from onebit.features import encode_rows
 from onebit.learner import Learner
 from onebit.settings import whole
 
 _LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard
+_ENDLESS = 10**15  # rounds: more than any stream has
 
 
 class Trace(NamedTuple):
@@ -204,7 +205,7 @@ def check_points(rounds: int) -> list[int]:
 def simulate(
     learner: Learner,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     epochs: int = 1,
     order: Literal["given", "shuffled"] | Sequence[int] | np.ndarray = "given",
@@ -221,13 +222,95 @@ def simulate(
     happens to the feedback on its way; mistakes are counted against the truth. progress: called
     with the number of rounds done, now and then.
 
+    Without y, X is a Dataset or an iterator of chunks, each a Dataset or a pair (X, y): they run
+    through one after the other, in constant memory, with the same result as all at once. Check
+    points beyond their end are left out.
+
     The learner goes on from where it is, and is changed as if each round had been decided and
     learned by itself, bit for bit.
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"simulate wants a learner, such as Banditron(labels=9), not {learner!r}")
+    if y is not None:
+        labels = learner._labels.places(y)
+        return _whole(learner, X, labels, epochs, order, checkpoints, channel, progress)
+    if hasattr(X, "labels"):  # a whole Dataset
+        X, labels = X.X, _places_in(learner, X)
+        return _whole(learner, X, labels, epochs, order, checkpoints, channel, progress)
+    if whole("epochs", epochs, least=1, most=10**9) != 1 or not _is_given(order):
+        raise ValueError("chunks come once and as they are: no epochs, no order")
+    if any(isinstance(step, Delay) for step in channel):
+        raise ValueError(
+            "a Delay does not reach from chunk to chunk yet; pass all rows at once, as X and y"
+        )
+    return _in_chunks(learner, X, checkpoints, channel, progress)
+
+
+def _is_given(order: Any) -> bool:
+    return isinstance(order, str) and order == "given"
+
+
+def _places_in(learner: Learner, data: Any) -> np.ndarray:
+    """The labels of a Dataset as places among the learner's."""
+    try:
+        return learner._labels.places(np.asarray(data.labels))[data.y]
+    except ValueError:
+        raise ValueError(
+            f"the data have labels that the learner has not: {_few(data.labels)} are not all "
+            f"among {_few(learner.labels)}; make the learner with the labels of the data"
+        ) from None
+
+
+def _few(labels: Sequence[Any]) -> str:
+    return ", ".join(repr(label) for label in labels[:8]) + (", ..." if len(labels) > 8 else "")
+
+
+def _in_chunks(
+    learner: Learner,
+    chunks: Iterable[Any],
+    checkpoints: Sequence[int] | None,
+    channel: Sequence[Step],
+    progress: Callable[[int], None] | None,
+) -> Trace:
+    """Chunk after chunk; rounds and counts go on from one to the next."""
+    points = _points(check_points(_ENDLESS) if checkpoints is None else checkpoints, _ENDLESS)
+    kept = np.zeros((0, 5), np.int64)
+    done = np.zeros(5, np.int64)  # rounds and the four counts
+    tell = progress and (lambda rounds: progress(int(done[0]) + rounds))
+    for chunk in chunks:
+        X, labels = _rows_and_places(learner, chunk)
+        if not len(labels):
+            continue
+        due = [p - int(done[0]) for p in points if done[0] < p <= done[0] + len(labels)]
+        trace = _whole(learner, X, labels, 1, "given", due or [len(labels)], channel, tell)
+        counts = np.stack(trace, axis=1) + done
+        kept = np.concatenate([kept, counts[: len(due)]])
+        done = counts[-1]
+    if done[0] and (not len(kept) or kept[-1, 0] != done[0]):
+        kept = np.concatenate([kept, done[None]])
+    return Trace(*kept.T.copy())
+
+
+def _rows_and_places(learner: Learner, chunk: Any) -> tuple[Any, np.ndarray]:
+    if hasattr(chunk, "labels"):
+        return chunk.X, _places_in(learner, chunk)
+    if not isinstance(chunk, tuple) or len(chunk) != 2:
+        raise TypeError(f"a chunk is a Dataset or a pair (X, y), not {type(chunk).__name__}")
+    return chunk[0], learner._labels.places(chunk[1])
+
+
+def _whole(
+    learner: Learner,
+    X: Any,
+    labels: np.ndarray,
+    epochs: int,
+    order: Any,
+    checkpoints: Sequence[int] | None,
+    channel: Sequence[Step],
+    progress: Callable[[int], None] | None,
+) -> Trace:
+    """simulate with the labels as places."""
     rows = encode_rows(X, learner._dtype, learner.features)
-    labels = learner._labels.places(y)
     size = len(rows.indptr) - 1
     if len(labels) != size:
         raise ValueError(f"X has {size} rows and y {len(labels)} labels")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from onebit.datasets.readers import read, stream
 from onebit.datasets.synthetic import synnonsep, synsep
 from onebit.datasets.tables import Dataset, digits, npz
 
-__all__ = ["Dataset", "digits", "npz", "synnonsep", "synsep"]
+__all__ = ["Dataset", "digits", "npz", "read", "stream", "synnonsep", "synsep"]

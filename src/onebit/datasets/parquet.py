@@ -1,0 +1,81 @@
+"""Parquet through polars, if it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from onebit.datasets.blocks import Block, Options, bad
+from onebit.datasets.columns import Layout, block_of, layout, words_of
+
+_ROWS = 50_000  # of a block
+
+
+def parquet_blocks(options: Options) -> Iterator[Block]:
+    """The rows of a file; a row's number, from 1, stands for its line."""
+    polars = _polars(options.path)
+    with open(options.path, "rb"):  # a missing file is missed in the usual words
+        pass
+    try:
+        table = polars.scan_parquet(options.path, glob=False)
+        schema = table.collect_schema()
+        rows = table.select(polars.len()).collect().item()
+    except polars.exceptions.PolarsError as error:
+        what = f"not a Parquet file ({str(error).splitlines()[0]})"
+        raise bad(options.path, 1, what, "was it written to its end?") from None
+    numbers = [dtype.is_numeric() or dtype == polars.Boolean for dtype in schema.values()]
+    names = list(schema)
+    columns = layout(options, 1, names, numbers)
+    for start in range(0, rows, _ROWS):
+        try:
+            part = table.slice(start, _ROWS).collect()
+        except polars.exceptions.PolarsError as error:
+            what = f"damaged here or after it ({str(error).splitlines()[0]})"
+            raise bad(options.path, start + 1, what, "fetch or make the file again") from None
+        yield _block(options, names, columns, part, start + 1)
+
+
+def _polars(path: str) -> Any:
+    try:
+        import polars
+    except ImportError:
+        raise ValueError(
+            f"{path}: Parquet is read through polars, which is not installed; "
+            "pip install 'onebit[lab]', or pip install polars"
+        ) from None
+    return polars
+
+
+def _block(options: Options, names: list[str], columns: Layout, part: Any, first: int) -> Block:
+    lines = np.arange(first, first + part.height)
+    for name in names:
+        missing = part[name].is_null().to_numpy()
+        if missing.any():
+            what, row = f"nothing in column {name!r}", int(lines[np.argmax(missing)])
+            raise bad(options.path, row, what, "fill it in, or leave the row out")
+    numbers = np.zeros((part.height, len(columns.numbers)))
+    for k, place in enumerate(columns.numbers):
+        numbers[:, k] = part[names[place]].to_numpy()
+        endless = ~np.isfinite(numbers[:, k])
+        if endless.any():
+            what = f"{numbers[np.argmax(endless), k]:g} in column {names[place]!r} is not finite"
+            remedy = "put a number in its place, or leave the row out"
+            raise bad(options.path, int(lines[np.argmax(endless)]), what, remedy)
+    labels = np.array([str(label).strip() for label in part[names[columns.label]].to_list()])
+    return block_of(numbers, _named(options, names, columns, part), labels, lines, options)
+
+
+def _named(options: Options, names: list[str], columns: Layout, part: Any) -> Any:
+    """The columns that are hashed, as a dict a row; None if there are no such columns."""
+    if not columns.categories and columns.text is None:
+        return None
+    found: list[dict[str, float]] = [{} for _ in range(part.height)]
+    for place in columns.categories:
+        for row, value in zip(found, part[names[place]].to_list(), strict=True):
+            row[f"{names[place]}={value}"] = 1.0
+    if columns.text is not None:
+        for row, text in zip(found, part[names[columns.text]].to_list(), strict=True):
+            row.update(words_of(str(text), options.ngrams))
+    return found

@@ -1,0 +1,262 @@
+"""svmlight and libsvm text: a line is `label index:value index:value ... # comment`.
+
+The bytes of a block go through one compiled loop. Most numbers are read there, exactly; those with
+more digits than a double can hold are left to Python's float, so that all are rounded correctly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit._jit import entry, inline
+from onebit.datasets.blocks import Block, Options, bad, csr, text_blocks
+from onebit.features import GROWTH_LIMIT
+
+TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, POINT, ZERO, NINE, COLON = b"\t\n\r #+-.09:"
+SMALL_E, LARGE_E = b"eE"
+EXACT = 2**53  # whole numbers up to here are doubles
+MANY = 10**16  # with one digit more a number still fits 64 bits
+TENS = 10.0 ** np.arange(23)  # these powers are exact, so one division or product rounds once
+
+GOOD, LABEL, INDEX, VALUE, BELOW, BEYOND, TWICE, FALLING = range(8)
+
+_REMEDIES = {
+    LABEL: ("{} is not a label", "a row begins with a whole number"),
+    INDEX: ("{} is not index:value", "is the row cut, or the file of another format?"),
+    VALUE: ("{} has no finite number after the colon", "mend it, or leave it out"),
+    BELOW: ("index {}, but indices count from 1", "pass zero_based=True if they count from 0"),
+    TWICE: ("{} repeats an index", "add its values up"),
+    FALLING: ("{} comes after a larger index", "sort the row by index"),
+}
+
+
+class Out(NamedTuple):
+    """Room for the rows of a block."""
+
+    labels: Any
+    lines: Any
+    indptr: Any
+    indices: Any
+    values: Any
+    hard: Any  # places in the text and in values of numbers left to Python
+
+
+def svmlight_blocks(options: Options) -> Iterator[Block]:
+    """The rows of a file."""
+    for first_line, text in text_blocks(options.path):
+        block = _block(options, first_line, text)
+        if len(block.y):
+            yield block
+
+
+def _block(options: Options, first_line: int, text: bytes) -> Block:
+    out = _room(text.count(b"\n"), text.count(b":"))
+    limit = options.features or GROWTH_LIMIT
+    base = 0 if options.zero_based else 1
+    codes = np.frombuffer(text, np.uint8)
+    rows, stored, hard, width, wrong, line, at = _parse(codes, TENS, base, limit, out)
+    if wrong:
+        raise _refusal(options, wrong, first_line + line, _word(text, at))
+    for start, place in out.hard[:hard].tolist():
+        out.values[place] = float(_word(text, start))
+    with np.errstate(over="ignore"):  # an infinite value is refused by name
+        values = out.values[:stored].astype(options.dtype)
+    lines = out.lines[:rows] + first_line
+    endless = np.flatnonzero(~np.isfinite(values))
+    if len(endless):
+        row = np.searchsorted(out.indptr[: rows + 1], endless[0], side="right") - 1
+        what = f"{out.values[endless[0]]:g} is too large for {options.dtype}"
+        raise bad(options.path, int(lines[row]), what, "scale the values")
+    indices = out.indices[:stored].copy()
+    X = csr(values, indices, out.indptr[: rows + 1].copy(), options.features or width)
+    return Block(X, out.labels[:rows].copy(), lines)
+
+
+def _room(rows: int, stored: int) -> Out:
+    whole = np.empty(rows, np.int64)
+    indptr = np.zeros(rows + 1, np.int64)
+    hard = np.empty((stored, 2), np.int64)
+    indices = np.empty(stored, np.int32)
+    return Out(whole, whole.copy(), indptr, indices, np.empty(stored), hard)
+
+
+def _word(text: bytes, at: int) -> str:
+    found = text[at : at + 2000].split(maxsplit=1)
+    return found[0].decode(errors="replace") if found else ""
+
+
+def _refusal(options: Options, wrong: int, line: int, word: str) -> ValueError:
+    shown = repr(word if len(word) <= 40 else word[:40] + "...")
+    if wrong == BEYOND:
+        beyond = (
+            "that features= fixed" if options.features else "that learners grow to by themselves"
+        )
+        what = f"the index of {shown} is beyond the {options.features or GROWTH_LIMIT} {beyond}"
+        return bad(options.path, line, what, "mend it, or pass a larger features=")
+    what, remedy = _REMEDIES[wrong]
+    return bad(options.path, line, what.format(shown), remedy)
+
+
+@inline
+def _is_blank(code):
+    return (code == SPACE) | (code == TAB) | (code == RETURN)
+
+
+@inline
+def _ends_word(code):
+    return _is_blank(code) | (code == NEWLINE) | (code == HASH)
+
+
+@inline
+def _is_digit(code):
+    return (code >= ZERO) & (code <= NINE)
+
+
+@inline
+def _number(text, at, tens):
+    """The number at a place: its value, where it ends (where it began: none), is it exact."""
+    i = at
+    negative = text[i] == MINUS
+    if negative or text[i] == PLUS:
+        i += 1
+    whole, power, digits, exact = 0, 0, 0, True
+    while _is_digit(text[i]):
+        if whole < MANY:
+            whole = 10 * whole + (int(text[i]) - ZERO)
+        else:
+            exact = False
+        digits += 1
+        i += 1
+    if text[i] == POINT:
+        i += 1
+        while _is_digit(text[i]):
+            if whole < MANY:
+                whole = 10 * whole + (int(text[i]) - ZERO)
+                power -= 1
+            else:
+                exact = False
+            digits += 1
+            i += 1
+    if digits == 0:
+        return 0.0, at, True
+    if text[i] == SMALL_E or text[i] == LARGE_E:
+        i += 1
+        down = text[i] == MINUS
+        if down or text[i] == PLUS:
+            i += 1
+        if not _is_digit(text[i]):
+            return 0.0, at, True
+        raised = 0
+        while _is_digit(text[i]):
+            raised = min(10 * raised + (int(text[i]) - ZERO), 100_000)
+            i += 1
+        power += -raised if down else raised
+    value = float(whole)
+    exact = exact and -len(tens) < power < len(tens)
+    if exact and whole > EXACT:
+        value, exact = _long_quotient(whole, power, tens)
+    elif exact:
+        value = value / tens[-power] if power < 0 else value * tens[power]
+    return -value if negative else value, i, exact
+
+
+@inline
+def _long_quotient(whole, power, tens):
+    """A whole number beyond EXACT over a power of ten, and whether it is surely rounded right.
+
+    The quotient of the rounded number is mended by what is left over, which is known exactly
+    (Dekker's product); half way between two doubles the mending may fall on the wrong side.
+    """
+    if power >= 0:
+        return 0.0, False
+    ten = tens[-power]
+    high = float(whole)
+    quotient = high / ten
+    product = quotient * ten
+    a, b = _halves(quotient)
+    c, d = _halves(ten)
+    missing = ((a * c - product) + a * d + b * c) + b * d
+    mended = (((high - product) - missing) + float(whole - int(high))) / ten
+    low, up = quotient + mended * (1 - 1e-12), quotient + mended * (1 + 1e-12)
+    return low, low == up
+
+
+@inline
+def _halves(number):
+    """A double as the sum of two of half its digits."""
+    large = 134217729.0 * number
+    high = large - (large - number)
+    return high, number - high
+
+
+@entry
+def _parse(text, tens, base, limit, out):
+    """Rows of text that ends with a newline.
+
+    Returns how many rows, stored values and hard numbers there are, the width, and what was wrong,
+    in which line and where.
+    """
+    at = line = row = stored = hard = width = 0
+    while at < len(text):
+        while _is_blank(text[at]):
+            at += 1
+        if text[at] == HASH:
+            while text[at] != NEWLINE:
+                at += 1
+        if text[at] == NEWLINE:
+            at += 1
+            line += 1
+            continue
+        label, end, exact = _number(text, at, tens)
+        if end == at or not _ends_word(text[end]) or not exact:
+            return row, stored, hard, width, LABEL, line, at
+        if label != np.floor(label) or abs(label) > EXACT:
+            return row, stored, hard, width, LABEL, line, at
+        at = end
+        before = -1
+        while True:
+            while _is_blank(text[at]):
+                at += 1
+            if text[at] == NEWLINE or text[at] == HASH:
+                break
+            start, index = at, 0
+            while _is_digit(text[at]):
+                if index < MANY:
+                    index = 10 * index + (int(text[at]) - ZERO)
+                at += 1
+            if at == start or text[at] != COLON:
+                return row, stored, hard, width, INDEX, line, start
+            at += 1
+            value, end, exact = _number(text, at, tens)
+            if end == at or not _ends_word(text[end]):
+                return row, stored, hard, width, VALUE, line, start
+            index -= base
+            if index < 0:
+                return row, stored, hard, width, BELOW, line, start
+            if index >= limit:
+                return row, stored, hard, width, BEYOND, line, start
+            if index <= before:
+                wrong = TWICE if index == before else FALLING
+                return row, stored, hard, width, wrong, line, start
+            before = index
+            width = max(width, index + 1)
+            if not exact:
+                out.hard[hard, 0] = at
+                out.hard[hard, 1] = stored
+                hard += 1
+            out.indices[stored] = index
+            out.values[stored] = value
+            stored += (value != 0) | (not exact)
+            at = end
+        out.labels[row] = int(label)
+        out.lines[row] = line
+        row += 1
+        out.indptr[row] = stored
+        while text[at] != NEWLINE:
+            at += 1
+        at += 1
+        line += 1
+    return row, stored, hard, width, GOOD, line, at

@@ -1,0 +1,87 @@
+"""Vowpal Wabbit's text: `label importance 'tag |space name:value name ... |other:weight ...`.
+
+A feature is hashed by its name, `space^name` where it stands in a named space, into 2**20 columns
+or `features`, as a learner hashes a dict: file and dict give the same context. Importance and tag
+are left aside: one round is one round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from onebit.datasets.blocks import Block, Options, bad, text_lines
+from onebit.datasets.columns import hashed
+
+_ROWS = 10_000  # of a block
+
+
+def vowpal_blocks(options: Options) -> Iterator[Block]:
+    """The rows of a file."""
+    labels: list[str] = []
+    rows: list[dict[str, float]] = []
+    lines: list[int] = []
+    for number, line in enumerate(text_lines(options.path), 1):
+        if not line.strip():
+            continue
+        label, names = _row(options.path, number, line)
+        labels.append(label)
+        rows.append(names)
+        lines.append(number)
+        if len(rows) == _ROWS:
+            yield Block(hashed(rows, lines, options), np.array(labels), np.array(lines))
+            labels, rows, lines = [], [], []
+    if rows:
+        yield Block(hashed(rows, lines, options), np.array(labels), np.array(lines))
+
+
+def _row(path: str, number: int, line: str) -> tuple[str, dict[str, float]]:
+    head, *spaces = line.split("|")
+    if not spaces:
+        raise bad(path, number, "there is no |", "write label | features; is the row cut?")
+    names: dict[str, float] = {}
+    for space in spaces:
+        _add_space(path, number, space, names)
+    return _label(path, number, head), names
+
+
+def _label(path: str, number: int, head: str) -> str:
+    words = head.split()
+    if words and (words[-1].startswith("'") or not head[-1].isspace()):
+        words.pop()  # a word that touches the bar is a tag
+    if not words:
+        remedy = "write label | features; a word that touches the bar is a tag"
+        raise bad(path, number, "the row has no label", remedy)
+    for word in words[1:2]:
+        _number(path, number, word, "as importance")
+    if len(words) > 2:
+        remedy = "one label a row, then importance and 'tag"
+        raise bad(path, number, f"{words[2]!r} stands before the |", remedy)
+    return words[0]
+
+
+def _add_space(path: str, number: int, space: str, names: dict[str, float]) -> None:
+    words = space.split()
+    prefix, weight = "", 1.0
+    if words and not space[0].isspace():  # the word that touches the bar names the space
+        name, colon, value = words.pop(0).partition(":")
+        prefix = f"{name}^" if name else ""
+        weight = _number(path, number, value, f"for {name!r}") if colon else 1.0
+    for word in words:
+        name, colon, value = word.rpartition(":")
+        if not colon:
+            name, value = word, "1"
+        name = prefix + name
+        names[name] = names.get(name, 0.0) + weight * _number(path, number, value, f"in {word!r}")
+
+
+def _number(path: str, number: int, text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise bad(path, number, f"{text!r} {where} is not a finite number", "mend it")
+    return value

@@ -1,0 +1,537 @@
+"""Readers: every format gives the rows that were written, in chunks as in one piece."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+
+import onebit as ob
+from onebit._jit import COMPILED
+from onebit.datasets import blocks, columns, read, stream
+from onebit.features import encode_rows
+
+BAD = Path(__file__).parent / "bad_files"
+
+
+def table(rows=60, columns=12, seed=0):
+    rng = np.random.default_rng(seed)
+    X = sparse.random(rows, columns, 0.3, format="csr", random_state=seed, dtype=np.float32)
+    return X, rng.integers(1, 4, rows)
+
+
+def written(path, X, y, **more):
+    dump_svmlight_file(X, y, str(path), zero_based=False, **more)
+    return path
+
+
+# svmlight
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.lists(
+        st.dictionaries(
+            st.integers(0, 30), st.floats(-1e30, 1e30, allow_subnormal=False), max_size=5
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    zero_based=st.booleans(),
+    comment=st.sampled_from([None, "made by\na test"]),
+)
+def test_svmlight_reads_what_scikit_learn_writes(tmp_path_factory, rows, zero_based, comment):
+    X = sparse.lil_matrix((len(rows), 31))
+    for i, row in enumerate(rows):
+        for j, value in row.items():
+            X[i, j] = value
+    y = np.arange(len(rows)) * 7 - 7
+    path = tmp_path_factory.mktemp("made") / "made.svm"
+    dump_svmlight_file(X.tocsr(), y, str(path), zero_based=zero_based, comment=comment)
+    expected, labels = load_svmlight_file(str(path), n_features=31, zero_based=zero_based)
+    data = read(path, features=31, zero_based=zero_based, dtype=np.float64)
+    assert np.array_equal(data.X.toarray(), expected.toarray())
+    assert [data.labels[place] for place in data.y] == labels.tolist()
+
+
+NUMBERS = [
+    *(
+        "0",
+        "-0",
+        "+1",
+        "1.",
+        ".5",
+        "-.5e1",
+        "1e5",
+        "1E-5",
+        "1e+22",
+        "123456789012345678901234567890",
+    ),
+    *(
+        "0.1",
+        "0.30000000000000004",
+        "9007199254740993",
+        "9007199254740993e-1",
+        "1e-300",
+        "4.9e-324",
+    ),
+    *("1.7976931348623157e308", "2.2250738585072011e-308", "0.000000000000000000000000000001"),
+    *(
+        "17.976931348623157",
+        "8.98846567431158e10",
+        "99999999999999999e-22",
+        "3.4028234663852886e38",
+    ),
+]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_are_rounded_as_python_rounds_them(tmp_path, number):
+    path = tmp_path / "one.svm"
+    path.write_text(f"1 1:{number} 2:1\n")
+    assert read(path, dtype=np.float64).X[0, 0] == float(number)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_every_double_is_read_back_to_the_bit(tmp_path_factory, numbers):
+    path = tmp_path_factory.mktemp("made") / "made.svm"
+    path.write_text("1 " + " ".join(f"{i + 1}:{x!r}" for i, x in enumerate(numbers)))
+    data = read(path, dtype=np.float64)
+    assert data.X.toarray()[0].tolist() == numbers
+
+
+def test_blank_lines_comments_and_other_ends_of_lines_are_fine(tmp_path):
+    path = tmp_path / "odd.svmlight"
+    path.write_bytes(b"# head\r\n\r\n 1\t1:2  3:4 \r\n+2 # nothing here\r\n-3 2:1#close\n\n1 1:1")
+    data = read(path)
+    assert data.X.toarray().tolist() == [[2, 0, 4], [0, 0, 0], [0, 1, 0], [1, 0, 0]]
+    assert data.labels == [-3, 1, 2] and data.y.tolist() == [1, 2, 0, 1]
+    assert data.name == "odd" and data.about == "4 rows, 3 features, 3 labels"
+
+
+def test_packed_text_is_the_same(tmp_path):
+    plain = written(tmp_path / "a.svm", *table())
+    (tmp_path / "a.svm.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    (tmp_path / "a.libsvm.bz2").write_bytes(bz2.compress(plain.read_bytes()))
+    one = read(plain)
+    for name in ("a.svm.gz", "a.libsvm.bz2"):
+        same(read(tmp_path / name), one)
+    plain.rename(tmp_path / "a.scale")
+    same(read(tmp_path / "a.scale", format="svmlight"), one)
+
+
+def same(one, two):
+    assert one.X.dtype == two.X.dtype and one.X.shape == two.X.shape
+    assert (one.X != two.X).nnz == 0
+    assert one.y.tolist() == two.y.tolist() and one.labels == two.labels
+
+
+def test_labels_may_be_declared(tmp_path):
+    path = written(tmp_path / "a.svm", *table())
+    data = read(path, labels=[3, 1, 9, 2])
+    assert data.labels == [3, 1, 9, 2]
+    assert [data.labels[place] for place in data.y] == table()[1].tolist()
+    assert read(path, labels=["1", "2", "3"]).labels == ["1", "2", "3"]
+
+
+# Chunks
+
+
+@pytest.mark.parametrize("block", [64, 500, 2**22])
+@pytest.mark.parametrize("rows", [1, 7, 60, 1000])
+def test_chunks_are_the_file(tmp_path, monkeypatch, rows, block):
+    monkeypatch.setattr(blocks, "_BLOCK", block)
+    path = written(tmp_path / "a.svm", *table())
+    chunks = list(stream(path, labels=range(1, 4), rows=rows, features=12))
+    assert all(len(chunk.y) == rows for chunk in chunks[:-1])
+    one = read(path, features=12)
+    assert (sparse.vstack([chunk.X for chunk in chunks]) != one.X).nnz == 0
+    assert np.concatenate([chunk.y for chunk in chunks]).tolist() == one.y.tolist()
+
+
+CHANNELS = [(), (ob.Flip(0.1, 0.2), ob.Silence(0.3), ob.LabelNoise(0.1), ob.Rotate(10, 30))]
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+@pytest.mark.parametrize("rows", [1, 7, 50])
+def test_chunks_run_through_as_all_at_once_bit_for_bit(tmp_path, rows, channel):
+    path = written(tmp_path / "a.svm", *table())
+    data = read(path)
+    one, two, three = (ob.Confidit(labels=data.labels, seed=5) for _ in range(3))
+    trace = ob.simulate(one, data, channel=channel)
+    told = []
+    chunks = stream(path, labels=two.labels, rows=rows)
+    in_chunks = ob.simulate(two, chunks, channel=channel, progress=told.append)
+    names = np.array(data.labels)[data.y]
+    pairs = ((data.X[i : i + rows], names[i : i + rows]) for i in range(0, 60, rows))
+    in_pairs = ob.simulate(three, pairs, channel=channel)
+    for counts, in_chunk, in_pair in zip(trace, in_chunks, in_pairs, strict=True):
+        assert counts.tolist() == in_chunk.tolist() == in_pair.tolist()
+    assert np.array_equal(one.weights, two.weights) and np.array_equal(one.weights, three.weights)
+    assert one.round == two.round == 60 and told[-1] == 60 and told == sorted(told)
+
+
+def test_check_points_count_from_the_first_chunk(tmp_path):
+    path = written(tmp_path / "a.svm", *table())
+
+    def run(rows, points):
+        learner = ob.Banditron(labels=[1, 2, 3])
+        return ob.simulate(
+            learner, stream(path, labels=learner.labels, rows=rows), checkpoints=points
+        )
+
+    assert run(7, [3, 14, 15, 33]).rounds.tolist() == [3, 14, 15, 33, 60]
+    assert run(7, [3, 60]).rounds.tolist() == [3, 60]
+    assert run(7, [3, 99]).rounds.tolist() == [3, 60]  # the end was not known
+    assert run(7, [3, 60]).mistakes.tolist() == run(100, [3, 60]).mistakes.tolist()
+
+
+def test_what_cannot_be_done_in_chunks_is_refused_before_anything_is_learned():
+    learner = ob.Banditron(2)
+    chunks = [(np.eye(2), [0, 1])]
+    for wrong, says in [
+        ({"channel": [ob.Delay(3)]}, "Delay does not reach"),
+        ({"epochs": 2}, "come once"),
+        ({"order": "shuffled"}, "come once"),
+        ({"order": [0]}, "come once"),
+        ({"checkpoints": [2, 2]}, "checkpoints must rise"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            ob.simulate(learner, chunks, **wrong)
+    with pytest.raises(TypeError, match="a chunk is"):
+        ob.simulate(learner, np.eye(2))
+    assert learner.round == 0
+    assert len(ob.simulate(learner, []).rounds) == 0
+    assert ob.simulate(learner, [(np.empty((0, 2)), []), *chunks]).rounds.tolist() == [1, 2]
+
+
+def test_labels_of_data_must_be_the_learners():
+    with pytest.raises(ValueError, match="make the learner with the labels of the data"):
+        ob.simulate(ob.Banditron(["a", "b"]), ob.datasets.digits())
+    data = ob.datasets.digits()
+    one, two = ob.Perceptron(10), ob.Perceptron(list(range(9, -1, -1)))  # in another order
+    for learner in (one, two):
+        ob.simulate(learner, data, order="shuffled", epochs=2)
+    assert one.round == two.round == 2 * 1797
+    assert np.mean(two.predict(data.X) == data.y) > 0.9
+
+
+def test_rows_before_a_bad_chunk_are_learned_and_the_bad_chunk_is_not(tmp_path, monkeypatch):
+    path = tmp_path / "late.svm"
+    path.write_text("1 1:1\n2 2:1\n" * 4 + "1 x:1\n")
+    learner = ob.Banditron(labels=[1, 2])
+    monkeypatch.setattr(blocks, "_BLOCK", 16)
+    with pytest.raises(ValueError, match="line 9"):
+        ob.simulate(learner, stream(path, labels=[1, 2], rows=3))
+    assert learner.round == 6
+
+
+def test_rows_want_one_label_and_categories_a_list(tmp_path):
+    path = tmp_path / "a.vw"
+    path.write_text("1 1 3 | a\n")
+    with pytest.raises(ValueError, match=r"line 1: '3' stands before the \|; one label a row"):
+        read(path)
+    with pytest.raises(TypeError, match=r"list of columns: \['zip'\]"):
+        read(path, categories="zip")
+    (tmp_path / "a.svm").write_text("1 1:1e+\n")
+    with pytest.raises(ValueError, match=r"'1:1e\+' has no finite number"):
+        read(tmp_path / "a.svm")
+
+
+def test_wrong_requests_are_named(tmp_path):
+    path = written(tmp_path / "a.svm", *table())
+    with pytest.raises(FileNotFoundError):
+        stream(tmp_path / "missing.svm", labels=2)
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "missing.svm")
+    with pytest.raises(ValueError, match="rows must be"):
+        stream(path, labels=2, rows=0)
+    with pytest.raises(ValueError, match="features must be"):
+        read(path, features=0)
+    with pytest.raises(ValueError, match="format must be one of"):
+        read(path, format="arff")
+    with pytest.raises(ValueError, match="dtype must be one of"):
+        read(path, dtype=np.int32)
+
+
+def test_npz_streams_too(tmp_path):
+    X, y = table()
+    np.savez(tmp_path / "a.npz", X=X.toarray(), y=y)
+    whole = read(tmp_path / "a.npz", labels=[1, 2, 3])
+    parts = list(stream(tmp_path / "a.npz", labels=[1, 2, 3], rows=25))
+    assert [len(part.y) for part in parts] == [25, 25, 10]
+    assert np.array_equal(np.vstack([part.X for part in parts]), whole.X)
+    with pytest.raises(ValueError, match=r"line \d+: label 3 was never declared"):
+        read(tmp_path / "a.npz", labels=[1, 2])
+
+
+# Vowpal Wabbit
+
+
+def test_vowpal_wabbit_rows_are_those_of_dicts(tmp_path):
+    path = tmp_path / "a.vw"
+    path.write_text(
+        "sport 2.0 'first|text goal:2 match goal |place:0.5 home:3\n"
+        "\n"
+        "tech |text chip:-1e-1 | http://x:80:2\n"
+        "tech 1 tag| \n"
+    )
+    data = read(path)
+    rows = [{"text^goal": 3, "text^match": 1, "place^home": 1.5}]
+    rows += [{"text^chip": -0.1, "http://x:80": 2}, {}]
+    learner = ob.UCWL(labels=data.labels)
+    assert data.X.shape == (3, 2**20) and data.labels == ["sport", "tech"]
+    assert data.y.tolist() == [0, 1, 1]
+    one, two = ob.simulate(learner, data), ob.UCWL(labels=data.labels)
+    ob.simulate(two, rows, ["sport", "tech", "tech"])
+    assert np.array_equal(learner.weights, two.weights) and one.rounds[-1] == 3
+    assert read(path, features=64).X.shape == (3, 64)
+
+
+NAMES = st.text(st.characters(codec="utf-8"), max_size=4)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=st.lists(st.dictionaries(NAMES, st.floats(-1e9, 1e9), max_size=12), max_size=5),
+    width=st.sampled_from([1, 3, 2**20]),
+)
+def test_names_are_hashed_as_those_of_dicts_bit_for_bit(rows, width):
+    dtype = np.dtype(np.float32)
+    options = blocks.Options("x", "label", None, 1, (), width, False, dtype)
+    one = encode_rows(columns.hashed(rows, range(len(rows)), options), dtype, width)
+    two = encode_rows(rows, dtype, width)
+    assert one.indices.tolist() == two.indices.tolist()
+    assert one.values.tobytes() == two.values.tobytes()
+    assert one.indptr.tolist() == two.indptr.tolist()
+
+
+def test_labels_that_are_whole_numbers_are_ints(tmp_path):
+    path = tmp_path / "a.vw"
+    path.write_text("10 | a\n9 | b\n9.0 | c\n")
+    data = read(path)
+    assert data.labels == [9, 10] and data.y.tolist() == [1, 0, 0]
+    assert read(path, labels=range(8, 12)).y.tolist() == [2, 1, 1]
+    with pytest.raises(ValueError, match=r"line 2: label '9' was never declared"):
+        read(path, labels=["10", "11"])
+
+
+# Tables
+
+CSV = """\ufeffheight,colour,zip,review,label
+1.5,red,010,"Good, good film",yes
+-2,blue,020,"not a
+good film",no
+
+3e1,red,010,,yes
+"""
+
+
+@pytest.fixture
+def csv_file(tmp_path):
+    path = tmp_path / "films.csv"
+    path.write_text(CSV, encoding="utf-8")
+    return path
+
+
+def test_numbers_get_a_column_each_and_names_are_hashed_behind_them(csv_file):
+    data = read(csv_file, text="review", ngrams=2, categories=["zip"])
+    hashed = [
+        {"colour": "red", "zip": "010", "good": 2, "film": 1, "good good": 1, "good film": 1},
+        {"colour": "blue", "zip": "020", "not": 1, "good": 1, "film": 1}
+        | {"not good": 1, "good film": 1},
+        {"colour": "red", "zip": "010"},
+    ]
+    names = FeatureHasher(2**20, dtype=np.float32).transform(hashed)
+    assert data.X[:, 0].toarray().ravel().tolist() == [1.5, -2, 30]
+    assert (data.X[:, 1:] != names).nnz == 0
+    assert data.labels == ["no", "yes"] and data.y.tolist() == [1, 0, 1]
+
+
+def test_text_is_hashed_as_by_scikit_learn(csv_file):
+    data = read(csv_file, text="review", ngrams=3, features=2**18, label="colour")
+    words = HashingVectorizer(ngram_range=(1, 3), n_features=2**18, norm=None)
+    reviews = words.transform(["Good, good film", "not a\ngood film", ""])
+    labels = FeatureHasher(2**18).transform([{"label": name} for name in ("yes", "no", "yes")])
+    assert data.X.shape == (3, 2 + 2**18)  # height and zip are numbers
+    assert (data.X[:, 2:] != (reviews + labels).astype(np.float32)).nnz == 0
+
+
+def test_a_table_of_numbers_stays_as_narrow(tmp_path):
+    (tmp_path / "a.tsv").write_text("x\tlabel\ty\n1\t5\t0\n2\t6\t3\n")
+    data = read(tmp_path / "a.tsv")
+    assert data.X.toarray().tolist() == [[1, 0], [2, 3]] and data.labels == [5, 6]
+    (tmp_path / "big.csv").write_text("x,label\n1,1\n1e39,2\n")
+    with pytest.raises(ValueError, match="line 3: a number is too large for float32"):
+        read(tmp_path / "big.csv")
+    assert read(tmp_path / "big.csv", dtype=np.float64).X[1, 0] == 1e39
+
+
+@pytest.mark.parametrize("module", ["delimited", "vowpal", "parquet"])
+def test_every_format_streams_as_it_reads(tmp_path, monkeypatch, module):
+    monkeypatch.setattr(f"onebit.datasets.{module}._ROWS", 4)
+    rng = np.random.default_rng(0)
+    numbers, words, y = rng.normal(size=23), rng.choice(["a", "b", "c"], 23), np.arange(23) % 2
+    rows = list(zip(numbers.tolist(), words.tolist(), y.tolist(), strict=True))
+    if module == "parquet":
+        polars = pytest.importorskip("polars")
+        path = tmp_path / "a.parquet"
+        polars.DataFrame({"n": numbers, "w": words, "label": y}).write_parquet(path)
+    elif module == "vowpal":
+        path = tmp_path / "a.vw.gz"
+        text = "".join(f"{label} |n {word}:{number}\n" for number, word, label in rows)
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path = tmp_path / "a.csv.bz2"
+        text = "n,w,label\n" + "".join(f"{n!r},{w},{label}\n" for n, w, label in rows)
+        path.write_bytes(bz2.compress(text.encode()))
+    whole = read(path)
+    chunks = list(stream(path, labels=2, rows=5))
+    assert [len(chunk.y) for chunk in chunks] == [5, 5, 5, 5, 3]
+    assert (sparse.vstack([chunk.X for chunk in chunks]) != whole.X).nnz == 0
+    assert np.concatenate([chunk.y for chunk in chunks]).tolist() == whole.y.tolist() == y.tolist()
+
+
+def test_parquet_and_csv_of_one_table_are_one(csv_file, tmp_path):
+    polars = pytest.importorskip("polars")
+    table = {
+        "height": [1.5, -2.0, 30.0],
+        "colour": ["red", "blue", "red"],
+        "zip": ["010", "020", "010"],
+        "review": ["Good, good film", "not a\ngood film", ""],
+        "label": ["yes", "no", "yes"],
+    }
+    polars.DataFrame(table).write_parquet(tmp_path / "films.parquet")
+    more = {"text": "review", "ngrams": 2}
+    one = read(tmp_path / "films.parquet", **more)
+    same(one, read(csv_file, categories=["zip"], **more))
+    table["height"][1] = np.inf
+    polars.DataFrame(table).write_parquet(tmp_path / "films.parquet")
+    with pytest.raises(ValueError, match="line 2: inf in column 'height' is not finite"):
+        read(tmp_path / "films.parquet")
+
+
+def test_without_polars_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ValueError, match=r"pip install 'onebit\[lab\]'"):
+        read(BAD / "not_parquet.parquet")
+
+
+# Bad files: one sin each. What must be said: the file, the line, and what to do.
+
+SINS = [
+    ("letter.svm", 2, "'4:o.5' has no finite number", "mend it"),
+    ("nan.svm", 2, "'4:nan' has no finite number", "mend it"),
+    ("cut_row.svm", 3, "'7' is not index:value", "is the row cut"),
+    ("wrong_header.svm", 1, "'label' is not a label", "whole number"),
+    ("half_label.svm", 2, "'1.5' is not a label", "whole number"),
+    ("index_0.svm", 2, "index '0:1', but indices count from 1", "zero_based=True"),
+    ("huge_index.svm", 2, "'1000000000000:1' is beyond the 16777216", "features="),
+    ("falling_index.svm", 2, "'3:1' comes after a larger index", "sort the row"),
+    ("repeated_index.svm", 2, "'3:2' repeats an index", "add its values up"),
+    ("undeclared_label.svm", 3, "label 7 was never declared", "labels="),
+    ("huge_value.svm", 2, "1e+39 is too large for float32", "scale"),
+    ("empty.svm", 1, "no rows", "written to its end"),
+    ("only_comments.svm", 1, "no rows", "written to its end"),
+    ("cut_short.svm.gz", 1, "cut short", "again"),
+    ("not_gz.svm.gz", 1, "damaged", "again"),
+    ("garbage.svm.bz2", 1, "damaged", "again"),
+    ("binary.svm", 1, "is not a label", "whole number"),
+    ("unknown_ending.arff", None, "no format has the ending '.arff'", "format="),
+    ("no_label_column.csv", 1, "no column 'label', but a, b, class", "label="),
+    ("ragged.csv", 3, "2 fields, but the header has 3", "is the row cut"),
+    ("nan.csv", 3, "'nan' in column 'b' is not finite", "leave the row out"),
+    ("letter.csv", 3, "'x' in column 'b' is not a number", "categories=['b']"),
+    ("repeated_column.csv", 1, "column 'a' is there twice", "another name"),
+    ("open_quote.csv", 3, "unexpected end of data", "quotes"),
+    ("no_label.csv", 3, "the row has no label", "give it one"),
+    ("undeclared_label.csv", 3, "label '7' was never declared", "labels="),
+    ("only_header.csv", 1, "no rows", "written to its end"),
+    ("empty.csv", 1, "no rows", "written to its end"),
+    ("binary.csv", 1, "not text in UTF-8", "convert it"),
+    ("no_label.vw", 2, "the row has no label", "write label | features"),
+    ("label_touches_bar.vw", 2, "the row has no label", "touches the bar is a tag"),
+    ("no_bar.vw", 2, "there is no |", "write label | features"),
+    ("letter.vw", 2, "'x' in 'a:x' is not a finite number", "mend it"),
+    ("undeclared_label.vw", 2, "label '7' was never declared", "labels="),
+    ("huge_value.vw", 2, "1e+39 is too large for float32", "scale"),
+    ("not_parquet.parquet", 1, "not a Parquet file", "written to its end"),
+    ("missing_value.parquet", 3, "nothing in column 'a'", "fill it in"),
+    ("no_label_column.parquet", 1, "no column 'label', but a, class", "label="),
+    ("wrong_header.npz", None, "not an npz file", "plain arrays"),
+]
+
+
+@pytest.mark.parametrize(("name", "line", "says", "remedy"), SINS)
+@pytest.mark.parametrize("way", [read, stream])
+def test_a_bad_file_is_refused_with_line_and_remedy(name, line, says, remedy, way):
+    if name.endswith(".parquet"):
+        pytest.importorskip("polars")
+    with pytest.raises(ValueError, match=re.escape(name)) as caught:
+        list(way(BAD / name, labels=[1, 2]))
+    message = str(caught.value)
+    assert name in message and says in message and remedy in message, message
+    assert "\n" not in message and (line is None or f"line {line}:" in message)
+
+
+def test_every_bad_file_is_in_the_table():
+    assert {path.name for path in BAD.iterdir()} == {sin[0] for sin in SINS} | {"README.md"}
+
+
+def test_a_line_that_never_ends_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "_BLOCK", 16)
+    monkeypatch.setattr(blocks, "_LONGEST_LINE", 64)
+    (tmp_path / "long.svm").write_text("1 " * 1000)
+    with pytest.raises(ValueError, match="line 1: longer than 64 bytes"):
+        read(tmp_path / "long.svm")
+
+
+# Size
+
+_BIG = """
+import re, sys
+import onebit as ob
+learner = ob.Banditron(labels=5)
+trace = ob.simulate(learner, ob.datasets.stream(sys.argv[1], labels=5))
+status = open("/proc/self/status").read()  # getrusage would tell the peak of the parent
+print(trace.rounds[-1], re.search(r"VmHWM:\\s+(\\d+) kB", status)[1])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not COMPILED, reason="five million rows want the compiler")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
+def test_five_million_rows_stream_through_in_500_megabytes(tmp_path):
+    path, rows = tmp_path / "big.svm", 5_000_000
+    X = sparse.random(10_000, 20_000, 10 / 20_000, format="csr", random_state=0)
+    X.data = np.round(X.data, 4)
+    part = written(tmp_path / "part.svm", X, np.arange(10_000) % 5).read_bytes()
+    try:
+        with open(path, "wb") as file:
+            for _ in range(rows // 10_000):
+                file.write(part)
+        done = subprocess.run(
+            [sys.executable, "-c", _BIG, str(path)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        )
+    finally:
+        path.unlink(missing_ok=True)
+    rounds, peak = map(int, done.stdout.split())  # of the whole process, in KiB
+    assert rounds == rows
+    assert 50e6 < peak * 1024 < 500e6, f"{peak / 1024:.0f} MiB"
