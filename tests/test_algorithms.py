@@ -1079,3 +1079,24 @@ def test_eg_weights_are_a_distribution_even_when_every_theta_fell():
             said = learner.decide(np.ones(1))
             learner.learn(force(said, label, greedy=label), right=False)
     assert_allclose(learner.weights[:, 0], np.exp([0, -4, -8]) / np.exp([0, -4, -8]).sum())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("signed", [False, True])
+def test_eg_knows_its_best_label_when_every_theta_of_a_row_is_far_from_the_largest(dtype, signed):
+    """Weights lost in rounding beside the largest of all are measured against the row's own."""
+    learner = ob.EGBandit(3, gamma=0.5, eta=4.0, signed=signed, dtype=dtype)
+    loud = learner.decide([0.0, 1.0])
+    for _ in range(300 if signed else 0):  # another feature, whose theta grows large
+        learner.learn(msgspec.structs.replace(loud, propensity=0.5), right=True)
+    x = [1.0, 0.0]
+    for wrong, times in ((0, 202), (1, 201), (2, 200)):
+        said = learner.decide(x)
+        said = msgspec.structs.replace(
+            said, label=wrong, place=wrong, greedy=wrong, greedy_place=wrong
+        )
+        for _ in range(times if not signed else 3 - wrong):
+            learner.learn(said, right=False)
+    theta = learner._state.table[0, 0, :3]
+    assert theta[2] > theta[1] > theta[0]
+    assert learner.decide(x).greedy == 2 and learner.predict([x])[0] == 2
