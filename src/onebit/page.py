@@ -478,6 +478,7 @@ a.on, tr.on > *, tr:target > * { background:var(--tint) !important }
 .scroll { margin-top:1rem; overflow-x:auto }
 table { width:100%; border-collapse:collapse; font-size:.85rem; font-variant-numeric:tabular-nums;
   white-space:nowrap }
+td:last-child { white-space:normal; min-width:11rem }
 th, td { padding:.32rem .5rem; border-bottom:1px solid var(--rule); text-align:right }
 thead th { color:var(--soft); vertical-align:bottom; white-space:normal }
 td:first-child { color:var(--soft) }
