@@ -1100,3 +1100,18 @@ def test_eg_knows_its_best_label_when_every_theta_of_a_row_is_far_from_the_large
     theta = learner._state.table[0, 0, :3]
     assert theta[2] > theta[1] > theta[0]
     assert learner.decide(x).greedy == 2 and learner.predict([x])[0] == 2
+
+
+@pytest.mark.parametrize("make", [ob.Confidit, ob.UCWL])
+def test_upper_bounds_a_billionth_apart_are_tied(make):
+    for lead, said in ((5e-10, 0), (2e-9, 1)):
+        learner = make(3, features=1, dtype="float64")
+        learner._state.table[0, 0, 1] = lead
+        assert learner.decide([1.0]).label == said
+
+
+def test_the_growing_width_of_confidit_is_nothing_in_the_first_round():
+    learner = ob.Confidit(2, width="log", eta=1.0, features=1, dtype="float64")
+    learner._state.table[0, :, 0] = 0.0, 1e-6  # sure
+    learner._state.table[0, :, 1] = -0.1, 0.25  # a little worse, but unsure
+    assert [learner.decide([1.0]).label for _ in range(2)] == [0, 1]
