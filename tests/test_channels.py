@@ -41,11 +41,16 @@ def everything(learner):
     return persist.pack(*learner._dump())
 
 
-@pytest.mark.parametrize("make", LEARNERS)
-@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (make, name)
+        for make in LEARNERS
+        for name in CHANNELS
+        if make is not ob.AROW or name not in ("flips", "all")  # a reference hears no bit to flip
+    ],
+)
 def test_round_by_round_equals_the_stream(make, name):
-    if make is ob.AROW and name in ("flips", "all"):
-        pytest.skip("references hear labels")
     X, y = stream()
     one, two = make(4, seed=5), make(4, seed=5)
     channel = ob.Channel(CHANNELS[name], seed=5)

@@ -49,14 +49,14 @@ class Stream(NamedTuple):
     order: Any
 
 
-def _told_bit(params, state, work, row, turn, choice, label):
-    """A learner from one bit: all it gets to know of the true label is whether it said it."""
+def _told_bit(params, state, work, row, turn, choice, right, label):
+    """A learner from one bit: of the label it gets to know only whether it was right."""
     if row.start == row.stop:
         return False
-    return _kernel.learn(params, state, work, row, turn, choice, choice.label == label)
+    return _kernel.learn(params, state, work, row, turn, choice, right)
 
 
-def _told_label(params, state, work, row, turn, choice, label):
+def _told_label(params, state, work, row, turn, choice, right, label):
     if row.start == row.stop:
         return False
     return _kernel.learn_label(params, state, work, row, turn, label)
@@ -67,7 +67,7 @@ def _what_is_told(params: type) -> Any:
 
 
 @chosen(_what_is_told)
-def _told(params, state, work, row, turn, choice, label): ...
+def _told(params, state, work, row, turn, choice, right, label): ...
 
 
 @entry
@@ -88,7 +88,8 @@ def _run(params, state, work, stream, seed, first, begin, end, count, counts):
         mistakes += choice.label != label
         greedy_mistakes += choice.greedy != label
         explored += choice.label != choice.greedy
-        updates += _told(params, state, work, row, turn, choice, label)
+        right = choice.label == label
+        updates += _told(params, state, work, row, turn, choice, right, label)
     counts[0] += mistakes
     counts[1] += greedy_mistakes
     counts[2] += explored
@@ -111,26 +112,6 @@ def _pending(longest: int) -> Pending:
     return Pending(
         none, none.copy(), none.copy(), np.zeros((ring, 6), np.int64), np.zeros((ring, 3))
     )
-
-
-def _late_bit(params, state, work, row, turn, choice, bit, label):
-    if row.start == row.stop:
-        return False
-    return _kernel.learn(params, state, work, row, turn, choice, bit == 1)
-
-
-def _late_label(params, state, work, row, turn, choice, bit, label):
-    if row.start == row.stop:
-        return False
-    return _kernel.learn_label(params, state, work, row, turn, label)
-
-
-def _what_is_told_late(params: type) -> Any:
-    return _late_label if params in _kernel.learn_label.implementations else _late_bit
-
-
-@chosen(_what_is_told_late)
-def _told_late(params, state, work, row, turn, choice, bit, label): ...
 
 
 @entry
@@ -169,7 +150,7 @@ def _run_through(
             propensity, note, other = pending.numbers[place]
             choice = Choice(label, greedy, propensity, note, other)
             _kernel.score(params, state, work, row, turn)
-            updates += _told_late(params, state, work, row, turn, choice, bit, named)
+            updates += _told(params, state, work, row, turn, choice, bit == 1, named)
             place = pending.after[place]
     counts[0] += mistakes
     counts[1] += greedy_mistakes
