@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from onebit.decision import Decision
     from onebit.learner import Learner
     from onebit.simulation import Trace, simulate
+    from onebit.sweeping import sweep
 
 _MODULE_OF = {
     "datasets": "onebit.datasets",
@@ -56,6 +57,7 @@ _MODULE_OF = {
     "Learner": "onebit.learner",
     "Trace": "onebit.simulation",
     "simulate": "onebit.simulation",
+    "sweep": "onebit.sweeping",
 }
 
 __all__ = [
@@ -93,6 +95,7 @@ __all__ = [
     "datasets",
     "load",
     "simulate",
+    "sweep",
     "testing",
 ]
 

@@ -1,28 +1,19 @@
-"""The command `onebit`."""
+"""onebit race: learners against each other."""
 
 from __future__ import annotations
 
-import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from onebit._version import __version__
 
 if TYPE_CHECKING:
     from onebit.page import Panel
 
-app = App(
-    name="onebit",
-    version=__version__,
-    help='Learn to classify when all you ever hear is "right" or "wrong".',
-    suppress_keyboard_interrupt=False,  # main says what became of the work
-)
 
-
-@app.command
 def race(
     *,
     data: Annotated[list[str] | None, Parameter(negative=())] = None,
@@ -143,23 +134,3 @@ def _print(panels: list[Panel]) -> None:
         console.print(table)
     if any(line.full_information for panel in panels for line in panel.lines):
         console.print("* a reference: it is told the true label, the others hear right or wrong")
-
-
-def main() -> None:
-    """The entry point: errors of use are one line, Ctrl-C is quiet."""
-    gc.disable()  # collecting garbage is a tenth of the start-up and more of the end; there is none
-    try:
-        app(sys.argv[1:])
-    except (ValueError, TypeError, OSError) as error:
-        print(f"onebit: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("onebit: interrupted; nothing was written", file=sys.stderr)
-        sys.exit(130)
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,3 @@
+from onebit.cli import main
+
+main()

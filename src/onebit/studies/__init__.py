@@ -1,0 +1,1 @@
+"""The papers' experiments, theirs and ours side by side."""
