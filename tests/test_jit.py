@@ -452,7 +452,7 @@ implement(_kernel.probabilities, OwnParams)(_kernel.greedy_law)
 
 @implement(_kernel.learn, OwnParams)
 def learn(params, state, work, row, turn, choice, right):
-    _kernel.add(state, row, 0, choice.label, STEP)
+    _kernel.add(state, row, choice.label, STEP)
     return True
 
 class Own(Learner):

@@ -7,6 +7,7 @@ give the same results; that is how coverage is measured and how the compiler is 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import inspect
 import os
@@ -192,12 +193,23 @@ def direct(function: Any, kind: Any, *args: Any) -> Callable[..., Any]:
 
 def chosen(body_for: Callable[[type], Any]) -> Callable[[Callable[..., Any]], Any]:
     """A function whose body depends on the type of its first argument, a record."""
+    return by_first(lambda record: body_for(record_type(record)))
+
+
+def record_type(record: Any) -> type:
+    """The class of a record, given itself (uncompiled) or numba's type of it."""
+    return getattr(record, "instance_class", type(record))
+
+
+def by_first(body_for: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Any]:
+    """A function whose body depends on its first argument: uncompiled, or numba's type of it."""
 
     def decorate(stub: Callable[..., Any]) -> Any:
         if not COMPILED:
-            return lambda params, *args: body_for(type(params))(params, *args)
-        choose = lambda params, *args: body_for(params.instance_class)  # noqa: E731
-        overload(stub, jit_options=INLINE, strict=False)(choose)
+            return functools.wraps(stub)(lambda first, *args: body_for(first)(first, *args))
+        overload(stub, jit_options=INLINE, strict=False)(
+            lambda first, *args: getattr(body_for(first), "py_func", body_for(first))
+        )
         return stub
 
     return decorate

@@ -19,8 +19,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit._jit import generic, inline
-from onebit._lanes import at, fetch, first_at_least, largest, load, root, store, width, zero
+from onebit._jit import by_first, chosen, generic, inline, record_type
+from onebit._lanes import (
+    REPLICA,
+    at,
+    at_least,
+    fetch,
+    first_at_least,
+    largest,
+    load,
+    prefetch,
+    root,
+    save,
+    store,
+    unit,
+    width,
+    zero,
+)
 from onebit._random import uniform
 
 TIE = 1e-9  # upper confidence bounds closer than this are equal: the lowest label wins
@@ -87,9 +102,19 @@ def probabilities(params, state, work, turn): ...
 # otherwise be the bottleneck. The order is part of the contract: it fixes the last bit.
 
 
-@inline
-def blocks(state):
+REPLICAS = frozenset(REPLICA.values())
+
+
+def _blocks(state):
     return state.table.shape[2] // width(state)
+
+
+def _blocks_of_replica(state):
+    return state.lanes // width(state)
+
+
+@chosen(lambda kind: _blocks_of_replica if kind in REPLICAS else _blocks)
+def blocks(state): ...
 
 
 @inline
@@ -103,25 +128,110 @@ def _term(state, row, i, plane, block):
     return load(state, at(row.indices, i), plane, block) * at(row.values, i)
 
 
+# Replicas have their sums made for all of them when the first one asks.
+
+
 @inline
+def _turn_round(state, which):
+    """Lay the sums out by replica."""
+    for label in range(state.table.shape[2]):
+        for replica in range(state.replicas):
+            total = at(state.sums[which], label * state.replicas + replica)
+            state.turned[which, replica, label] = total
+
+
+@inline
+def _hand_over(state, which, out):
+    for block in range(blocks(state)):
+        store(state, out, block, fetch(state, state.turned[which, state.column], block))
+
+
+def sum_over_row(body):
+    """A function (state, row, plane, out) that sums over a row, lane by lane."""
+    by_itself = inline(body)
+
+    def for_all(state, row, plane, out):
+        if state.column == 0:
+            by_itself(state.whole, row, plane, state.sums[0])
+            _turn_round(state, 0)
+        _hand_over(state, 0, out)
+
+    return chosen(lambda kind: for_all if kind in REPLICAS else by_itself)(body)
+
+
+@inline
+def _dot_of_block(state, row, plane, block, out, ahead):
+    a, b, c, d = zero(state), zero(state), zero(state), zero(state)
+    i = row.start
+    while i + 4 <= row.stop:
+        a = a + _term(state, row, i, plane, block)
+        b = b + _term(state, row, i + 1, plane, block)
+        c = c + _term(state, row, i + 2, plane, block)
+        d = d + _term(state, row, i + 3, plane, block)
+        if ahead:
+            for n in range(4):
+                prefetch(state, at(row.indices, i + n + ahead), block)
+        i += 4
+    if i < row.stop:
+        a = a + _term(state, row, i, plane, block)
+    if i + 1 < row.stop:
+        b = b + _term(state, row, i + 1, plane, block)
+    if i + 2 < row.stop:
+        c = c + _term(state, row, i + 2, plane, block)
+    store(state, out, block, (a + b) + (c + d))
+
+
+@inline
+def _dot_of_two_blocks(state, row, plane, block, out, ahead):
+    """The same for this block and the next: half the work of finding the way.
+
+    Meanwhile memory is asked for the features that stand so far `ahead` in the row's arrays: a few
+    at a time, since it answers only so many questions at once. 0: nothing is asked.
+    """
+    a, b, c, d = zero(state), zero(state), zero(state), zero(state)
+    e, f, g, h = zero(state), zero(state), zero(state), zero(state)
+    i = row.start
+    while i + 4 <= row.stop:
+        a = a + _term(state, row, i, plane, block)
+        e = e + _term(state, row, i, plane, block + 1)
+        b = b + _term(state, row, i + 1, plane, block)
+        f = f + _term(state, row, i + 1, plane, block + 1)
+        c = c + _term(state, row, i + 2, plane, block)
+        g = g + _term(state, row, i + 2, plane, block + 1)
+        d = d + _term(state, row, i + 3, plane, block)
+        h = h + _term(state, row, i + 3, plane, block + 1)
+        if ahead:
+            for n in range(4):
+                prefetch(state, at(row.indices, i + n + ahead), block)
+                prefetch(state, at(row.indices, i + n + ahead), block + 1)
+        i += 4
+    if i < row.stop:
+        a = a + _term(state, row, i, plane, block)
+        e = e + _term(state, row, i, plane, block + 1)
+    if i + 1 < row.stop:
+        b = b + _term(state, row, i + 1, plane, block)
+        f = f + _term(state, row, i + 1, plane, block + 1)
+    if i + 2 < row.stop:
+        c = c + _term(state, row, i + 2, plane, block)
+        g = g + _term(state, row, i + 2, plane, block + 1)
+    store(state, out, block, (a + b) + (c + d))
+    store(state, out, block + 1, (e + f) + (g + h))
+
+
+@inline
+def dot_ahead(state, row, plane, out, ahead):
+    block, last = 0, blocks(state) - 1
+    while block < last:
+        _dot_of_two_blocks(state, row, plane, block, out, ahead)
+        block += 2
+    if block == last:
+        _dot_of_block(state, row, plane, block, out, ahead)
+
+
+@sum_over_row
 def dot(state, row, plane, out):
     """out[label] = sum over the row of value * table[feature, plane, label]."""
-    for block in range(blocks(state)):
-        a, b, c, d = zero(state), zero(state), zero(state), zero(state)
-        i = row.start
-        while i + 4 <= row.stop:
-            a = a + _term(state, row, i, plane, block)
-            b = b + _term(state, row, i + 1, plane, block)
-            c = c + _term(state, row, i + 2, plane, block)
-            d = d + _term(state, row, i + 3, plane, block)
-            i += 4
-        if i < row.stop:
-            a = a + _term(state, row, i, plane, block)
-        if i + 1 < row.stop:
-            b = b + _term(state, row, i + 1, plane, block)
-        if i + 2 < row.stop:
-            c = c + _term(state, row, i + 2, plane, block)
-        store(state, out, block, (a + b) + (c + d))
+    dot_ahead(state, row, plane, out, 0)
 
 
 @inline
@@ -131,8 +241,7 @@ def _square_term(state, row, i, plane, block):
 
 
 @inline
-def dot_and_variance(state, row, scores, widths):
-    """scores = sum of value * plane 0, widths = sum of value^2 * plane 1."""
+def _dot_and_variance(state, row, scores, widths):
     for block in range(blocks(state)):
         a, b, c, d = zero(state), zero(state), zero(state), zero(state)
         e, f, g, h = zero(state), zero(state), zero(state), zero(state)
@@ -160,6 +269,20 @@ def dot_and_variance(state, row, scores, widths):
         store(state, widths, block, (e + f) + (g + h))
 
 
+def _dot_and_variance_for_all(state, row, scores, widths):
+    if state.column == 0:
+        _dot_and_variance(state.whole, row, state.sums[0], state.sums[1])
+        _turn_round(state, 0)
+        _turn_round(state, 1)
+    _hand_over(state, 0, scores)
+    _hand_over(state, 1, widths)
+
+
+@chosen(lambda kind: _dot_and_variance_for_all if kind in REPLICAS else _dot_and_variance)
+def dot_and_variance(state, row, scores, widths):
+    """scores = sum of value * plane 0, widths = sum of value^2 * plane 1."""
+
+
 @inline
 def squared_norm(row):
     total = 0.0
@@ -169,47 +292,171 @@ def squared_norm(row):
     return total
 
 
-@inline
-def add(state, row, plane, label, step):
-    """table[feature, plane, label] += step * value, over the row."""
-    table = state.table
-    step = number(state, step)
-    for i in range(row.start, row.stop):
-        table[at(row.indices, i), plane, label] += step * at(row.values, i)
+# Updates of one label's weights, written for one lane: the same code runs on a number when a
+# learner is by itself, and on vectors of replicas, whose updates wait until the row is done. Where
+# an update has to leave a lane as it is, its coefficients are zero.
+
+
+class Waiting(NamedTuple):
+    """Updates that replicas have asked for: coefficients by lane of the whole, zero where none."""
+
+    first: Any
+    second: Any
+    asked: Any  # [lane] 1 where there is one
+    blocks: Any  # [block of the whole] 1 where any lane has one
+
+
+@generic
+def settle(params, state, row):
+    """Make the updates that wait. An algorithm that does not say how has none that wait."""
 
 
 @inline
-def regress(state, row, label, target, weight):
+def ask(state, label, first, second):
+    """Have a replica's update of a label wait."""
+    waiting, lane = state.waiting, label * state.replicas + state.column
+    waiting.first[lane] = number(state, first)
+    waiting.second[lane] = number(state, second)
+    waiting.asked[lane] = 1
+    waiting.blocks[lane // width(state.whole)] = 1
+
+
+@inline
+def answered(whole, waiting, block):
+    """The block has been served."""
+    waiting.blocks[block] = 0
+    store(whole, waiting.first, block, zero(whole))
+    store(whole, waiting.second, block, zero(whole))
+    for lane in range(block * width(whole), (block + 1) * width(whole)):
+        waiting.asked[lane] = 0
+
+
+def _waits(state):
+    """Whether updates of this state, or of numba's type of it, wait."""
+    if record_type(state) not in REPLICAS:
+        return False
+    waiting = state.types[-1] if hasattr(state, "types") else state.waiting
+    return record_type(waiting) is Waiting
+
+
+def update_of_plane(lane):
+    """An update of plane 0 with one coefficient, from what it does to one lane."""
+    each = inline(lane)
+
+    @inline
+    def now(state, row, label, first):
+        table, first = state.table, number(state, first)
+        for i in range(row.start, row.stop):
+            j = at(row.indices, i)
+            table[j, 0, label] = each(table[j, 0, label], at(row.values, i), first)
+
+    def later(state, row, label, first):
+        lane = label * state.replicas + state.column
+        if state.waiting.asked[lane]:  # twice in a round
+            now(state, row, label, state.waiting.first[lane])
+        ask(state, label, first, 0.0)
+
+    @inline
+    def serve(whole, waiting, row, block):
+        first = fetch(whole, waiting.first, block)
+        for i in range(row.start, row.stop):
+            j, x = at(row.indices, i), at(row.values, i)
+            save(whole, j, 0, block, each(load(whole, j, 0, block), x, first))
+        answered(whole, waiting, block)
+
+    @inline
+    def serve_two(whole, waiting, row, block):
+        one, two = fetch(whole, waiting.first, block), fetch(whole, waiting.first, block + 1)
+        for i in range(row.start, row.stop):
+            j, x = at(row.indices, i), at(row.values, i)
+            save(whole, j, 0, block, each(load(whole, j, 0, block), x, one))
+            save(whole, j, 0, block + 1, each(load(whole, j, 0, block + 1), x, two))
+        answered(whole, waiting, block)
+        answered(whole, waiting, block + 1)
+
+    def settled(params, state, row):
+        whole, waiting = state.whole, state.waiting
+        block, last = 0, blocks(whole) - 1
+        while block <= last:
+            if block < last and waiting.blocks[block] and waiting.blocks[block + 1]:
+                serve_two(whole, waiting, row, block)
+                block += 2
+            else:
+                if waiting.blocks[block]:
+                    serve(whole, waiting, row, block)
+                block += 1
+
+    return _update(lane, now, later, settled)
+
+
+def update_of_planes(lane):
+    """An update of planes 0 and 1 with two coefficients, from what it does to one lane."""
+    each = inline(lane)
+
+    @inline
+    def now(state, row, label, first, second):
+        table, first, second = state.table, number(state, first), number(state, second)
+        for i in range(row.start, row.stop):
+            j, x = at(row.indices, i), at(row.values, i)
+            a, b = each(table[j, 0, label], table[j, 1, label], x, first, second)
+            table[j, 0, label], table[j, 1, label] = a, b
+
+    def later(state, row, label, first, second):
+        waiting, lane = state.waiting, label * state.replicas + state.column
+        if waiting.asked[lane]:  # twice in a round
+            now(state, row, label, waiting.first[lane], waiting.second[lane])
+        ask(state, label, first, second)
+
+    def settled(params, state, row):
+        whole, waiting = state.whole, state.waiting
+        for block in range(blocks(whole)):
+            if waiting.blocks[block]:
+                first = fetch(whole, waiting.first, block)
+                second = fetch(whole, waiting.second, block)
+                for i in range(row.start, row.stop):
+                    j, x = at(row.indices, i), at(row.values, i)
+                    a, b = load(whole, j, 0, block), load(whole, j, 1, block)
+                    a, b = each(a, b, x, first, second)
+                    save(whole, j, 0, block, a)
+                    save(whole, j, 1, block, b)
+                answered(whole, waiting, block)
+
+    return _update(lane, now, later, settled)
+
+
+def _update(stub, now, later, settled):
+    function = by_first(lambda state: later if _waits(state) else now)(stub)
+    function.settled = settled
+    return function
+
+
+@update_of_plane
+def add(w, x, step):
+    """w += step x: called as add(state, row, label, step)."""
+    return w + step * x
+
+
+@update_of_planes
+def regress(w, s, x, pull, weight):
     """One weighted step of ridge regression with a diagonal matrix.
 
     Plane 0 holds w, plane 1 the inverse s = 1/A of the diagonal:
     w <- (A w + weight target x) / (A + weight x^2), A <- A + weight x^2.
+    Called as regress(state, row, label, weight * target, weight).
     """
-    table = state.table
-    pull, weight = number(state, weight * target), number(state, weight)
-    one = number(state, 1.0)
-    for i in range(row.start, row.stop):
-        j, x = at(row.indices, i), at(row.values, i)
-        s = table[j, 1, label]
-        shrink = one / (one + weight * (s * (x * x)))
-        table[j, 0, label] = (table[j, 0, label] + pull * (x * s)) * shrink
-        table[j, 1, label] = s * shrink
+    shrink = unit(s) / (unit(s) + s * (x * x) * weight)
+    return (w + s * x * pull) * shrink, s * shrink
 
 
-@inline
-def move(state, row, label, step, shrink):
+@update_of_planes
+def move(mu, s, x, step, shrink):
     """One step of confidence-weighted learning with a diagonal covariance.
 
     mu += step * S x, S -= shrink * (S x)^2; plane 0 holds mu, plane 1 the diagonal of S.
+    Called as move(state, row, label, step, shrink).
     """
-    table = state.table
-    step, shrink, floor = number(state, step), number(state, shrink), number(state, 1e-12)
-    for i in range(row.start, row.stop):
-        j, x = at(row.indices, i), at(row.values, i)
-        s = table[j, 1, label]
-        sx = s * x
-        table[j, 0, label] += step * sx
-        table[j, 1, label] = max(s - shrink * (sx * sx), floor)
+    sx = s * x
+    return mu + sx * step, at_least(s - sx * sx * shrink, 1e-12)
 
 
 # Choosing.

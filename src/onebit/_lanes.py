@@ -19,6 +19,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
+from numba.np.arrayobj import load_item
 
 from onebit._jit import COMPILED, lowered
 
@@ -44,8 +45,56 @@ class State16(NamedTuple):
     memory: Any
 
 
-WIDTH: dict[type, int] = {State4: 4, State8: 8, State16: 16}
-_STATE = {width: state for state, width in WIDTH.items()}
+class Replica4(NamedTuple):
+    """One of many learners of a kind whose weights lie side by side: a state like any other."""
+
+    table: Any  # [feature, plane, label]: a view, every so manyth number of `whole`
+    memory: Any
+    whole: Any  # the state of all: its lanes are [label, replica]
+    strips: Any  # the same with blocks that hold replicas of one label only
+    column: Any  # which of the replicas this is
+    replicas: Any
+    lanes: Any  # as many as the state of a learner by itself would have
+    sums: Any  # [which, lane of the whole]: sums over the row for all replicas
+    turned: Any  # [which, replica, lane]: the same, by replica
+    waiting: Any  # updates to be made for all replicas at once; None: each makes its own
+
+
+class Replica8(NamedTuple):
+    """The same with eight lanes a block."""
+
+    table: Any
+    memory: Any
+    whole: Any
+    strips: Any
+    column: Any
+    replicas: Any
+    lanes: Any
+    sums: Any
+    turned: Any
+    waiting: Any
+
+
+class Replica16(NamedTuple):
+    """The same with sixteen lanes a block."""
+
+    table: Any
+    memory: Any
+    whole: Any
+    strips: Any
+    column: Any
+    replicas: Any
+    lanes: Any
+    sums: Any
+    turned: Any
+    waiting: Any
+
+
+_STATE: dict[int, type] = {4: State4, 8: State8, 16: State16}
+REPLICA: dict[type, type] = {State4: Replica4, State8: Replica8, State16: Replica16}
+WIDTH: dict[type, int] = {
+    kind: width for width, state in _STATE.items() for kind in (state, REPLICA[state])
+}
 ALIGNMENT = 64  # a block of sixteen float32 is one cache line: it must not straddle two
 
 
@@ -89,6 +138,10 @@ def save(state: Any, feature: Any, plane: Any, block: Any, vector: Any) -> None:
     state.table[feature, plane, block * w : (block + 1) * w] = vector
 
 
+def prefetch(state: Any, feature: Any, line: Any) -> None:
+    """Ask the memory for a cache line of a feature's numbers that will soon be wanted."""
+
+
 def fetch(state: Any, array: Any, block: Any) -> Any:
     """A block of an array over lanes."""
     w = WIDTH[type(state)]
@@ -109,6 +162,31 @@ def zero(state: Any) -> Any:
 def root(vector: Any) -> Any:
     """Square root, lane by lane."""
     return np.sqrt(vector)
+
+
+def unit(vector: Any) -> Any:
+    """One, lane by lane."""
+    return vector * 0 + 1 if isinstance(vector, np.ndarray) else type(vector)(1)
+
+
+def at_least(vector: Any, bar: Any) -> Any:
+    """The larger of the two, lane by lane."""
+    return np.where(vector < bar, vector.dtype.type(bar), vector)[()]
+
+
+def if_greater(one: Any, two: Any, vector: Any, otherwise: Any) -> Any:
+    """Lane by lane, `vector` where one > two, and `otherwise` where not."""
+    return np.where(one > two, vector, otherwise)[()]
+
+
+def if_finite(test: Any, vector: Any, otherwise: Any) -> Any:
+    """Lane by lane, the one where the test is a finite number, the other where it is not."""
+    return np.where(np.isfinite(test), vector, otherwise)[()]
+
+
+def pick(records: Any, i: Any) -> Any:
+    """The i-th of many records kept as one record of arrays."""
+    return type(records)(*[field[i].item() for field in records])
 
 
 def largest(vector: Any) -> Any:
@@ -193,6 +271,21 @@ if COMPILED:
         address = _in_table(context, builder, sig, args)
         return builder.load(address, align=_bytes(sig.return_type))
 
+    @lowered(prefetch, lambda state, feature, line: types.none)
+    def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        table = context.make_array(sig.args[0].types[0])(
+            context, builder, builder.extract_value(args[0], 0)
+        )
+        size, _, _ = cgutils.unpack_tuple(builder, table.strides, 3)
+        feature, line = (_index(context, builder, args[i], sig.args[i]) for i in (1, 2))
+        far = builder.add(builder.mul(feature, size), builder.mul(line, _I64(ALIGNMENT)))
+        address = builder.gep(builder.bitcast(table.data, byte), [far])
+        kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(ask, [address, _I32(0), _I32(2), _I32(1)])  # to read, keep it, data
+        return context.get_dummy_value()
+
     @lowered(save, lambda state, feature, plane, block, vector: types.none)
     def _save(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         address = _in_table(context, builder, sig, args)
@@ -214,12 +307,61 @@ if COMPILED:
     def _zero(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return ir.Constant(_llvm(sig.return_type), [0.0] * sig.return_type.width)
 
+    # Vectors and single numbers alike: an update is written once, for one lane or for many.
+
+    def _all_lanes(kind: Any, number: float) -> Any:
+        """The number as a constant in each lane."""
+        return ir.Constant(
+            kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number
+        )
+
     @lowered(root, lambda vector: vector)
     def _root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = args[0].type
-        name = f"llvm.sqrt.v{sig.args[0].width}f{sig.args[0].dtype.bitwidth}"
-        sqrt = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
+        kind, of = args[0].type, sig.args[0]
+        suffix = f"v{of.width}f{of.dtype.bitwidth}" if isinstance(of, Vector) else f"f{of.bitwidth}"
+        sqrt = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(kind, [kind]), f"llvm.sqrt.{suffix}"
+        )
         return builder.call(sqrt, args)
+
+    @lowered(unit, lambda vector: vector)
+    def _unit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _all_lanes(args[0].type, 1.0)
+
+    @lowered(at_least, lambda vector, bar: vector)
+    def _at_least(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        dtype = sig.args[0].dtype if isinstance(sig.args[0], Vector) else sig.args[0]
+        bar = context.cast(builder, args[1], sig.args[1], dtype)
+        if isinstance(sig.args[0], Vector):
+            bar = _splat(builder, bar, sig.args[0].width)
+        return builder.select(builder.fcmp_ordered("<", args[0], bar), bar, args[0])
+
+    @lowered(if_greater, lambda one, two, vector, otherwise: vector)
+    def _if_greater(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        one, two, vector, otherwise = args
+        return builder.select(builder.fcmp_ordered(">", one, two), vector, otherwise)
+
+    @lowered(if_finite, lambda test, vector, otherwise: vector)
+    def _if_finite(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        test, vector, otherwise = args
+        nothing = builder.fsub(test, test)  # not a number unless the test is finite
+        finite = builder.fcmp_ordered("==", nothing, _all_lanes(test.type, 0.0))
+        return builder.select(finite, vector, otherwise)
+
+    def _one_record(records: Any, i: Any) -> Any:
+        kinds = [array.dtype for array in records.types]
+        return types.BaseTuple.from_types(kinds, records.instance_class)
+
+    @lowered(pick, _one_record)
+    def _pick(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        i = _index(context, builder, args[1], sig.args[1])
+        fields = []
+        for place, kind in enumerate(sig.args[0].types):
+            array = context.make_array(kind)(
+                context, builder, builder.extract_value(args[0], place)
+            )
+            fields.append(load_item(context, builder, kind, builder.gep(array.data, [i])))
+        return context.make_tuple(builder, sig.return_type, fields)
 
     @lowered(largest, lambda vector: vector.dtype)
     def _largest(context: Any, builder: Any, sig: Any, args: Any) -> Any:

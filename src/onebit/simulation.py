@@ -67,7 +67,7 @@ def _what_is_told(params: type) -> Any:
 
 
 @chosen(_what_is_told)
-def _told(params, state, work, row, turn, choice, right, label): ...
+def told(params, state, work, row, turn, choice, right, label): ...
 
 
 @entry
@@ -89,7 +89,7 @@ def _run(params, state, work, stream, seed, first, begin, end, count, counts):
         greedy_mistakes += choice.greedy != label
         explored += choice.label != choice.greedy
         right = choice.label == label
-        updates += _told(params, state, work, row, turn, choice, right, label)
+        updates += told(params, state, work, row, turn, choice, right, label)
     counts[0] += mistakes
     counts[1] += greedy_mistakes
     counts[2] += explored
@@ -150,7 +150,7 @@ def _run_through(
             propensity, note, other = pending.numbers[place]
             choice = Choice(label, greedy, propensity, note, other)
             _kernel.score(params, state, work, row, turn)
-            updates += _told(params, state, work, row, turn, choice, bit == 1, named)
+            updates += told(params, state, work, row, turn, choice, bit == 1, named)
             place = pending.after[place]
     counts[0] += mistakes
     counts[1] += greedy_mistakes
@@ -214,10 +214,10 @@ def simulate(
         raise TypeError(f"simulate wants a learner, such as Banditron(labels=9), not {learner!r}")
     if y is not None:
         labels = learner._labels.places(y)
-        return _whole(learner, X, labels, epochs, order, checkpoints, channel, progress)
+        return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
     if hasattr(X, "labels"):  # a whole Dataset
         X, labels = X.X, _places_in(learner, X)
-        return _whole(learner, X, labels, epochs, order, checkpoints, channel, progress)
+        return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
     if whole("epochs", epochs, least=1, most=10**9) != 1 or not _is_given(order):
         raise ValueError("chunks come once and as they are: no epochs, no order")
     if any(isinstance(step, Delay) for step in channel):
@@ -254,16 +254,16 @@ def _in_chunks(
     progress: Callable[[int], None] | None,
 ) -> Trace:
     """Chunk after chunk; rounds and counts go on from one to the next."""
-    points = _points(check_points(_ENDLESS) if checkpoints is None else checkpoints, _ENDLESS)
+    points = points_of(check_points(_ENDLESS) if checkpoints is None else checkpoints, _ENDLESS)
     kept = np.zeros((0, 5), np.int64)
     done = np.zeros(5, np.int64)  # rounds and the four counts
     tell = progress and (lambda rounds: progress(int(done[0]) + rounds))
     for chunk in chunks:
-        X, labels = _rows_and_places(learner, chunk)
+        X, labels = rows_and_places(learner, chunk)
         if not len(labels):
             continue
         due = [p - int(done[0]) for p in points if done[0] < p <= done[0] + len(labels)]
-        trace = _whole(learner, X, labels, 1, "given", due or [len(labels)], channel, tell)
+        trace = simulate_places(learner, X, labels, 1, "given", due or [len(labels)], channel, tell)
         counts = np.stack(trace, axis=1) + done
         kept = np.concatenate([kept, counts[: len(due)]])
         done = counts[-1]
@@ -272,7 +272,8 @@ def _in_chunks(
     return Trace(*kept.T.copy())
 
 
-def _rows_and_places(learner: Learner, chunk: Any) -> tuple[Any, np.ndarray]:
+def rows_and_places(learner: Learner, chunk: Any) -> tuple[Any, np.ndarray]:
+    """The rows of a Dataset or of a pair (X, y), and their labels as places."""
     if hasattr(chunk, "labels"):
         return chunk.X, _places_in(learner, chunk)
     if not isinstance(chunk, tuple) or len(chunk) != 2:
@@ -280,7 +281,7 @@ def _rows_and_places(learner: Learner, chunk: Any) -> tuple[Any, np.ndarray]:
     return chunk[0], learner._labels.places(chunk[1])
 
 
-def _whole(
+def simulate_places(
     learner: Learner,
     X: Any,
     labels: np.ndarray,
@@ -290,15 +291,15 @@ def _whole(
     channel: Sequence[Step],
     progress: Callable[[int], None] | None,
 ) -> Trace:
-    """simulate with the labels as places."""
+    """simulate, with the labels as places among the learner's."""
     rows = encode_rows(X, learner._dtype, learner.features)
     size = len(rows.indptr) - 1
     if len(labels) != size:
         raise ValueError(f"X has {size} rows and y {len(labels)} labels")
     epochs = whole("epochs", epochs, least=1, most=10**9)
-    order_rows = _order(order, size, epochs, learner.seed)
+    order_rows = order_of(order, size, epochs, learner.seed)
     total = len(order_rows) if len(order_rows) else size * epochs
-    points = _points(checkpoints, total)
+    points = points_of(checkpoints, total)
     learner._reserve(rows.width)
     stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows)
     counts = np.zeros(4, np.int64)
@@ -329,7 +330,8 @@ def _whole(
     return Trace(np.array(points, np.int64), *kept.T.copy())
 
 
-def _order(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
+def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
+    """Row numbers, one a round; none: the rows as they are."""
     if isinstance(order, str):
         if order == "given":
             return np.empty(0, np.int64)
@@ -345,7 +347,8 @@ def _order(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
     return np.tile(given.astype(np.int64), epochs)
 
 
-def _points(checkpoints: Sequence[int] | None, total: int) -> list[int]:
+def points_of(checkpoints: Sequence[int] | None, total: int) -> list[int]:
+    """Check points up to the last round."""
     if total == 0:
         return []
     if checkpoints is None:

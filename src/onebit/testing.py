@@ -24,9 +24,11 @@ from scipy import sparse
 from onebit import persist
 from onebit._jit import COMPILED
 from onebit.algorithms import load
+from onebit.channels import LabelNoise, Silence
 from onebit.decision import Decision
 from onebit.learner import Learner
 from onebit.simulation import simulate
+from onebit.sweeping import sweep
 
 Make = Callable[..., Learner]
 LABELS, FEATURES = 5, 12
@@ -147,6 +149,20 @@ def round_by_round_equals_the_whole_stream(make: Make) -> None:
         trace = simulate(two, X, y, checkpoints=range(1, len(y) + 1))
         assert (np.diff(trace.mistakes, prepend=0) == (said != y)).all(), "other labels were said"
         assert _bytes(one) == _bytes(two), f"other weights in {dtype}"
+
+
+def lockstep_equals_runs_one_by_one(make: Make) -> None:
+    X, y = _stream()
+    for channel in ((), (LabelNoise(0.1), Silence(0.2))):
+        learners = [make(LABELS, seed=seed) for seed in range(5)]
+        simulate(learners[1], X[:7], y[:7])  # they need not all start from nothing
+        runs = sweep(learners, X, y, channel=channel, test=(X, y), threads=1)
+        for learner, run in zip(learners, runs, strict=True):
+            trace = simulate(learner, X, y, channel=channel)
+            same = all((a == b).all() for a, b in zip(trace, run.trace, strict=True))
+            assert same, "other counts in lockstep"
+            error = (learner.predict(X) != y).mean()
+            assert error == run.test_error, "other weights in lockstep"
 
 
 def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
@@ -325,6 +341,7 @@ LAWS: list[Callable[[Make], None]] = [
     propensities_match_frequencies,
     the_same_seed_gives_the_same_run,
     round_by_round_equals_the_whole_stream,
+    lockstep_equals_runs_one_by_one,
     dense_sparse_and_named_contexts_are_one,
     an_empty_context_is_legal_and_teaches_nothing,
     saving_loading_and_going_on_equals_never_stopping,

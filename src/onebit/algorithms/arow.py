@@ -24,6 +24,7 @@ class AROWParams(NamedTuple):
 
 
 implement(_kernel.score, AROWParams)(_kernel.gaussian_score)
+implement(_kernel.settle, AROWParams)(move.settled)
 implement(_kernel.decide, AROWParams)(_kernel.say_greedy)
 implement(_kernel.probabilities, AROWParams)(_kernel.greedy_law)
 

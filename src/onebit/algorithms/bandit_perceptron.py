@@ -21,6 +21,7 @@ class BanditPerceptronParams(NamedTuple):
 
 
 implement(_kernel.score, BanditPerceptronParams)(_kernel.linear_score)
+implement(_kernel.settle, BanditPerceptronParams)(add.settled)
 
 
 @implement(_kernel.decide, BanditPerceptronParams)
@@ -44,15 +45,15 @@ def learn(params, state, work, row, turn, choice, right):
     label = choice.label
     if not right:
         if not guessed:
-            add(state, row, 0, label, -1.0)
+            add(state, row, label, -1.0)
         return not guessed
     changed = guessed or (params.use_correct and work.scores[label] <= 0.0)
     if changed:
-        add(state, row, 0, label, 1.0)
+        add(state, row, label, 1.0)
     if params.use_correct:
         for other in range(len(work.mask)):
             if other != label and work.mask[other] == 0 and work.scores[other] >= 0.0:
-                add(state, row, 0, other, -1.0)
+                add(state, row, other, -1.0)
                 changed = True
     return changed
 

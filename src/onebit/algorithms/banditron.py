@@ -22,6 +22,7 @@ class BanditronParams(NamedTuple):
 
 
 implement(_kernel.score, BanditronParams)(_kernel.linear_score)
+implement(_kernel.settle, BanditronParams)(add.settled)
 implement(_kernel.decide, BanditronParams)(_kernel.say_epsilon_greedy)
 implement(_kernel.probabilities, BanditronParams)(_kernel.epsilon_greedy_law)
 
@@ -30,11 +31,11 @@ implement(_kernel.probabilities, BanditronParams)(_kernel.epsilon_greedy_law)
 def learn(params, state, work, row, turn, choice, right):
     gain = 1.0 / choice.propensity if right else 0.0
     if choice.label == choice.greedy:
-        add(state, row, 0, choice.label, gain - 1.0)
+        add(state, row, choice.label, gain - 1.0)
     else:
-        add(state, row, 0, choice.greedy, -1.0)
+        add(state, row, choice.greedy, -1.0)
         if right:
-            add(state, row, 0, choice.label, gain)
+            add(state, row, choice.label, gain)
     return True
 
 

@@ -25,6 +25,7 @@ class BPAParams(NamedTuple):
 
 
 implement(_kernel.score, BPAParams)(_kernel.linear_score)
+implement(_kernel.settle, BPAParams)(_kernel.add.settled)
 implement(_kernel.decide, BPAParams)(_kernel.say_epsilon_greedy)
 implement(_kernel.probabilities, BPAParams)(_kernel.epsilon_greedy_law)
 
@@ -36,7 +37,7 @@ def learn(params, state, work, row, turn, choice, right):
     norm = _kernel.squared_norm(row)
     if loss <= 0.0 or norm == 0.0:
         return False
-    _kernel.add(state, row, 0, choice.label, sign * step_length(params, loss, norm))
+    _kernel.add(state, row, choice.label, sign * step_length(params, loss, norm))
     return True
 
 

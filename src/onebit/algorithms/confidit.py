@@ -36,6 +36,7 @@ def width_factor(params, turn):
 
 
 implement(_kernel.score, ConfiditParams)(_kernel.gaussian_score)
+implement(_kernel.settle, ConfiditParams)(_kernel.regress.settled)
 
 
 @implement(_kernel.decide, ConfiditParams)

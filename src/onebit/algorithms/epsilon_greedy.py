@@ -22,6 +22,7 @@ class EpsilonGreedyParams(NamedTuple):
 
 
 implement(_kernel.score, EpsilonGreedyParams)(regression.score)
+implement(_kernel.settle, EpsilonGreedyParams)(regression.descend.settled)
 implement(_kernel.decide, EpsilonGreedyParams)(_kernel.say_epsilon_greedy)
 implement(_kernel.probabilities, EpsilonGreedyParams)(_kernel.epsilon_greedy_law)
 implement(_kernel.learn, EpsilonGreedyParams)(regression.learn)

@@ -29,6 +29,7 @@ class FastCBParams(NamedTuple):
 
 
 implement(_kernel.score, FastCBParams)(regression.score)
+implement(_kernel.settle, FastCBParams)(regression.descend.settled)
 implement(_kernel.learn, FastCBParams)(regression.learn)
 
 

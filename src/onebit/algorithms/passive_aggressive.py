@@ -39,6 +39,7 @@ class PassiveAggressiveParams(NamedTuple):
 
 
 implement(_kernel.score, PassiveAggressiveParams)(_kernel.linear_score)
+implement(_kernel.settle, PassiveAggressiveParams)(_kernel.add.settled)
 implement(_kernel.decide, PassiveAggressiveParams)(_kernel.say_greedy)
 implement(_kernel.probabilities, PassiveAggressiveParams)(_kernel.greedy_law)
 
@@ -53,8 +54,8 @@ def learn_label(params, state, work, row, turn, label):
     if loss <= 0.0 or norm == 0.0:
         return False
     step = step_length(params, loss, norm)
-    _kernel.add(state, row, 0, label, step)
-    _kernel.add(state, row, 0, rival, -step)
+    _kernel.add(state, row, label, step)
+    _kernel.add(state, row, rival, -step)
     return True
 
 

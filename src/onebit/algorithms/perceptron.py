@@ -17,6 +17,7 @@ class PerceptronParams(NamedTuple):
 
 
 implement(_kernel.score, PerceptronParams)(_kernel.linear_score)
+implement(_kernel.settle, PerceptronParams)(_kernel.add.settled)
 implement(_kernel.decide, PerceptronParams)(_kernel.say_greedy)
 implement(_kernel.probabilities, PerceptronParams)(_kernel.greedy_law)
 
@@ -26,8 +27,8 @@ def learn_label(params, state, work, row, turn, label):
     greedy = _kernel.best(state, work)
     if greedy == label:
         return False
-    _kernel.add(state, row, 0, label, 1.0)
-    _kernel.add(state, row, 0, greedy, -1.0)
+    _kernel.add(state, row, label, 1.0)
+    _kernel.add(state, row, greedy, -1.0)
     return True
 
 

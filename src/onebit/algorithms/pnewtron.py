@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 
 from onebit import _kernel
-from onebit._jit import implement, inline
+from onebit._jit import chosen, implement, inline
 from onebit._kernel import Choice, blocks, dot, number
-from onebit._lanes import at, fetch, load, save, store, zero
+from onebit._lanes import at, fetch, if_greater, load, save, store, zero
 from onebit.decision import Decision
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import real
@@ -102,42 +102,89 @@ def learn(params, state, work, row, turn, choice, right):
     p, margin = choice.note, choice.other
     c = -(1.0 - p) / choice.propensity if right else p / choice.propensity
     kappa = choice.propensity if right else 1.0
-    growth = kappa * params.beta * c * c
-    pull = (1.0 - kappa * params.beta * c * margin) * c
+    growth = number(state, kappa * params.beta * c * c)
+    pull = number(state, (1.0 - kappa * params.beta * c * margin) * c)
     for label in range(len(work.mask)):  # e_a - 1/K, on the labels that could have been said
-        work.bounds[label] = -1.0 / turn.count if work.mask[label] == 0 else 0.0
-    work.bounds[choice.label] += number(state, 1.0)
-    gained = 0.0
-    for block in range(blocks(state)):
-        direction = fetch(state, work.bounds, block)
-        gain = zero(state)
-        for i in range(row.start, row.stop):
-            j, x = at(row.indices, i), at(row.values, i)
-            v, a = load(state, j, 0, block), load(state, j, 1, block)
-            grown = a + direction * direction * number(state, growth * x * x)
-            moved = (v * a - direction * number(state, pull * x)) / grown
-            save(state, j, 0, block, moved)
-            save(state, j, 1, block, grown)
-            gain = gain + (moved * moved - v * v)
-        store(state, work.widths, block, gain)
-    for lane in range(len(work.widths)):
-        gained += np.float64(work.widths[lane])
-    state.memory[0] = max(state.memory[0] + gained, 0.0)
-    state.memory[1] += 1.0
-    if state.memory[1] >= FRESH_NORM_EVERY:
-        state.memory[0] = squared_norm_of_table(state)
-        state.memory[1] = 0.0
+        direction = number(state, -1.0 / turn.count if work.mask[label] == 0 else 0.0)
+        if label == choice.label:
+            direction += number(state, 1.0)
+        work.bounds[label] = direction * pull
+        work.widths[label] = direction * direction * growth
+    step(state, work, row)
     return True
 
 
 @inline
-def squared_norm_of_table(state):
-    total = 0.0
-    for j in range(state.table.shape[0]):
-        for lane in range(state.table.shape[2]):
-            v = np.float64(state.table[j, 0, lane])
-            total += v * v
-    return total
+def lane(v, a, x, pull, growth):
+    """V and A of a label after one step; where nothing grows there is none."""
+    grown = a + growth * (x * x)
+    return if_greater(growth, growth - growth, (v * a - pull * x) / grown, v), grown
+
+
+@inline
+def step_of_block(state, row, block, pull, growth):
+    """What the step adds to ||V||^2, lane by lane."""
+    gain = zero(state)
+    for i in range(row.start, row.stop):
+        j, x = at(row.indices, i), at(row.values, i)
+        v, a = load(state, j, 0, block), load(state, j, 1, block)
+        moved, grown = lane(v, a, x, pull, growth)
+        save(state, j, 0, block, moved)
+        save(state, j, 1, block, grown)
+        gain = gain + (moved * moved - v * v)
+    return gain
+
+
+def step_now(state, work, row):
+    for block in range(blocks(state)):
+        pull, growth = fetch(state, work.bounds, block), fetch(state, work.widths, block)
+        store(state, work.bounds, block, step_of_block(state, row, block, pull, growth))
+    gained = 0.0
+    for label in range(len(work.mask)):
+        gained += np.float64(work.bounds[label])
+    remember(state, state.memory, gained, 0, 1)
+
+
+def step_later(state, work, row):
+    for label in range(state.table.shape[2]):
+        _kernel.ask(state, label, work.bounds[label], work.widths[label])
+
+
+@chosen(lambda kind: step_later if kind in _kernel.REPLICAS else step_now)
+def step(state, work, row): ...
+
+
+@implement(_kernel.settle, PNewtronParams)
+def settle(params, state, row):
+    whole, waiting, gains = state.whole, state.waiting, state.sums[0]
+    for block in range(blocks(whole)):
+        if waiting.blocks[block]:
+            pull = fetch(whole, waiting.first, block)
+            growth = fetch(whole, waiting.second, block)
+            store(whole, gains, block, step_of_block(whole, row, block, pull, growth))
+    for replica in range(state.replicas):
+        if waiting.asked[replica]:  # for label 0 as for any
+            gained = 0.0
+            for label in range(state.table.shape[2]):
+                gained += np.float64(gains[label * state.replicas + replica])
+            remember(whole, whole.memory[replica], gained, replica, state.replicas)
+    for block in range(blocks(whole)):
+        if waiting.blocks[block]:
+            _kernel.answered(whole, waiting, block)
+
+
+@inline
+def remember(state, memory, gained, column, columns):
+    """Keep ||V||^2 of the lanes column, column + columns, ... up to date."""
+    memory[0] = max(memory[0] + gained, 0.0)
+    memory[1] += 1.0
+    if memory[1] >= FRESH_NORM_EVERY:
+        total = 0.0
+        for j in range(state.table.shape[0]):
+            for lane in range(column, state.table.shape[2], columns):
+                v = np.float64(state.table[j, 0, lane])
+                total += v * v
+        memory[0], memory[1] = total, 0.0
 
 
 class PNewtron(Learner):

@@ -8,15 +8,14 @@ holds w (plane 0) and the sums of squared gradients (plane 1). `work.scores` hol
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import numpy as np
 
 from onebit import _kernel
 from onebit._jit import inline
-from onebit._kernel import number
-from onebit._lanes import at
+from onebit._kernel import update_of_planes
+from onebit._lanes import if_finite, root
 from onebit.settings import choice_of
 
 Loss = Literal["logistic", "squared"]
@@ -60,14 +59,12 @@ def gap_weighting(params, work, turn, greedy, loss):
     work.probabilities[greedy] = rest
 
 
-@inline
-def descend(state, row, label, error, lr):
-    table = state.table
-    error = number(state, error)
-    for i in range(row.start, row.stop):
-        j, x = at(row.indices, i), at(row.values, i)
-        slope = error * x
-        total = table[j, 1, label] + slope * slope
-        if np.isfinite(total):  # the squared loss of huge values may not be
-            table[j, 1, label] = total
-            table[j, 0, label] -= number(state, lr) * slope / number(state, math.sqrt(total))
+@update_of_planes
+def descend(w, g, x, error, lr):
+    """A step down the slope error x, at a rate that AdaGrad lowers. Huge values change nothing.
+
+    Called as descend(state, row, label, error, lr).
+    """
+    slope = error * x
+    total = g + slope * slope
+    return if_finite(total, w - lr * slope / root(total), w), if_finite(total, total, g)

@@ -31,6 +31,7 @@ class SCWParams(NamedTuple):
 
 
 implement(_kernel.score, SCWParams)(_kernel.gaussian_score)
+implement(_kernel.settle, SCWParams)(move.settled)
 implement(_kernel.decide, SCWParams)(_kernel.say_greedy)
 implement(_kernel.probabilities, SCWParams)(_kernel.greedy_law)
 

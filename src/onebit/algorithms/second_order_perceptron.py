@@ -15,7 +15,7 @@ import numpy as np
 
 from onebit import _kernel
 from onebit._jit import implement, inline
-from onebit._kernel import add, blocks
+from onebit._kernel import blocks, sum_over_row, update_of_planes
 from onebit._lanes import at, load, store, zero
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import real
@@ -26,34 +26,42 @@ class SecondOrderPerceptronParams(NamedTuple):
 
 
 @inline
-def term(state, row, i, block):
+def term(state, row, i, plane, block):
     j, x = at(row.indices, i), at(row.values, i)
-    return load(state, j, 0, block) * x / (load(state, j, 1, block) + x * x)
+    return load(state, j, plane, block) * x / (load(state, j, plane + 1, block) + x * x)
 
 
-@implement(_kernel.score, SecondOrderPerceptronParams)
-def score(params, state, work, row, turn):
+@sum_over_row
+def weigh(state, row, plane, out):
+    """out[label] = sum over the row of value * b / (A + value^2); b in the plane, A in the next."""
     for block in range(blocks(state)):
         even, odd = zero(state), zero(state)
         i = row.start
         while i + 2 <= row.stop:
-            even = even + term(state, row, i, block)
-            odd = odd + term(state, row, i + 1, block)
+            even = even + term(state, row, i, plane, block)
+            odd = odd + term(state, row, i + 1, plane, block)
             i += 2
         if i < row.stop:
-            even = even + term(state, row, i, block)
-        store(state, work.scores, block, even + odd)
+            even = even + term(state, row, i, plane, block)
+        store(state, out, block, even + odd)
+
+
+@implement(_kernel.score, SecondOrderPerceptronParams)
+def score(params, state, work, row, turn):
+    weigh(state, row, 0, work.scores)
 
 
 implement(_kernel.decide, SecondOrderPerceptronParams)(_kernel.say_greedy)
 implement(_kernel.probabilities, SecondOrderPerceptronParams)(_kernel.greedy_law)
 
 
-@inline
-def widen(state, row, label):
-    for i in range(row.start, row.stop):
-        x = at(row.values, i)
-        state.table[at(row.indices, i), 1, label] += x * x
+@update_of_planes
+def correct(b, A, x, step, widening):
+    """b += step x, A += widening x^2: called as correct(state, row, label, step, widening)."""
+    return b + step * x, A + widening * (x * x)
+
+
+implement(_kernel.settle, SecondOrderPerceptronParams)(correct.settled)
 
 
 @implement(_kernel.learn_label, SecondOrderPerceptronParams)
@@ -61,10 +69,8 @@ def learn_label(params, state, work, row, turn, label):
     greedy = _kernel.best(state, work)
     if greedy == label:
         return False
-    add(state, row, 0, label, 1.0)
-    add(state, row, 0, greedy, -1.0)
-    widen(state, row, label)
-    widen(state, row, greedy)
+    correct(state, row, label, 1.0, 1.0)
+    correct(state, row, greedy, -1.0, 1.0)
     return True
 
 

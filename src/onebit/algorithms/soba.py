@@ -30,6 +30,7 @@ class SOBAParams(NamedTuple):
 
 
 implement(_kernel.score, SOBAParams)(_kernel.linear_score)
+implement(_kernel.settle, SOBAParams)(_kernel.regress.settled)
 implement(_kernel.probabilities, SOBAParams)(_kernel.epsilon_greedy_law)
 
 
@@ -59,8 +60,8 @@ def learn(params, state, work, row, turn, choice, right):
     if state.memory[0] + m < 0.0:
         return False
     state.memory[0] += m
-    _kernel.regress(state, row, label, 1.0, weight)
-    _kernel.regress(state, row, rival, -1.0, weight)
+    _kernel.regress(state, row, label, weight, weight)
+    _kernel.regress(state, row, rival, -weight, weight)
     return True
 
 

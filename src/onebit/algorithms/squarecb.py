@@ -25,6 +25,7 @@ class SquareCBParams(NamedTuple):
 
 
 implement(_kernel.score, SquareCBParams)(regression.score)
+implement(_kernel.settle, SquareCBParams)(regression.descend.settled)
 implement(_kernel.learn, SquareCBParams)(regression.learn)
 
 

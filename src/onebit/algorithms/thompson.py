@@ -31,6 +31,7 @@ class LinearThompsonParams(NamedTuple):
 
 
 implement(_kernel.score, LinearThompsonParams)(_kernel.gaussian_score)
+implement(_kernel.settle, LinearThompsonParams)(_kernel.regress.settled)
 
 
 @implement(_kernel.decide, LinearThompsonParams)

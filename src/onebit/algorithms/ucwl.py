@@ -31,6 +31,7 @@ class UCWLParams(NamedTuple):
 
 
 implement(_kernel.score, UCWLParams)(_kernel.gaussian_score)
+implement(_kernel.settle, UCWLParams)(_kernel.move.settled)
 
 
 @implement(_kernel.decide, UCWLParams)
