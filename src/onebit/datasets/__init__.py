@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from onebit.datasets.readers import read, stream
+from onebit.datasets.steps import Steps, prepare
 from onebit.datasets.synthetic import synnonsep, synsep
 from onebit.datasets.tables import Dataset, digits, npz
 
-__all__ = ["Dataset", "digits", "npz", "read", "stream", "synnonsep", "synsep"]
+__all__ = [
+    "Dataset",
+    "Steps",
+    "digits",
+    "npz",
+    "prepare",
+    "read",
+    "stream",
+    "synnonsep",
+    "synsep",
+]
