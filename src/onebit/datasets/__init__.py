@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from onebit.datasets.catalogue import find, get
 from onebit.datasets.readers import read, stream
 from onebit.datasets.steps import Steps, prepare
 from onebit.datasets.synthetic import synnonsep, synsep
-from onebit.datasets.tables import Dataset, digits, npz
+from onebit.datasets.tables import Dataset, digits, iris, npz
 
 __all__ = [
     "Dataset",
     "Steps",
     "digits",
+    "find",
+    "get",
+    "iris",
     "npz",
     "prepare",
     "read",

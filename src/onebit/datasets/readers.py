@@ -13,7 +13,7 @@ from onebit.datasets.blocks import Block, Options, bad, endings, in_chunks, join
 from onebit.datasets.delimited import csv_blocks, tsv_blocks
 from onebit.datasets.parquet import parquet_blocks
 from onebit.datasets.svmlight import svmlight_blocks
-from onebit.datasets.tables import Dataset, npz
+from onebit.datasets.tables import Dataset, names_of, npz, whole_number
 from onebit.datasets.vowpal import vowpal_blocks
 from onebit.labels import LabelSet
 from onebit.settings import choice_of, whole
@@ -176,18 +176,9 @@ def _dataset(path: str, X: Any, y: np.ndarray, labels: list[Any]) -> Dataset:
 # Labels: numbers in svmlight, words or numbers in text.
 
 
-def _whole_number(label: Any) -> int | None:
-    try:
-        number = float(label)
-        return int(number) if number.is_integer() and abs(number) <= 2**53 else None
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
 def _found_names(found: list[Any]) -> tuple[list[Any], np.ndarray]:
     """The names of the labels found, ints if all are whole numbers, and the place of each."""
-    numbers = [_whole_number(label) for label in found]
-    names: list[Any] = found if None in numbers else numbers
+    names = names_of(found)
     ordered = sorted(set(names))
     place = {name: i for i, name in enumerate(ordered)}
     return ordered, np.array([place[name] for name in names], np.int64)
@@ -201,7 +192,7 @@ def _places(block: Block, declared: LabelSet, path: str) -> np.ndarray:
     for i in np.argsort(lines, kind="stable"):  # the first line that is wrong is named
         label = found[i].item()
         try:
-            places[i] = declared.place(_whole_number(label) if are_numbers else str(label))
+            places[i] = declared.place(whole_number(label) if are_numbers else str(label))
         except ValueError:
             there = f"there are {len(declared)}: {', '.join(map(str, declared.names[:8]))}"
             more = ", ..." if len(declared) > 8 else ""

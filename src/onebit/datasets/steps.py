@@ -85,9 +85,11 @@ def prepare(data: Any, steps: Sequence[str] | Steps) -> Any:
 
     data: a Dataset, an array, a sparse matrix or a list of contexts; or an iterator of chunks, each
     a Dataset or a pair (X, y), as `stream` gives them. The same kind comes back. steps: names as in
-    `Steps`, or a Steps, which then goes on from the rows it has seen.
+    `Steps`, or a Steps, which then goes on from the rows it has seen; with none, data come back.
     """
     ready = steps if isinstance(steps, Steps) else Steps(steps)
+    if not ready.names:
+        return data
     if isinstance(data, Iterator):
         return (_chunk(chunk, ready) for chunk in data)
     return _dataset(data, ready) if hasattr(data, "labels") else ready.rows(data)
@@ -102,8 +104,7 @@ def _chunk(chunk: Any, steps: Steps) -> Any:
 
 
 def _dataset(data: Any, steps: Steps) -> Any:
-    about = "; ".join([data.about, *([", ".join(steps.names)] if steps.names else [])])
-    return data._replace(X=steps.rows(data.X), about=about)
+    return data._replace(X=steps.rows(data.X), about=f"{data.about}; {', '.join(steps.names)}")
 
 
 # The steps. Each owns the arrays it is given, and may change them in place.
