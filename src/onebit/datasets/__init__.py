@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onebit.datasets.catalogue import find, get
+from onebit.datasets.fetching import fetch
 from onebit.datasets.readers import read, stream
 from onebit.datasets.steps import Steps, prepare
 from onebit.datasets.synthetic import synnonsep, synsep
@@ -12,6 +13,7 @@ __all__ = [
     "Dataset",
     "Steps",
     "digits",
+    "fetch",
     "find",
     "get",
     "iris",
