@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.datasets.blocks import endings
+from onebit.datasets.linear import linear_noise
 from onebit.datasets.readers import format_of, read
 from onebit.datasets.synthetic import synnonsep, synsep
 from onebit.datasets.tables import Dataset, digits, fields_of, iris, table_of
@@ -30,7 +31,7 @@ class Entry(NamedTuple):
     source: str
     licence: str
     size: tuple[int, int, int] | None = None  # rows, features, labels
-    make: Callable[..., Dataset] | None = None  # of a built-in one
+    make: Callable[..., Any] | None = None  # of a built-in one
     drawn: bool = False  # from a seed: anew for every repeat
     file: str = ""
     sha256: str = ""  # of the file that the figures here are about
@@ -217,6 +218,15 @@ KNOWN = (
         "free",
         (1_000_000, 400, 9),
         make=synnonsep,
+        drawn=True,
+    ),
+    Entry(
+        "linear_noise",
+        "contexts whose labels follow a linear law; the best error there can be is known",
+        "drawn as in Crammer, Gentile (ICML 2011), eq. (2)",
+        "free",
+        (100_000, 20, 5),
+        make=linear_noise,
         drawn=True,
     ),
     Entry(
