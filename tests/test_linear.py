@@ -48,7 +48,7 @@ def test_labels_follow_the_law():
 
 @pytest.mark.parametrize(("noise", "error"), [(0, 0), (0.5, 0.375), (1, 1 - 25 / 48)])
 def test_the_bayes_error_is_as_computed(noise, error):
-    """Up to noise 1/2 the first label stays best; the largest of four shares is 25/48 on average."""
+    """Up to noise 1/2 the first label stays best; the largest of 4 shares is 25/48 on average."""
     data = linear_noise(ROWS, labels=4, features=9, noise=noise, seed=1)
     assert abs(data.bayes_error - error) < 0.02
     spread = np.sqrt(0.25 / len(data.y))

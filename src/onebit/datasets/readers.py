@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onebit.datasets.archive import npz_blocks
 from onebit.datasets.blocks import Block, Options, bad, endings, in_chunks, joined
 from onebit.datasets.delimited import csv_blocks, tsv_blocks
 from onebit.datasets.parquet import parquet_blocks
@@ -112,10 +113,10 @@ def stream(
     declared, rows = LabelSet(labels), whole("rows", rows, least=1, most=10**9)
     kind = format_of(path, format)
     if kind == "npz":
-        return _sliced(_relabelled(npz(path), declared, given.path), rows)
+        return _named(npz_blocks(given.path, rows), given, declared)
     with open(path, "rb"):  # a missing file is missed now
         pass
-    return _chunks(_READERS[kind], given, declared, rows)
+    return _named(in_chunks(_some(_READERS[kind](given), given.path), rows), given, declared)
 
 
 def _options(
@@ -149,15 +150,9 @@ def _some(blocks: Iterable[Block], path: str) -> Iterator[Block]:
         raise bad(path, 1, "there are no rows in this file", "was it written to its end?")
 
 
-def _chunks(reader: Any, given: Options, declared: LabelSet, rows: int) -> Iterator[Dataset]:
-    for block in in_chunks(_some(reader(given), given.path), rows):
-        yield _dataset(given.path, block.X, _places(block, declared, given.path), declared.names)
-
-
-def _sliced(table: Dataset, rows: int) -> Iterator[Dataset]:
-    for start in range(0, len(table.y), rows):
-        part = slice(start, start + rows)
-        yield table._replace(X=table.X[part], y=table.y[part])
+def _named(chunks: Iterable[Block], given: Options, declared: LabelSet) -> Iterator[Dataset]:
+    for chunk in chunks:
+        yield _dataset(given.path, chunk.X, _places(chunk, declared, given.path), declared.names)
 
 
 def _relabelled(table: Dataset, declared: LabelSet, path: str) -> Dataset:

@@ -86,15 +86,34 @@ def check_names(path: str | os.PathLike[str], names: list[str]) -> None:
 def table_of(path: str | os.PathLike[str], fields: dict[str, Any]) -> Dataset:
     """The data set of these fields of a file."""
     X = fields["X"]
-    if X.ndim != 2 or X.shape[0] == 0:
-        raise ValueError(
-            f"{os.fspath(path)}: X must be a matrix with rows, or images, not of shape {X.shape}"
-        )
-    if "y" not in fields or fields["y"].shape != (X.shape[0],):
-        raise ValueError(f"{os.fspath(path)}: needs y, one label for each of {X.shape[0]} rows")
+    check_shapes(path, X.shape, fields["y"].shape if "y" in fields else None)
     y, labels = places_of(path, fields["y"], fields.get("classes"))
     about = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {len(labels)} labels"
     return Dataset(Path(path).stem, about, X, y, labels)
+
+
+def check_shapes(
+    path: str | os.PathLike[str], X: tuple[int, ...], y: tuple[int, ...] | None
+) -> None:
+    """Refuse rows that are none, or not one for each label."""
+    if len(X) not in (2, 3, 4) or X[0] == 0:
+        raise ValueError(
+            f"{os.fspath(path)}: X must be a matrix with rows, or images, not of shape {X}"
+        )
+    if y != (X[0],):
+        raise ValueError(f"{os.fspath(path)}: needs y, one label for each of {X[0]} rows")
+
+
+def check_places(
+    path: str | os.PathLike[str], y: np.ndarray, classes: int, before: int = 0
+) -> None:
+    """Refuse labels that are no places among so many classes; so many rows came before."""
+    wrong = (y < 0) | (y >= classes)
+    if wrong.any():
+        raise ValueError(
+            f"{os.fspath(path)}: row {before + np.argmax(wrong) + 1} has no name among the "
+            f"{classes} classes; y holds places in classes, from 0"
+        )
 
 
 def places_of(
@@ -103,11 +122,7 @@ def places_of(
     """Labels as places, and their names: `classes` if there are, else the values found."""
     found, y = np.unique(given, return_inverse=True)
     if classes is not None and given.dtype.kind in "iu":
-        if found[0] < 0 or found[-1] >= len(classes):
-            raise ValueError(
-                f"{os.fspath(path)}: row {np.argmax((given < 0) | (given >= len(classes))) + 1} "
-                f"has no name among the {len(classes)} classes; y holds places in classes, from 0"
-            )
+        check_places(path, given, len(classes))
         return given.astype(np.int64), names_of(classes.tolist())
     if len(found) < 2 or (len(found) == len(y) > 2 and given.dtype.kind == "f"):
         raise ValueError(
