@@ -113,6 +113,8 @@ def test_what_is_missing_is_told_with_the_folders_and_the_remedy(folder, monkeyp
         get("vowel")
     with pytest.raises(ValueError, match=r"no data 'mnits' .* did you mean 'mnist'"):
         get("mnits")
+    with pytest.raises(ValueError, match="no data ''"):
+        get("")
     monkeypatch.delenv("ONEBIT_DATA")
     with pytest.raises(ValueError, match=r"no data 'q' .*it is not set\); there are synsep"):
         get("q")

@@ -155,6 +155,9 @@ def test_what_goes_wrong_is_said_and_nothing_is_written(folder, monkeypatch):
         fetch("mnist")
     with pytest.raises(ValueError, match="'vowel' cannot be downloaded; these can: mnist"):
         fetch("vowel")
+    monkeypatch.setattr(os, "access", lambda *args: False)
+    with pytest.raises(OSError, match="cannot be written; set ONEBIT_DATA"):
+        fetch("mnist")
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(ValueError, match=r"pip install 'onebit\[lab\]'"):
         fetch("mnist")

@@ -81,8 +81,11 @@ def find(name: str) -> Entry:
     for entry in KNOWN:
         if name == entry.name:
             return entry
-    for entry in (*KNOWN, *own()):
-        if name == (entry.name if entry.is_own else _stem(entry.file)):
+    for entry in own():
+        if name == entry.name:
+            return entry
+    for entry in KNOWN:  # 20news_18828 is 20news
+        if entry.file and name == _stem(entry.file):
             return entry
     names = [entry.name for entry in (*KNOWN, *own())]
     near = difflib.get_close_matches(name, names, n=1)
@@ -104,7 +107,7 @@ def own() -> Iterator[Entry]:
 def folders() -> list[Path]:
     """Where data files are looked for, in this order."""
     chosen = os.environ.get("ONEBIT_DATA")
-    return [Path(chosen), *_user_folder()] if chosen else _user_folder()
+    return [Path(chosen).expanduser(), *_user_folder()] if chosen else _user_folder()
 
 
 def fetch_folder() -> Path:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tempfile
 import warnings
 from collections import Counter
@@ -27,12 +28,14 @@ def fetch(name: str) -> Path:
     if entry.name not in FETCHED:
         can = ", ".join(FETCHED)
         raise ValueError(f"{name!r} cannot be downloaded; these can: {can}")
-    sources = _scikit_learn()
     there = entry.find()
     if there is not None:
         return there
+    sources = _scikit_learn()
     target = fetch_folder() / entry.file
     target.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(target.parent, os.W_OK):  # known before the download
+        raise OSError(f"{target.parent} cannot be written; set ONEBIT_DATA to a folder that can")
     fields = _download(entry, sources, target)
     _check(entry, fields, target)
     packed = io.BytesIO()
