@@ -76,6 +76,7 @@ def test_a_race_on_a_table_with_named_columns(tmp_path, monkeypatch, capsys):
         (["--data", "nothing"], "no data 'nothing'"),
         (["--data", "missing.npz"], "missing.npz"),
         (["--learner", "Bandit"], "no learner 'Bandit'"),
+        (["--prepare", "tf"], "no step 'tf'"),
         (["--learner", "Banditron:gama=1"], "no setting 'gama=1'"),
         (["--learner", "Banditron:gamma=7"], "gamma must be"),
         (["--learner", "Perceptron:a=1"], "it has none"),
@@ -124,6 +125,10 @@ def test_main_in_process(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "digits" in printed and "SynSep" in printed and "told the true label" in printed
     assert (tmp_path / "race.html").exists()
+    steps = ("--prepare", "tfidf", "--prepare", "unit_norm")
+    assert main("race", "--data", "iris", *steps, *args) == 0
+    assert "; tfidf, unit_norm" in capsys.readouterr().out
+    assert "tfidf, unit_norm" in (tmp_path / "race.html").read_text()
     assert main("race", "--data", "nothing") == 2
     assert "no data 'nothing'" in capsys.readouterr().err
 

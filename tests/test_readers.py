@@ -7,6 +7,7 @@ import gzip
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +185,47 @@ def test_chunks_run_through_as_all_at_once_bit_for_bit(tmp_path, rows, channel):
     assert one.round == two.round == 60 and told[-1] == 60 and told == sorted(told)
 
 
+DELAYS = st.one_of(
+    st.integers(0, 70).map(ob.Delay),
+    st.floats(0.1, 20).map(lambda mean: ob.Delay(mean=mean)),
+    st.lists(st.integers(0, 70), min_size=1, max_size=9).map(lambda given: ob.Delay(given=given)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    delay=DELAYS,
+    cuts=st.lists(st.integers(0, 60), max_size=12),
+    more=st.sampled_from([[], [ob.Silence(0.3), ob.Rotate(5, 30)]]),
+    make=st.sampled_from([ob.UCWL, ob.PNewtron, ob.AROW]),
+)
+def test_late_feedback_reaches_from_chunk_to_chunk_bit_for_bit(delay, cuts, more, make):
+    X, y = table(columns=30)
+    channel = [*more, delay]
+    one, two = (make(labels=[1, 2, 3], seed=7) for _ in range(2))
+    ob.simulate(one, X[:5], y[:5])  # not from the first round
+    ob.simulate(two, X[:5], y[:5])
+    trace = ob.simulate(one, X, y, channel=channel, checkpoints=range(1, 61))
+    ends = sorted({0, 60, *cuts})
+    chunks = ((X[a:b], y[a:b]) for a, b in pairwise(ends))
+    in_chunks = ob.simulate(two, chunks, channel=channel, checkpoints=range(1, 61))
+    for counts, in_chunk in zip(trace, in_chunks, strict=True):
+        assert counts.tolist() == in_chunk.tolist()
+    assert np.array_equal(one.weights, two.weights) and one.round == two.round == 65
+
+
+def test_chunks_that_grow_wider_keep_what_is_late():
+    """The rows that wait are narrower than those that come."""
+    X, y = table(columns=30)
+    dense = X.toarray()
+    dense[:30, 15:] = 0
+    one, two = ob.Banditron(labels=[1, 2, 3]), ob.Banditron(labels=[1, 2, 3])
+    ob.simulate(one, dense, y, channel=[ob.Delay(20)])
+    parts = [(dense[:30, :15], y[:30]), (np.empty((0, 30)), []), (dense[30:], y[30:])]
+    ob.simulate(two, iter(parts), channel=[ob.Delay(20)])
+    assert np.array_equal(one.weights, two.weights)
+
+
 def test_check_points_count_from_the_first_chunk(tmp_path):
     path = written(tmp_path / "a.svm", *table())
 
@@ -203,7 +245,6 @@ def test_what_cannot_be_done_in_chunks_is_refused_before_anything_is_learned():
     learner = ob.Banditron(2)
     chunks = [(np.eye(2), [0, 1])]
     for wrong, says in [
-        ({"channel": [ob.Delay(3)]}, "Delay does not reach"),
         ({"epochs": 2}, "come once"),
         ({"order": "shuffled"}, "come once"),
         ({"order": [0]}, "come once"),
@@ -276,6 +317,63 @@ def test_npz_streams_too(tmp_path):
     assert np.array_equal(np.vstack([part.X for part in parts]), whole.X)
     with pytest.raises(ValueError, match=r"line \d+: label 3 was never declared"):
         read(tmp_path / "a.npz", labels=[1, 2])
+
+
+def csr_parts(X):
+    return {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("kind", ["dense", "images", "by columns", "sparse"])
+@pytest.mark.parametrize("rows", [1, 7, 60, 1000])
+def test_npz_is_the_same_in_chunks_packed_or_not(tmp_path, save, kind, rows):
+    X, y = table()
+    fields = csr_parts(X) if kind == "sparse" else {"X": X.toarray()}
+    if kind == "images":
+        fields["X"] = fields["X"].reshape(60, 3, 2, 2)
+    elif kind == "by columns":
+        fields["X"] = np.asfortranarray(fields["X"])
+    path = tmp_path / "a.npz"
+    save(path, y=(y - 1).astype(np.uint8), classes=["a", "b", "c"], **fields)
+    one = read(path)
+    chunks = list(stream(path, labels=one.labels, rows=rows))
+    assert all(len(chunk.y) == rows for chunk in chunks[:-1])
+    assert all(sparse.issparse(chunk.X) == (kind == "sparse") for chunk in chunks)
+    both = sparse.vstack([sparse.csr_matrix(chunk.X) for chunk in chunks])
+    assert both.shape == one.X.shape and (both != sparse.csr_matrix(one.X)).nnz == 0
+    assert np.concatenate([chunk.y for chunk in chunks]).tolist() == one.y.tolist()
+    assert [chunk.labels for chunk in chunks] == [["a", "b", "c"]] * len(chunks)
+
+
+def test_bad_npz_files_are_refused_in_chunks_too(tmp_path):
+    path, X = tmp_path / "a.npz", np.arange(60.0).reshape(20, 3)
+    for fields, says in [
+        ({"X": X}, "needs y"),
+        ({"y": np.arange(20)}, "needs X, or data"),
+        ({"X": X, "y": np.arange(19)}, "one label for each of 20 rows"),
+        ({"X": np.arange(20), "y": np.arange(20)}, r"not of shape \(20,\)"),
+        ({"X": np.array([None]), "y": [0]}, "not an npz file of plain arrays"),
+    ]:
+        np.savez(path, **fields)
+        with pytest.raises(ValueError, match=says):
+            stream(path, labels=2)
+    with pytest.raises(FileNotFoundError):
+        stream(tmp_path / "missing.npz", labels=2)
+    np.savez(path, X=X, y=np.arange(20) % 3, classes=["a", "b"])
+    with pytest.raises(ValueError, match="row 3 has no name among the 2 classes"):
+        list(stream(path, labels=["a", "b"], rows=2))
+    X = np.arange(6000.0).reshape(2000, 3)
+    np.savez(path, X=X, y=np.arange(2000) % 2)
+    whole = bytearray(path.read_bytes())
+    whole[whole.index(X[1000].tobytes())] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match=r"line 1501: the data are damaged here or after it"):
+        list(stream(path, labels=2, rows=500))
+    sparse_rows, _ = table()
+    parts = csr_parts(sparse_rows)
+    np.savez(path, **{**parts, "indptr": parts["indptr"][::-1]}, y=np.arange(60) % 2)
+    with pytest.raises(ValueError, match="line 1: the data are damaged"):
+        list(stream(path, labels=2))
 
 
 # Vowpal Wabbit
@@ -505,7 +603,8 @@ _BIG = """
 import re, sys
 import onebit as ob
 learner = ob.Banditron(labels=5)
-trace = ob.simulate(learner, ob.datasets.stream(sys.argv[1], labels=5))
+rows = int(sys.argv[2])
+trace = ob.simulate(learner, ob.datasets.stream(sys.argv[1], labels=5, rows=rows))
 status = open("/proc/self/status").read()  # getrusage would tell the peak of the parent
 print(trace.rounds[-1], re.search(r"VmHWM:\\s+(\\d+) kB", status)[1])
 """
@@ -523,15 +622,46 @@ def test_five_million_rows_stream_through_in_500_megabytes(tmp_path):
         with open(path, "wb") as file:
             for _ in range(rows // 10_000):
                 file.write(part)
-        done = subprocess.run(
-            [sys.executable, "-c", _BIG, str(path)],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=True,
-        )
+        rounds, peak = run_through(path, 100_000)
     finally:
         path.unlink(missing_ok=True)
-    rounds, peak = map(int, done.stdout.split())  # of the whole process, in KiB
     assert rounds == rows
-    assert 50e6 < peak * 1024 < 500e6, f"{peak / 1024:.0f} MiB"
+    assert 50e6 < peak < 500e6, f"{peak / 1e6:.0f} MB"
+
+
+def run_through(path, rows):
+    """Rounds, and the peak of memory of the whole process in bytes."""
+    done = subprocess.run(
+        [sys.executable, "-c", _BIG, str(path), str(rows)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    rounds, peak = map(int, done.stdout.split())
+    return rounds, peak * 1024
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not COMPILED, reason="many rows want the compiler")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
+@pytest.mark.parametrize("kind", ["dense", "packed", "sparse"])
+def test_large_npz_files_stream_through_in_constant_memory(tmp_path, kind):
+    """800 MB of rows, and no more than 50 MB above what a thousand of them take."""
+    X = np.zeros((400_000, 500), np.float32)
+    X[:, ::5] = 1
+    peaks = []
+    for rows in (1000, len(X)):
+        path, fields = tmp_path / f"{rows}.npz", {"X": X[:rows]}
+        if kind == "sparse":  # 100 values a row, twelve bytes each
+            indices = np.tile(np.arange(100, dtype=np.int64), rows)
+            indptr = np.arange(rows + 1) * 100
+            data = np.ones(rows * 100, np.float32)
+            fields = {"data": data, "indices": indices, "indptr": indptr, "shape": (rows, 500)}
+        save = np.savez_compressed if kind == "packed" else np.savez
+        save(path, y=np.arange(rows) % 5, **fields)
+        rounds, peak = run_through(path, 1000)
+        path.unlink()
+        peaks.append(peak)
+        assert rounds == rows
+    assert peaks[1] < peaks[0] + 50e6, [f"{peak / 1e6:.0f} MB" for peak in peaks]

@@ -18,8 +18,7 @@ from onebit.learner import Learner
 from onebit.page import Line, Panel
 from onebit.simulation import Trace, simulate
 
-SYNTHETIC = {"synsep": datasets.synsep, "synnonsep": datasets.synnonsep}
-BUILT_IN = (*SYNTHETIC, "digits")
+_FLOAT32 = np.dtype(np.float32)
 
 # Settings that suit a data set better than the defaults: those of the papers where they give any.
 SUITED: dict[str, dict[str, dict[str, Any]]] = {
@@ -101,36 +100,52 @@ def _value(text: str) -> Any:
 
 
 def streams(
-    data: str, rounds: int, repeats: int, seed: int, columns: Mapping[str, Any] | None = None
+    data: str,
+    rounds: int,
+    repeats: int,
+    seed: int,
+    columns: Mapping[str, Any] | None = None,
+    prepare: Sequence[str] = (),
 ) -> tuple[str, str, list[Repeat]]:
-    """Name, description and repeats of a data set: a built-in one, or the path of a file.
+    """Name, description and repeats of a data set: one of the catalogue, or the path of a file.
 
     Synthetic data are drawn anew for each repeat; the rows of a table come shuffled, again and
-    again if there are fewer than rounds. columns: which are `label` and `text` in a file.
+    again if there are fewer than rounds. columns: which are `label` and `text` in a file. prepare:
+    steps that each row goes through, in the order of the rounds.
     """
-    float32 = np.dtype(np.float32)
-    if data in SYNTHETIC:
-        drawn = [SYNTHETIC[data](rounds, seed=seed + i) for i in range(repeats)]
-        as_is = np.arange(0)
-        made = [
-            Repeat(data, encode_rows(d.X, float32, None), d.y, as_is, len(d.labels)) for d in drawn
-        ]
-        return drawn[0].name, drawn[0].about, made
-    if data == "digits":
-        table = datasets.digits()
-    elif "." in data:
+    entry = None if "." in data or os.sep in data else datasets.find(data)
+    as_they_are = [np.arange(0)] * repeats
+    if entry and entry.drawn:
+        drawn = (entry.load(rows=rounds, seed=seed + i) for i in range(repeats))
+        return _repeats(data, [datasets.prepare(one, prepare) for one in drawn], as_they_are)
+    if entry is None:
         table = datasets.read(data, **(columns or {}))
     else:
-        raise ValueError(f"no data {data!r}; there are {', '.join(BUILT_IN)}, and paths of files")
+        table = entry.load(**(columns or {} if entry.is_own else {}))
     if len(table.labels) < 2:
         raise ValueError(f"{data}: all rows have the label {table.labels[0]!r}; a race needs two")
-    rows, size = encode_rows(table.X, float32, None), len(table.y)
-    made = []
-    for i in range(repeats):
-        shuffle = np.random.default_rng(seed + i).permutation
-        order = np.concatenate([shuffle(size) for _ in range(-(-rounds // size))])[:rounds]
-        made.append(Repeat(data, rows, table.y, order, len(table.labels)))
-    return table.name, table.about, made
+    orders = [_shuffled(len(table.y), rounds, seed + i) for i in range(repeats)]
+    if datasets.Steps(prepare).order_matters:  # every round has a row of its own
+        in_order = (table._replace(X=table.X[order], y=table.y[order]) for order in orders)
+        return _repeats(data, [datasets.prepare(one, prepare) for one in in_order], as_they_are)
+    table = datasets.prepare(table, prepare)
+    table = table._replace(X=encode_rows(table.X, _FLOAT32, None))
+    return _repeats(data, [table] * repeats, orders)
+
+
+def _repeats(
+    data: str, tables: Sequence[datasets.Dataset], orders: Sequence[np.ndarray]
+) -> tuple[str, str, list[Repeat]]:
+    made = [
+        Repeat(data, encode_rows(table.X, _FLOAT32, None), table.y, order, len(table.labels))
+        for table, order in zip(tables, orders, strict=True)
+    ]
+    return tables[0].name, tables[0].about, made
+
+
+def _shuffled(size: int, rounds: int, seed: int) -> np.ndarray:
+    shuffle = np.random.default_rng(seed).permutation
+    return np.concatenate([shuffle(size) for _ in range(-(-rounds // size))])[:rounds]
 
 
 def race(
@@ -141,11 +156,12 @@ def race(
     repeats: int,
     seed: int = 0,
     columns: Mapping[str, Any] | None = None,
+    prepare: Sequence[str] = (),
     progress: Callable[[int], None] = lambda rounds: None,
 ) -> list[Panel]:
     """Run every entrant on every stream, on all cores; `progress` hears of rounds done.
 
-    columns: which are `label` and `text` in files that are tables.
+    columns: which are `label` and `text` in files that are tables. prepare: steps for the rows.
     """
     stop = threading.Event()
 
@@ -169,7 +185,7 @@ def race(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             for name in data:
-                title, about, made = streams(name, rounds, repeats, seed, columns)
+                title, about, made = streams(name, rounds, repeats, seed, columns, prepare)
                 for entrant in entrants:  # compile here: the clock counts running alone
                     learner = entrant.make(name, made[0].labels, seed)
                     simulate(learner, made[0].rows, made[0].y, order=[0])

@@ -10,8 +10,8 @@ import numpy as np
 from onebit import _kernel
 from onebit._jit import chosen, direct, entry, inline
 from onebit._kernel import Choice, Row, Turn
-from onebit.channels import UNHEARD, Delay, Step, check, delay_of, drifted, heard, link, noisy
-from onebit.features import encode_rows
+from onebit.channels import UNHEARD, Step, check, delay_of, drifted, heard, link, noisy
+from onebit.features import Rows, encode_rows
 from onebit.learner import Learner
 from onebit.settings import whole
 
@@ -104,14 +104,51 @@ class Pending(NamedTuple):
     after: Any  # [place] the next place of the same list, or -1
     places: Any  # [place, (row, round, label, greedy, bit, true label as named)]
     numbers: Any  # [place, (propensity, note, other)]
+    before: Any  # rounds of this run in earlier chunks
+    kept: Any  # rows of earlier chunks, in front of those of this one
 
 
 def _pending(longest: int) -> Pending:
     ring = longest + 1
     none = np.full(ring, -1, np.int64)
-    return Pending(
-        none, none.copy(), none.copy(), np.zeros((ring, 6), np.int64), np.zeros((ring, 3))
-    )
+    places, numbers = np.zeros((ring, 6), np.int64), np.zeros((ring, 3))
+    return Pending(none, none.copy(), none.copy(), places, numbers, 0, 0)
+
+
+class _Late:
+    """What a chunk leaves to the next: feedback on its way, and the rows it is about."""
+
+    def __init__(self) -> None:
+        self.pending: Pending | None = None
+        self._rows: Rows | None = None
+
+    def in_front_of(self, rows: Rows, labels: np.ndarray) -> tuple[Rows, np.ndarray]:
+        """The rows that were kept, then these; the labels of the former are not needed again."""
+        if self._rows is None:
+            return rows, labels
+        none = np.zeros(len(self._rows.indptr) - 1, np.int64)
+        return _joined(self._rows, rows), np.concatenate([none, labels])
+
+    def keep(self, pending: Pending, rows: Rows, rounds: int) -> None:
+        """Keep the last rows of a chunk of so many rounds: none is awaited longer than the ring."""
+        held = len(rows.indptr) - 1
+        kept = min(held, len(pending.first) - 1)
+        self._rows = _last(rows, kept) if kept else None
+        pending.places[:, 0] -= held - kept
+        self.pending = pending._replace(before=pending.before + rounds, kept=kept)
+
+
+def _joined(one: Rows, two: Rows) -> Rows:
+    indptr = np.concatenate([one.indptr, two.indptr[1:] + one.indptr[-1]])
+    indices = np.concatenate([one.indices, two.indices])
+    values = np.concatenate([one.values, two.values])
+    return Rows(indices, values, indptr, max(one.width, two.width))
+
+
+def _last(rows: Rows, count: int) -> Rows:
+    indptr = rows.indptr[len(rows.indptr) - 1 - count :]
+    part = slice(indptr[0], indptr[-1])
+    return Rows(rows.indices[part].copy(), rows.values[part].copy(), indptr - indptr[0], rows.width)
 
 
 @entry
@@ -121,13 +158,13 @@ def _run_through(
     """_run with a channel between the truth and the learner."""
     mistakes = greedy_mistakes = explored = updates = 0
     rows, ring = len(stream.labels), len(pending.first)
-    i = begin % rows - 1
+    i = (pending.kept + begin) % rows - 1
     for t in range(begin, end):
         i = i + 1 if i + 1 < rows else 0
         if len(stream.order):
             i = stream.order[t]
         row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
-        turn = Turn(seed, first + t, count)
+        turn, time = Turn(seed, first + t, count), pending.before + t
         _kernel.score(params, state, work, row, turn)
         choice = _kernel.decide(params, state, work, turn)
         label = drifted(link, turn.round, stream.labels[i], count)
@@ -137,10 +174,10 @@ def _run_through(
         named = noisy(link, turn.round, label, count)
         bit = heard(link, turn.round, int(choice.label == named))
         if bit != UNHEARD:
-            place, arrival = t % ring, (t + delay_of(link, turn.round, t)) % ring
-            _post(pending, place, arrival, i, turn.round, choice, bit, named)
-        place = pending.first[t % ring]
-        pending.first[t % ring] = -1
+            arrival = (time + delay_of(link, turn.round, time)) % ring
+            _post(pending, time % ring, arrival, i, turn.round, choice, bit, named)
+        place = pending.first[time % ring]
+        pending.first[time % ring] = -1
         while place >= 0:
             i_then, round, label, greedy, bit, named = pending.places[place]
             row = Row(
@@ -205,7 +242,7 @@ def simulate(
 
     Without y, X is a Dataset or an iterator of chunks, each a Dataset or a pair (X, y): they run
     through one after the other, in constant memory, with the same result as all at once. Check
-    points beyond their end are left out.
+    points beyond their end are left out. Rows whose feedback is late are kept until it comes.
 
     The learner goes on from where it is, and is changed as if each round had been decided and
     learned by itself, bit for bit.
@@ -220,10 +257,6 @@ def simulate(
         return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
     if whole("epochs", epochs, least=1, most=10**9) != 1 or not _is_given(order):
         raise ValueError("chunks come once and as they are: no epochs, no order")
-    if any(isinstance(step, Delay) for step in channel):
-        raise ValueError(
-            "a Delay does not reach from chunk to chunk yet; pass all rows at once, as X and y"
-        )
     return _in_chunks(learner, X, checkpoints, channel, progress)
 
 
@@ -257,13 +290,16 @@ def _in_chunks(
     points = points_of(check_points(_ENDLESS) if checkpoints is None else checkpoints, _ENDLESS)
     kept = np.zeros((0, 5), np.int64)
     done = np.zeros(5, np.int64)  # rounds and the four counts
+    late = _Late()
     tell = progress and (lambda rounds: progress(int(done[0]) + rounds))
     for chunk in chunks:
         X, labels = rows_and_places(learner, chunk)
         if not len(labels):
             continue
         due = [p - int(done[0]) for p in points if done[0] < p <= done[0] + len(labels)]
-        trace = simulate_places(learner, X, labels, 1, "given", due or [len(labels)], channel, tell)
+        trace = simulate_places(
+            learner, X, labels, 1, "given", due or [len(labels)], channel, tell, late
+        )
         counts = np.stack(trace, axis=1) + done
         kept = np.concatenate([kept, counts[: len(due)]])
         done = counts[-1]
@@ -290,8 +326,9 @@ def simulate_places(
     checkpoints: Sequence[int] | None,
     channel: Sequence[Step],
     progress: Callable[[int], None] | None,
+    late: _Late | None = None,
 ) -> Trace:
-    """simulate, with the labels as places among the learner's."""
+    """simulate, with the labels as places among the learner's; late: what earlier chunks left."""
     rows = encode_rows(X, learner._dtype, learner.features)
     size = len(rows.indptr) - 1
     if len(labels) != size:
@@ -300,6 +337,11 @@ def simulate_places(
     order_rows = order_of(order, size, epochs, learner.seed)
     total = len(order_rows) if len(order_rows) else size * epochs
     points = points_of(checkpoints, total)
+    way = link(channel, learner.seed)
+    check(way, learner)
+    pending = (late and late.pending) or _pending(way.longest)
+    if late:
+        rows, labels = late.in_front_of(rows, labels)
     learner._reserve(rows.width)
     stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows)
     counts = np.zeros(4, np.int64)
@@ -309,9 +351,7 @@ def simulate_places(
     rest: tuple[Any, ...] = (stream, learner.seed, first)
     records = (learner._params, learner._state, learner._work)
     if channel:
-        way = link(channel, learner.seed)
-        check(way, learner)
-        rest = (stream, way, _pending(way.longest), learner.seed, first)
+        rest = (stream, way, pending, learner.seed, first)
         run = direct(_run_through, kind, *records, *rest, done, total, size, counts)
     else:
         run = direct(_run, kind, *records, *rest, done, total, size, counts)
@@ -327,6 +367,8 @@ def simulate_places(
             if progress:
                 progress(done)
         kept[i] = counts
+    if late:
+        late.keep(pending, rows, total)
     return Trace(np.array(points, np.int64), *kept.T.copy())
 
 

@@ -8,6 +8,7 @@ import sys
 from cyclopts import App
 
 from onebit._version import __version__
+from onebit.cli.data import data
 from onebit.cli.race import race
 
 app = App(
@@ -17,6 +18,7 @@ app = App(
     suppress_keyboard_interrupt=False,  # main says what became of the work
 )
 app.command(race)
+app.command(data)
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ def race(
     *,
     data: Annotated[list[str] | None, Parameter(negative=())] = None,
     learner: Annotated[list[str] | None, Parameter(negative=())] = None,
+    prepare: Annotated[list[str] | None, Parameter(negative=())] = None,
     rounds: int = 100_000,
     repeats: int = 5,
     seed: int = 0,
@@ -40,14 +41,20 @@ def race(
 
     onebit race --data mine.csv --label topic --text body --out mine.html
 
+    onebit race --data 20news --prepare log_counts --prepare unit_norm
+
     Parameters
     ----------
     data
-        synsep, synnonsep, digits, or the path of a file: .npz with X and y, .svm, .vw, .csv, .tsv,
-        .parquet (repeat for several). Unless given: synnonsep and digits.
+        A name, as `onebit data list` shows them: synsep, digits, ...; or the path of a file: .npz
+        with X and y, .svm, .vw, .csv, .tsv, .parquet (repeat for several). Unless given: synnonsep
+        and digits.
     learner
         A learner, with settings if need be: Banditron or PNewtron:gamma=0.01:D=10 (repeat for
         several). Unless given: all there are.
+    prepare
+        A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant or
+        hash:COLUMNS (repeat for several, from first to last).
     rounds
         Rounds of each run.
     repeats
@@ -64,6 +71,7 @@ def race(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from onebit.datasets import Steps
     from onebit.page import race_page
     from onebit.persist import write_bytes
     from onebit.race import all_entrants, entrant, race
@@ -71,6 +79,7 @@ def race(
 
     rounds = whole("rounds", rounds, least=1, most=10**9)
     repeats = whole("repeats", repeats, least=1, most=1000)
+    steps = Steps(prepare or [])
     sets = data or ["synnonsep", "digits"]
     entrants = [entrant(text) for text in learner] if learner else all_entrants()
     if not out.parent.is_dir() or out.is_dir():
@@ -97,10 +106,13 @@ def race(
             rounds=rounds,
             repeats=repeats,
             seed=seed,
+            prepare=steps.names,
             columns={k: v for k, v in (("label", label), ("text", text)) if v is not None},
             progress=progress,
         )
     settings = {"rounds": f"{rounds:,}", "repeats": str(repeats), "seed": str(seed)}
+    if steps.names:
+        settings["prepared"] = ", ".join(steps.names)
     command = " ".join(["onebit", *sys.argv[1:]])
     write_bytes(out, race_page(panels, command, __version__, settings).encode())
     _print(panels)

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+from onebit.datasets.catalogue import find, get
+from onebit.datasets.fetching import fetch
+from onebit.datasets.linear import LinearNoise, linear_noise
 from onebit.datasets.readers import read, stream
+from onebit.datasets.steps import Steps, prepare
 from onebit.datasets.synthetic import synnonsep, synsep
-from onebit.datasets.tables import Dataset, digits, npz
+from onebit.datasets.tables import Dataset, digits, iris, npz
 
-__all__ = ["Dataset", "digits", "npz", "read", "stream", "synnonsep", "synsep"]
+__all__ = [
+    "Dataset",
+    "LinearNoise",
+    "Steps",
+    "digits",
+    "fetch",
+    "find",
+    "get",
+    "iris",
+    "linear_noise",
+    "npz",
+    "prepare",
+    "read",
+    "stream",
+    "synnonsep",
+    "synsep",
+]

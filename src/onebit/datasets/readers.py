@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from onebit.datasets.archive import npz_blocks
 from onebit.datasets.blocks import Block, Options, bad, endings, in_chunks, joined
 from onebit.datasets.delimited import csv_blocks, tsv_blocks
 from onebit.datasets.parquet import parquet_blocks
 from onebit.datasets.svmlight import svmlight_blocks
-from onebit.datasets.tables import Dataset, npz
+from onebit.datasets.tables import Dataset, names_of, npz, whole_number
 from onebit.datasets.vowpal import vowpal_blocks
 from onebit.labels import LabelSet
 from onebit.settings import choice_of, whole
@@ -112,10 +113,10 @@ def stream(
     declared, rows = LabelSet(labels), whole("rows", rows, least=1, most=10**9)
     kind = format_of(path, format)
     if kind == "npz":
-        return _sliced(_relabelled(npz(path), declared, given.path), rows)
+        return _named(npz_blocks(given.path, rows), given, declared)
     with open(path, "rb"):  # a missing file is missed now
         pass
-    return _chunks(_READERS[kind], given, declared, rows)
+    return _named(in_chunks(_some(_READERS[kind](given), given.path), rows), given, declared)
 
 
 def _options(
@@ -149,15 +150,9 @@ def _some(blocks: Iterable[Block], path: str) -> Iterator[Block]:
         raise bad(path, 1, "there are no rows in this file", "was it written to its end?")
 
 
-def _chunks(reader: Any, given: Options, declared: LabelSet, rows: int) -> Iterator[Dataset]:
-    for block in in_chunks(_some(reader(given), given.path), rows):
-        yield _dataset(given.path, block.X, _places(block, declared, given.path), declared.names)
-
-
-def _sliced(table: Dataset, rows: int) -> Iterator[Dataset]:
-    for start in range(0, len(table.y), rows):
-        part = slice(start, start + rows)
-        yield table._replace(X=table.X[part], y=table.y[part])
+def _named(chunks: Iterable[Block], given: Options, declared: LabelSet) -> Iterator[Dataset]:
+    for chunk in chunks:
+        yield _dataset(given.path, chunk.X, _places(chunk, declared, given.path), declared.names)
 
 
 def _relabelled(table: Dataset, declared: LabelSet, path: str) -> Dataset:
@@ -176,18 +171,9 @@ def _dataset(path: str, X: Any, y: np.ndarray, labels: list[Any]) -> Dataset:
 # Labels: numbers in svmlight, words or numbers in text.
 
 
-def _whole_number(label: Any) -> int | None:
-    try:
-        number = float(label)
-        return int(number) if number.is_integer() and abs(number) <= 2**53 else None
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
 def _found_names(found: list[Any]) -> tuple[list[Any], np.ndarray]:
     """The names of the labels found, ints if all are whole numbers, and the place of each."""
-    numbers = [_whole_number(label) for label in found]
-    names: list[Any] = found if None in numbers else numbers
+    names = names_of(found)
     ordered = sorted(set(names))
     place = {name: i for i, name in enumerate(ordered)}
     return ordered, np.array([place[name] for name in names], np.int64)
@@ -201,7 +187,7 @@ def _places(block: Block, declared: LabelSet, path: str) -> np.ndarray:
     for i in np.argsort(lines, kind="stable"):  # the first line that is wrong is named
         label = found[i].item()
         try:
-            places[i] = declared.place(_whole_number(label) if are_numbers else str(label))
+            places[i] = declared.place(whole_number(label) if are_numbers else str(label))
         except ValueError:
             there = f"there are {len(declared)}: {', '.join(map(str, declared.names[:8]))}"
             more = ", ..." if len(declared) > 8 else ""

@@ -1,0 +1,159 @@
+"""onebit data: which data sets there are, what is in them, and how to get more."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import App
+
+if TYPE_CHECKING:
+    from onebit.datasets.catalogue import Entry
+
+data = App(name="data", help="Data sets: which there are, what is in them, how to get more.")
+
+
+@data.command(name="list")
+def list_() -> None:
+    """List the data sets: built in, found in a data folder, or to be downloaded.
+
+    Data folders are the one in ONEBIT_DATA, and the user's own ($XDG_DATA_HOME/onebit, else
+    ~/.local/share/onebit). Every file there that can be read is listed by its name.
+
+    For example:
+
+    onebit data list
+
+    ONEBIT_DATA=~/data onebit data list
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from onebit.datasets.catalogue import KNOWN, own
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("name", no_wrap=True)
+    for name in ("rows", "features", "labels"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("where", no_wrap=True)
+    table.add_column("what", overflow="ellipsis", no_wrap=True)
+    for entry in (*KNOWN, *own()):
+        sizes = [f"{number:,}" for number in entry.size or ()] or [""] * 3
+        where = _where(entry)
+        style = None if entry.make or entry.find() else "dim"
+        table.add_row(entry.name, *sizes, where, entry.what, style=style)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    print("`onebit data info NAME` tells more")
+
+
+def _where(entry: Entry) -> str:
+    from onebit.datasets.catalogue import FETCHED
+
+    if entry.make:
+        return "built in"
+    path = entry.find()
+    if path:
+        return path.name
+    return "can be fetched" if entry.name in FETCHED else "not here"
+
+
+@data.command
+def info(name: str) -> None:
+    """Tell what is in a data set.
+
+    For example:
+
+    onebit data info digits
+
+    onebit data info 20news
+
+    Parameters
+    ----------
+    name
+        As `onebit data list` shows it.
+    """
+    from onebit.datasets.catalogue import find
+
+    entry = find(name)
+    path = entry.find()
+    facts = {"what": entry.what, "source": entry.source, "licence": entry.licence}
+    if entry.make or path:
+        facts |= _facts_of_rows(entry)
+        facts["order"] = f"{entry.shuffle}: shuffle" if entry.shuffle else ""
+        if path:
+            facts |= {"file": str(path), "sha256": _checksum(entry, path)}
+        facts["in Python"] = f'onebit.datasets.get("{entry.name}")'
+    else:
+        facts["file"] = f"{entry.file} is not here"
+        if _where(entry) == "can be fetched":
+            facts["to get it"] = f"onebit data fetch {entry.name}"
+    for key, value in facts.items():
+        if value:
+            print(f"{key:>10}  {value}")
+
+
+def _facts_of_rows(entry: Entry) -> dict[str, str]:
+    import numpy as np
+
+    table = entry.load(**({"rows": 10_000} if entry.drawn else {}))
+    X: Any = table.X
+    stored = np.diff(X.indptr) if hasattr(X, "indptr") else np.count_nonzero(X, axis=1)
+    drawn = " (as many as wanted)" if entry.drawn else ""
+    counts = np.bincount(table.y, minlength=len(table.labels)).tolist()
+    each = [f"{label}: {count:,}" for label, count in zip(table.labels, counts, strict=True)]
+    shown = ", ".join(each[:30]) + (", ..." if len(each) > 30 else "")
+    return {
+        "rows": f"{len(table.y):,}{drawn}",
+        "features": f"{X.shape[1]:,}",
+        "non-zeros": f"{stored.mean():,.1f} a row, {stored.min():,} to {stored.max():,}",
+        "labels": f"{len(each)} ({shown})",
+    }
+
+
+def _checksum(entry: Entry, path: Path) -> str:
+    import hashlib
+
+    from onebit.datasets.fetching import checksum_of
+
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    recorded = checksum_of(path)
+    fetched = recorded.read_text().split()[0] if recorded.is_file() else ""
+    if fetched:
+        return f"{found} ({'as it was fetched' if found == fetched else 'CHANGED since fetched'})"
+    if entry.sha256:
+        known = found == entry.sha256
+        return f"{found} ({'as catalogued' if known else 'not the catalogued file'})"
+    return found
+
+
+@data.command
+def fetch(name: str) -> None:
+    """Download a data set, once.
+
+    It goes to the folder in ONEBIT_DATA, else to the user's own ($XDG_DATA_HOME/onebit, else
+    ~/.local/share/onebit), with its checksum beside it. Needs scikit-learn.
+
+    For example:
+
+    onebit data fetch mnist
+
+    ONEBIT_DATA=~/data onebit data fetch rcv1_full
+
+    Parameters
+    ----------
+    name
+        As `onebit data list` shows it.
+    """
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from onebit.datasets.fetching import fetch
+
+    columns = (SpinnerColumn(), TextColumn(f"fetching {name}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        bar.add_task("fetch")
+        path = fetch(name)
+    print(f"{name} is in {path}; `onebit data info {name}` tells more")
