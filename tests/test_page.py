@@ -9,7 +9,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from onebit.page import Line, Panel, _one_two_five, _spread, race_page
+from onebit.charts import one_two_five, spread
+from onebit.page import Line, Panel, race_page
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
@@ -233,7 +234,7 @@ def test_no_panels() -> None:
 
 def test_labels_are_spread_within_bounds_and_in_order() -> None:
     wanted = [50.0, 10.0, 10.0, 11.0, 99.0, 98.0]
-    heights = _spread(wanted, 8, 5, 100)
+    heights = spread(wanted, [8] * 6, 1, 104)
     ordered = [height for _, height in sorted(zip(wanted, heights, strict=True))]
     assert ordered == sorted(heights)
     assert all(b - a >= 8 - 1e-9 for a, b in itertools.pairwise(ordered))
@@ -251,4 +252,4 @@ def test_labels_are_spread_within_bounds_and_in_order() -> None:
     ],
 )
 def test_axis_steps_enclose_the_values(low: float, high: float, steps: list[float]) -> None:
-    assert _one_two_five(low, high) == steps
+    assert one_two_five(low, high) == steps
