@@ -40,8 +40,10 @@ class Browser:
         from_us, self.to_browser = os.pipe()
         self.from_browser, from_it = os.pipe()
         self.process = subprocess.Popen(
-            ["/bin/bash", "-c", f'exec "$0" "$@" 3<&{from_us} 4>&{from_it}', CHROMIUM, *FLAGS]
-            + [f"--user-data-dir={self.profile.name}", "about:blank"],
+            [
+                *("/bin/bash", "-c", f'exec "$0" "$@" 3<&{from_us} 4>&{from_it}', CHROMIUM),
+                *(*FLAGS, f"--user-data-dir={self.profile.name}", "about:blank"),
+            ],
             pass_fds=(from_us, from_it),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

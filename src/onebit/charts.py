@@ -55,11 +55,12 @@ def reference(number: int) -> Looks:
 # Words
 
 
-def short(count: float) -> str:
+def short(value: float) -> str:
+    """A number for a tick: 20k, 0.5, 1e-5."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
-            return f"{count / size:g}{unit}"
-    return f"{count:g}"
+        if value >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}".replace("e-0", "e-")
 
 
 def width_of(text: str, size: float = 12) -> float:
