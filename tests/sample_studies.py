@@ -204,7 +204,7 @@ def confidit() -> Findings:
     )
     return Findings(
         name="confidit-2011",
-        title="Confidit: multiclass classification with bandit feedback and adaptive regularization",
+        title="Confidit: multiclass classification with bandit feedback and regularization",
         paper="K. Crammer, C. Gentile, ICML 2011 / Machine Learning 90 (2013)",
         about="A second-order learner with upper confidence bounds against first-order ones.",
         sections=[

@@ -176,8 +176,10 @@ def across(
         ticks = next((t for t in (powers, inside) if len(t) > 1), sorted({first, last}))
     else:
         around = 1 if first == last else 0
+        if 0 < first < 0.2 * last:
+            first = 0.0
         scale = Scale(first - around, last + around, start, end, False)
-        room = max(2, int((end - start) / 50))
+        room = max(2, int((end - start) / 40))
         steps = even_steps(first, last, room) if first < last else [first]
         ticks = [step for step in steps if first - 1e-9 <= step <= last + 1e-9] or [first, last]
     kept = _thinned(ticks, lambda tick: width_of(short(tick), size) + 6, scale)
@@ -284,9 +286,20 @@ class Frame:
 
 
 def chart(
-    series: Sequence[Series], x: Axis, y: Axis, frame: Frame, title: str, desc: str, where: str
+    series: Sequence[Series],
+    x: Axis,
+    y: Axis,
+    frame: Frame,
+    *,
+    title: str,
+    desc: str,
+    where: str,
+    heading: str = "",
 ) -> str:
-    """The whole chart, the first curve on top; ``where`` makes its ids unique."""
+    """The whole chart, the first curve on top.
+
+    ``where`` makes its ids unique; ``heading`` stands above the labels.
+    """
     sizes = [frame.line_height * len(one.label) for one in series]
     ends = [y.scale(one.points[-1].middle) for one in series]
     around = frame.line_height / 2
@@ -302,7 +315,7 @@ def chart(
  aria-labelledby="{name}-title" aria-describedby="{name}-desc">
 <title id="{name}-title">{escape(title)}</title>
 <desc id="{name}-desc">{escape(desc)}</desc>
-{_axes(x, y, frame)}{_strip(series, frame)}
+{_axes(x, y, frame)}{_strip(series, frame)}{_heading(heading, frame)}
 {"".join(curves[i] for i in layers)}</svg>
 """
 
@@ -339,7 +352,14 @@ def _strip(series: Iterable[Series], frame: Frame) -> str:
     left, height = frame.plot_right + 4, frame.plot_bottom - TOP + 12
     return (
         f'<rect class="strip" x="{left}" y="{TOP - 6}" width="{STRIP}" height="{height}" rx="4"/>'
-        f'<text class="tick middle" x="{left + STRIP / 2}" y="12">paper</text>'
+    )
+
+
+def _heading(text: str, frame: Frame) -> str:
+    if not text:
+        return ""
+    return (
+        f'<text class="tick" x="{frame.plot_right + frame.reach + 8}" y="12">{escape(text)}</text>'
     )
 
 

@@ -209,7 +209,7 @@ def _charts(panel: Panel, entries: list[Entry], where: str) -> str:
         ]
         x = across("rounds", rounds, frame.left, frame.plot_right, log=True)
         y = upwards("wrong so far", shares, frame.plot_bottom, TOP, _tick, log=True)
-        parts.append(chart(series, x, y, frame, title, desc, where))
+        parts.append(chart(series, x, y, frame, title=title, desc=desc, where=where))
     return "".join(parts)
 
 

@@ -50,7 +50,7 @@ STYLE = """
   --c1:#4a8fff; --c2:#ee5f24; --c3:#00dca4; --c4:#b7a6f2; --c5:#ffb020; --c6:#b7f7ff; } }
 * { box-sizing:border-box }
 body { margin:0 auto; padding:1.5rem 1rem 3rem; max-width:1080px; background:var(--page);
-  color:var(--ink); font:16px/1.5 system-ui, sans-serif; }
+  color:var(--ink); font:1rem/1.5 system-ui, sans-serif; }
 h1 { margin:0 0 .3em; font-size:1.7rem } h2 { margin:0 0 .2em; font-size:1.25rem }
 h3 { margin:.9rem 0 .2rem; font-size:.82rem; color:var(--soft) }
 p { margin:.3em 0; max-width:80ch } .note { color:var(--soft); font-size:.92rem }
@@ -98,12 +98,13 @@ dt { color:var(--soft) } dd { margin:0; overflow-wrap:anywhere }
   .legend { grid-template-columns:1fr 1fr; column-gap:.6rem }
 }
 @media print {
-  body { max-width:none; padding:0; font-size:10pt }
+  :root { font-size:10pt } body { max-width:none; padding:0 }
   section + section { break-before:page } section { margin-top:.5rem; padding-top:.5rem }
   .legend a, .legend button, .tag { font-size:7.5pt }
   .legend { grid-template-columns:repeat(4, 1fr) } .legend .swatch { margin-top:0 }
   .scroll { overflow:visible } table { font-size:7.5pt } th, td { padding:.1rem .3rem }
-  h2, h3, tr, .chart { break-inside:avoid } h2, h3 { break-after:avoid } .tip { display:none }
+  h2, h3, tr, .chart, footer { break-inside:avoid } h2, h3, .legend { break-after:avoid }
+  .tip { display:none }
   pre { white-space:pre-wrap }
 }
 """

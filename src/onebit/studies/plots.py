@@ -36,6 +36,7 @@ FRAMES = {
     3: Frame("small", 350, 260, 0, 0, 14, 11, 12),
 }
 PHONE = Frame("narrow", 350, 280, 0, 0, 14, 11, 12)
+HEADING = "ours | paper"
 BOLD = 1.12  # how much wider bold letters are
 
 
@@ -78,10 +79,17 @@ def _named_curves(sections: Iterable[Section]) -> Iterator[tuple[str, Curve]]:
 
 
 def shown(value: float, percent: bool) -> str:
-    """Three digits: 24.1%, 1.78%, 0.0123, 45.6k."""
+    """Three digits: 24.0%, 1.78%, 0.0123, 45.6k."""
     if percent:
-        return f"{100 * value:.3g}%" if abs(value) < 9.995 else f"{100 * value:,.0f}%"
-    return short(float(f"{value:.3g}"))
+        return f"{_three_digits(100 * value)}%"
+    return _three_digits(value) if abs(value) < 1000 else short(float(f"{value:.3g}"))
+
+
+def _three_digits(value: float) -> str:
+    if value == 0 or abs(value) >= 999.5:
+        return f"{value:,.0f}"
+    shape = "#.3g" if abs(value) >= 1 else ".3g"
+    return f"{value:{shape}}".rstrip(".").replace("e-0", "e-")
 
 
 def _as_published(value: float, percent: bool) -> str:
@@ -178,8 +186,7 @@ def _in_frame(
     ends = [_published(curve, floor_y) for _, curve, _ in drawn]
     with_strip = any(end is not None for end in ends)
     reach = frame.reach + 16 * with_strip
-    room = (280 if frame.width > 600 else 150) if frame.size == 12 else 126
-    labels = [_label(name, curve, one.y_percent, room, frame.size) for name, curve, _ in drawn]
+    labels = [_label(name, curve, one.y_percent, frame) for name, curve, _ in drawn]
     lines = sum(map(len, labels))
     height = max(frame.height, TOP + BOTTOM + frame.line_height * lines)
 
@@ -195,15 +202,12 @@ def _in_frame(
         log=one.y_log,
     )
     left = 14 + max(width_of(tick.text, frame.size) for tick in y.ticks)
-    right = (
-        reach
-        + 14
-        + max(
-            width_of(line, frame.size) * (BOLD if looks[name].kind == "top" and not i else 1)
-            for (name, _, _), label in zip(drawn, labels, strict=True)
-            for i, line in enumerate(label)
-        )
-    )
+    widths = [
+        width_of(line, frame.size) * (BOLD if looks[name].kind == "top" and not i else 1)
+        for (name, _, _), label in zip(drawn, labels, strict=True)
+        for i, line in enumerate(label)
+    ]
+    right = reach + 14 + max(*widths, width_of(HEADING, frame.size) if with_strip else 0)
     frame = Frame(
         frame.name,
         frame.width,
@@ -228,24 +232,36 @@ def _in_frame(
         for (name, curve, spots), label, end in zip(drawn, labels, ends, strict=True)
     ]
     title = f"{one.title}: {one.y_label} against {one.x_label}"
-    at_end = "; ".join(" ".join([name, *_end(curve, one.y_percent)]) for name, curve, _ in drawn)
-    return chart(series, x, y, frame, title, f"At the end: {at_end}.", where)
+    at_end = "; ".join(f"{name} {_end(curve, one.y_percent)}" for name, curve, _ in drawn)
+    return chart(
+        series,
+        x,
+        y,
+        frame,
+        title=title,
+        desc=f"At the end, ours{' | the paper' if with_strip else ''}: {at_end}.",
+        where=where,
+        heading=HEADING if with_strip else "",
+    )
 
 
 def _published(curve: Curve, floor_y: float | None) -> float | None:
     return _lifted(curve.published, floor_y) if is_number(curve.published) else None
 
 
-def _end(curve: Curve, percent: bool) -> tuple[str, ...]:
+def _end(curve: Curve, percent: bool) -> str:
+    """Ours at the end, and the paper's if it gives one."""
     ours = shown(last_mean(curve) or 0.0, percent)
     if is_number(curve.published):
-        return ours, f"paper {_as_published(curve.published, percent)}"
-    return (ours,)
+        return f"{ours.rstrip('%')} | {_as_published(curve.published, percent)}"
+    return ours
 
 
-def _label(name: str, curve: Curve, percent: bool, room: float, size: float) -> tuple[str, ...]:
-    ours, *paper = _end(curve, percent)
-    return (f"{shortened(name, room - width_of(f' {ours}', size), size)} {ours}", *paper)
+def _label(name: str, curve: Curve, percent: bool, frame: Frame) -> tuple[str, ...]:
+    end = _end(curve, percent)
+    if frame.width > 600:
+        return (f"{shortened(name, 200)} {end}",)
+    return shortened(name, 130 if frame.size == 12 else 84, frame.size), end
 
 
 def _marked(spots: list[Spot], x: Scale, apart: float) -> list[Point]:
@@ -269,7 +285,7 @@ DOT = 8  # across
 WORDS = {"near": f"within {NEAR:.0%}", "rough": f"within {ROUGH:.0%}", "far": "further"}
 
 
-def ratios(pairs: list[Pair], where: str, width: int = 350) -> str:
+def ratios(pairs: list[Pair], where: str, width: int = 340) -> str:
     """One dot a number, by how many times the paper's ours is; far ones stand at the edges."""
     scale = Scale(0.5, 2.0, 30, width - 30, True)
     stacks: dict[int, list[Pair]] = {}

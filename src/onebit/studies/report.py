@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from html import escape
@@ -21,9 +22,10 @@ from onebit.studies.plots import (
     pair_in_words,
     ratios,
 )
-from onebit.studies.verdict import Verdict, is_number, nearness, verdict, verdict_of_all
+from onebit.studies.verdict import Verdict, is_number, nearness, together, verdict
 
 CALLED = {True: "holds", False: "does not hold", None: "cannot be told"}
+SEVERAL = {True: "hold", False: "do not hold", None: "cannot be told"}
 
 
 def study_page(findings: Findings, version: str) -> str:
@@ -35,16 +37,16 @@ def study_page(findings: Findings, version: str) -> str:
     ]
     facts = {
         **findings.facts,
-        "cells": f"{findings.cells:,}{_incomplete(findings)}",
+        "cells": ", ".join(filter(None, [f"{findings.cells:,}", _incomplete(findings)])),
         "computing time": duration(findings.seconds),
     }
     header = f"""<h1>{escape(findings.title)}</h1>
 <p class="paper">{escape(findings.paper)}</p>
 <p>{escape(findings.about)}</p>
-{_banner(findings)}{_verdict(verdict(findings.sections), "study")}{_contents(findings.sections)}
+{_banner(findings)}{_verdict(verdict(findings), "study")}{_contents(findings.sections)}
 <p class="note">In the charts, solid curves are learners that hear only <em>right</em> or
 <em>wrong</em>; dashed grey curves are references that are told the true label. A band spans the
-repeats. The strip beside a chart has the paper's numbers at the end of its curves.</p>"""
+repeats. Hollow marks in the strip at the right are the paper's numbers for the end.</p>"""
     return sheet(
         f"{findings.title} | onebit",
         header,
@@ -59,7 +61,7 @@ def overview_page(all: list[tuple[Findings, str]], version: str) -> str:
     cards = [
         _card(findings, link, f"study{number}") for number, (findings, link) in enumerate(all, 1)
     ]
-    total = verdict_of_all(findings for findings, _ in all)
+    found = [verdict(findings) for findings, _ in all]
     seconds = sum(findings.seconds for findings, _ in all)
     facts = {
         "studies": str(len(all)),
@@ -69,7 +71,7 @@ def overview_page(all: list[tuple[Findings, str]], version: str) -> str:
     header = f"""<h1>What reproduces, and what does not</h1>
 <p>{_count(len(all), "paper")} on learning from right/wrong feedback, run again with onebit: what
 each claims and the numbers it prints, beside what comes out here.</p>
-{_verdict(total, "all")}"""
+{_verdict(together(found), "all")}{_glance(all, found)}"""
     commands = "\n".join(findings.command for findings, _ in all)
     return sheet(
         "onebit: what reproduces",
@@ -102,7 +104,7 @@ def _incomplete(findings: Findings) -> str:
         parts.append(f"{findings.missing:,} not run yet")
     if findings.failures:
         parts.append(f"{len(findings.failures):,} failed")
-    return f" ({', '.join(parts)})" if parts else ""
+    return ", ".join(parts)
 
 
 # Verdict
@@ -111,7 +113,7 @@ def _incomplete(findings: Findings) -> str:
 def _banner(findings: Findings) -> str:
     told = [findings.warning] if findings.warning else []
     if incomplete := _incomplete(findings):
-        told.append(f"Not complete: of {_count(findings.cells, 'cell')}{incomplete}.")
+        told.append(f"Not complete: of {_count(findings.cells, 'cell')}, {incomplete}.")
     return "".join(f'<p class="banner">{escape(text)}</p>' for text in told)
 
 
@@ -132,22 +134,22 @@ def _headline(found: Verdict) -> str:
 
 def _tally(found: Verdict) -> str:
     """The counts, and a bar as long as their shares."""
-    parts = ((True, found.holds, "hold"), (False, found.fails, "do not hold"))
-    parts += ((None, found.untold, "cannot be told"),)
+    counts = {True: found.holds, False: found.fails, None: found.untold}
     bar = "".join(
         f'<i class="{_style(holds)}" style="flex:{number}"></i>'
-        for holds, number, _ in parts
+        for holds, number in counts.items()
         if number
     )
     items = "".join(
-        f'<li class="{_style(holds)}">{_sign(holds)} <b>{number}</b> {words}</li>'
-        for holds, number, words in parts
+        f'<li class="{_style(holds)}{"" if number else " none"}">{_sign(holds)} '
+        f"<b>{number}</b> {(CALLED if number == 1 else SEVERAL)[holds]}</li>"
+        for holds, number in counts.items()
     )
     return f'<div class="bar" aria-hidden="true">{bar}</div><ul class="tally">{items}</ul>'
 
 
 def _nearness(found: Verdict) -> str:
-    return f"{found.count('near')} of {_count(len(found.pairs), 'number')} within 10% of the paper"
+    return f"{found.count('near')} of {_count(len(found.pairs), 'number')} within 10%"
 
 
 def _key() -> str:
@@ -192,9 +194,9 @@ def _contents(sections: list[Section]) -> str:
     for number, section in enumerate(sections, 1):
         told = [check.holds for check in section.checks]
         signs = "".join(
-            f"<span>{_sign(holds)} {told.count(holds)} {words}</span>"
-            for holds, words in CALLED.items()
-            if told.count(holds)
+            f"<span>{_sign(holds)} {number} {(CALLED if number == 1 else SEVERAL)[holds]}</span>"
+            for holds in CALLED
+            if (number := told.count(holds))
         )
         items.append(
             f'<li><a href="#part{number}">{escape(section.title)}</a> '
@@ -209,7 +211,7 @@ def _contents(sections: list[Section]) -> str:
 def _section(section: Section, looks: dict[str, Looks], where: str) -> str:
     parts = [
         f'<h2 id="{where}">{escape(section.title)}</h2>',
-        f"<p>{escape(section.about)}</p>" if section.about else "",
+        f'<p class="about">{escape(section.about)}</p>' if section.about else "",
         _checks(section.checks),
         _charts(section.charts, looks, where),
     ]
@@ -226,8 +228,8 @@ def _section(section: Section, looks: dict[str, Looks], where: str) -> str:
 def _checks(checks: Iterable[Check]) -> str:
     items = "".join(
         f'<li class="{_style(check.holds)}"><span class="called">{_sign(check.holds)} '
-        f"{CALLED[check.holds]}</span><span>{escape(check.claim)}"
-        f'<span class="evidence">{escape(check.evidence)}</span></span></li>'
+        f"{CALLED[check.holds]}</span><span>{escape(check.claim)}</span>"
+        f'<span class="evidence">{escape(check.evidence)}</span></li>'
         for check in checks
     )
     return f'<ul class="checks">{items}</ul>' if items else ""
@@ -246,7 +248,7 @@ def _charts(charts: list[Chart], looks: dict[str, Looks], where: str) -> str:
         _figure(one, looks, side_by_side, f"{where}-chart{number}")
         for number, one in enumerate(charts, 1)
     )
-    return f'<div class="plots by{side_by_side}">{figures}</div>{_legend(charts, looks)}'
+    return f'{_legend(charts, looks)}<div class="plots by{side_by_side}">{figures}</div>'
 
 
 def _figure(one: Chart, looks: dict[str, Looks], side_by_side: int, where: str) -> str:
@@ -298,28 +300,39 @@ def _settings(charts: list[Chart], where: str) -> str:
 def _table(table: Table, looks: dict[str, Looks], where: str) -> str:
     decimals = _decimals(table)
     values = [value for row in table.values for value in row]
+    times = 100 if table.unit == "%" else 1
+    numbers = [_as_printed(v, times) for v in values]
+    numbers += [_rounded(times * v.ours, decimals) for v in values if is_number(v.ours)]
+    room = max(map(_fraction, numbers), default=0)
     marks = max((max(len(v.marks), len(v.published_marks)) for v in values), default=0)
+    second = max((len(_spread(v, times, decimals)) for v in values), default=0)
+    second = max(second, *(len(_difference(v, times, decimals)) for v in values), 0)
     head = "".join(
         f'<th scope="col">{swatch(looks[m]) if m in looks else ""}<span>{escape(m)}</span></th>'
         for m in table.methods
     )
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th>'
-        f"{''.join(_cell(value, table.unit, decimals) for value in row)}</tr>\n"
+        f"{''.join(_cell(value, times, decimals, room) for value in row)}</tr>\n"
         for name, row in zip(table.rows, table.values, strict=True)
     )
     unit = {"%": "in per cent", "s": "in seconds"}.get(table.unit, table.unit)
-    how = (
+    return f"""<h3 class="title" id="{where}">{escape(table.title)}</h3>
+<p class="note">{escape(" ".join(filter(None, [table.caption, _reading(values)])))}</p>
+{_how_to_read(any(_compared(value) for value in values))}
+<div class="scroll" role="region" aria-labelledby="{where}" tabindex="0">
+<table class="numbers" style="--marks:{marks};--second:{second}"><thead><tr><th scope="col">{escape(unit)}</th>
+{head}</tr></thead>
+<tbody>{rows}</tbody></table></div>"""
+
+
+def _how_to_read(compared: bool) -> str:
+    """A cell in words, then what the balls mean."""
+    cell = (
         '<span class="value how"><span class="ours">ours</span><span class="sd">± spread</span>'
         '<span class="paper">paper</span><span class="diff">difference</span></span>'
     )
-    return f"""<h3 class="title" id="{where}">{escape(table.title)}</h3>
-<p class="note">{escape(" ".join(filter(None, [table.caption, _reading(values)])))}</p>
-<div class="scroll" role="region" aria-labelledby="{where}" tabindex="0">
-<table class="numbers" style="--marks:{marks}"><thead><tr><th scope="col">{how}{escape(unit)}</th>
-{head}</tr></thead>
-<tbody>{rows}</tbody></table></div>
-{_key() if any(_compared(value) for value in values) else ""}"""
+    return f'<div class="reading">{cell}{_key()}</div>' if compared else ""
 
 
 def _reading(values: list[Value]) -> str:
@@ -336,42 +349,54 @@ def _compared(value: Value) -> bool:
 
 
 def _decimals(table: Table) -> int:
-    """Digits after the point: enough for three that count, and for those that the paper prints."""
-    numbers = [v.ours for row in table.values for v in row] + [
-        v.published for row in table.values for v in row
-    ]
-    given = [abs(number) for number in numbers if is_number(number)]
+    """Digits after the point, for most numbers of a table."""
     if table.unit == "%":
         return 2
-    largest = max(given, default=0.0)
-    if largest >= 1000 or (largest >= 100 and all(number == int(number) for number in given)):
+    values = [value for row in table.values for value in row]
+    numbers = [abs(n) for v in values for n in (v.ours, v.published) if is_number(n)]
+    largest = max(numbers, default=0.0)
+    if largest >= 1000 or all(n == int(n) for n in numbers):
         return 0
-    return 1 if largest >= 100 else 2 if largest >= 1 else 3
+    return 2 if largest >= 1 else 3
 
 
-def _cell(value: Value, unit: str, decimals: int) -> str:
-    times = 100 if unit == "%" else 1
+def _rounded(number: float, decimals: int) -> str:
+    """With more digits where a small number would come out as zero."""
+    if 0 < abs(number) < 0.5 * 10**-decimals:
+        decimals = min(5, -math.floor(math.log10(abs(number))))
+    return f"{number:,.{decimals}f}"
+
+
+def _as_printed(value: Value, times: float) -> str:
+    return f"{times * value.published:,.6g}" if is_number(value.published) else ""
+
+
+def _fraction(number: str) -> int:
+    return len(number.partition(".")[2])
+
+
+def _cell(value: Value, times: float, decimals: int, room: int) -> str:
+    """Ours and its spread, below them the paper's number and the difference."""
     parts = []
     if is_number(value.ours):
-        ours = f"{times * value.ours:,.{decimals}f}"
+        ours = _rounded(times * value.ours, decimals)
         style = " bold" * value.bold + " underlined" * value.underlined
-        number = f'<span class="number{style}">{ours}</span>'
+        number = f'<span class="number{style}">{ours}</span>{_ghost(ours, room)}'
         parts.append(f'<span class="ours">{number}{_marks(value.marks)}</span>')
         if is_number(value.spread):
-            parts.append(f'<span class="sd">± {times * value.spread:,.{decimals}f}</span>')
+            parts.append(f'<span class="sd">{_spread(value, times, decimals)}</span>')
     else:
         parts.append(f'<span class="absent">{escape(value.absent)}</span>')
     if is_number(value.published):
-        printed = _padded(f"{times * value.published:,.6g}", decimals)
+        printed = _as_printed(value, times)
         parts.append(
-            f'<span class="paper"><span class="said">paper </span>{printed}'
+            f'<span class="paper"><span class="said">paper </span>{printed}{_ghost(printed, room)}'
             f"{_marks(value.published_marks)}</span>"
         )
         if is_number(value.ours):
-            away = times * (value.ours - value.published)
-            sign = "+" if away > 0 else "−" if away < 0 else "±"
             ball = _ball(nearness(value.ours, value.published))
-            parts.append(f'<span class="diff">{sign}{abs(away):,.{decimals}f} {ball}</span>')
+            away = _difference(value, times, decimals)
+            parts.append(f'<span class="diff">{away} {ball}</span>')
     elif value.published_marks:
         parts.append(f'<span class="paper">–{_marks(value.published_marks)}</span>')
     else:
@@ -379,16 +404,29 @@ def _cell(value: Value, unit: str, decimals: int) -> str:
     return f'<td><span class="value">{"".join(parts)}</span></td>'
 
 
+def _spread(value: Value, times: float, decimals: int) -> str:
+    return f"± {_rounded(times * value.spread, decimals)}" if is_number(value.spread) else ""
+
+
+def _difference(value: Value, times: float, decimals: int) -> str:
+    if not (is_number(value.ours) and is_number(value.published)):
+        return ""
+    away = round(times * (value.ours - value.published), decimals)
+    sign = "+" if away > 0 else "−" if away < 0 else ""
+    return f"{sign}{abs(away):,.{decimals}f}"
+
+
 def _marks(marks: str) -> str:
     return f"<sup>{escape(marks)}</sup>" if marks else ""
 
 
-def _padded(number: str, decimals: int) -> str:
-    """As printed, with room for the digits that the paper leaves out, so that points align."""
-    _, _, fraction = number.partition(".")
-    lacking = "" if fraction or not decimals else "."
-    lacking += "0" * (decimals - len(fraction))
-    return f'{number}<i class="ghost" aria-hidden="true">{lacking}</i>' if lacking else number
+def _ghost(number: str, room: int) -> str:
+    """Invisible digits after a number that has fewer than others, so that the points align."""
+    lacking = room - _fraction(number)
+    if not lacking:
+        return ""
+    point = "" if "." in number else "."
+    return f'<i class="ghost" aria-hidden="true">{point}{"0" * lacking}</i>'
 
 
 # Failures
@@ -414,8 +452,42 @@ def _failures(failures: list[Failure]) -> str:
 # Overview
 
 
+def _glance(all: list[tuple[Findings, str]], found: list[Verdict]) -> str:
+    """A row for each study."""
+    head = "".join(
+        f'<th scope="col">{words}</th>'
+        for words in (
+            "Study",
+            *(f"{_sign(holds)} {words}" for holds, words in CALLED.items()),
+            *(f"{_ball(near)} {words}" for near, words in WORDS.items()),
+            "Cells lacking",
+        )
+    )
+    rows = "".join(
+        f'<tr><th scope="row"><a href="{escape(link)}">{escape(findings.name)}</a></th>'
+        + "".join(
+            f"<td>{number:,}</td>"
+            for number in (
+                *(one.holds, one.fails, one.untold),
+                *(one.count(near) for near in WORDS),
+                findings.missing + len(findings.failures),
+            )
+        )
+        + "</tr>"
+        for (findings, link), one in zip(all, found, strict=True)
+    )
+    if not rows:
+        return ""
+    groups = (
+        '<th colspan="3" scope="colgroup">claims</th><th colspan="3" scope="colgroup">numbers</th>'
+    )
+    return f"""<div class="scroll" role="region" aria-label="All studies" tabindex="0">
+<table class="glance"><thead><tr><td></td>{groups}<td></td></tr><tr>{head}</tr></thead>
+<tbody>{rows}</tbody></table></div>"""
+
+
 def _card(findings: Findings, link: str, where: str) -> str:
-    found = verdict(findings.sections)
+    found = verdict(findings)
     wrong = [
         check
         for holds in (False, None)
@@ -428,7 +500,7 @@ def _card(findings: Findings, link: str, where: str) -> str:
     rest = f'<p class="note">and {len(wrong) - most} more</p>' if len(wrong) > most else ""
     numbers = ""
     if found.pairs:
-        numbers = f"<h3>{_nearness(found)}</h3>{_key()}{ratios(found.pairs, where)}"
+        numbers = f"<h3>{_nearness(found)}</h3>{ratios(found.pairs, where)}"
         numbers += _furthest(found, 2) if found.furthest else ""
     return f"""<section class="card panel" aria-labelledby="{where}">
 <h2 id="{where}"><a href="{escape(link)}">{escape(findings.title)}</a></h2>
@@ -464,17 +536,20 @@ body { max-width:1140px } h1 { text-wrap:balance } .paper { color:var(--soft); f
 .near { --b:var(--c3) } .rough { --b:var(--soft) } .far { --b:var(--c2) }
 .ball.near { background:var(--b) }
 .ball.rough { background:linear-gradient(90deg, var(--b) 50%, transparent 50%) }
-.ratios { max-width:420px } .ratios .point { stroke:var(--b); stroke-width:1.1 }
+.ratios { max-width:360px } .ratios .point { stroke:var(--b); stroke-width:1.1 }
 .ratios .near .point { fill:var(--b) } .ratios .half { fill:var(--b) }
 .zone { fill:var(--c3); opacity:.1 }
 nav ol { margin:.8rem 0; padding-left:1.4rem } nav li { margin:.15rem 0 }
 .signs span { margin-left:.7em; color:var(--soft); font-size:.85rem; white-space:nowrap }
 a { color:var(--c1) }
-.checks { margin:.8rem 0 } .checks li { display:grid; grid-template-columns:9.5rem 1fr;
-  gap:0 .6rem; padding:.35rem 0; border-bottom:1px solid var(--rule) }
+.checks { margin:.8rem 0 } .checks li { display:grid; grid-template-columns:9.5rem 3fr 2fr;
+  gap:0 1rem; padding:.35rem 0; border-bottom:1px solid var(--rule) }
 .called { color:var(--soft); font-size:.9rem; white-space:nowrap }
 .fails .called { color:var(--ink); font-weight:600 }
-.evidence { display:block; color:var(--soft); font-size:.9rem }
+.evidence { color:var(--soft); font-size:.9rem } .card .checks li { grid-template-columns:9rem 1fr }
+.card .evidence { grid-column:2 } .none { color:var(--soft) }
+.glance { margin:.4rem 0 } .glance th:not(:first-child), .glance td { padding-left:1.2rem }
+.glance thead td { border:0 } .glance [scope=colgroup] { text-align:center }
 .plots { display:grid; gap:0 1.2rem; margin-top:1rem }
 .by1 { grid-template-columns:1fr }
 .by2 { grid-template-columns:repeat(auto-fill, minmax(min(100%, 430px), 1fr)) }
@@ -495,14 +570,20 @@ th:first-child { position:sticky; left:0; background:var(--page); text-align:lef
   font-weight:600 }
 thead th:first-child { font-weight:400 }
 tbody th:first-child { max-width:14rem; white-space:normal }
-.value { display:grid; grid-template-columns:1fr minmax(5.2em, auto); gap:0 .6em;
+.value { display:grid; grid-template-columns:auto calc(var(--second) * 1ch + 1.2em); justify-content:end; gap:0 .3em;
   justify-items:end; align-items:baseline }
+.numbers th + th, .numbers td { padding-left:.9rem; border-left:1px solid var(--rule) }
+.numbers thead th + th { text-align:center } .numbers thead .swatch { margin:0 auto }
+td .sd { padding-right:.96em }
 .ours, .paper { position:relative; padding-right:calc(var(--marks, 0) * .55em) }
 .ours sup, .value .paper sup { position:absolute; top:-.25em; font-size:.75em }
 .value .paper { grid-column:1; color:var(--soft); font-style:normal }
 .sd, .diff { color:var(--soft) }
-.value .ours { grid-column:1 } .how { width:max-content; margin-bottom:.3rem }
-.how .paper, .how .ours { padding-right:0 } .how .ours { color:var(--ink) }
+.value .ours { grid-column:1 }
+.reading { display:flex; flex-wrap:wrap; align-items:center; gap:.2rem 1.6rem; margin-top:.4rem }
+.how { grid-template-columns:auto auto; justify-items:start; padding:.15rem .6rem;
+  border:1px solid var(--rule); border-radius:5px; font-size:.82rem; line-height:1.35 }
+.how .paper, .how .ours { padding-right:0 }
 .said { position:absolute; opacity:0; width:1px; overflow:hidden }
 .bold { font-weight:700 } .underlined { text-decoration:underline; text-underline-offset:.18em }
 .absent { grid-column:1 / -1; color:var(--soft); font-style:italic }
@@ -515,14 +596,17 @@ summary { color:var(--soft); font-size:.88rem; cursor:pointer }
 .halves { display:grid; grid-template-columns:repeat(auto-fit, minmax(min(100%, 22rem), 1fr));
   gap:.5rem 2rem }
 @media (max-width:640px) {
-  .checks li { grid-template-columns:1fr } tbody th:first-child { max-width:7.5rem }
+  .checks li, .card .checks li { grid-template-columns:1fr } .card .evidence { grid-column:1 }
+  tbody th:first-child { max-width:7.5rem }
   .verdict { padding:.8rem } table { font-size:.8rem }
+  .numbers th + th, .numbers td { padding-left:.5rem }
 }
 @media print {
   section + section { break-before:auto } .verdict, .banner, .card { break-inside:avoid }
   .verdict, .banner, .bar i, .strip, .zone { print-color-adjust:exact;
     -webkit-print-color-adjust:exact }
-  figure, .checks li { break-inside:avoid }
+  figure, .checks li, .scroll { break-inside:avoid } table { font-size:8pt }
+  h3 + .note, .reading, .about { break-after:avoid }
   .by2, .by3 { grid-template-columns:1fr 1fr }
   .by2 .chart.wide { display:none } .by2 .chart.narrow { display:block }
   th:first-child { position:static } .card a::after { content:" (" attr(href) ")";

@@ -65,15 +65,22 @@ def _log(ratio: float) -> float:
     return math.log(ratio) if ratio > 0 else -math.inf
 
 
-def verdict(sections: Iterable[Section]) -> Verdict:
-    sections = list(sections)
-    told = [check.holds for section in sections for check in section.checks]
-    pairs = [pair for section in sections for pair in _pairs(section)]
-    return Verdict(told.count(True), told.count(False), told.count(None), pairs)
+def verdict(findings: Findings) -> Verdict:
+    told = [check.holds for section in findings.sections for check in section.checks]
+    pairs = [pair for section in findings.sections for pair in _pairs(section)]
+    # A number of the paper counts once, however often it is shown.
+    once = {(pair.what, pair.published): pair for pair in reversed(pairs)}
+    return Verdict(told.count(True), told.count(False), told.count(None), [*once.values()][::-1])
 
 
-def verdict_of_all(studies: Iterable[Findings]) -> Verdict:
-    return verdict(section for findings in studies for section in findings.sections)
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    verdicts = list(verdicts)
+    return Verdict(
+        sum(one.holds for one in verdicts),
+        sum(one.fails for one in verdicts),
+        sum(one.untold for one in verdicts),
+        [pair for one in verdicts for pair in one.pairs],
+    )
 
 
 def _pairs(section: Section) -> list[Pair]:
