@@ -93,7 +93,7 @@ def _three_digits(value: float) -> str:
 
 
 def _as_published(value: float, percent: bool) -> str:
-    return f"{100 * value:.6g}%" if percent else f"{value:,.6g}"
+    return f"{100 * value:.10g}%" if percent else f"{value:,.10g}"
 
 
 # Charts

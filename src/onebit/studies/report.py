@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable
 from html import escape
 
 from onebit.charts import Looks, swatch
 from onebit.sheet import run_it_again, sheet
-from onebit.studies.findings import Chart, Check, Failure, Findings, Section, Table, Value
+from onebit.studies.findings import Chart, Check, Failure, Findings, Section
 from onebit.studies.plots import (
     WORDS,
     columns,
@@ -22,7 +21,8 @@ from onebit.studies.plots import (
     pair_in_words,
     ratios,
 )
-from onebit.studies.verdict import Verdict, is_number, nearness, together, verdict
+from onebit.studies.tables import ball, key, table_of
+from onebit.studies.verdict import Verdict, together, verdict
 
 CALLED = {True: "holds", False: "does not hold", None: "cannot be told"}
 SEVERAL = {True: "hold", False: "do not hold", None: "cannot be told"}
@@ -120,7 +120,7 @@ def _banner(findings: Findings) -> str:
 def _verdict(found: Verdict, where: str) -> str:
     parts = [f"<div><h2>{_headline(found)}</h2>{_tally(found)}</div>"] if found.claims else []
     if found.pairs:
-        parts.append(f"<div><h2>{_nearness(found)}</h2>{_key()}{ratios(found.pairs, where)}</div>")
+        parts.append(f"<div><h2>{_nearness(found)}</h2>{key()}{ratios(found.pairs, where)}</div>")
         if found.furthest:
             parts.append(f"<div>{_furthest(found)}</div>")
     return f'<div class="verdict panel">{"".join(parts)}</div>' if parts else ""
@@ -152,20 +152,11 @@ def _nearness(found: Verdict) -> str:
     return f"{found.count('near')} of {_count(len(found.pairs), 'number')} within 10%"
 
 
-def _key() -> str:
-    items = "".join(f"<li>{_ball(near)} {text}</li>" for near, text in WORDS.items())
-    return f'<ul class="key">{items}</ul>'
-
-
 def _furthest(found: Verdict, most: int = 4) -> str:
     items = "".join(f"<li>{escape(pair_in_words(pair))}</li>" for pair in found.furthest[:most])
     more = len(found.furthest) - most
     rest = f"<li>and {more} more</li>" if more > 0 else ""
     return f'<h3>Furthest from the paper</h3><ul class="plain">{items}{rest}</ul>'
-
-
-def _ball(near: str) -> str:
-    return f'<i class="ball {near}" role="img" aria-label="{WORDS[near]}"></i>'
 
 
 def _style(holds: bool | None) -> str:
@@ -216,7 +207,7 @@ def _section(section: Section, looks: dict[str, Looks], where: str) -> str:
         _charts(section.charts, looks, where),
     ]
     parts += [
-        _table(table, looks, f"{where}-table{number}")
+        table_of(table, looks, f"{where}-table{number}")
         for number, table in enumerate(section.tables, 1)
     ]
     parts += [_settings(section.charts, where), _notes(section.notes)]
@@ -294,141 +285,6 @@ def _settings(charts: list[Chart], where: str) -> str:
 <tbody>{rows}</tbody></table></div></details>"""
 
 
-# Tables
-
-
-def _table(table: Table, looks: dict[str, Looks], where: str) -> str:
-    decimals = _decimals(table)
-    values = [value for row in table.values for value in row]
-    times = 100 if table.unit == "%" else 1
-    numbers = [_as_printed(v, times) for v in values]
-    numbers += [_rounded(times * v.ours, decimals) for v in values if is_number(v.ours)]
-    room = max(map(_fraction, numbers), default=0)
-    marks = max((max(len(v.marks), len(v.published_marks)) for v in values), default=0)
-    second = max((len(_spread(v, times, decimals)) for v in values), default=0)
-    second = max(second, *(len(_difference(v, times, decimals)) for v in values), 0)
-    head = "".join(
-        f'<th scope="col">{swatch(looks[m]) if m in looks else ""}<span>{escape(m)}</span></th>'
-        for m in table.methods
-    )
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th>'
-        f"{''.join(_cell(value, times, decimals, room) for value in row)}</tr>\n"
-        for name, row in zip(table.rows, table.values, strict=True)
-    )
-    unit = {"%": "in per cent", "s": "in seconds"}.get(table.unit, table.unit)
-    return f"""<h3 class="title" id="{where}">{escape(table.title)}</h3>
-<p class="note">{escape(" ".join(filter(None, [table.caption, _reading(values)])))}</p>
-{_how_to_read(any(_compared(value) for value in values))}
-<div class="scroll" role="region" aria-labelledby="{where}" tabindex="0">
-<table class="numbers" style="--marks:{marks};--second:{second}"><thead><tr><th scope="col">{escape(unit)}</th>
-{head}</tr></thead>
-<tbody>{rows}</tbody></table></div>"""
-
-
-def _how_to_read(compared: bool) -> str:
-    """A cell in words, then what the balls mean."""
-    cell = (
-        '<span class="value how"><span class="ours">ours</span><span class="sd">± spread</span>'
-        '<span class="paper">paper</span><span class="diff">difference</span></span>'
-    )
-    return f'<div class="reading">{cell}{_key()}</div>' if compared else ""
-
-
-def _reading(values: list[Value]) -> str:
-    told = []
-    if any(value.bold for value in values):
-        told.append("Bold: the lowest of all.")
-    if any(value.underlined for value in values):
-        told.append("Underlined: the lowest of those that hear only right or wrong.")
-    return " ".join(told)
-
-
-def _compared(value: Value) -> bool:
-    return is_number(value.ours) and is_number(value.published)
-
-
-def _decimals(table: Table) -> int:
-    """Digits after the point, for most numbers of a table."""
-    if table.unit == "%":
-        return 2
-    values = [value for row in table.values for value in row]
-    numbers = [abs(n) for v in values for n in (v.ours, v.published) if is_number(n)]
-    largest = max(numbers, default=0.0)
-    if largest >= 1000 or all(n == int(n) for n in numbers):
-        return 0
-    return 2 if largest >= 1 else 3
-
-
-def _rounded(number: float, decimals: int) -> str:
-    """With more digits where a small number would come out as zero."""
-    if 0 < abs(number) < 0.5 * 10**-decimals:
-        decimals = min(5, -math.floor(math.log10(abs(number))))
-    return f"{number:,.{decimals}f}"
-
-
-def _as_printed(value: Value, times: float) -> str:
-    return f"{times * value.published:,.6g}" if is_number(value.published) else ""
-
-
-def _fraction(number: str) -> int:
-    return len(number.partition(".")[2])
-
-
-def _cell(value: Value, times: float, decimals: int, room: int) -> str:
-    """Ours and its spread, below them the paper's number and the difference."""
-    parts = []
-    if is_number(value.ours):
-        ours = _rounded(times * value.ours, decimals)
-        style = " bold" * value.bold + " underlined" * value.underlined
-        number = f'<span class="number{style}">{ours}</span>{_ghost(ours, room)}'
-        parts.append(f'<span class="ours">{number}{_marks(value.marks)}</span>')
-        if is_number(value.spread):
-            parts.append(f'<span class="sd">{_spread(value, times, decimals)}</span>')
-    else:
-        parts.append(f'<span class="absent">{escape(value.absent)}</span>')
-    if is_number(value.published):
-        printed = _as_printed(value, times)
-        parts.append(
-            f'<span class="paper"><span class="said">paper </span>{printed}{_ghost(printed, room)}'
-            f"{_marks(value.published_marks)}</span>"
-        )
-        if is_number(value.ours):
-            ball = _ball(nearness(value.ours, value.published))
-            away = _difference(value, times, decimals)
-            parts.append(f'<span class="diff">{away} {ball}</span>')
-    elif value.published_marks:
-        parts.append(f'<span class="paper">–{_marks(value.published_marks)}</span>')
-    else:
-        parts.append('<span class="paper" title="the paper gives no number">–</span>')
-    return f'<td><span class="value">{"".join(parts)}</span></td>'
-
-
-def _spread(value: Value, times: float, decimals: int) -> str:
-    return f"± {_rounded(times * value.spread, decimals)}" if is_number(value.spread) else ""
-
-
-def _difference(value: Value, times: float, decimals: int) -> str:
-    if not (is_number(value.ours) and is_number(value.published)):
-        return ""
-    away = round(times * (value.ours - value.published), decimals)
-    sign = "+" if away > 0 else "−" if away < 0 else ""
-    return f"{sign}{abs(away):,.{decimals}f}"
-
-
-def _marks(marks: str) -> str:
-    return f"<sup>{escape(marks)}</sup>" if marks else ""
-
-
-def _ghost(number: str, room: int) -> str:
-    """Invisible digits after a number that has fewer than others, so that the points align."""
-    lacking = room - _fraction(number)
-    if not lacking:
-        return ""
-    point = "" if "." in number else "."
-    return f'<i class="ghost" aria-hidden="true">{point}{"0" * lacking}</i>'
-
-
 # Failures
 
 
@@ -459,7 +315,7 @@ def _glance(all: list[tuple[Findings, str]], found: list[Verdict]) -> str:
         for words in (
             "Study",
             *(f"{_sign(holds)} {words}" for holds, words in CALLED.items()),
-            *(f"{_ball(near)} {words}" for near, words in WORDS.items()),
+            *(f"{ball(near)} {words}" for near, words in WORDS.items()),
             "Cells lacking",
         )
     )
@@ -570,8 +426,8 @@ th:first-child { position:sticky; left:0; background:var(--page); text-align:lef
   font-weight:600 }
 thead th:first-child { font-weight:400 }
 tbody th:first-child { max-width:14rem; white-space:normal }
-.value { display:grid; grid-template-columns:auto calc(var(--second) * 1ch + 1.2em); justify-content:end; gap:0 .3em;
-  justify-items:end; align-items:baseline }
+.value { display:grid; grid-template-columns:auto calc(var(--second) * 1ch + 1.2em); gap:0 .3em;
+  justify-content:end; justify-items:end; align-items:baseline }
 .numbers th + th, .numbers td { padding-left:.9rem; border-left:1px solid var(--rule) }
 .numbers thead th + th { text-align:center } .numbers thead .swatch { margin:0 auto }
 td .sd { padding-right:.96em }
