@@ -10,6 +10,7 @@ import base64
 import itertools
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+PATIENCE = 60.0
 # Nothing may call home, ask questions, or want a sandbox that a container cannot give.
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -32,7 +34,7 @@ class Browser:
     def __init__(self) -> None:
         assert CHROMIUM is not None
         self.complaints: list[str] = []
-        self.events: list[dict[str, Any]] = []
+        self.loaded = False
         self.numbers = itertools.count(1)
         self.session: str | None = None
         self.unread = b""
@@ -55,6 +57,7 @@ class Browser:
         self.session = self.ask("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
+        self.ask("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def __enter__(self) -> Browser:
         return self
@@ -88,6 +91,8 @@ class Browser:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self.unread:
+            ready, _, _ = select.select([self.from_browser], [], [], PATIENCE)
+            assert ready, f"the browser has said nothing for {PATIENCE} seconds"
             more = os.read(self.from_browser, 1 << 16)
             assert more, "the browser has ended"
             self.unread += more
@@ -97,7 +102,7 @@ class Browser:
         return event
 
     def _note(self, method: str, params: dict[str, Any]) -> None:
-        self.events.append({"method": method})
+        self.loaded |= method == "Page.loadEventFired"
         if method in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
             self.complaints.append(json.dumps(params))
         if method == "Network.requestWillBeSent":
@@ -116,9 +121,9 @@ class Browser:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", media=media, features=[scheme])
-        self.events.clear()
+        self.loaded = False
         self.ask("Page.navigate", url=page.resolve().as_uri())
-        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+        while not self.loaded:
             self._read()
 
     def run(self, script: str) -> Any:

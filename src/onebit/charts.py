@@ -326,13 +326,13 @@ def _axes(x: Axis, y: Axis, frame: Frame) -> str:
     below = shortened(x.label, 2 * (right - frame.left), frame.size)
     parts = [
         f'<text class="tick" x="2" y="12">{escape(above)}</text>',
-        f'<text class="tick middle" x="{(frame.left + right) / 2}" y="{bottom + 36}">'
+        f'<text class="tick middle" x="{(frame.left + right) / 2}" y="{bottom + 38}">'
         f"{escape(below)}</text>",
     ]
     for tick in x.ticks:
         at = f"{x.scale(tick.value):.1f}"
         parts.append(f'<path class="grid major" d="M{at} {TOP}V{bottom}"/>')
-        parts.append(f'<text class="tick middle" x="{at}" y="{bottom + 17}">{tick.text}</text>')
+        parts.append(f'<text class="tick middle" x="{at}" y="{bottom + 19}">{tick.text}</text>')
     for tick in y.ticks:
         at = y.scale(tick.value)
         style = "grid major" if tick.major else "grid"

@@ -182,7 +182,7 @@ def _frames(entries: list[Entry]) -> tuple[Frame, Frame]:
     room = len(entries) + 1
     return (
         Frame("wide", 1000, max(480, 16 * room + TOP + BOTTOM), 52, right),
-        Frame("narrow", 380, max(380, 14 * room + TOP + BOTTOM), 40, 40, 14, reach=12),
+        Frame("narrow", 380, max(380, 14 * room + TOP + BOTTOM), 47, 40, 14, reach=12),
     )
 
 
@@ -294,5 +294,5 @@ td:nth-child(3) { font-weight:600 } .group th { padding-top:1rem; color:var(--so
 @media (max-width:640px) {
   th .swatch, .tag { display:none } th:nth-child(2) { min-width:8rem; white-space:normal }
 }
-@media print { th:nth-child(2) { position:static } }
+@media print { th:nth-child(2) { position:static; white-space:normal } }
 """

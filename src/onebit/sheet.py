@@ -50,7 +50,7 @@ STYLE = """
   --c1:#4a8fff; --c2:#ee5f24; --c3:#00dca4; --c4:#b7a6f2; --c5:#ffb020; --c6:#b7f7ff; } }
 * { box-sizing:border-box }
 body { margin:0 auto; padding:1.5rem 1rem 3rem; max-width:1080px; background:var(--page);
-  color:var(--ink); font:1rem/1.5 system-ui, sans-serif; }
+  color:var(--ink); font:1rem/1.5 system-ui, sans-serif; overflow-wrap:break-word }
 h1 { margin:0 0 .3em; font-size:1.7rem } h2 { margin:0 0 .2em; font-size:1.25rem }
 h3 { margin:.9rem 0 .2rem; font-size:.82rem; color:var(--soft) }
 p { margin:.3em 0; max-width:80ch } .note { color:var(--soft); font-size:.92rem }
@@ -75,7 +75,7 @@ section, footer { margin-top:2.2rem; padding-top:1.4rem; border-top:1px solid va
   padding:0; list-style:none }
 .legend a, .legend button { display:flex; gap:.45em; padding:.12rem .3rem; border:0;
   border-radius:5px; background:none; color:inherit; font:inherit; font-size:.85rem;
-  text-align:left; text-decoration:none }
+  text-align:left; text-decoration:none; overflow-wrap:anywhere }
 .legend .swatch { margin-top:.3rem }
 .swatch { flex:none; width:34px; height:12px; vertical-align:-1px } th .swatch { margin-right:.5em }
 a.on, button.on, tr.on > *, tr:target > * { background:var(--tint) !important }

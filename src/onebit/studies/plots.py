@@ -192,13 +192,12 @@ def _in_frame(
 
     heights = [v for _, _, spots in drawn for point, _ in spots for v in point[1:4]]
     heights += [end for end in ends if end is not None]
-    text = "{:.6g}%".format
     y = upwards(
         one.y_label,
         heights,
         height - BOTTOM,
         TOP,
-        (lambda v: text(100 * v)) if one.y_percent else short,
+        (lambda share: f"{short(100 * share)}%") if one.y_percent else short,
         log=one.y_log,
     )
     left = 14 + max(width_of(tick.text, frame.size) for tick in y.ticks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from html import escape
 
@@ -185,9 +185,8 @@ def _contents(sections: list[Section]) -> str:
     for number, section in enumerate(sections, 1):
         told = [check.holds for check in section.checks]
         signs = "".join(
-            f"<span>{_sign(holds)} {number} {(CALLED if number == 1 else SEVERAL)[holds]}</span>"
-            for holds in CALLED
-            if (number := told.count(holds))
+            f"<span>{_sign(holds)} {count} {(CALLED if count == 1 else SEVERAL)[holds]}</span>"
+            for holds, count in Counter(sorted(told, key=list(CALLED).index)).items()
         )
         items.append(
             f'<li><a href="#part{number}">{escape(section.title)}</a> '
@@ -410,8 +409,8 @@ a { color:var(--c1) }
 .by1 { grid-template-columns:1fr }
 .by2 { grid-template-columns:repeat(auto-fill, minmax(min(100%, 430px), 1fr)) }
 .by3 { grid-template-columns:repeat(auto-fill, minmax(min(100%, 320px), 1fr)) }
-figure { display:grid; grid-row:span 3; grid-template-rows:subgrid; gap:0; min-width:0;
-  margin:0 0 .8rem }
+figure { display:grid; grid-row:span 3; grid-template:subgrid / minmax(0, 1fr); gap:0;
+  min-width:0; margin:0 0 .8rem }
 figcaption { font-weight:600; font-size:.95rem } figure .chart { margin-top:.3rem }
 figure .note { font-size:.82rem }
 .chart.small, .chart.narrow { font-size:11px } .lit .small .on .label { font-weight:600 }
@@ -425,7 +424,9 @@ thead th .swatch { display:block; margin:0 0 0 auto }
 th:first-child { position:sticky; left:0; background:var(--page); text-align:left;
   font-weight:600 }
 thead th:first-child { font-weight:400 }
-tbody th:first-child { max-width:14rem; white-space:normal }
+tbody th:first-child { min-width:8rem; max-width:14rem; white-space:normal;
+  overflow-wrap:anywhere }
+.verdict > *, .halves > *, .checks li > * { min-width:0 }
 .value { display:grid; grid-template-columns:auto calc(var(--second) * 1ch + 1.2em); gap:0 .3em;
   justify-content:end; justify-items:end; align-items:baseline }
 .numbers th + th, .numbers td { padding-left:.9rem; border-left:1px solid var(--rule) }
@@ -453,7 +454,7 @@ summary { color:var(--soft); font-size:.88rem; cursor:pointer }
   gap:.5rem 2rem }
 @media (max-width:640px) {
   .checks li, .card .checks li { grid-template-columns:1fr } .card .evidence { grid-column:1 }
-  tbody th:first-child { max-width:7.5rem }
+  tbody th:first-child { min-width:6rem; max-width:7.5rem }
   .verdict { padding:.8rem } table { font-size:.8rem }
   .numbers th + th, .numbers td { padding-left:.5rem }
 }
@@ -461,7 +462,9 @@ summary { color:var(--soft); font-size:.88rem; cursor:pointer }
   section + section { break-before:auto } .verdict, .banner, .card { break-inside:avoid }
   .verdict, .banner, .bar i, .strip, .zone { print-color-adjust:exact;
     -webkit-print-color-adjust:exact }
-  figure, .checks li, .scroll { break-inside:avoid } table { font-size:8pt }
+  figure, .checks li, .scroll { break-inside:avoid } .settings td { min-width:0 }
+  table { font-size:8pt }
+  .numbers { font-size:max(5pt, min(8pt, 710px / (11 + 13 * var(--methods)))) }
   h3 + .note, .reading, .about { break-after:avoid }
   .by2, .by3 { grid-template-columns:1fr 1fr }
   .by2 .chart.wide { display:none } .by2 .chart.narrow { display:block }

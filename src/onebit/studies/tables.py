@@ -30,7 +30,7 @@ def table_of(table: Table, looks: dict[str, Looks], where: str) -> str:
 <p class="note">{escape(" ".join(filter(None, [table.caption, _reading(values)])))}</p>
 {_how_to_read() if form.with_paper else ""}
 <div class="scroll" role="region" aria-labelledby="{where}" tabindex="0">
-<table class="numbers" style="{_widths(values, form)}">
+<table class="numbers" style="--methods:{len(table.methods)};{_widths(values, form)}">
 <thead><tr><th scope="col">{escape(unit)}</th>{head}</tr></thead>
 <tbody>{rows}</tbody></table></div>"""
 
@@ -134,8 +134,8 @@ def _ours(value: Value, form: Form) -> str:
         return f'<span class="absent">{escape(value.absent)}</span>'
     ours = _rounded(form.times * value.ours, form.decimals)
     style = " bold" * value.bold + " underlined" * value.underlined
-    number = f'<span class="number{style}">{ours}</span>{_ghost(ours, form)}'
-    return f'<span class="ours">{number}{_marks(value.marks)}</span>'
+    number = f'<span class="number{style}">{ours}</span>{_marks(value.marks)}'
+    return f'<span class="ours">{number}{_ghost(ours, form)}</span>'
 
 
 def _paper(value: Value, form: Form) -> str:
@@ -143,7 +143,7 @@ def _paper(value: Value, form: Form) -> str:
         told = f"–{_marks(value.published_marks)}"
         return f'<span class="paper" title="the paper gives no number">{told}</span>'
     printed = _as_printed(form.times * value.published)
-    number = f"{printed}{_ghost(printed, form)}{_marks(value.published_marks)}"
+    number = f"{printed}{_marks(value.published_marks)}{_ghost(printed, form)}"
     return f'<span class="paper"><span class="said">paper </span>{number}</span>'
 
 
