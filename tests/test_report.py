@@ -105,6 +105,23 @@ def test_claims_carry_words_not_colour_alone() -> None:
         assert words in text
 
 
+def test_many_claims_are_folded_but_for_those_that_do_not_hold() -> None:
+    checks = [Check(f"Claim {i}", [True, False, None][i % 3], "") for i in range(9)]
+    page = page_of(section(checks=checks))
+    Checker(page)
+    outside = re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
+    for check in checks:
+        assert check.claim in page
+        assert (check.claim in outside) == (check.holds is False)
+
+
+def test_nothing_told_is_not_nothing_held() -> None:
+    checks = [Check("A", None, ""), Check("B", None, "")]
+    assert "Of 2 claims none can be told yet" in page_of(section(checks=checks))
+    assert "All 2 claims hold" in page_of(section(checks=[Check("A", True, "")] * 2))
+    assert "The claim holds" in page_of(section(checks=[Check("A", True, "")]))
+
+
 def test_a_method_looks_the_same_everywhere() -> None:
     page = study_page(confidit(), "1")
     groups = re.findall(r'class="curve (\w+)" data-line="(m\d)" style="--c:(.*?)"', page)

@@ -36,7 +36,7 @@ def study_page(findings: Findings, version: str) -> str:
         for number, section in enumerate(findings.sections, 1)
     ]
     facts = {
-        **findings.facts,
+        **{name: fact for name, fact in findings.facts.items() if name != "onebit"},
         "cells": ", ".join(filter(None, [f"{findings.cells:,}", _incomplete(findings)])),
         "computing time": duration(findings.seconds),
     }
@@ -127,6 +127,8 @@ def _verdict(found: Verdict, where: str) -> str:
 
 
 def _headline(found: Verdict) -> str:
+    if found.untold == found.claims:
+        return f"Of {_count(found.claims, 'claim')} none can be told yet"
     if found.holds == found.claims:
         return "The claim holds" if found.claims == 1 else f"All {found.claims} claims hold"
     return f"{found.holds} of {_count(found.claims, 'claim')} hold"
@@ -142,7 +144,7 @@ def _tally(found: Verdict) -> str:
     )
     items = "".join(
         f'<li class="{_style(holds)}{"" if number else " none"}">{_sign(holds)} '
-        f"<b>{number}</b> {(CALLED if number == 1 else SEVERAL)[holds]}</li>"
+        f"<b>{number}</b> {_word(holds, number)}</li>"
         for holds, number in counts.items()
     )
     return f'<div class="bar" aria-hidden="true">{bar}</div><ul class="tally">{items}</ul>'
@@ -185,7 +187,7 @@ def _contents(sections: list[Section]) -> str:
     for number, section in enumerate(sections, 1):
         told = [check.holds for check in section.checks]
         signs = "".join(
-            f"<span>{_sign(holds)} {count} {(CALLED if count == 1 else SEVERAL)[holds]}</span>"
+            f"<span>{_sign(holds)} {count} {_word(holds, count)}</span>"
             for holds, count in Counter(sorted(told, key=list(CALLED).index)).items()
         )
         items.append(
@@ -202,7 +204,7 @@ def _section(section: Section, looks: dict[str, Looks], where: str) -> str:
     parts = [
         f'<h2 id="{where}">{escape(section.title)}</h2>',
         f'<p class="about">{escape(section.about)}</p>' if section.about else "",
-        _checks(section.checks),
+        _claims(section.checks),
         _charts(section.charts, looks, where),
     ]
     parts += [
@@ -213,6 +215,25 @@ def _section(section: Section, looks: dict[str, Looks], where: str) -> str:
     if not (section.charts or section.tables or section.checks):
         parts.append('<p class="nothing">No results.</p>')
     return f'<section class="panel" aria-labelledby="{where}">{"".join(parts)}</section>\n'
+
+
+OPEN = 8  # claims; with more, those that do not hold are shown and the others folded
+
+
+def _claims(checks: list[Check]) -> str:
+    if len(checks) <= OPEN:
+        return _checks(checks)
+    folded = []
+    for holds in (True, None):
+        some = [check for check in checks if check.holds is holds]
+        if some:
+            words = f"{_sign(holds)} {len(some)} {_word(holds, len(some))}"
+            folded.append(f"<details><summary>{words}</summary>{_checks(some)}</details>")
+    return _checks(check for check in checks if check.holds is False) + "".join(folded)
+
+
+def _word(holds: bool | None, count: int) -> str:
+    return (CALLED if count == 1 else SEVERAL)[holds]
 
 
 def _checks(checks: Iterable[Check]) -> str:
@@ -264,23 +285,24 @@ def _legend(charts: list[Chart], looks: dict[str, Looks]) -> str:
 
 
 def _settings(charts: list[Chart], where: str) -> str:
-    """Each curve's settings: a row for each method, a column for each chart."""
-    told: dict[str, dict[int, str]] = defaultdict(dict)
-    for number, one in enumerate(charts):
-        for name, curve in zip(names(one), one.curves, strict=True):
-            told[name][number] = curve.settings
-    if not any(any(settings.values()) for settings in told.values()):
+    """Each curve's settings: a row for each chart, a column for each method."""
+    told = [
+        {name: curve.settings for name, curve in zip(names(one), one.curves, strict=True)}
+        for one in charts
+    ]
+    methods = list(dict.fromkeys(name for settings in told for name in settings))
+    if not any(any(settings.values()) for settings in told):
         return ""
-    head = "".join(f'<th scope="col">{escape(one.title)}</th>' for one in charts)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in methods)
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th>'
-        + "".join(f"<td>{escape(settings.get(i) or '–')}</td>" for i in range(len(charts)))
+        f'<tr><th scope="row">{escape(one.title)}</th>'
+        + "".join(f"<td>{escape(settings.get(name) or '–')}</td>" for name in methods)
         + "</tr>"
-        for name, settings in told.items()
+        for one, settings in zip(charts, told, strict=True)
     )
     return f"""<details><summary>Settings of the curves</summary>
 <div class="scroll" role="region" aria-label="Settings" tabindex="0" id="{where}-settings">
-<table class="settings"><thead><tr><th scope="col">Method</th>{head}</tr></thead>
+<table class="settings"><thead><tr><th scope="col">Chart</th>{head}</tr></thead>
 <tbody>{rows}</tbody></table></div></details>"""
 
 
@@ -377,7 +399,7 @@ body { max-width:1140px } h1 { text-wrap:balance } .paper { color:var(--soft); f
 .verdict { display:grid; grid-template-columns:repeat(auto-fit, minmax(min(100%, 19rem), 1fr));
   gap:1rem 2rem; margin:1.1rem 0; padding:1rem 1.2rem; border-radius:10px; background:var(--tint) }
 .verdict h2 { font-size:1.1rem } .verdict h3 { margin-top:.2rem }
-.bar { display:flex; gap:2px; height:.7rem; margin:.5rem 0 .6rem }
+.bar { display:flex; gap:2px; max-width:34rem; height:.7rem; margin:.5rem 0 .6rem }
 .bar i { border-radius:3px; background:var(--s) }
 .bar .untold { border:1.5px dashed var(--s); background:none }
 .bar .fails { background:repeating-linear-gradient(135deg, var(--s) 0 5px, transparent 5px 7px) }

@@ -79,7 +79,7 @@ def _decimals(numbers: list[float]) -> int:
     largest = max(map(abs, numbers), default=0.0)
     if largest >= 1000 or all(number == int(number) for number in numbers):
         return 0
-    return 2 if largest >= 1 else 3
+    return 2 if largest >= 1 else min(5, 2 - math.floor(math.log10(largest)))
 
 
 def _rounded(number: float, decimals: int) -> str:
