@@ -329,17 +329,15 @@ def _ratio_tick(scale: Scale, ratio: float, text: str, bottom: float) -> str:
 
 
 def _dot(pair: Pair, x: float, y: float) -> str:
-    ours, paper = shown(pair.ours, pair.percent), _as_published(pair.published, pair.percent)
-    tip = escape(f"{pair.what}\npaper {paper}, ours {ours}")
-    half = (
-        '<path class="half" d="M0-3.2a3.2 3.2 0 0 0 0 6.4z"/>' if pair.nearness == "rough" else ""
-    )
+    half = '<path class="half" d="M0-3.2a3.2 3.2 0 0 0 0 6.4z"/>' * (pair.nearness == "rough")
     return (
         f'<g class="{pair.nearness}" transform="translate({x:.1f} {y:.1f})">'
-        f'<circle class="point" r="3.2"><title>{tip}</title></circle>{half}</g>'
+        f'<circle class="point" r="3.2"><title>{escape(pair_in_words(pair))}</title></circle>'
+        f"{half}</g>"
     )
 
 
 def pair_in_words(pair: Pair) -> str:
     ours, paper = shown(pair.ours, pair.percent), _as_published(pair.published, pair.percent)
-    return f"{pair.what}: paper {paper}, ours {ours}"
+    table = f" ({pair.table})" if pair.table else ""
+    return f"{pair.what}{table}: paper {paper}, ours {ours}"

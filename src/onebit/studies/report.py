@@ -365,26 +365,30 @@ def _glance(all: list[tuple[Findings, str]], found: list[Verdict]) -> str:
 
 def _card(findings: Findings, link: str, where: str) -> str:
     found = verdict(findings)
-    wrong = [
-        check
-        for holds in (False, None)
-        for section in findings.sections
-        for check in section.checks
-        if check.holds is holds
-    ]
-    claims = f"<h3>{_headline(found)}</h3>{_tally(found)}" if found.claims else ""
-    most = 6
-    rest = f'<p class="note">and {len(wrong) - most} more</p>' if len(wrong) > most else ""
+    claims = f"<h3>{_headline(found)}</h3>{_tally(found)}{_wrong(findings)}" if found.claims else ""
     numbers = ""
     if found.pairs:
         numbers = f"<h3>{_nearness(found)}</h3>{ratios(found.pairs, where)}"
         numbers += _furthest(found, 2) if found.furthest else ""
+    halves = "".join(f"<div>{half}</div>" for half in (claims, numbers) if half)
     return f"""<section class="card panel" aria-labelledby="{where}">
 <h2 id="{where}"><a href="{escape(link)}">{escape(findings.title)}</a></h2>
 <p class="paper">{escape(findings.paper)}</p>{_banner(findings)}
-<div class="halves"><div>{claims}{_checks(wrong[:most])}{rest}</div><div>{numbers}</div></div>
+<div class="halves">{halves}</div>
 </section>
 """
+
+
+def _wrong(findings: Findings) -> str:
+    """The first claims that do not hold, then of those that cannot be told."""
+    parts = []
+    for holds, most in ((False, 6), (None, 2)):
+        some = [c for section in findings.sections for c in section.checks if c.holds is holds]
+        parts.append(_checks(some[:most]))
+        if len(some) > most:
+            more = len(some) - most
+            parts.append(f'<p class="note">and {more} more that {_word(holds, more)}</p>')
+    return "".join(parts)
 
 
 STYLE = """
@@ -436,6 +440,7 @@ figure { display:grid; grid-row:span 3; grid-template:subgrid / minmax(0, 1fr); 
 figcaption { font-weight:600; font-size:.95rem } figure .chart { margin-top:.3rem }
 figure .note { font-size:.82rem }
 .chart.small, .chart.narrow { font-size:11px } .lit .small .on .label { font-weight:600 }
+.panel > .legend { margin-top:.8rem }
 .strip { fill:var(--tint) } .paper .point { fill:var(--page) !important; stroke-width:1.6 }
 .second { fill:var(--soft); font-weight:400 }
 .nothing { padding:2rem 1rem; border:1px dashed var(--rule); border-radius:6px; color:var(--soft);
@@ -486,7 +491,8 @@ summary { color:var(--soft); font-size:.88rem; cursor:pointer }
     -webkit-print-color-adjust:exact }
   figure, .checks li, .scroll { break-inside:avoid } .settings td { min-width:0 }
   table { font-size:8pt }
-  .numbers { font-size:max(5pt, min(8pt, 710px / (11 + 13 * var(--methods)))) }
+  .numbers { font-size:max(5pt, min(8pt, 710px /
+    (9 + (7.5 + .64 * var(--second) + .55 * var(--marks)) * var(--methods)))) }
   h3 + .note, .reading, .about { break-after:avoid }
   .by2, .by3 { grid-template-columns:1fr 1fr }
   .by2 .chart.wide { display:none } .by2 .chart.narrow { display:block }

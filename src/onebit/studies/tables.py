@@ -27,7 +27,7 @@ def table_of(table: Table, looks: dict[str, Looks], where: str) -> str:
     )
     unit = {"%": "in per cent", "s": "in seconds"}.get(table.unit, table.unit)
     return f"""<h3 class="title" id="{where}">{escape(table.title)}</h3>
-<p class="note">{escape(" ".join(filter(None, [table.caption, _reading(values)])))}</p>
+<p class="note">{escape(_sentences(table.caption, *_reading(values)))}</p>
 {_how_to_read() if form.with_paper else ""}
 <div class="scroll" role="region" aria-labelledby="{where}" tabindex="0">
 <table class="numbers" style="--methods:{len(table.methods)};{_widths(values, form)}">
@@ -44,13 +44,19 @@ def _how_to_read() -> str:
     )
 
 
-def _reading(values: list[Value]) -> str:
+def _reading(values: list[Value]) -> list[str]:
     told = []
     if any(value.bold for value in values):
-        told.append("Bold: the lowest of all.")
+        told.append("Bold: the lowest of those compared.")
     if any(value.underlined for value in values):
         told.append("Underlined: the lowest of those that hear only right or wrong.")
-    return " ".join(told)
+    return told
+
+
+def _sentences(*texts: str) -> str:
+    return " ".join(
+        text if text.endswith((".", "!", "?")) else f"{text}." for text in texts if text
+    )
 
 
 # How numbers are written

@@ -20,6 +20,7 @@ class Pair:
     ours: float
     published: float
     percent: bool  # both are shares, to be shown in per cent
+    table: str = ""  # which, if there are several
 
     @property
     def ratio(self) -> float:
@@ -85,7 +86,8 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
 
 def _pairs(section: Section) -> list[Pair]:
     """From the tables; from the ends of curves only where there is no table to repeat them."""
-    pairs = [pair for table in section.tables for pair in _table_pairs(table)]
+    several = len(section.tables) > 1
+    pairs = [pair for table in section.tables for pair in _table_pairs(table, several)]
     if pairs:
         return pairs
     return [
@@ -98,9 +100,10 @@ def _pairs(section: Section) -> list[Pair]:
     ]
 
 
-def _table_pairs(table: Table) -> list[Pair]:
+def _table_pairs(table: Table, several: bool) -> list[Pair]:
+    title = table.title if several else ""
     return [
-        Pair(f"{row}, {method}", value.ours, value.published, table.unit == "%")
+        Pair(f"{row}, {method}", value.ours, value.published, table.unit == "%", title)
         for row, values in zip(table.rows, table.values, strict=True)
         for method, value in zip(table.methods, values, strict=True)
         if is_number(value.ours) and is_number(value.published)
