@@ -493,6 +493,7 @@ summary { color:var(--soft); font-size:.88rem; cursor:pointer }
   table { font-size:8pt }
   .numbers { font-size:max(5pt, min(8pt, 710px /
     (9 + (7.5 + .64 * var(--second) + .55 * var(--marks)) * var(--methods)))) }
+  .numbers th + th, .numbers td { padding:.15em .5em }
   h3 + .note, .reading, .about { break-after:avoid }
   .by2, .by3 { grid-template-columns:1fr 1fr }
   .by2 .chart.wide { display:none } .by2 .chart.narrow { display:block }
