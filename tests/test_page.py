@@ -3,15 +3,13 @@
 import itertools
 import math
 import re
-import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
+from markup import Checker, charts, coordinates
 
-from onebit.page import Line, Panel, _one_two_five, _spread, race_page
-
-VOID = {"meta", "br", "hr", "img", "input", "link"}
+from onebit.charts import one_two_five, spread
+from onebit.page import Line, Panel, race_page
 
 
 def make_line(learner: str, final: float = 0.2, told: bool = False, settings: str = "") -> Line:
@@ -41,57 +39,6 @@ def page_of(*panels: Panel) -> str:
     return race_page(list(panels), "onebit race --seed 1", "1.2.3", {"seed": "1"})
 
 
-class Checker(HTMLParser):
-    """Fails on unbalanced tags; collects ids, links, and the cells of every table row."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.references: list[str] = []
-        self.tags: set[str] = set()
-        self.rows: list[list[str]] = []
-        self.feed(page)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        for name, value in attrs:
-            if name == "id":
-                self.ids.append(value or "")
-            if name in ("aria-labelledby", "aria-describedby"):
-                self.references.append(value or "")
-            if name == "href":
-                assert value is not None and value.startswith("#")
-                self.references.append(value[1:])
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open and self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "table" in self.open and self.rows and self.rows[-1]:
-            self.rows[-1][-1] += data.strip()
-
-
-def charts(page: str) -> list[ElementTree.Element]:
-    return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
-
-
-def coordinates(page: str) -> list[float]:
-    paths = [p.get("d", "") for svg in charts(page) for p in svg.iter("path")]
-    return [float(number) for number in re.findall(r"-?\d+\.?\d*", " ".join(paths))]
-
-
 MANY = [make_line(f"Learner {i:02}", 0.05 + 0.05 * i) for i in range(14)]
 TOLD = [make_line(f"Told {i}", 0.04 + 0.001 * i, told=True) for i in range(6)]
 
@@ -101,6 +48,7 @@ def test_page_is_well_formed_with_unique_ids_and_links_that_arrive() -> None:
     checked = Checker(page)
     assert len(checked.ids) == len(set(checked.ids))
     assert set(checked.references) <= set(checked.ids)
+    assert not checked.links
     big = [svg for svg in charts(page) if svg.get("role") == "img"]
     assert len(big) == 4  # two data sets, each wide and narrow
     for svg in big:
@@ -233,7 +181,7 @@ def test_no_panels() -> None:
 
 def test_labels_are_spread_within_bounds_and_in_order() -> None:
     wanted = [50.0, 10.0, 10.0, 11.0, 99.0, 98.0]
-    heights = _spread(wanted, 8, 5, 100)
+    heights = spread(wanted, [8] * 6, 1, 104)
     ordered = [height for _, height in sorted(zip(wanted, heights, strict=True))]
     assert ordered == sorted(heights)
     assert all(b - a >= 8 - 1e-9 for a, b in itertools.pairwise(ordered))
@@ -251,4 +199,4 @@ def test_labels_are_spread_within_bounds_and_in_order() -> None:
     ],
 )
 def test_axis_steps_enclose_the_values(low: float, high: float, steps: list[float]) -> None:
-    assert _one_two_five(low, high) == steps
+    assert one_two_five(low, high) == steps

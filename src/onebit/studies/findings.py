@@ -47,6 +47,7 @@ class Value:
     bold: bool = False  # lowest of those compared
     underlined: bool = False  # lowest of the bandit methods
     published_marks: str = ""
+    absent: str = "no data"  # what to say where ours is None: "failed", "not run yet", ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +106,4 @@ class Findings:
     seconds: float  # computing time of all cells
     command: str  # what to type to run it again
     facts: dict[str, str]  # version, quick or full, seeds, data with their checksums
+    warning: str = ""  # said at the top of the page: "quick: a tenth of the paper's rounds"

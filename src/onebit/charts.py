@@ -1,0 +1,423 @@
+"""Charts as inline SVG: scales, axes, curves with bands, labels that keep out of each other's way.
+
+Colours are CSS variables, so that dark mode can change them; `sheet` has the style and the script.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import NamedTuple
+
+COLOURED = 6  # more colours than this stop being tellable apart; the rest are muted
+DASHES = ("7 4", "2 3", "10 3 2 3", "4 2", "12 4", "7 3 2 3 2 3")  # references only
+MARKERS = (  # paths around (0, 0), about 8 units wide
+    "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
+    "M-3.6-3.6h7.2v7.2h-7.2z",
+    "M0-4.8L4.4 3.4H-4.4z",
+    "M0-5L5 0L0 5L-5 0z",
+    "M0 4.8L4.4-3.4H-4.4z",
+    "M-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
+    "M-4.6 0L-2.3-4H2.3L4.6 0L2.3 4H-2.3z",
+    "M-4-4L0-1.6L4-4V4H-4z",
+)
+TOP, BOTTOM = 28, 44  # margins above and below the plot
+
+
+# Looks
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    kind: str  # "top", "muted" or "reference"
+    colour: str
+    marker: str
+    dash: str
+
+
+def coloured(slot: int) -> Looks:
+    return Looks("top", f"var(--c{slot + 1})", MARKERS[slot], "none")
+
+
+def muted(number: int) -> Looks:
+    return Looks("muted", "var(--muted)", MARKERS[number % len(MARKERS)], "none")
+
+
+def reference(number: int) -> Looks:
+    """For methods that are told the true label: dashed and grey."""
+    dash = DASHES[number % len(DASHES)]
+    return Looks("reference", "var(--reference)", MARKERS[number % len(MARKERS)], dash)
+
+
+# Words
+
+
+def short(value: float) -> str:
+    """A number for a tick: 20k, 0.5, 1e-5."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}".replace("e-0", "e-")
+
+
+def width_of(text: str, size: float = 12) -> float:
+    """How wide a text may get at a font size: an estimate for a broad font."""
+    return sum(_width_of_letter(letter) for letter in text) * size / 12
+
+
+def _width_of_letter(letter: str) -> float:
+    if letter in "iljI.,:;|!' ":
+        return 4.0
+    if letter in "frt()-/[]":
+        return 5.0
+    if letter in "mwMW%@±…≈≠" or ord(letter) >= 0x1100:
+        return 11.5
+    return 8.8 if letter.isupper() else 7.7
+
+
+def shortened(text: str, room: float, size: float = 12) -> str:
+    """The text, or as much of its beginning as has room, with dots."""
+    if width_of(text, size) <= room:
+        return text
+    while text and width_of(text + "…", size) > room:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+# Scales and axes
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Values to places; low == high is not allowed."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool
+
+    def __call__(self, value: float) -> float:
+        if self.log:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+
+class Tick(NamedTuple):
+    value: float
+    text: str  # may be empty: a line without a number
+    major: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    label: str
+    scale: Scale
+    ticks: list[Tick]
+
+
+def one_two_five(low: float, high: float) -> list[float]:
+    """1, 2, 5 times powers of ten, from the last one <= low to the first one >= high."""
+    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
+    steps = [float(f"{digit}e{decade}") for decade in decades for digit in (1, 2, 5)]
+    first = max(i for i, step in enumerate(steps) if step <= low * (1 + 1e-9))
+    last = min(i for i, step in enumerate(steps) if step >= high * (1 - 1e-9))
+    return steps[min(first, last - 1) : last + 1]  # at least two, else the scale has no length
+
+
+def even_steps(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers at even distances, from the last one <= low to the first one >= high."""
+    if high <= low:
+        low, high = min(low, 0.0), max(high, 0.0) if high else 1.0
+    step = next(
+        s for s in one_two_five((high - low) / about, high - low) if s * about >= high - low
+    )
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
+
+
+def _is_power_of_ten(value: float) -> bool:
+    return f"{value:e}".startswith("1.000000")
+
+
+def _thinned(ticks: list[float], room: Callable[[float], float], scale: Scale) -> list[float]:
+    """Every tick, or every second, third, ... so that their texts stay apart."""
+    for every in range(1, len(ticks) + 1):
+        kept = ticks[::every]
+        places = [(scale(tick), room(tick) / 2) for tick in kept]
+        if all(abs(b - a) >= ra + rb for (a, ra), (b, rb) in itertools.pairwise(places)):
+            return kept
+    return ticks[:1]
+
+
+def across(
+    label: str,
+    values: Sequence[float],
+    start: float,
+    end: float,
+    *,
+    log: bool,
+    size: float = 12,
+) -> Axis:
+    """A horizontal axis from the least to the greatest value."""
+    first, last = min(values), max(values)
+    # A single value stands in the middle.
+    if log:
+        around = 2 if first == last else 1
+        scale = Scale(first / around, last * around, start, end, True)
+        steps = one_two_five(first, last)
+        inside = [step for step in steps if first * (1 - 1e-9) <= step <= last * (1 + 1e-9)]
+        powers = [step for step in inside if _is_power_of_ten(step)]
+        ticks = next((t for t in (powers, inside) if len(t) > 1), sorted({first, last}))
+    else:
+        around = 1 if first == last else 0
+        if 0 < first < 0.2 * last:
+            first = 0.0
+        scale = Scale(first - around, last + around, start, end, False)
+        room = max(2, int((end - start) / 40))
+        steps = even_steps(first, last, room) if first < last else [first]
+        ticks = [step for step in steps if first - 1e-9 <= step <= last + 1e-9] or [first, last]
+    kept = _thinned(ticks, lambda tick: width_of(short(tick), size) + 6, scale)
+    return Axis(label, scale, [Tick(tick, short(tick), True) for tick in kept])
+
+
+def upwards(
+    label: str,
+    values: Sequence[float],
+    bottom: float,
+    top: float,
+    text: Callable[[float], str],
+    *,
+    log: bool,
+) -> Axis:
+    """A vertical axis between round numbers around the values."""
+    low, high = min(values), max(values)
+    if log:
+        steps = one_two_five(low, high)
+        scale = Scale(steps[0], steps[-1], bottom, top, True)
+        numbered = [step for step in steps if _is_power_of_ten(step) or len(steps) < 10]
+        major = [step for step in steps if _is_power_of_ten(step)]
+    else:
+        low = min(low, 0.0) if low < 0.4 * high else low  # from zero, unless that wastes the room
+        steps = even_steps(low, high)
+        scale = Scale(steps[0], steps[-1], bottom, top, False)
+        numbered = major = steps
+    kept = _thinned(numbered, lambda _: 14, scale)
+    return Axis(label, scale, [Tick(s, text(s) if s in kept else "", s in major) for s in steps])
+
+
+# Labels at the ends of curves
+
+
+def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
+    """Middles of labels of these sizes that do not overlap, moved as little as possible.
+
+    With the sizes of the labels above taken off, places need only not decrease: neighbours in
+    the wrong order are merged into groups at their mean (isotonic regression).
+    """
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    offsets, used = [], 0.0
+    for i in order:
+        offsets.append(used + sizes[i] / 2)
+        used += sizes[i]
+    groups: list[tuple[float, int]] = []  # mean, how many
+    for i, offset in zip(order, offsets, strict=True):
+        mean, size = wanted[i] - offset, 1
+        while groups and groups[-1][0] > mean:
+            other, others = groups.pop()
+            mean, size = (mean * size + other * others) / (size + others), size + others
+        groups.append((mean, size))
+    last_start = max(low, high - used)
+    starts = [min(max(mean, low), last_start) for mean, size in groups for _ in range(size)]
+    middles = dict(zip(order, (s + o for s, o in zip(starts, offsets, strict=True)), strict=True))
+    return [middles[i] for i in range(len(wanted))]
+
+
+# The chart
+
+
+class Point(NamedTuple):
+    """A place on a curve with its band, all of it drawable: on a log axis nothing is zero."""
+
+    x: float
+    middle: float
+    low: float
+    high: float
+    tip: str = ""  # shown on pointing at it; without one there is no marker
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One curve."""
+
+    key: str  # the same in every chart, legend and table of a panel
+    looks: Looks
+    points: list[Point]
+    label: tuple[str, ...]  # lines beside its right end; the second is set smaller
+    published: float | None = None  # what the paper says of its end
+    published_tip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The size of a chart. A phone gets its own, since a scaled-down one could not be read."""
+
+    name: str  # a class in the style
+    width: int
+    height: int
+    left: int
+    right: int  # room for the labels
+    line_height: int = 16
+    size: float = 12  # of the letters, as in the style
+    reach: int = 24  # from the plot to the label
+
+    @property
+    def plot_right(self) -> int:
+        return self.width - self.right
+
+    @property
+    def plot_bottom(self) -> int:
+        return self.height - BOTTOM
+
+
+def chart(
+    series: Sequence[Series],
+    x: Axis,
+    y: Axis,
+    frame: Frame,
+    *,
+    title: str,
+    desc: str,
+    where: str,
+    heading: str = "",
+) -> str:
+    """The whole chart, the first curve on top.
+
+    ``where`` makes its ids unique; ``heading`` stands above the labels.
+    """
+    sizes = [frame.line_height * len(one.label) for one in series]
+    ends = [y.scale(one.points[-1].middle) for one in series]
+    around = frame.line_height / 2
+    middles = spread(ends, sizes, TOP - around, frame.plot_bottom + around)
+    curves = [
+        _curve(one, x.scale, y.scale, frame, middle)
+        for one, middle in zip(series, middles, strict=True)
+    ]
+    # References lie below.
+    layers = sorted(range(len(series)), key=lambda i: (series[i].looks.kind != "reference", -i))
+    name = f"{where}-{frame.name}"
+    return f"""<svg class="chart {frame.name}" viewBox="0 0 {frame.width} {frame.height}" role="img"
+ aria-labelledby="{name}-title" aria-describedby="{name}-desc">
+<title id="{name}-title">{escape(title)}</title>
+<desc id="{name}-desc">{escape(desc)}</desc>
+{_axes(x, y, frame)}{_strip(series, frame)}{_heading(heading, frame)}
+{"".join(curves[i] for i in layers)}</svg>
+"""
+
+
+def _axes(x: Axis, y: Axis, frame: Frame) -> str:
+    bottom, right = frame.plot_bottom, frame.plot_right
+    above = shortened(y.label, right - 12, frame.size)
+    below = shortened(x.label, 2 * (right - frame.left), frame.size)
+    parts = [
+        f'<text class="tick" x="2" y="12">{escape(above)}</text>',
+        f'<text class="tick middle" x="{(frame.left + right) / 2}" y="{bottom + 38}">'
+        f"{escape(below)}</text>",
+    ]
+    for tick in x.ticks:
+        at = f"{x.scale(tick.value):.1f}"
+        parts.append(f'<path class="grid major" d="M{at} {TOP}V{bottom}"/>')
+        parts.append(f'<text class="tick middle" x="{at}" y="{bottom + 19}">{tick.text}</text>')
+    for tick in y.ticks:
+        at = y.scale(tick.value)
+        style = "grid major" if tick.major else "grid"
+        parts.append(f'<path class="{style}" d="M{frame.left} {at:.1f}H{right}"/>')
+        if tick.text:
+            place = f'x="{frame.left - 7}" y="{at + 4:.1f}"'
+            parts.append(f'<text class="tick end" {place}>{tick.text}</text>')
+    return "".join(parts)
+
+
+STRIP = 16  # width of the strip of published values, right of the plot
+
+
+def _strip(series: Iterable[Series], frame: Frame) -> str:
+    if not any(one.published is not None for one in series):
+        return ""
+    left, height = frame.plot_right + 4, frame.plot_bottom - TOP + 12
+    return (
+        f'<rect class="strip" x="{left}" y="{TOP - 6}" width="{STRIP}" height="{height}" rx="4"/>'
+    )
+
+
+def _heading(text: str, frame: Frame) -> str:
+    if not text:
+        return ""
+    return (
+        f'<text class="tick" x="{frame.plot_right + frame.reach + 8}" y="12">{escape(text)}</text>'
+    )
+
+
+def _curve(one: Series, x: Scale, y: Scale, frame: Frame, middle: float) -> str:
+    """Band, line, markers, the published value, and the name at the right end."""
+    line, low, high = (
+        [f"{x(point.x):.1f} {y(value):.1f}" for point, value in zip(one.points, part, strict=True)]
+        for part in (
+            [p.middle for p in one.points],
+            [p.low for p in one.points],
+            [p.high for p in one.points],
+        )
+    )
+    markers = "".join(
+        marker(one.looks, spot, point.tip)
+        for spot, point in zip(line, one.points, strict=True)
+        if point.tip
+    )
+    at = frame.plot_right + frame.reach
+    beside = f"{at} {middle:.1f}"
+    return (
+        f'<g class="curve {one.looks.kind}" data-line="{one.key}" style="--c:{one.looks.colour}">'
+        f'<path class="band" d="M{"L".join(high + low[::-1])}z"/>'
+        f'<path class="line" stroke-dasharray="{one.looks.dash}" d="M{"L".join(line)}"/>{markers}'
+        f'<path class="leader" d="M{line[-1]}L{beside}"/>{_published(one, y, frame)}'
+        f"{marker(one.looks, beside)}{_label(one.label, at + 8, middle, frame)}</g>\n"
+    )
+
+
+def _published(one: Series, y: Scale, frame: Frame) -> str:
+    if one.published is None:
+        return ""
+    spot = f"{frame.plot_right + 4 + STRIP / 2} {y(one.published):.1f}"
+    return f'<g class="paper">{marker(one.looks, spot, one.published_tip)}</g>'
+
+
+def _label(lines: tuple[str, ...], x: float, middle: float, frame: Frame) -> str:
+    first = middle + 4 - (len(lines) - 1) * frame.line_height / 2
+    rest = "".join(
+        f'<tspan class="second" x="{x}" dy="{frame.line_height - 1}">{escape(line)}</tspan>'
+        for line in lines[1:]
+    )
+    return f'<text class="label" x="{x}" y="{first:.1f}">{escape(lines[0])}{rest}</text>'
+
+
+def marker(looks: Looks, spot: str, tip: str = "") -> str:
+    size = 1 if looks.kind == "top" else 0.75
+    inside = f"<title>{escape(tip)}</title>" if tip else ""
+    return (
+        f'<path class="point" transform="translate({spot}) scale({size})" d="{looks.marker}">'
+        f"{inside}</path>"
+    )
+
+
+def swatch(looks: Looks) -> str:
+    """A bit of the curve, for a legend or a table."""
+    return (
+        f'<svg class="swatch curve {looks.kind}" viewBox="0 0 34 12" aria-hidden="true" '
+        f'style="--c:{looks.colour}"><path class="line" stroke-dasharray="{looks.dash}" '
+        f'd="M1 6H33"/>{marker(looks, "17 6")}</svg>'
+    )
