@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import importlib.metadata
 import importlib.util
@@ -13,15 +14,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import onebit as ob
 from benchmarks import peers, streams
 from benchmarks.peers import Run
 from benchmarks.streams import Stream
+from onebit.features import encode_rows
 
 EPSILON_GREEDY, SQUARECB = "--epsilon 0.05", "--squarecb"
 VW_EPSILON = "Vowpal Wabbit, epsilon-greedy"
@@ -31,6 +35,10 @@ RIVER = "River, a model per label"
 SKLEARN = "scikit-learn, told the label"
 SKLEARN_PASS = "scikit-learn, told the labels, predicts nothing"
 C = "C, tuned, labels fixed"
+REPLICAS = 32
+ONE_BY_ONE = f"{REPLICAS} single runs"
+LOCKSTEP = f"{REPLICAS} Banditrons in lockstep"
+CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,20 @@ def pin_to_one_core() -> int | None:
     core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})
     return core
+
+
+@contextlib.contextmanager
+def all_cores() -> Iterator[int]:
+    """For a while, not pinned: how many cores there are."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield os.cpu_count() or 1
+        return
+    pinned = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, CORES)
+    try:
+        yield len(CORES)
+    finally:
+        os.sched_setaffinity(0, pinned)
 
 
 def say(text: str) -> None:
@@ -202,6 +224,47 @@ def kernel(stream: Stream, gamma: float, size: Size) -> list[Line]:
     return [Line(f"kernel, {name}", stream.name, C, runs[name], runs[C], 1 / 1.4)]
 
 
+def lockstep(stream: Stream, gamma: float, size: Size) -> list[Line]:
+    """Many settings over one stream: in lockstep, and one after another."""
+    gammas = np.geomspace(gamma / 10, min(10 * gamma, 1), REPLICAS)
+    rows = encode_rows(stream.X, np.dtype(np.float32), None)  # checked once, for both
+    say(f"lockstep: {stream.name}, {REPLICAS} x {len(stream.y)} rounds, {size.repeats} times each")
+
+    def one_by_one() -> Run:
+        begin = time.perf_counter()
+        learners = [ob.Banditron(stream.labels, gamma=g, seed=7) for g in gammas]
+        traces = [ob.simulate(learner, rows, stream.y) for learner in learners]
+        return whole_run(time.perf_counter() - begin, traces)
+
+    def together(threads: int) -> Run:
+        begin = time.perf_counter()
+        runs = ob.sweep(
+            ob.Banditron,
+            rows,
+            stream.y,
+            labels=stream.labels,
+            gamma=gammas,
+            seed=7,
+            threads=threads,
+        )
+        return whole_run(time.perf_counter() - begin, [run.trace for run in runs])
+
+    def whole_run(seconds: float, traces: list[Any]) -> Run:
+        rounds = sum(int(trace.rounds[-1]) for trace in traces)
+        return Run(seconds, rounds, sum(int(trace.mistakes[-1]) for trace in traces))
+
+    together(1)  # compiles
+    runs = fastest_runs({LOCKSTEP: lambda: together(1), ONE_BY_ONE: one_by_one}, size.repeats)
+    lines = [Line(LOCKSTEP, stream.name, ONE_BY_ONE, runs[LOCKSTEP], runs[ONE_BY_ONE], 3.0)]
+    with all_cores() as cores:
+        if cores > 1:
+            on_all = f"{LOCKSTEP}, {cores} threads"
+            pair = {on_all: lambda: together(cores), LOCKSTEP: lambda: together(1)}
+            runs = fastest_runs(pair, size.repeats)
+            lines.append(Line(on_all, stream.name, LOCKSTEP, runs[on_all], runs[LOCKSTEP], 1.0))
+    return lines
+
+
 # --- reporting ------------------------------------------------------------------------------------
 
 HEAD = (
@@ -304,14 +367,19 @@ def main() -> None:
     lines = kernel(synsep, 0.014, size)
     lines += whole_stream(synsep, 0.014, 18, (40, 20), size)
     lines += round_by_round(synsep, 0.014, size)
+    lines += lockstep(synsep, 0.014, size)
     text = streams.text_shaped(size.text)
     lines += whole_stream(text, 0.05, 24, (15, 12), size)
     lines += round_by_round(text, 0.05, size)
+    lines += lockstep(text, 0.05, size)
 
     if arguments.json:
         arguments.json.write_text(as_json(lines))
     print(table(lines, arguments.markdown))
-    print("\nCPU microseconds a round, one core. " + ", ".join(map(" ".join, machine().items())))
+    print(
+        "\nCPU microseconds a round, one core (in lockstep: wall clock). "
+        + ", ".join(map(" ".join, machine().items()))
+    )
 
 
 STARTED = time.perf_counter()
