@@ -1115,3 +1115,24 @@ def test_the_growing_width_of_confidit_is_nothing_in_the_first_round():
     learner._state.table[0, :, 0] = 0.0, 1e-6  # sure
     learner._state.table[0, :, 1] = -0.1, 0.25  # a little worse, but unsure
     assert [learner.decide([1.0]).label for _ in range(2)] == [0, 1]
+
+
+@pytest.mark.parametrize("make", [ob.UCWL, ob.Confidit, ob.LinearThompson, ob.AROW])
+def test_forgetting_helps_when_the_world_has_changed(make):
+    """After the labels have moved on by one, the old evidence is in the way."""
+    data = ob.datasets.synsep(2500, seed=2)
+    moved = (data.y + 1) % 9
+    mistakes = []
+    for share in (0.0, 0.9):
+        learner = make(9, seed=1)
+        ob.simulate(learner, data.X, data.y)
+        learner.forget(share)
+        mistakes.append(ob.simulate(learner, data.X, moved).mistakes[-1])
+    assert mistakes[1] < mistakes[0]
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), "all"])
+def test_forgetting_no_share_is_refused(share):
+    learner = ob.Banditron(3)
+    with pytest.raises((TypeError, ValueError), match="share"):
+        learner.forget(share)

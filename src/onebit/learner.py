@@ -24,7 +24,7 @@ from onebit._version import __version__
 from onebit.decision import Decision
 from onebit.features import GROWTH_LIMIT, encode, encode_rows
 from onebit.labels import LabelSet
-from onebit.settings import choice_of, whole
+from onebit.settings import choice_of, real, whole
 
 Labels = int | Sequence[str] | Sequence[int]
 
@@ -362,6 +362,25 @@ class Learner:
         self._labels.add(label)
         self._lay_out(table, memory)
 
+    def forget(self, share: float = 1.0) -> None:
+        """Weaken what was learned, as if only 1 - share of it had been seen; 1 is a fresh start.
+
+        For a world that has changed. Rounds go on being counted, and decisions that are still open
+        can be learned from.
+        """
+        share = real("share", share, least=0, most=1)
+        if share == 0:
+            return
+        table, memory = self._table().astype(np.float64), self._state.memory.copy()
+        if share == 1:
+            memory[:] = 0
+            table = table[:0]
+        else:
+            table, memory = self._faded(table, memory, 1 - share)
+        features = self._state.table.shape[0]
+        self._lay_out(table.astype(self._dtype), memory)
+        self._reserve(features)
+
     def _lay_out(self, table: np.ndarray, memory: np.ndarray) -> None:
         """Take over weights [feature, plane, label], of as many labels as there are or fewer."""
         self._size = len(self._labels)
@@ -411,6 +430,18 @@ class Learner:
     def _fill(self) -> tuple[float, ...]:
         """What each plane of the table holds before anything is learned."""
         return (0.0,) * self.planes
+
+    def _faded(
+        self, table: np.ndarray, memory: np.ndarray, keep: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Table and memory with only a share of the evidence kept."""
+        if self.planes == 2:  # w = b/A and 1/A: b and what A has beyond its prior are sums
+            prior, A = 1 / self._fill()[1], 1 / table[:, 1]
+            less = prior + keep * (A - prior)
+            table[:, 0] *= keep * A / less
+            table[:, 1] = 1 / less
+            return table, keep * memory
+        return keep * table, keep * memory
 
     def _weights(self) -> np.ndarray:
         return self._plane(0) if self.planes else np.zeros((len(self._labels), 0), self._dtype)

@@ -322,6 +322,25 @@ def a_new_label_keeps_what_was_learned(make: Make) -> None:
         simulate(learner, X, y)
 
 
+def forgetting_fades_what_was_learned(make: Make) -> None:
+    X, y = _stream()
+    learner = make(LABELS, dtype="float64", features=FEATURES)
+    _rounds(learner, X, y)
+    before, round = _learned(learner), learner.round
+    learner.forget(0)
+    assert _learned(learner) == before, "forgetting nothing changed something"
+    twice, once = learner.copy(), learner.copy()
+    twice.forget(0.5)
+    twice.forget(0.5)
+    once.forget(0.75)
+    assert np.allclose(twice.scores(X), once.scores(X), rtol=1e-6, atol=1e-9), "not in proportion"
+    _rounds(once, X, y)  # and it goes on
+    learner.forget()
+    fresh = make(LABELS, dtype="float64", features=FEATURES)
+    assert np.array_equal(learner.scores(X), fresh.scores(X)), "something was left"
+    assert learner.round == round, "rounds were forgotten too"
+
+
 def memory_is_bounded(make: Make) -> None:
     learner, (X, y) = make(LABELS), _stream()
     simulate(learner, X, y)
@@ -352,6 +371,7 @@ LAWS: list[Callable[[Make], None]] = [
     it_learns_from_the_bit_alone,
     certainty_leaves_numbers,
     a_new_label_keeps_what_was_learned,
+    forgetting_fades_what_was_learned,
     memory_is_bounded,
 ]
 

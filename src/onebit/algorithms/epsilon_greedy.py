@@ -11,7 +11,7 @@ from typing import NamedTuple, Unpack
 from onebit import _kernel
 from onebit._jit import implement
 from onebit.algorithms import regression
-from onebit.learner import Common, Labels, Learner
+from onebit.learner import Common, Labels
 from onebit.settings import real
 
 
@@ -28,14 +28,11 @@ implement(_kernel.probabilities, EpsilonGreedyParams)(_kernel.epsilon_greedy_law
 implement(_kernel.learn, EpsilonGreedyParams)(regression.learn)
 
 
-class EpsilonGreedy(Learner):
+class EpsilonGreedy(regression._Regressor):
     """The label most likely to be right, and any label every so often.
 
     epsilon: how often any label is tried, in [0, 1]. lr: step size.
     """
-
-    planes = 2
-    learns_from_scores = True
 
     def __init__(
         self,
@@ -52,6 +49,3 @@ class EpsilonGreedy(Learner):
         )
         settings = {"epsilon": params.gamma, "lr": params.lr}
         super().__init__(labels, params, settings, **common)
-
-    def _fill(self) -> tuple[float, ...]:
-        return regression.FILL

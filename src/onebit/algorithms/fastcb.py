@@ -15,7 +15,7 @@ from onebit import _kernel
 from onebit._jit import implement
 from onebit._kernel import Choice
 from onebit.algorithms import regression
-from onebit.learner import Common, Labels, Learner
+from onebit.learner import Common, Labels
 from onebit.settings import real
 
 LEAST_LOSS = 1e-6
@@ -47,14 +47,11 @@ def decide(params, state, work, turn):
     return Choice(label, _kernel.best(state, work), work.probabilities[label], 0.0, 0.0)
 
 
-class FastCB(Learner):
+class FastCB(regression._Regressor):
     """First-order gap weighting on online logistic regression (Foster, Krishnamurthy 2021).
 
     scale, expo: exploration falls as 1/(scale t^expo). lr: step size.
     """
-
-    planes = 2
-    learns_from_scores = True
 
     def __init__(
         self,
@@ -73,6 +70,3 @@ class FastCB(Learner):
         )
         settings = {"scale": params.scale, "expo": params.expo, "lr": params.lr}
         super().__init__(labels, params, settings, **common)
-
-    def _fill(self) -> tuple[float, ...]:
-        return regression.FILL

@@ -231,6 +231,14 @@ class PNewtron(Learner):
     def _fill(self) -> tuple[float, ...]:
         return 0.0, self._reg
 
+    def _faded(
+        self, table: np.ndarray, memory: np.ndarray, keep: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        A = self._reg + keep * (table[:, 1] - self._reg)
+        table[:, 0] *= keep * table[:, 1] / A
+        table[:, 1] = A
+        return table, np.array([np.square(table[:, 0]).sum(), 0.0])
+
     def _weights(self) -> np.ndarray:
         scale = ball_scale(self._params, self._state)
         return super()._weights() * scale

@@ -211,6 +211,14 @@ class EGBandit(Learner):
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 0.0 if self._params.signed else math.exp(-self._state.memory[0])
 
+    def _faded(
+        self, table: np.ndarray, memory: np.ndarray, keep: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        theta, signed = keep * table[:, 0], self._params.signed
+        top = (np.abs(theta) if signed else theta).max(initial=0.0)
+        down = np.exp(-theta - top) if signed else 0.0
+        return np.stack([theta, np.exp(theta - top) - down], axis=1), np.array([top])
+
     def _weights(self) -> np.ndarray:
         theta = self._plane(0).astype(np.float64)
         if not self._params.signed:
@@ -237,6 +245,16 @@ class PNormBandit(Learner):
     ) -> None:
         params = PNormParams(real("gamma", gamma, above=0, most=1), real("p", p, least=2, most=100))
         super().__init__(labels, params, params._asdict(), memory=(0.0,), **common)
+
+    def _faded(
+        self, table: np.ndarray, memory: np.ndarray, keep: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        theta, p = keep * table[:, 0], self._params.p
+        top = np.abs(theta).max(initial=0.0)
+        weights = theta
+        if p != 2 and top > 0:
+            weights = np.sign(theta) * (np.abs(theta) / top) ** (p - 1)
+        return np.stack([theta, weights], axis=1), np.array([top])
 
     def _weights(self) -> np.ndarray:
         theta: Any = self._plane(0).astype(np.float64)

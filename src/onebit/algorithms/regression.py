@@ -16,6 +16,7 @@ from onebit import _kernel
 from onebit._jit import inline
 from onebit._kernel import update_of_planes
 from onebit._lanes import if_finite, root
+from onebit.learner import Learner
 from onebit.settings import choice_of
 
 Loss = Literal["logistic", "squared"]
@@ -68,3 +69,20 @@ def descend(w, g, x, error, lr):
     slope = error * x
     total = g + slope * slope
     return if_finite(total, w - lr * slope / root(total), w), if_finite(total, total, g)
+
+
+class _Regressor(Learner):
+    """A learner that regresses."""
+
+    planes = 2
+    learns_from_scores = True
+
+    def _fill(self) -> tuple[float, ...]:
+        return FILL
+
+    def _faded(
+        self, table: np.ndarray, memory: np.ndarray, keep: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        table[:, 0] *= keep
+        table[:, 1] = FILL[1] + keep * (table[:, 1] - FILL[1])
+        return table, memory

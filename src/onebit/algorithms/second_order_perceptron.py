@@ -91,5 +91,12 @@ class SecondOrderPerceptron(Learner):
     def _fill(self) -> tuple[float, ...]:
         return 0.0, self._a
 
+    def _faded(
+        self, table: np.ndarray, memory: np.ndarray, keep: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        table[:, 0] *= keep
+        table[:, 1] = self._a + keep * (table[:, 1] - self._a)
+        return table, memory
+
     def _weights(self) -> np.ndarray:
         return self._plane(0) / self._plane(1)

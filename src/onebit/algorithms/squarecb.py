@@ -13,7 +13,7 @@ from onebit import _kernel
 from onebit._jit import implement
 from onebit._kernel import Choice
 from onebit.algorithms import regression
-from onebit.learner import Common, Labels, Learner
+from onebit.learner import Common, Labels
 from onebit.settings import real
 
 
@@ -41,15 +41,12 @@ def decide(params, state, work, turn):
     return Choice(label, _kernel.best(state, work), work.probabilities[label], 0.0, 0.0)
 
 
-class SquareCB(Learner):
+class SquareCB(regression._Regressor):
     """Inverse gap weighting on online regression (Foster, Rakhlin 2020).
 
     scale, expo: exploration falls as 1/(scale t^expo). lr: step size. loss: "logistic" or
     "squared".
     """
-
-    planes = 2
-    learns_from_scores = True
 
     def __init__(
         self,
@@ -69,6 +66,3 @@ class SquareCB(Learner):
         )
         settings = {"scale": params.scale, "expo": params.expo, "lr": params.lr, "loss": loss}
         super().__init__(labels, params, settings, **common)
-
-    def _fill(self) -> tuple[float, ...]:
-        return regression.FILL
