@@ -1,0 +1,168 @@
+"""onebit study: a paper's experiments, theirs and ours side by side."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from onebit._version import __version__
+
+if TYPE_CHECKING:
+    from onebit.studies.findings import Findings
+    from onebit.studies.running import Plan, Step
+    from onebit.studies.spec import Study
+
+
+def study(
+    name: str = "",
+    /,
+    *,
+    quick: Annotated[bool, Parameter(negative=())] = False,
+    engine: Literal["threads", "loky", "dask", "ray"] = "threads",
+    workers: int | None = None,
+    out: Path = Path("results"),
+    retry: Annotated[bool, Parameter(negative=())] = False,
+    report: Annotated[bool, Parameter(negative=())] = False,
+) -> None:
+    """Run the experiments of a paper and set its numbers beside ours.
+
+    Every run of a learner is a cell; a finished cell is written at once. Interrupted or killed, the
+    same command goes on where it stopped. The page is made at the end, of what there is.
+
+    Examples:
+
+    onebit study                        which studies there are
+
+    onebit study banditron-2008 --quick
+
+    onebit study all --quick            all of them, about ten minutes on two cores
+
+    onebit study mine.toml --engine ray --workers 16
+
+    Parameters
+    ----------
+    name
+        A study, a .toml file of your own (docs/studies.md), or all.
+    quick
+        Less data and fewer repeats: shapes show, last digits do not.
+    engine
+        Where cells run: threads here, processes (loky), or a cluster: that of RAY_ADDRESS or
+        DASK_SCHEDULER_ADDRESS, or one made here.
+    workers
+        How many at once. Unless given: one a core.
+    out
+        A folder: OUT/NAME/cells holds the cells, OUT/NAME.html is the page; all together
+        have OUT/index.html.
+    retry
+        Also run again what failed.
+    report
+        Run nothing: make the pages from the cells that are there.
+    """
+    from onebit.persist import write_bytes
+    from onebit.settings import whole
+    from onebit.studies.report import overview_page
+    from onebit.studies.spec import read_study, shipped
+
+    if not name:
+        _print_list([read_study(one) for one in shipped()])
+        return
+    if workers is not None:
+        workers = whole("workers", workers, least=1, most=10_000)
+    studies = [read_study(one) for one in (shipped() if name == "all" else [name])]
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file; --out must be a folder")
+    out.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    found = [_run(one, quick, engine, workers, out, retry, report) for one in studies]
+    for one in found:
+        _print_found(one, out / f"{one.name}.html")
+    if name == "all":
+        page = overview_page([(one, f"{one.name}.html") for one in found], __version__)
+        write_bytes(out / "index.html", page.encode())
+        print(f"{time.monotonic() - started:.0f} s; all on one page: {out / 'index.html'}")
+
+
+def _run(
+    study: Study,
+    quick: bool,
+    engine: str,
+    workers: int | None,
+    out: Path,
+    retry: bool,
+    report: bool,
+) -> Findings:
+    from onebit.persist import write_bytes
+    from onebit.studies.evaluating import evaluate
+    from onebit.studies.report import study_page
+    from onebit.studies.running import Plan, run_study
+    from onebit.studies.store import Store
+
+    store = Store(out / study.name / "cells")
+    if report:
+        plan = Plan(study, store, quick)
+    else:
+        plan = _with_progress(
+            study.name,
+            partial(
+                run_study, study, store, quick=quick, engine=engine, workers=workers, retry=retry
+            ),
+        )
+    size = " --quick" if quick else ""
+    findings = evaluate(plan, f"onebit study {study.name}{size}")
+    page = out / f"{study.name}.html"
+    write_bytes(page, study_page(findings, __version__).encode())
+    return findings
+
+
+def _with_progress(name: str, run: Callable[..., Plan]) -> Plan:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,}/{task.total:,} cells{task.fields[failed]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=0, failed="")
+
+        def progress(step: Step) -> None:
+            failed = f", {step.failed} failed" if step.failed else ""
+            bar.update(task, completed=step.done, total=step.cells, failed=failed)
+
+        try:
+            return run(progress=progress)
+        except KeyboardInterrupt:
+            done = bar.tasks[0].completed
+            bar.stop()
+            print(
+                f"onebit: interrupted; {done:,.0f} cells are kept, the same command goes on there",
+                file=sys.stderr,
+            )
+            sys.exit(130)
+
+
+def _print_list(studies: list[Study]) -> None:
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    for one in studies:
+        console.print(f"[bold]{one.name}[/bold]: {one.title}\n    {one.paper}")
+    console.print("\nonebit study NAME runs one, onebit study all --quick all of them")
+
+
+def _print_found(findings: Findings, page: Path) -> None:
+    from onebit.studies.verdict import verdict
+
+    found = verdict(findings)
+    claims = f"{found.holds} of {found.claims} claims hold"
+    numbers = f"{found.count('near')} of {len(found.pairs)} numbers within 10 %"
+    failed = f", {len(findings.failures)} cells failed" if findings.failures else ""
+    print(f"{findings.name}: {claims}, {numbers}{failed}; {page}")

@@ -1,0 +1,244 @@
+"""A cell: one learner with one setting on one stream; and how it is run.
+
+What a cell gives is a pure function of what it says, so its name is a hash of that, and a cell that
+several experiments ask for runs once.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from onebit._version import __version__
+from onebit.datasets import Dataset, Steps, find, prepare
+from onebit.features import Rows, encode_rows
+from onebit.learner import Learner
+from onebit.simulation import simulate
+from onebit.studies.spec import Channel, Data, Setting, points
+from onebit.sweeping import sweep
+
+_FLOAT32 = np.dtype(np.float32)
+_APART = 10**6  # streams to tune on have seeds from here on: never one that is reported
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    source: str  # a name of the catalogue
+    digest: str  # of its file, none if it is drawn
+    rows: int | None
+    prepare: tuple[str, ...]
+    channel: Channel
+    protocol: Literal["online", "folds"]
+    folds: int  # 0: online
+    tuning: bool
+    repeat: int  # of the stream; or the fold that is left out
+    epochs: int
+    alone: bool
+    learner: str
+    settings: tuple[tuple[str, Setting], ...]
+    version: str = __version__
+
+    @property
+    def name(self) -> str:
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:24]
+
+    @property
+    def stream(self) -> tuple[Any, ...]:
+        """What cells share that can run side by side."""
+        return (
+            self.source, self.digest, self.rows, self.prepare, self.channel, self.folds,
+            self.tuning, self.repeat, self.epochs, self.alone, self.learner,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        settings = " ".join(f"{key}={value}" for key, value in self.settings)
+        what = f"fold {self.repeat}" if self.folds else f"repeat {self.repeat}"
+        tuning = ", tuning" if self.tuning else ""
+        return f"{self.source} / {self.learner} {settings} / {what}{tuning}"
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cell gives: counts at check points; or why it gave none."""
+
+    rounds: list[int] = []
+    mistakes: list[int] = []
+    greedy_mistakes: list[int] = []
+    explored: list[int] = []
+    updates: list[int] = []
+    test_error: float | None = None
+    seconds: float = 0.0
+    error: str = ""
+
+
+class Source(NamedTuple):
+    """Where a study's data set is found."""
+
+    name: str
+    digest: str
+    place: int  # among the sources that would do; 0: the best
+
+
+def source_of(data: Data) -> Source | None:
+    """The first of the sources that is there."""
+    for place, name in enumerate(data.sources):
+        try:
+            entry = find(name)
+        except ValueError:
+            continue
+        if entry.make is not None:
+            return Source(name, "", place)
+        path = entry.find()
+        if path is not None:
+            return Source(name, _digest(str(path), path.stat().st_mtime_ns), place)
+    return None
+
+
+@functools.lru_cache
+def _digest(path: str, changed: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Stream(NamedTuple):
+    X: Any
+    y: np.ndarray
+    labels: int
+    order: np.ndarray  # none: as the rows are
+    epoch: int  # rounds of one
+    channel: list[Any]
+    test: tuple[Any, np.ndarray] | None
+
+
+# Streams are large and several cells in a row want the same one.
+_making = threading.Lock()
+
+
+@functools.lru_cache(maxsize=2)
+def _drawn(source: str, rows: int | None, steps: tuple[str, ...], seed: int) -> Dataset:
+    options: dict[str, Any] = {"seed": seed} | ({} if rows is None else {"rows": rows})
+    table = prepare(find(source).load(**options), steps)
+    return table._replace(X=encode_rows(table.X, _FLOAT32, None))
+
+
+@functools.lru_cache(maxsize=2)
+def _table(source: str, digest: str, rows: int | None, steps: tuple[str, ...]) -> Dataset:
+    """A table, cut to so many rows, the same ones for all."""
+    table = find(source).load()
+    if rows is not None and rows < len(table.y):
+        some = np.random.default_rng(0).permutation(len(table.y))[:rows]
+        table = table._replace(X=table.X[some], y=table.y[some])
+    if Steps(steps).order_matters:  # each stream prepares its own
+        return table
+    return prepare(table, steps)
+
+
+@functools.lru_cache(maxsize=2)
+def _rows(source: str, digest: str, rows: int | None, steps: tuple[str, ...]) -> Rows:
+    return encode_rows(_table(source, digest, rows, steps).X, _FLOAT32, None)
+
+
+def stream_of(cell: Cell) -> Stream:
+    with _making:
+        if find(cell.source).drawn:
+            seed = cell.repeat + _APART * cell.tuning
+            table = _drawn(cell.source, cell.rows, cell.prepare, seed)
+            none = np.empty(0, np.int64)
+            channel = cell.channel.steps()
+            return Stream(table.X, table.y, len(table.labels), none, len(table.y), channel, None)
+        key = (cell.source, cell.digest, cell.rows, cell.prepare)
+        table, rows = _table(*key), None
+        if not Steps(cell.prepare).order_matters:
+            rows = _rows(*key)
+        return (_without_fold if cell.folds else _in_turn)(cell, table, rows)
+
+
+def _in_turn(cell: Cell, table: Dataset, rows: Rows | None) -> Stream:
+    """The rows of a table, shuffled anew for each epoch."""
+    order = _shuffled(np.arange(len(table.y)), cell.epochs, cell.repeat + _APART * cell.tuning)
+    X, y, epoch, labels = rows, table.y, len(table.y), len(table.labels)
+    if X is None:
+        X, y = prepare(table._replace(X=table.X[order], y=y[order]), cell.prepare)[2:4]
+        order = np.empty(0, np.int64)
+    return Stream(X, y, labels, order, epoch, cell.channel.steps(), None)
+
+
+def _shuffled(rows: np.ndarray, epochs: int, seed: int) -> np.ndarray:
+    shuffle = np.random.default_rng(seed).permutation
+    return np.concatenate([shuffle(rows) for _ in range(epochs)]).astype(np.int64)
+
+
+def _without_fold(cell: Cell, table: Dataset, rows: Rows | None) -> Stream:
+    """All folds but one to learn from, with noisy labels if so asked, and that one to judge by.
+
+    To tune, what is left of the first fold's complement is split once more, nine to one, and the
+    labels to judge by are noisy as well: nothing of the test rows or of clean labels is used.
+    """
+    places = np.random.default_rng(cell.folds).permutation(len(table.y))
+    judged = places[cell.repeat :: cell.folds]
+    learned = np.setdiff1d(places, judged, assume_unique=True)
+    labels = len(table.labels)
+    draw = np.random.default_rng([cell.folds, cell.repeat])
+    noisy = table.y.copy()
+    picked = learned[draw.random(len(learned)) < cell.channel.label_noise]
+    noisy[picked] = draw.integers(0, labels, len(picked))
+    if cell.tuning:
+        mixed = draw.permutation(learned)
+        learned, judged = mixed[len(mixed) // 10 :], mixed[: len(mixed) // 10]
+    order = _shuffled(learned, cell.epochs, cell.repeat)
+    test = (table.X[judged], noisy[judged])
+    return Stream(rows, noisy, labels, order, len(learned), [], test)
+
+
+def run_cells(cells: Sequence[Cell], progress: Callable[[int], None] | None = None) -> list[Result]:
+    """Run cells of one stream, side by side if they may. One that fails does not take others."""
+    try:
+        return _run(cells, progress)
+    except Exception as error:
+        if len(cells) == 1:
+            return [Result(error=f"{type(error).__name__}: {error}")]
+        return [result for cell in cells for result in run_cells([cell], progress)]
+
+
+def _run(cells: Sequence[Cell], progress: Callable[[int], None] | None) -> list[Result]:
+    stream = stream_of(cells[0])
+    epochs = cells[0].epochs if stream.epoch == len(stream.y) and not len(stream.order) else 1
+    order: Any = stream.order if len(stream.order) else "given"
+    total = len(stream.order) or len(stream.y) * epochs
+    where = points(total, stream.epoch)
+    make: Any = Learner.registry[cells[0].learner]
+    learners = [make(stream.labels, **dict(c.settings), seed=c.repeat) for c in cells]
+    if cells[0].alone:
+        assert len(cells) == 1
+        simulate(make(stream.labels, **dict(cells[0].settings)), stream.X, stream.y, order=[0])
+        before = time.thread_time()
+        trace = simulate(
+            learners[0], stream.X, stream.y, epochs=epochs, order=order, checkpoints=where,
+            channel=stream.channel, progress=progress,
+        )  # fmt: skip
+        return [_result(trace, None, time.thread_time() - before)]
+    before = time.perf_counter()
+    runs = sweep(
+        learners, stream.X, stream.y, epochs=epochs, order=order, checkpoints=where,
+        channel=stream.channel, test=stream.test, threads=1, progress=progress,
+    )  # fmt: skip
+    each = (time.perf_counter() - before) / len(runs)
+    test = [run.test_error if stream.test else None for run in runs]
+    return [_result(run.trace, error, each) for run, error in zip(runs, test, strict=True)]
+
+
+def _result(trace: Any, test_error: float | None, seconds: float) -> Result:
+    return Result(
+        rounds=trace.rounds.tolist(),
+        mistakes=trace.mistakes.tolist(),
+        greedy_mistakes=trace.greedy_mistakes.tolist(),
+        explored=trace.explored.tolist(),
+        updates=trace.updates.tolist(),
+        test_error=test_error,
+        seconds=seconds,
+    )

@@ -1,0 +1,94 @@
+"""Where the cells of a study run: threads, processes (loky), or a cluster of dask or ray."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+from onebit.studies.cells import Cell, Result, run_cells
+
+ENGINES = ("threads", "loky", "dask", "ray")
+
+Jobs = Sequence[Sequence[Cell]]
+Done = Iterator[tuple[int, list[Result]]]  # a job by its place, and what its cells gave
+
+
+def run_on(engine: str, jobs: Jobs, workers: int, progress: Callable[[int], None]) -> Done:
+    """Run jobs, and hand over each as soon as it is done. progress hears of rounds where it can."""
+    if engine == "threads":
+        yield from _threads(jobs, workers, progress)
+    elif engine == "ray":
+        yield from _ray(jobs, workers)
+    else:
+        yield from _joblib(engine, jobs, workers)
+
+
+def _threads(jobs: Jobs, workers: int, progress: Callable[[int], None]) -> Done:
+    stopped = threading.Event()
+
+    def report(rounds: int) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        progress(rounds)
+
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            places = {pool.submit(run_cells, job, report): i for i, job in enumerate(jobs)}
+            for future in as_completed(places):
+                yield places[future], future.result()
+        except BaseException:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _numbered(place: int, job: Sequence[Cell]) -> tuple[int, list[Result]]:
+    return place, run_cells(job)
+
+
+def _joblib(engine: str, jobs: Jobs, workers: int) -> Done:
+    joblib = _needed("joblib", "lab")
+    client = None
+    if engine == "dask":  # a cluster that is there, by DASK_SCHEDULER_ADDRESS, or one made here
+        distributed = _needed("distributed", "cluster")
+        client = distributed.Client(n_workers=workers, threads_per_worker=1)
+    try:
+        with joblib.parallel_config(engine, n_jobs=workers):
+            run = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+            yield from run(joblib.delayed(_numbered)(i, job) for i, job in enumerate(jobs))
+    finally:
+        if client is not None:
+            client.close()
+
+
+def _ray(jobs: Jobs, workers: int) -> Done:
+    """ray by itself: through joblib it hands over nothing before the last job is done."""
+    ray = _needed("ray", "cluster")
+    ours = not ray.is_initialized()
+    if ours:  # a cluster that is there, by RAY_ADDRESS, or one made here
+        import os
+
+        there = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers}
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **there)
+    try:
+        remote = ray.remote(_numbered)
+        waiting = [remote.remote(i, list(job)) for i, job in enumerate(jobs)]
+        while waiting:
+            ready, waiting = ray.wait(waiting)
+            yield from ray.get(ready)
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _needed(module: str, extra: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            f"this engine needs {module}, which is not installed: pip install onebit[{extra}]"
+        ) from None

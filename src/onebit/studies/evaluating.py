@@ -1,0 +1,503 @@
+"""From the cells of a study to what its page shows."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from onebit._version import __version__
+from onebit.learner import Learner
+from onebit.studies.cells import Result
+from onebit.studies.findings import (
+    Chart,
+    Check,
+    Curve,
+    Failure,
+    Findings,
+    Section,
+    Table,
+    Value,
+)
+from onebit.studies.running import Place, Plan
+from onebit.studies.spec import (
+    CLEAN,
+    Between,
+    ChartSpec,
+    CheckSpec,
+    Experiment,
+    Less,
+    Lowest,
+    Optimum,
+    SectionSpec,
+    Slope,
+    TableSpec,
+)
+
+_NAMES = {
+    "error": "wrong so far",
+    "greedy_error": "greedy label wrong so far",
+    "explored": "explored so far",
+    "updates": "updates",
+    "seconds": "seconds",
+    "test_error": "wrong on test rows",
+}
+_COUNTS = {
+    "error": "mistakes",
+    "greedy_error": "mistakes of the greedy label",
+    "explored": "rounds explored",
+}
+_OF = {
+    "error": "mistakes",
+    "greedy_error": "greedy_mistakes",
+    "explored": "explored",
+    "updates": "updates",
+}
+_ALMOST, _SURELY = 0.01, 0.001  # p-values of the marks † and *
+
+
+class _Group(NamedTuple):
+    """One setting of a method on one data set under one channel, over repeats or folds."""
+
+    settings: dict[str, Any]
+    results: list[Result]
+
+    @property
+    def whole(self) -> bool:
+        return bool(self.results)
+
+    def ends(self, y: str) -> np.ndarray:
+        """The last figure of each repeat."""
+        return np.array([_last(result, y) for result in self.results])
+
+
+def _last(result: Result, y: str) -> float:
+    if y == "test_error":
+        return math.nan if result.test_error is None else result.test_error
+    if y == "seconds":
+        return result.seconds
+    count = getattr(result, _OF[y])[-1]
+    return count if y == "updates" else count / result.rounds[-1]
+
+
+class _Book:
+    """Looks figures up."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def groups(self, one: Experiment, data: str, channel: str, method: str) -> list[_Group]:
+        """Those of which every cell has run; one for each setting that is reported."""
+        if self.plan.sources[data] is None:
+            return []
+        place = Place(one, data, channel, one.method(method))
+        found = []
+        for settings, cells in self.plan.cells(place):
+            results = [self.plan.store.get(cell) for cell in cells]
+            good = [result for result in results if result is not None and not result.error]
+            if len(good) == len(cells):
+                found.append(_Group(settings, good))
+        return found
+
+    def ends(self, one: Experiment, data: str, channel: str, method: str, y: str) -> np.ndarray:
+        """The figure of each repeat; empty if it is not there."""
+        groups = self.groups(one, data, channel, method)
+        return groups[0].ends(y) if len(groups) == 1 else np.empty(0)
+
+    def why_absent(self, one: Experiment, data: str, channel: str, method: str) -> str:
+        if self.plan.sources[data] is None:
+            return "no data"
+        place = Place(one, data, channel, one.method(method))
+        tried = [cell for some in self.plan.tuning_cells(place) for cell in some]
+        cells = tried + [cell for _, some in self.plan.cells(place) for cell in some]
+        results = [self.plan.store.get(cell) for cell in cells]
+        return "failed" if any(r is not None and r.error for r in results) else "not run yet"
+
+
+def evaluate(plan: Plan, command: str) -> Findings:
+    study, book = plan.study, _Book(plan)
+    cells, later = plan.needed()
+    results = {name: plan.store.get(cell) for name, cell in cells.items()}
+    failures = [
+        Failure(str(cells[name]), result.error)
+        for name, result in results.items()
+        if result is not None and result.error
+    ]
+    ran = [result for result in results.values() if result is not None]
+    return Findings(
+        name=study.name,
+        title=study.title,
+        paper=study.paper,
+        about=study.about,
+        sections=[_section(book, section) for section in study.sections],
+        failures=failures,
+        missing=len(cells) - len(ran) + later,
+        cells=len(cells) + later,
+        seconds=sum(result.seconds for result in ran),
+        command=command,
+        facts=_facts(plan),
+        warning="A quick run: less data, fewer repeats than the paper's. The full one takes longer "
+        "and is what to judge by."
+        if plan.quick
+        else "",
+    )
+
+
+def _facts(plan: Plan) -> dict[str, str]:
+    facts = {"onebit": __version__, "size": "quick" if plan.quick else "full"}
+    facts["seeds"] = "repeat i has the seed i, for data and learner; streams to tune on have others"
+    for name, data in plan.study.data.items():
+        source = plan.sources[name]
+        if source is None:
+            facts[name] = f"not there; looked for as {', '.join(data.sources)}"
+        else:
+            digest = f", sha256 {source.digest}" if source.digest else ", drawn from the seed"
+            steps = f", prepared by {', '.join(data.prepare)}" if data.prepare else ""
+            facts[name] = f"{source.name}{digest}{steps}"
+    return facts
+
+
+def _section(book: _Book, section: SectionSpec) -> Section:
+    experiments = {part.experiment for part in (*section.charts, *section.tables, *section.checks)}
+    names = [data for one in book.plan.experiments if one.name in experiments for data in one.data]
+    return Section(
+        title=section.title,
+        about=section.about,
+        charts=[chart for spec in section.charts for chart in _charts(book, spec)],
+        tables=[table for spec in section.tables for table in _tables(book, spec)],
+        checks=[check for spec in section.checks for check in _checks(book, spec)],
+        notes=[*section.notes, *_data_notes(book, list(dict.fromkeys(names)))],
+    )
+
+
+def _data_notes(book: _Book, names: list[str]) -> list[str]:
+    """What differs from the paper's data."""
+    notes = []
+    for name in names:
+        data, source = book.plan.study.data[name], book.plan.sources[name]
+        if source is None:
+            wanted = data.sources[0]
+            notes.append(
+                f"{name} was not there and is left out. {data.note} Put your copy as {wanted}.svm "
+                f"(or .npz, .csv, ...) into the folder that ONEBIT_DATA names.".replace("  ", " ")
+            )
+        elif data.note:
+            notes.append(f"{name}: {data.note}")
+    return notes
+
+
+def _said(name: str, channel: str) -> str:
+    return name if channel == CLEAN else f"{name}, {channel}"
+
+
+def _charts(book: _Book, spec: ChartSpec) -> Iterator[Chart]:
+    one = book.plan.experiment(spec.experiment)
+    for data in spec.data or one.data:
+        if book.plan.sources[data] is None:
+            continue
+        for channel in spec.channels or one.channels:
+            curves = [
+                curve
+                for method in spec.methods or [method.name for method in one.methods]
+                for curve in _curves(book, spec, one, data, channel, method)
+            ]
+            if not curves:
+                continue
+            rounds = max((curve.x[-1] for curve in curves), default=0)
+            repeats = "folds" if one.protocol == "folds" else "repeats"
+            epochs = f", {one.epochs} epochs" if one.epochs > 1 and not spec.first_epoch else ""
+            caption = f"{one.repeats} {repeats}{epochs}"
+            if spec.x == "rounds":
+                caption = f"{rounds:,.0f} rounds, {caption}"
+            label = (_COUNTS if spec.counts else _NAMES)[spec.y]
+            yield Chart(
+                title=_said(data, channel),
+                caption=caption,
+                x_label=spec.x,
+                y_label=label if spec.x == "rounds" else label.replace(" so far", " in all"),
+                x_log=spec.x_log,
+                y_log=spec.y_log,
+                y_percent=spec.y not in ("updates", "seconds") and not spec.counts,
+                curves=curves,
+            )
+
+
+def _curves(
+    book: _Book, spec: ChartSpec, one: Experiment, data: str, channel: str, method: str
+) -> Iterator[Curve]:
+    groups = book.groups(one, data, channel, method)
+    if not groups:
+        return
+    told = Learner.registry[one.method(method).learner].full_information
+    if spec.x == "rounds":
+        published = None if spec.counts else _published(one, data, channel, method)[0]
+        for group in groups:
+            x, values = _over_rounds(group.results, spec, one.epochs if spec.first_epoch else 1)
+            label = method if len(groups) == 1 else f"{method} {_words(group.settings)}"
+            yield _curve(label, told, _words(group.settings), x, values, published)
+        return
+    swept = [group for group in groups if spec.x in group.settings]
+    if swept:
+        swept.sort(key=lambda group: group.settings[spec.x])
+        x = [float(group.settings[spec.x]) for group in swept]
+        values = np.stack([group.ends(spec.y) for group in swept], axis=1)
+        yield _curve(method, told, f"{spec.x} varies", x, values, None)
+    else:  # a line to compare with, across the whole range
+        grids = [
+            float(settings[spec.x])
+            for other in one.methods
+            for settings in other.grid(data)
+            if spec.x in settings
+        ]
+        ends = groups[0].ends(spec.y)
+        x, values = [min(grids), max(grids)], np.stack([ends, ends], axis=1)
+        yield _curve(method, told, _words(groups[0].settings), x, values, None)
+
+
+def _over_rounds(
+    results: Sequence[Result], spec: ChartSpec, epochs: int
+) -> tuple[list[float], np.ndarray]:
+    """Figures at check points; epochs: only so many's part of the rounds."""
+    # Folds differ by a row in length, and so do the last check points: those of all are shown.
+    common = sorted(set.intersection(*(set(result.rounds) for result in results)))
+    shortest = min(result.rounds[-1] for result in results)
+    rounds = np.array([point for point in common if point <= shortest / epochs] or common)
+    counts = np.array(
+        [
+            [getattr(result, _OF[spec.y])[result.rounds.index(point)] for point in rounds]
+            for result in results
+        ],
+        float,
+    )
+    if not spec.counts and spec.y != "updates":
+        counts = counts / rounds
+    return rounds.astype(float).tolist(), counts
+
+
+def _curve(
+    label: str, told: bool, settings: str, x: Any, values: np.ndarray, published: float | None
+) -> Curve:
+    return Curve(
+        method=label,
+        full_information=told,
+        settings=settings,
+        x=list(x),
+        mean=values.mean(axis=0).tolist(),
+        low=values.min(axis=0).tolist(),
+        high=values.max(axis=0).tolist(),
+        published=published,
+    )
+
+
+def _words(settings: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in settings.items()
+    )
+
+
+def _published(one: Experiment, data: str, channel: str, method: str) -> tuple[float | None, str]:
+    """The paper's number, a share, and its marks."""
+    said = one.published.get(data, {}).get(channel, {}).get(method)
+    if said is None:
+        return None, ""
+    if not isinstance(said, str):
+        return said / 100, ""
+    number = re.search(r"[\d.]+$", said)
+    return (float(number[0]) / 100 if number else None), re.sub(r"[\d.]+$", "", said)
+
+
+def _tables(book: _Book, spec: TableSpec) -> Iterator[Table]:
+    one = book.plan.experiment(spec.experiment)
+    methods = spec.methods or [method.name for method in one.methods]
+    rows = spec.data or one.data
+    marks = (
+        " Bold: lowest of "
+        + ", ".join(spec.compared)
+        + ". Underlined: the lower of "
+        + " and ".join(spec.pair)
+        + ". † and *: lower than each of the others by a paired t-test over the folds, "
+        "p ≤ 0.01 and p ≤ 0.001; in brackets: of the underlined two."
+        if spec.compared
+        else ""
+    )
+    for channel in spec.channels or one.channels:
+        repeats = "folds" if one.protocol == "folds" else "repeats"
+        epochs = f", {one.epochs} epochs" if one.epochs > 1 else ""
+        title = spec.title or _NAMES[spec.y]
+        yield Table(
+            title=_said(title, channel),
+            caption=f"{one.repeats} {repeats}{epochs}.{marks}",
+            unit={"seconds": "s", "updates": ""}.get(spec.y, "%"),
+            methods=list(methods),
+            rows=list(rows),
+            values=[_row(book, spec, one, data, channel, methods) for data in rows],
+        )
+
+
+def _row(
+    book: _Book, spec: TableSpec, one: Experiment, data: str, channel: str, methods: Sequence[str]
+) -> list[Value]:
+    ends = {method: book.ends(one, data, channel, method, spec.y) for method in methods}
+    best = _lowest(ends, spec.compared)
+    lower = _lowest(ends, spec.pair)
+    values = []
+    for method in methods:
+        published, marks = (
+            (None, "") if spec.y in ("seconds", "updates")
+            else _published(one, data, channel, method)
+        )  # fmt: skip
+        found = ends[method]
+        if not len(found):
+            absent = book.why_absent(one, data, channel, method)
+            values.append(Value(None, None, published, published_marks=marks, absent=absent))
+            continue
+        mark = _mark(ends, method, spec.compared) if method == best else ""
+        if not mark and method == lower and (pair := _mark(ends, method, spec.pair)):
+            mark = f"({pair})"
+        values.append(
+            Value(
+                ours=float(found.mean()),
+                spread=float(found.std(ddof=1)) if len(found) > 1 else None,
+                published=published,
+                marks=mark,
+                bold=method == best,
+                underlined=method == lower,
+                published_marks=marks,
+            )
+        )
+    return values
+
+
+def _lowest(ends: dict[str, np.ndarray], among: Sequence[str]) -> str | None:
+    there = [method for method in among if len(ends.get(method, ()))]
+    if len(there) < len(among) or not there:
+        return None
+    return min(there, key=lambda method: ends[method].mean())
+
+
+def _mark(ends: dict[str, np.ndarray], method: str, among: Sequence[str]) -> str:
+    """By how surely the method is lower than each of the others."""
+    worst = 0.0
+    for other in among:
+        if other != method:
+            worst = max(worst, _p_value(ends[method], ends[other]))
+    return "*" if worst <= _SURELY else "†" if worst <= _ALMOST else ""
+
+
+def _p_value(one: np.ndarray, two: np.ndarray) -> float:
+    """Of a paired two-sided t-test."""
+    if len(one) < 2 or len(one) != len(two):
+        return 1.0
+    away = one - two
+    if np.ptp(away) == 0:  # the test divides by its spread
+        return 1.0 if away[0] == 0 else 0.0
+    return float(stats.ttest_rel(one, two).pvalue)
+
+
+def _checks(book: _Book, spec: CheckSpec) -> Iterator[Check]:
+    one = book.plan.experiment(spec.experiment)
+    judge: dict[type, Callable[..., Iterator[Check]]] = {
+        Less: _less,
+        Between: _between,
+        Slope: _slope,
+        Optimum: _optimum,
+        Lowest: _lowest_of,
+    }
+    yield from judge[type(spec)](book, spec, one)
+
+
+def _per_cent(ends: np.ndarray) -> str:
+    spread = f" ± {_short(100 * ends.std(ddof=1))}" if len(ends) > 1 else ""
+    return f"{_short(100 * ends.mean())}{spread}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}" if abs(value) < 1 else f"{value:.2f}"
+
+
+def _less(book: _Book, spec: Less, one: Experiment) -> Iterator[Check]:
+    for data in spec.data or one.data:
+        for channel in spec.channels or one.channels:
+            ours = book.ends(one, data, channel, spec.method, spec.y)
+            for other in spec.than:
+                theirs = book.ends(one, data, channel, other, spec.y)
+                claim = f"{spec.method} errs less than {other} on {_said(data, channel)}"
+                if len(ours) and len(theirs):
+                    holds = bool(ours.mean() < theirs.mean())
+                    yield Check(claim, holds, f"{_per_cent(ours)} against {_per_cent(theirs)} %")
+                else:
+                    missing = spec.method if not len(ours) else other
+                    yield Check(claim, None, book.why_absent(one, data, channel, missing))
+
+
+def _between(book: _Book, spec: Between, one: Experiment) -> Iterator[Check]:
+    claim = f"{spec.method} errs {spec.low:g} to {spec.high:g} % on {spec.data}"
+    ends = book.ends(one, spec.data, one.channels[0], spec.method, spec.y)
+    if not len(ends):
+        why = book.why_absent(one, spec.data, one.channels[0], spec.method)
+        yield Check(claim, None, why)
+    elif book.plan.quick:
+        yield Check(claim, None, f"{_per_cent(ends)} %, but the band is for the full run")
+    else:
+        holds = bool(spec.low <= 100 * ends.mean() <= spec.high)
+        yield Check(claim, holds, f"{_per_cent(ends)} %")
+
+
+def _slope(book: _Book, spec: Slope, one: Experiment) -> Iterator[Check]:
+    groups = book.groups(one, spec.data, one.channels[0], spec.method)
+    if len(groups) != 1:
+        why = book.why_absent(one, spec.data, one.channels[0], spec.method)
+        yield Check(spec.claim, None, why)
+        return
+    results = groups[0].results
+    rounds = np.array(results[0].rounds)
+    error = np.mean([np.array(r.mistakes) / rounds for r in results], axis=0)
+    used = (rounds >= spec.begin) & (error > 0)
+    if used.sum() < 3:
+        yield Check(spec.claim, None, f"too few rounds beyond {spec.begin:,}")
+        return
+    slope = float(np.polyfit(np.log(rounds[used]), np.log(error[used]), 1)[0])
+    holds = bool(spec.low <= slope <= spec.high)
+    evidence = f"slope {slope:.2f} from round {spec.begin:,} to {rounds[-1]:,}"
+    yield Check(spec.claim, holds, evidence.replace("-", "−"))
+
+
+def _optimum(book: _Book, spec: Optimum, one: Experiment) -> Iterator[Check]:
+    claim = (
+        f"{spec.method} is best with {spec.setting} between {spec.low:g} and {spec.high:g} "
+        f"on {spec.data}"
+    )
+    groups = book.groups(one, spec.data, one.channels[0], spec.method)
+    if len(groups) < len(one.method(spec.method).grid(spec.data)):
+        yield Check(claim, None, book.why_absent(one, spec.data, one.channels[0], spec.method))
+        return
+    best = min(groups, key=lambda group: group.ends("error").mean())
+    value = float(best.settings[spec.setting])
+    evidence = f"best with {value:g}: {_per_cent(best.ends('error'))} %"
+    yield Check(claim, bool(spec.low <= value <= spec.high), evidence)
+
+
+def _lowest_of(book: _Book, spec: Lowest, one: Experiment) -> Iterator[Check]:
+    for channel in spec.channels or one.channels:
+        said = "" if channel == CLEAN else f" at {channel}"
+        claim = (
+            f"{spec.method} errs least of {', '.join(spec.among)} on {spec.least} of "
+            f"{len(one.data)} data sets{said}"
+        )
+        won, told = [], 0
+        for data in one.data:
+            ends = {m: book.ends(one, data, channel, m, spec.y) for m in spec.among}
+            lowest = _lowest(ends, spec.among)
+            told += lowest is not None
+            won += [data] if lowest == spec.method else []
+        if not told:
+            yield Check(claim, None, "nothing has run yet")
+            continue
+        # Where data are missing, the share of what there is decides.
+        share = len(won) / told >= spec.least / len(one.data) - 1e-9
+        names = f": {', '.join(won)}" if won else ""
+        yield Check(claim, bool(share), f"on {len(won)} of the {told} that ran{names}")

@@ -1,0 +1,337 @@
+"""What a study file says: data, experiments, and what of the paper to set beside them.
+
+A study is a TOML file; docs/studies.md explains it by example. Errors name the file and the place.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from onebit import algorithms
+from onebit.channels import Delay, Flip, LabelNoise, Silence, Step
+from onebit.datasets import Steps
+from onebit.simulation import check_points
+
+Setting = bool | int | float | str
+CLEAN = "clean"
+LARGEST_FILE = 2**20  # bytes
+_LEARNERS = [name for name in algorithms.__all__ if name != "load"]
+
+
+class _Strict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class Data(_Strict, frozen=True):
+    """A data set of the paper, and where to look for it or for what stands in for it."""
+
+    sources: list[str]  # names as in `onebit data list`, the best first
+    rows: int | None = None  # how many are drawn; a table is cut to so many
+    prepare: list[str] = []
+    note: str = ""  # how it differs from the paper's
+
+
+class Channel(_Strict, frozen=True):
+    label_noise: float = 0.0
+    noise_by: Literal["any", "others"] = "any"
+    flip: tuple[float, float] = (0.0, 0.0)  # rho0, rho1
+    silence: float = 0.0
+    delay: int = 0
+
+    def steps(self) -> list[Step]:
+        steps: list[Step] = []
+        if self.label_noise:
+            steps.append(LabelNoise(self.label_noise, by=self.noise_by))
+        if any(self.flip):
+            steps.append(Flip(*self.flip))
+        if self.silence:
+            steps.append(Silence(self.silence))
+        if self.delay:
+            steps.append(Delay(self.delay))
+        return steps
+
+
+class Method(_Strict, frozen=True):
+    """A learner under the name that the paper has for it; a list is a grid."""
+
+    name: str
+    learner: str
+    settings: dict[str, Setting | list[Setting]] = {}
+    on: dict[str, dict[str, Setting | list[Setting]]] = {}  # by data set, over the former
+
+    def grid(self, data: str) -> list[dict[str, Setting]]:
+        """Every combination of the settings."""
+        settings = {**self.settings, **self.on.get(data, {})}
+        lists = [value if isinstance(value, list) else [value] for value in settings.values()]
+        return [dict(zip(settings, one, strict=True)) for one in itertools.product(*lists)]
+
+
+class Quick(_Strict, frozen=True):
+    """What a quick run does with less of."""
+
+    repeats: int | None = None
+    rows: int | None = None
+    epochs: int | None = None
+
+
+class Experiment(_Strict, frozen=True):
+    name: str
+    data: list[str]
+    methods: list[Method]
+    protocol: Literal["online", "folds"] = "online"
+    repeats: int = 1  # of the stream, drawn or shuffled anew; or folds
+    epochs: int = 1
+    channels: list[str] = field(default_factory=lambda: [CLEAN])
+    tuned: int = 0  # streams on which one setting of a grid is chosen first; 0: all are run
+    alone: bool = False  # one learner at a time, so that its time can be told
+    quick: Quick = field(default_factory=Quick)
+    # per cent by data set, channel and method; a text may carry marks: "(*)24.73"
+    published: dict[str, dict[str, dict[str, float | str]]] = {}
+
+    def sized(self, quick: bool) -> Experiment:
+        if not quick:
+            return self
+        less = {"repeats": self.quick.repeats, "epochs": self.quick.epochs}
+        return msgspec.structs.replace(self, **{k: v for k, v in less.items() if v})
+
+    def rows(self, data: Data, quick: bool) -> int | None:
+        limits = [data.rows, self.quick.rows if quick else None]
+        return min((limit for limit in limits if limit), default=None)
+
+    def method(self, name: str) -> Method:
+        return next(method for method in self.methods if method.name == name)
+
+
+Measure = Literal["error", "greedy_error", "explored", "updates", "seconds", "test_error"]
+
+
+class ChartSpec(_Strict, frozen=True):
+    """One chart for each data set and channel."""
+
+    experiment: str
+    x: str = "rounds"  # or the name of a setting that is a grid
+    y: Measure = "error"
+    x_log: bool = True
+    y_log: bool = True
+    counts: bool = False  # how many so far, not which share
+    first_epoch: bool = False
+    methods: list[str] = []  # all unless given; so for the next two
+    data: list[str] = []
+    channels: list[str] = []
+
+
+class TableSpec(_Strict, frozen=True):
+    """Methods across, data sets down, one table for each channel."""
+
+    experiment: str
+    title: str = ""
+    y: Measure = "error"
+    methods: list[str] = []
+    data: list[str] = []
+    channels: list[str] = []
+    compared: list[str] = []  # the lowest of these is bold
+    pair: list[str] = []  # the lower of these is underlined
+
+
+class Less(_Strict, frozen=True, tag="less"):
+    """One method errs less than each of others, on each data set and channel."""
+
+    experiment: str
+    method: str
+    than: list[str]
+    y: Measure = "error"
+    data: list[str] = []
+    channels: list[str] = []
+
+
+class Between(_Strict, frozen=True, tag="between"):
+    """The figure of a method lies in a band (per cent); told of a full run only."""
+
+    experiment: str
+    method: str
+    data: str
+    low: float
+    high: float
+    y: Measure = "error"
+
+
+class Slope(_Strict, frozen=True, tag="slope"):
+    """How fast the error falls: its slope between two rounds when both axes are logarithmic."""
+
+    experiment: str
+    method: str
+    data: str
+    low: float
+    high: float
+    begin: int
+    claim: str
+
+
+class Optimum(_Strict, frozen=True, tag="optimum"):
+    """The best value of a setting lies in a range."""
+
+    experiment: str
+    method: str
+    data: str
+    setting: str
+    low: float
+    high: float
+
+
+class Lowest(_Strict, frozen=True, tag="lowest"):
+    """A method is the lowest of several on at least so many of the data sets."""
+
+    experiment: str
+    method: str
+    among: list[str]
+    least: int
+    channels: list[str] = []
+    y: Measure = "error"
+
+
+CheckSpec = Less | Between | Slope | Optimum | Lowest
+
+
+class SectionSpec(_Strict, frozen=True):
+    title: str
+    about: str = ""
+    charts: list[ChartSpec] = []
+    tables: list[TableSpec] = []
+    checks: list[CheckSpec] = []
+    notes: list[str] = []
+
+
+class Study(_Strict, frozen=True):
+    name: str
+    title: str
+    paper: str
+    about: str
+    data: dict[str, Data]
+    experiments: list[Experiment] = field(name="experiment")
+    sections: list[SectionSpec] = field(name="section")
+    channel: dict[str, Channel] = {}
+
+    def experiment(self, name: str) -> Experiment:
+        return next(one for one in self.experiments if one.name == name)
+
+    def channel_of(self, name: str) -> Channel:
+        return Channel() if name == CLEAN else self.channel[name]
+
+
+def shipped() -> list[str]:
+    """The names of the studies that come with the package."""
+    folder = resources.files("onebit.studies") / "papers"
+    return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
+
+
+def read_study(name: str) -> Study:
+    """A study that comes with the package, by its name, or a file of one's own."""
+    if name in shipped():
+        return parse((resources.files("onebit.studies") / "papers" / f"{name}.toml").read_bytes())
+    path = Path(name)
+    if not path.is_file():
+        raise ValueError(
+            f"no study {name!r}; there are {', '.join(shipped())}, all, or a .toml file of your own"
+        )
+    if path.stat().st_size > LARGEST_FILE:
+        raise ValueError(f"{name} is larger than a study may be ({LARGEST_FILE:,} bytes)")
+    try:
+        return parse(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def parse(text: bytes) -> Study:
+    """A study from its text; what does not fit together is refused now, not in mid-run."""
+    try:
+        study = msgspec.convert(tomllib.loads(text.decode()), Study)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"not a TOML file: {error}") from None
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+    for what in _wrong(study):
+        raise ValueError(what)
+    return study
+
+
+def _wrong(study: Study) -> Iterator[str]:
+    """What is named but not there, or cannot be."""
+    for name, channel in study.channel.items():
+        yield from _refused(f"channel {name}", channel.steps)
+    for name, data in study.data.items():
+        yield from _refused(f"data {name}", lambda data=data: Steps(data.prepare))
+        if not data.sources or (data.rows is not None and data.rows < 1):
+            yield f"data {name}: it needs sources, and rows of at least 1"
+    names = [one.name for one in study.experiments]
+    yield from (f"experiment {name}: it is there twice" for name in names if names.count(name) > 1)
+    for one in study.experiments:
+        where = f"experiment {one.name}"
+        yield from _unknown(where, {"data": one.data}, study.data)
+        yield from _unknown(where, {"channel": one.channels}, [CLEAN, *study.channel])
+        if one.repeats < (2 if one.protocol == "folds" else 1) or one.epochs < 1 or one.tuned < 0:
+            yield f"{where}: repeats, epochs and tuned must be positive, and folds at least 2"
+        for data in one.data if one.protocol == "folds" else ():
+            if Steps(study.data[data].prepare).order_matters:
+                yield f"{where}: folds have no order of rounds, and a step for {data} needs one"
+        for method in one.methods:
+            there = f"{where}, method {method.name}"
+            yield from _unknown(there, {"learner": [method.learner]}, _LEARNERS)
+            yield from _unknown(there, {"data in `on`": list(method.on)}, one.data)
+            for data in one.data:
+                for settings in method.grid(data):
+                    make = getattr(algorithms, method.learner)
+                    yield from _refused(there, lambda m=make, s=settings: m(2, **s))
+        for data, by_channel in one.published.items():
+            yield from _unknown(f"{where}, published", {"data": [data]}, one.data)
+            for channel, values in by_channel.items():
+                yield from _unknown(f"{where}, published", {"channel": [channel]}, one.channels)
+                known = [method.name for method in one.methods]
+                yield from _unknown(f"{where}, published", {"method": list(values)}, known)
+    for section in study.sections:
+        for part in (*section.charts, *section.tables, *section.checks):
+            yield from _wrong_part(study, f"section {section.title!r}", part)
+
+
+def _wrong_part(study: Study, where: str, part: Any) -> Iterator[str]:
+    yield from _unknown(
+        where, {"experiment": [part.experiment]}, [one.name for one in study.experiments]
+    )
+    one = study.experiment(part.experiment)
+    methods = [method.name for method in one.methods]
+    for key in ("methods", "than", "among", "compared", "pair", "method"):
+        value = getattr(part, key, [])
+        yield from _unknown(
+            where, {"method": [value] if isinstance(value, str) else value}, methods
+        )
+    data = getattr(part, "data", [])
+    yield from _unknown(where, {"data": [data] if isinstance(data, str) else data}, one.data)
+    yield from _unknown(where, {"channel": getattr(part, "channels", [])}, one.channels)
+
+
+def _unknown(where: str, named: Mapping[str, list[str]], known: Any) -> Iterator[str]:
+    for what, names in named.items():
+        for name in names:
+            if name not in known:
+                yield f"{where}: no {what} {name!r}; there are {', '.join(known)}"
+
+
+def _refused(where: str, make: Any) -> Iterator[str]:
+    try:
+        make()
+    except (TypeError, ValueError) as error:
+        yield f"{where}: {error}"
+
+
+def points(rounds: int, epoch: int) -> list[int]:
+    """Where a study counts: eight rounds of each decade, and the end of the first epoch."""
+    decades = {round(10 ** (k / 8)) for k in range(8, 80)}
+    every = {*decades, *check_points(rounds), epoch, rounds}
+    return sorted(point for point in every if 10 <= point <= rounds or point == rounds)
