@@ -327,7 +327,8 @@ class Ridge(Twin):
 class Confidit(Ridge, Optimist):
     """CG11: output the largest u_i + epsilon_i, epsilon_i^2 = eta x' A_i^-1 x (Section 5).
 
-    width="log" multiplies eta by log t, the footnoted variant.
+    width="log" multiplies eta by log t, the footnoted variant. update="residual" takes step 8 in
+    its rank-one form, w += A^-1 x (z - w.x) / (1 + x' A^-1 x), before A is made diagonal.
     """
 
     def __init__(
@@ -339,9 +340,10 @@ class Confidit(Ridge, Optimist):
         alpha: float = 1.0,
         reg: float | None = None,
         width: str = "eta",
+        update: str = "coordinate",
     ):
         super().__init__(K, d, (1 + alpha) ** 2 if reg is None else reg)
-        self.eta, self.alpha, self.width = eta, alpha, width
+        self.eta, self.alpha, self.width, self.update = eta, alpha, width, update
 
     def bonus(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         eta = self.eta * (math.log(round + 1) if self.width == "log" else 1.0)
@@ -352,6 +354,18 @@ class Confidit(Ridge, Optimist):
         if right or draw(2) < (1 - self.alpha) / 2:
             return 1.0
         return -1.0
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        if self.update == "coordinate":
+            return super().learn(x, choice, right, round, draw)
+        a, z = choice.label, self.target(right, draw)
+        u, v = dot(self.W, x)[a], dot(self.variance, x**2)[a]
+        if v == 0:
+            return False
+        w = self.W[a] + x / self.A[a] * (z - u) / (1 + v)
+        self.A[a] += x**2
+        self.b[a] = self.A[a] * w
+        return True
 
 
 class LinearThompson(Ridge):

@@ -14,7 +14,12 @@ SETTINGS: dict[str, list[dict]] = {
     "AROW": [{"r": 0.1}],
     "BPA": [{"gamma": 0.0}, {"variant": "PA-I", "C": 0.1}, {"variant": "PA-II", "gamma": 0.3}],
     "BanditPerceptron": [{"use_correct": True}],
-    "Confidit": [{"width": "log", "eta": 1.0}, {"alpha": 0.25, "reg": 0.1}],
+    "Confidit": [
+        {"width": "log", "eta": 1.0},
+        {"alpha": 0.25, "reg": 0.1},
+        {"update": "residual"},
+        {"update": "residual", "alpha": 0.25, "reg": 0.1, "eta": 10.0},
+    ],
     "EGBandit": [{"signed": True}],
     "EpsilonGreedy": [{"epsilon": 0.0}],
     "PNewtron": [{"D": 10.0, "gamma": 0.1}],

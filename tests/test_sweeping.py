@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy import sparse
 import onebit as ob
 from onebit import _kernel, sweeping
 from onebit._jit import COMPILED
+from onebit.algorithms.confidit import fit
 from onebit.sweeping import _course, _run_lockstep, _Together, sweep
 
 SMALL = ob.datasets.synnonsep(400 if COMPILED else 120, seed=3)
@@ -59,6 +61,8 @@ def test_weights_are_equal_to_the_last_bit(labels, replicas, dtype):
     [
         ob.Banditron,
         ob.UCWL,
+        ob.Confidit,
+        pytest.param(partial(ob.Confidit, update="residual"), id="residual"),
         ob.PNewtron,
         pytest.param(lambda *a, **k: ob.EGBandit(*a, signed=True, **k), id="EGBandit"),
         ob.AROW,
@@ -72,6 +76,16 @@ def test_weights_with_every_kind_of_update(make):
     for one, run, other in zip(learners, runs, taught, strict=True):
         assert_same(run, ob.simulate(one, SMALL.X, SMALL.y, epochs=2, channel=channel))
         np.testing.assert_array_equal(one.weights, other.weights)
+
+
+def test_two_kinds_of_update_in_one_sweep():
+    runs = sweep(
+        ob.Confidit, SMALL, labels=9, eta=[0.1, 1, 10], update=["coordinate", "residual"], threads=1
+    )
+    for run in runs:
+        one = ob.Confidit(9, eta=run.settings["eta"], update=run.settings["update"])
+        assert_same(run, ob.simulate(one, SMALL))
+    assert runs[0].trace.mistakes[-1] != runs[1].trace.mistakes[-1]
 
 
 def test_the_norm_is_summed_afresh_in_lockstep_too(monkeypatch):
@@ -181,6 +195,7 @@ def test_scores_that_overflow_are_the_same_in_lockstep():
     [
         (ob.Banditron, _kernel.add, [(0.5,), (0.25,)]),
         (ob.Confidit, _kernel.regress, [(1.0, 1.0), (-0.5, 2.0)]),
+        (partial(ob.Confidit, update="residual"), fit, [(0.5, 1.0), (-0.2, 1.0)]),
     ],
 )
 def test_two_updates_of_one_label_in_a_round_are_both_made(learner, update, twice):

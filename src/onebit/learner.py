@@ -127,7 +127,7 @@ class Learner:
 
     planes: ClassVar[int]  # arrays of weights, as [feature, label]
     full_information: ClassVar[bool] = False  # it must be told the true label
-    learns_from_scores: ClassVar[bool] = False  # learning wants the present scores of the row
+    learns_from_scores: bool = False  # learning wants the present scores of the row
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
     registry: ClassVar[dict[str, type[Learner]]] = {}
 
