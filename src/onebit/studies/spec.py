@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, field
 
 from onebit import algorithms
-from onebit.channels import Delay, Flip, LabelNoise, Silence, Step
+from onebit.channels import Delay, Flip, LabelNoise, Silence, Step, check, link
 from onebit.datasets import Steps
 from onebit.simulation import check_points
 
@@ -289,6 +289,10 @@ def _wrong(study: Study) -> Iterator[str]:
                 for settings in method.grid(data):
                     make = getattr(algorithms, method.learner)
                     yield from _refused(there, lambda m=make, s=settings: m(2, **s))
+            for channel in one.channels:
+                learner = getattr(algorithms, method.learner)(2)
+                way = link(study.channel_of(channel).steps(), 0)
+                yield from _refused(there, lambda w=way, one=learner: check(w, one))
         for data, by_channel in one.published.items():
             yield from _unknown(f"{where}, published", {"data": [data]}, one.data)
             for channel, values in by_channel.items():

@@ -1,0 +1,635 @@
+"""Studies: what a file may say, which cells it needs, how they run, and what is found."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onebit as ob
+from onebit import datasets
+from onebit.studies import cells as cells_module
+from onebit.studies import engines, evaluating
+from onebit.studies.cells import Cell, run_cells, source_of, stream_of
+from onebit.studies.evaluating import evaluate
+from onebit.studies.report import study_page
+from onebit.studies.running import Plan, run_study
+from onebit.studies.spec import Channel, Data, parse, points, read_study, shipped
+from onebit.studies.store import Store
+
+TOY = """
+name = "toy"
+title = "A toy"
+paper = "nobody"
+about = "For tests."
+
+[channel.flips]
+flip = [0.1, 0.2]
+
+[channel.noise]
+label_noise = 0.3
+
+[data.Words]
+sources = ["no_such_file", "synsep"]
+rows = 150
+note = "Not the real words."
+
+[data.Digits]
+sources = ["digits"]
+prepare = ["unit_norm"]
+rows = 200
+
+[data.Secret]
+sources = ["no_such_file"]
+note = "It is secret."
+
+[[experiment]]
+name = "online"
+data = ["Words", "Digits", "Secret"]
+channels = ["clean", "noise"]
+repeats = 2
+quick = { repeats = 1, rows = 100 }
+
+[[experiment.methods]]
+name = "Ours"
+learner = "Banditron"
+on.Words = { gamma = 0.2 }
+
+[[experiment.methods]]
+name = "Told"
+learner = "Perceptron"
+
+[experiment.published]
+Words.clean = { Ours = 50, Told = "(*)20.5" }
+
+[[experiment]]
+name = "gamma"
+data = ["Words"]
+repeats = 2
+
+[[experiment.methods]]
+name = "Ours"
+learner = "Banditron"
+settings.gamma = [0.1, 0.2, 0.4]
+
+[[experiment.methods]]
+name = "Told"
+learner = "Perceptron"
+
+[[experiment]]
+name = "folds"
+protocol = "folds"
+data = ["Digits"]
+channels = ["clean", "noise"]
+repeats = 3
+epochs = 2
+tuned = 1
+
+[[experiment.methods]]
+name = "Ours"
+learner = "Banditron"
+settings.gamma = [0.05, 0.3]
+
+[[experiment.methods]]
+name = "Told"
+learner = "Perceptron"
+
+[[section]]
+title = "Curves"
+charts = [{ experiment = "online" }, { experiment = "gamma", x = "gamma" }]
+tables = [{ experiment = "online" }]
+
+[[section.checks]]
+type = "less"
+experiment = "online"
+method = "Told"
+than = ["Ours"]
+
+[[section.checks]]
+type = "between"
+experiment = "online"
+method = "Told"
+data = "Words"
+low = 0
+high = 100
+
+[[section.checks]]
+type = "slope"
+experiment = "online"
+method = "Told"
+data = "Words"
+low = -2
+high = 2
+begin = 10
+claim = "It falls."
+
+[[section.checks]]
+type = "optimum"
+experiment = "gamma"
+method = "Ours"
+data = "Words"
+setting = "gamma"
+low = 0
+high = 1
+
+[[section]]
+title = "Folds"
+
+[[section.charts]]
+experiment = "folds"
+y = "greedy_error"
+counts = true
+first_epoch = true
+
+[[section.tables]]
+experiment = "folds"
+y = "test_error"
+compared = ["Ours", "Told"]
+pair = ["Ours", "Told"]
+
+[[section.checks]]
+type = "lowest"
+experiment = "folds"
+method = "Told"
+among = ["Ours", "Told"]
+least = 1
+y = "test_error"
+"""
+
+
+@pytest.fixture
+def toy():
+    return parse(TOY.encode())
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "cells")
+
+
+def cells_of(plan, experiment, data, channel, method):
+    for place in plan.places():
+        there = (place.experiment.name, place.data, place.channel, place.method.name)
+        if there == (experiment, data, channel, method):
+            return plan.cells(place)
+    return None
+
+
+# What a file may say
+
+
+@pytest.mark.parametrize("name", ["banditron-2008", "confidit-2011", "newtron-2011"])
+def test_papers_are_shipped(name):
+    assert name in shipped()
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_study_can_be_planned(name, tmp_path):
+    study = read_study(name)
+    assert study.name == name and study.sections
+    for quick in (True, False):
+        plan = Plan(study, Store(tmp_path), quick)
+        used = {cell.source for cell in plan.needed()[0].values()}
+        assert used or not any(plan.sources.values())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('name = "toy"', "name = 3", "name"),
+        ('name = "toy"', 'nam = "toy"', "unknown field `nam`"),
+        ("rows = 150", "rows = 0", "data Words: it needs sources, and rows"),
+        ('prepare = ["unit_norm"]', 'prepare = ["unit"]', "data Digits: "),
+        ("flip = [0.1, 0.2]", "flip = [0.1, 2]", "channel flips: rho1"),
+        ('learner = "Perceptron"', 'learner = "Perceptor"', "no learner 'Perceptor'; there are"),
+        ("on.Words = { gamma = 0.2 }", "on.Words = { gama = 0.2 }", "method Ours: "),
+        ("on.Words = { gamma = 0.2 }", "on.Words = { gamma = 2 }", "gamma must be"),
+        ("on.Words = { gamma = 0.2 }", "on.Wards = { gamma = 0.2 }", "no data in `on` 'Wards'"),
+        ('channels = ["clean", "noise"]', 'channels = ["dirty"]', "no channel 'dirty'"),
+        ('channels = ["clean", "noise"]', 'channels = ["flips"]', "method Told: Flip is for"),
+        ('name = "gamma"\ndata = ["Words"]', 'name = "gamma"\ndata = ["Word"]', "no data 'Word'"),
+        ('name = "gamma"', 'name = "online"', "experiment online: it is there twice"),
+        ("repeats = 3", "repeats = 1", "folds at least 2"),
+        ("Words.clean = { Ours", "Words.clean = { Theirs", "no method 'Theirs'"),
+        ("Words.clean = {", "Words.dirty = {", "no channel 'dirty'"),
+        ("Words.clean = {", "Wards.clean = {", "no data 'Wards'"),
+        ('charts = [{ experiment = "online"', 'charts = [{ experiment = "on"', "no experiment"),
+        ('than = ["Ours"]', 'than = ["Us"]', "section 'Curves': no method 'Us'"),
+        ('type = "less"', 'type = "lesser"', "lesser"),
+        ('prepare = ["unit_norm"]', 'prepare = ["tfidf"]', "folds have no order"),
+        ('about = "For tests."', "about = For tests.", "not a TOML file"),
+    ],
+)
+def test_what_does_not_fit_is_refused(old, new, says):
+    assert old in TOY
+    with pytest.raises(ValueError, match="(?s)" + says.replace("[", r"\[")):
+        parse(TOY.replace(old, new).encode())
+
+
+def test_errors_of_a_file_name_it(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("name = 3")
+    with pytest.raises(ValueError, match=r"mine\.toml: "):
+        read_study(str(path))
+    path.write_bytes(b" " * (2**20 + 1))
+    with pytest.raises(ValueError, match="larger than a study"):
+        read_study(str(path))
+    with pytest.raises(ValueError, match="no study 'yours'; there are banditron-2008"):
+        read_study("yours")
+
+
+def test_check_points_rise_to_the_end():
+    assert points(5, 5) == [5]
+    assert points(1000, 300)[-1] == 1000 and 300 in points(1000, 300)
+    assert points(1000, 300) == sorted(set(points(1000, 300)))
+
+
+# Cells
+
+
+def test_the_first_source_that_is_there_is_taken(toy):
+    assert source_of(toy.data["Words"])[:] == ("synsep", "", 1)
+    assert source_of(toy.data["Secret"]) is None
+
+
+def test_a_file_of_ones_own_is_a_source(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEBIT_DATA", str(tmp_path))
+    data = Data(sources=["mine"])
+    assert source_of(data) is None
+    (tmp_path / "mine.svm").write_text("1 1:1\n2 2:1\n")
+    first = source_of(data)
+    (tmp_path / "mine.svm").write_text("1 1:1\n2 2:1\n2 3:1\n")
+    assert first.name == "mine" and first.digest != source_of(data).digest
+
+
+def test_a_cell_is_the_run_of_a_learner(toy, store):
+    plan = Plan(toy, store, quick=False)
+    [(settings, cells)] = cells_of(plan, "online", "Words", "noise", "Ours")
+    assert settings == {"gamma": 0.2} and [cell.repeat for cell in cells] == [0, 1]
+    result = run_cells([cells[1]])[0]
+    data = datasets.synsep(rows=150, seed=1)
+    trace = ob.simulate(
+        ob.Banditron(9, gamma=0.2, seed=1), data, channel=[ob.LabelNoise(0.3, by="any")],
+        checkpoints=points(150, 150),
+    )  # fmt: skip
+    assert result.rounds == trace.rounds.tolist()
+    assert result.mistakes == trace.mistakes.tolist()
+    assert result.updates == trace.updates.tolist()
+
+
+def test_cells_of_a_table_are_shuffled_anew(toy, store):
+    plan = Plan(toy, store, quick=False)
+    [(_, cells)] = cells_of(plan, "online", "Digits", "clean", "Told")
+    one, two = (stream_of(cell) for cell in cells)
+    assert sorted(one.order) == sorted(two.order) == list(range(200))
+    assert list(one.order) != list(two.order)
+
+
+def test_steps_that_look_back_follow_the_rounds():
+    cell = Cell(
+        source="digits", digest="", rows=50, prepare=("tfidf",), channel=Channel(),
+        protocol="online", folds=0, tuning=False, repeat=1, epochs=2, alone=False,
+        learner="Perceptron", settings=(),
+    )  # fmt: skip
+    stream = stream_of(cell)
+    assert len(stream.y) == 100 and stream.epoch == 50 and not len(stream.order)
+    assert run_cells([cell])[0].rounds[-1] == 100
+
+
+def test_folds_are_disjoint_and_judged_by_clean_labels(toy, store):
+    plan = Plan(toy, store, quick=False)
+    truth = datasets.get("digits")
+    some = np.random.default_rng(0).permutation(len(truth.y))[:200]
+    place = next(p for p in plan.places() if p.experiment.name == "folds" and p.channel == "noise")
+    streams = [stream_of(plan._cell(place, {}, fold)) for fold in range(3)]
+    judged = [stream.test[0].shape[0] for stream in streams]
+    assert sum(judged) == 200
+    for stream, size in zip(streams, judged, strict=True):
+        learned = set(stream.order.tolist())
+        assert len(learned) == 200 - size and len(stream.order) == 2 * len(learned)
+        left = sorted(set(range(200)) - learned)
+        assert sorted(stream.test[1]) == sorted(truth.y[some][left])
+        changed = np.mean(stream.y[sorted(learned)] != truth.y[some][sorted(learned)])
+        assert 0.1 < changed < 0.5
+
+
+def test_tuning_sees_nothing_of_the_test_rows(toy, store):
+    plan = Plan(toy, store, quick=False)
+    place = next(p for p in plan.places() if p.experiment.name == "folds" and p.channel == "noise")
+    final = stream_of(plan._cell(place, {}, 0))
+    tuned = stream_of(plan._cell(place, {}, 0, tuning=True))
+    kept = set(final.order.tolist())
+    assert set(tuned.order.tolist()) < kept
+    assert len(set(tuned.order.tolist())) + len(tuned.test[1]) == len(kept)
+    held_out = sorted(kept - set(tuned.order.tolist()))
+    assert sorted(tuned.test[1]) == sorted(final.y[held_out])  # noisy, as training labels are
+
+
+# Running
+
+
+def test_a_study_runs_once_and_then_not_again(toy, tmp_path, monkeypatch):
+    ran = []
+
+    def counted(cells, progress=None):
+        ran.extend(cells)
+        return run_cells(cells, progress)
+
+    monkeypatch.setattr(engines, "run_cells", counted)
+    steps = []
+    plan = run_study(toy, Store(tmp_path), quick=False, workers=2, progress=steps.append)
+    cells, later = plan.needed()
+    assert later == 0 and {cell.name for cell in ran} == set(cells) and len(ran) == len(cells)
+    assert steps[-1].done == steps[-1].cells == len(cells)
+    shared = cells_of(plan, "gamma", "Words", "clean", "Ours")[1]
+    assert shared[0] == {"gamma": 0.2}  # is that of the other experiment, and ran once
+
+    ran.clear()
+    again = run_study(toy, Store(tmp_path), quick=False)
+    assert not ran
+    lost = sorted(tmp_path.iterdir())[:3]
+    before = [again.store.get(cell) for cell in cells.values()]
+    lost[0].unlink()
+    lost[1].write_bytes(b"PAR1 cut short")
+    lost[2].write_bytes(lost[2].read_bytes()[:100])
+    repaired = run_study(toy, Store(tmp_path), quick=False)
+    assert len(ran) == 3
+    after = [repaired.store.get(cell) for cell in cells.values()]
+    assert [_counts(result) for result in before] == [_counts(result) for result in after]
+
+
+def _counts(result):
+    return result.rounds, result.mistakes, result.updates, result.test_error, result.error
+
+
+def test_a_failed_cell_is_kept_and_alone(toy, tmp_path, monkeypatch):
+    true_sweep = cells_module.sweep
+
+    def failing(learners, *rest, **options):
+        if any(one.settings.get("gamma") == 0.4 for one in learners):
+            raise MemoryError("12 GiB for weights")
+        return true_sweep(learners, *rest, **options)
+
+    monkeypatch.setattr(cells_module, "sweep", failing)
+    plan = run_study(toy, Store(tmp_path), quick=False)
+    findings = evaluate(plan, "onebit study toy.toml")
+    assert [failure.error for failure in findings.failures] == [
+        "MemoryError: 12 GiB for weights"
+    ] * 2
+    assert "gamma=0.4" in findings.failures[0].cell
+    optimum = findings.sections[0].checks[-1]
+    assert optimum.holds is None and optimum.evidence == "failed"
+
+    monkeypatch.setattr(cells_module, "sweep", true_sweep)
+    still = run_study(toy, Store(tmp_path), quick=False)
+    assert len(evaluate(still, "").failures) == 2
+    mended = run_study(toy, Store(tmp_path), quick=False, retry=True)
+    assert not evaluate(mended, "").failures
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_alone_or_together_gives_the_same_counts(toy, store, alone):
+    text = TOY.replace('name = "gamma"\n', f'name = "gamma"\nalone = {str(alone).lower()}\n')
+    plan = run_study(parse(text.encode()), store, quick=False)
+    groups = cells_of(plan, "gamma", "Words", "clean", "Ours")
+    results = [store.get(cell) for _, cells in groups for cell in cells]
+    single = ob.simulate(ob.Banditron(9, gamma=0.1, seed=0), datasets.synsep(rows=150, seed=0))
+    assert results[0].mistakes[-1] == single.mistakes[-1]
+    assert all(result.seconds > 0 for result in results)
+
+
+def test_ctrl_c_stops_the_threads_and_keeps_what_is_done(toy, tmp_path):
+    def stop(step):
+        if step.done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(toy, Store(tmp_path), quick=False, workers=1, progress=stop)
+    assert 0 < len(list(tmp_path.iterdir())) < len(Plan(toy, Store(tmp_path), False).needed()[0])
+
+
+def test_engines_that_are_not_installed_say_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install onebit\[cluster\]"):
+        list(engines.run_on("ray", [], 1, lambda rounds: None))
+
+
+def test_without_polars_the_remedy_is_said(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install onebit\[lab\]"):
+        Store(tmp_path)
+
+
+def command(*words, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-m", "onebit.cli", "study", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def toy_file(tmp_path):
+    path = tmp_path / "toy.toml"
+    path.write_text(TOY)
+    return path
+
+
+def all_counts(folder):
+    import polars
+
+    table = polars.read_parquet(folder / "*.parquet").sort("cell")
+    return table.select("cell", "rounds", "mistakes", "updates", "test_error", "error").rows()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["loky", "dask", "ray"])
+def test_every_engine_gives_the_same_cells(engine, toy, toy_file, tmp_path):
+    run_study(toy, Store(tmp_path / "here"), quick=False)
+    process = command(
+        str(toy_file), "--engine", engine, "--workers", "2", "--out", str(tmp_path / "out")
+    )
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    assert "toy: " in out
+    assert all_counts(tmp_path / "here") == all_counts(tmp_path / "out" / "toy" / "cells")
+
+
+@pytest.mark.slow
+def test_killed_it_goes_on_where_it_stopped(toy, tmp_path):
+    many = TOY.replace("repeats = 2", "repeats = 40").replace("rows = 150", "rows = 1500")
+    (tmp_path / "toy.toml").write_text(many)
+    folder = tmp_path / "out" / "toy" / "cells"
+    words = (str(tmp_path / "toy.toml"), "--workers", "1", "--out", str(tmp_path / "out"))
+    process = command(*words)
+    wait_for(lambda: folder.is_dir() and len(list(folder.glob("*.parquet"))) > 3, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}
+    again = command(*words)
+    _, err = again.communicate(timeout=600)
+    assert again.returncode == 0, err
+    after = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}
+    assert len(after) > len(done)
+    assert all(after[name] == when for name, when in done.items())
+    run_study(parse(many.encode()), Store(tmp_path / "whole"), quick=False)
+    assert all_counts(folder) == all_counts(tmp_path / "whole")
+
+
+def wait_for(condition, process):
+    until = time.monotonic() + 300
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+# What is found
+
+
+def test_what_a_study_finds(toy, store):
+    plan = run_study(toy, store, quick=False)
+    findings = evaluate(plan, "onebit study toy.toml")
+    curves, folds = findings.sections
+    assert findings.missing == 0 and not findings.failures and not findings.warning
+    assert [chart.title for chart in curves.charts] == [
+        "Words", "Words, noise", "Digits", "Digits, noise", "Words",
+    ]  # fmt: skip
+    chart = curves.charts[0]
+    assert [curve.method for curve in chart.curves] == ["Ours", "Told"]
+    assert [curve.published for curve in chart.curves] == [0.5, 0.205]
+    place = cells_of(plan, "online", "Words", "clean", "Ours")[0][1]
+    ends = [store.get(cell).mistakes[-1] / 150 for cell in place]
+    assert chart.curves[0].mean[-1] == pytest.approx(np.mean(ends))
+    assert chart.curves[0].low[-1] == min(ends) and chart.curves[0].high[-1] == max(ends)
+    swept = curves.charts[-1].curves
+    assert swept[0].x == [0.1, 0.2, 0.4] and swept[1].x == [0.1, 0.4]
+    table = curves.tables[0]
+    assert table.rows == ["Words", "Digits", "Secret"]
+    assert table.values[0][0].ours == pytest.approx(np.mean(ends))
+    assert table.values[0][1].published == 0.205 and table.values[0][1].published_marks == "(*)"
+    assert {value.absent for value in table.values[2]} == {"no data"}
+    assert [check.holds for check in curves.checks[:4]] == [
+        store_mean(plan, data, channel, "Told") < store_mean(plan, data, channel, "Ours")
+        for data in ("Words", "Digits")
+        for channel in ("clean", "noise")
+    ]
+    assert [check.holds for check in curves.checks[4:6]] == [None, None]  # no data
+    assert all(check.holds for check in curves.checks[6:])
+    assert any("Secret was not there" in note and "ONEBIT_DATA" in note for note in curves.notes)
+    assert any("Not the real words." in note for note in curves.notes)
+    first = folds.charts[0].curves[0]
+    assert first.x[-1] <= 134  # of 2 x 133 or 134 rounds
+    assert [table.title for table in folds.tables] == [
+        "wrong on test rows", "wrong on test rows, noise",
+    ]  # fmt: skip
+    assert "drawn" in findings.facts["Words"] and findings.facts["Secret"].startswith("not")
+    assert "Not the real words." in study_page(findings, "1")
+
+
+def store_mean(plan, data, channel, method):
+    [(_, cells)] = cells_of(plan, "online", data, channel, method)
+    return np.mean([plan.store.get(cell).mistakes[-1] for cell in cells])
+
+
+def test_before_anything_has_run_nothing_is_claimed(toy, store):
+    plan = Plan(toy, store, quick=False)
+    findings = evaluate(plan, "onebit study toy.toml")
+    checks = [check for section in findings.sections for check in section.checks]
+    assert {check.holds for check in checks} == {None}
+    assert findings.missing == findings.cells > 0 and findings.seconds == 0
+    values = [v for s in findings.sections for t in s.tables for row in t.values for v in row]
+    assert {value.absent for value in values} == {"no data", "not run yet"}
+    study_page(findings, "1")
+
+
+def test_a_quick_run_says_so_and_tells_no_band(toy, store):
+    plan = run_study(toy, store, quick=True)
+    findings = evaluate(plan, "onebit study toy.toml --quick")
+    assert findings.warning.startswith("A quick run")
+    told = {check.claim.split(" on ")[0]: check.holds for check in findings.sections[0].checks}
+    assert told["Told errs 0 to 100 %"] is None and told["It falls."] is None
+    assert findings.sections[0].charts[0].curves[0].x[-1] == 100
+
+
+def test_the_chosen_setting_has_the_least_error_where_it_was_tuned(toy, store):
+    plan = run_study(toy, store, quick=False)
+    for place in plan.places():
+        if place.experiment.name == "folds" and place.method.name == "Ours":
+            errors = [store.get(cells[0]).test_error for cells in plan.tuning_cells(place)]
+            assert plan.chosen(place) == {"gamma": [0.05, 0.3][int(np.argmin(errors))]}
+            assert all(cell.tuning for cells in plan.tuning_cells(place) for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "mark"),
+    [
+        ([0.10, 0.11, 0.12, 0.10, 0.11], [0.20, 0.21, 0.23, 0.20, 0.22], "*"),
+        ([0.10, 0.14, 0.12, 0.10, 0.11], [0.12, 0.15, 0.14, 0.13, 0.125], "†"),
+        ([0.10, 0.14, 0.12, 0.10, 0.11], [0.12, 0.12, 0.14, 0.13, 0.10], ""),
+        ([0.1, 0.2], [0.2, 0.3], "*"),  # by the same everywhere
+        ([0.1, 0.2], [0.1, 0.2], ""),
+        ([0.1], [0.2], ""),
+    ],
+)
+def test_marks_are_those_of_a_paired_test(one, two, mark):
+    ends = {"a": np.array(one), "b": np.array(two)}
+    assert evaluating._mark(ends, "a", ["a", "b"]) == mark
+
+
+# The command
+
+
+def run_command(*words):
+    process = command(*words)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def test_the_command_lists_runs_and_reports(toy_file, tmp_path):
+    code, out, _ = run_command()
+    assert code == 0 and "banditron-2008" in out and "rcnbf-2021" in out
+    out_folder = tmp_path / "out"
+    code, out, err = run_command(str(toy_file), "--quick", "--out", str(out_folder))
+    assert code == 0, err
+    assert "claims hold" in out
+    page = (out_folder / "toy.html").read_text()
+    (out_folder / "toy.html").unlink()
+    code, _, _ = run_command(str(toy_file), "--quick", "--report", "--out", str(out_folder))
+    assert code == 0 and (out_folder / "toy.html").read_text() == page
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("nothing",), "no study 'nothing'; there are banditron-2008"),
+        (("banditron-2008", "--workers", "0"), "workers must be between 1"),
+        (("banditron-2008", "--out", __file__), "is a file"),
+    ],
+)
+def test_mistakes_in_the_command_are_one_line(words, says):
+    code, _, err = run_command(*words)
+    assert code == 2 and says in err and "Traceback" not in err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("ONEBIT_DATA"), reason="ONEBIT_DATA names no data folder")
+def test_published_figures_come_out_at_full_size(tmp_path):
+    """One repeat each of what takes hours with all of them."""
+    study = read_study("newtron-2011")
+    plan = Plan(study, Store(tmp_path), quick=False)
+    bands = {("SynSep", "Banditron"): (1.3, 2.4), ("SynSep", "PNewtron"): (0.88, 0.96)}
+    for (data, method), (low, high) in bands.items():
+        [(_, cells)] = cells_of(plan, "long", data, "clean", method)
+        result = run_cells(cells[:1])[0]
+        assert result.rounds[-1] == 10**6
+        assert low < 100 * result.mistakes[-1] / result.rounds[-1] < high
+
+
+def test_the_folder_of_papers_holds_studies_only():
+    folder = Path(cells_module.__file__).parent / "papers"
+    assert {path.suffix for path in folder.iterdir()} == {".toml"}
