@@ -230,6 +230,12 @@ def test_what_does_not_fit_is_refused(old, new, says):
         parse(TOY.replace(old, new).encode())
 
 
+def test_the_file_in_the_documentation_is_a_study():
+    text = (Path(__file__).parent.parent / "docs" / "studies.md").read_text()
+    study = parse(text.split("```toml")[1].split("```")[0].encode())
+    assert study.channel["some are silent"].silence == 0.7
+
+
 def test_errors_of_a_file_name_it(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("name = 3")
