@@ -622,20 +622,6 @@ def test_mistakes_in_the_command_are_one_line(words, says):
     assert code == 2 and says in err and "Traceback" not in err
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not os.environ.get("ONEBIT_DATA"), reason="ONEBIT_DATA names no data folder")
-def test_published_figures_come_out_at_full_size(tmp_path):
-    """One repeat each of what takes hours with all of them."""
-    study = read_study("newtron-2011")
-    plan = Plan(study, Store(tmp_path), quick=False)
-    bands = {("SynSep", "Banditron"): (1.3, 2.4), ("SynSep", "PNewtron"): (0.88, 0.96)}
-    for (data, method), (low, high) in bands.items():
-        [(_, cells)] = cells_of(plan, "long", data, "clean", method)
-        result = run_cells(cells[:1])[0]
-        assert result.rounds[-1] == 10**6
-        assert low < 100 * result.mistakes[-1] / result.rounds[-1] < high
-
-
 def test_the_folder_of_papers_holds_studies_only():
     folder = Path(cells_module.__file__).parent / "papers"
     assert {path.suffix for path in folder.iterdir()} == {".toml"}
