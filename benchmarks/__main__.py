@@ -132,7 +132,9 @@ def is_installed(package: str) -> bool:
 def new_learners(labels: int, gamma: float) -> dict[str, Callable[[], Any]]:
     return {
         f"Banditron(gamma={gamma})": lambda: ob.Banditron(labels=labels, gamma=gamma, seed=7),
-        "Confidit(eta=1, reg=0.01)": lambda: ob.Confidit(labels=labels, eta=1, reg=0.01, seed=7),
+        'Confidit(eta=1, reg=0.01, "coordinate")': lambda: ob.Confidit(
+            labels=labels, eta=1, reg=0.01, update="coordinate", seed=7
+        ),
         "UCWL()": lambda: ob.UCWL(labels=labels, seed=7),
         "SOBA(gamma=2**-7)": lambda: ob.SOBA(labels=labels, gamma=2**-7, seed=7),
     }

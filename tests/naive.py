@@ -340,7 +340,7 @@ class Confidit(Ridge, Optimist):
         alpha: float = 1.0,
         reg: float | None = None,
         width: str = "eta",
-        update: str = "coordinate",
+        update: str = "residual",
     ):
         super().__init__(K, d, (1 + alpha) ** 2 if reg is None else reg)
         self.eta, self.alpha, self.width, self.update = eta, alpha, width, update

@@ -51,9 +51,9 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"alpha": 0.2, "eta": 0.3},
         {"alpha": -0.5, "reg": 2.0},
         {"eta": 0.5, "width": "log"},
-        {"update": "residual"},
-        {"update": "residual", "eta": 10.0, "reg": 0.1},
-        {"update": "residual", "alpha": 0.2, "eta": 0.3, "width": "log"},
+        {"update": "coordinate"},
+        {"update": "coordinate", "eta": 10.0, "reg": 0.1},
+        {"update": "coordinate", "alpha": 0.2, "eta": 0.3, "width": "log"},
     ],
     "LinearThompson": [{}, {"c": 2.0, "reg": 0.1}],
     "UCWL": [

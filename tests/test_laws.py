@@ -17,8 +17,8 @@ SETTINGS: dict[str, list[dict]] = {
     "Confidit": [
         {"width": "log", "eta": 1.0},
         {"alpha": 0.25, "reg": 0.1},
-        {"update": "residual"},
-        {"update": "residual", "alpha": 0.25, "reg": 0.1, "eta": 10.0},
+        {"update": "coordinate"},
+        {"update": "coordinate", "alpha": 0.25, "reg": 0.1, "eta": 10.0},
     ],
     "EGBandit": [{"signed": True}],
     "EpsilonGreedy": [{"epsilon": 0.0}],

@@ -18,7 +18,7 @@ BANDIT = {
     "Confidit": lambda: naive.Confidit(K, d, eta=0.5),
     "Confidit coin": lambda: naive.Confidit(K, d, eta=0.5, alpha=0.2),
     "Confidit log": lambda: naive.Confidit(K, d, eta=0.5, reg=0.1, width="log"),
-    "Confidit residual": lambda: naive.Confidit(K, d, eta=0.5, update="residual"),
+    "Confidit coordinate": lambda: naive.Confidit(K, d, eta=0.5, update="coordinate"),
     "UCWL": lambda: naive.UCWL(K, d, eta=0.9, C=1.0, k=0.5),
     "SOBA": lambda: naive.SOBA(K, d, gamma=0.3, a=1.0),
     "BPA": lambda: naive.BPA(K, d, gamma=0.1),
@@ -314,7 +314,7 @@ def test_newtron_first_round_is_uniform():
 # ------------------------------------------------------------------------- Confidit, Thompson
 
 
-@pytest.mark.parametrize("name", ["Confidit", "Confidit residual", "Thompson"])
+@pytest.mark.parametrize("name", ["Confidit", "Confidit coordinate", "Thompson"])
 def test_ridge_is_recursive_least_squares_on_single_features(name):
     """CG11 step 8 with one non-zero in x is the rank-one form; v becomes v / (1 + v)."""
     twin = ALL[name]()
@@ -333,7 +333,7 @@ def test_the_first_residual_step_is_that_of_the_full_matrix():
     """CG11 step 8 while A is still diagonal: A w = z x with A = 4 I + x x'."""
     x = np.linspace(-1, 2, d)
     for right in (True, False):
-        twin = naive.Confidit(K, d, update="residual")
+        twin = naive.Confidit(K, d)
         assert twin.learn(x, Choice(1, 0, 1.0), right, 0, draws(0, 0))
         w = np.linalg.solve(4 * np.eye(d) + np.outer(x, x), (1 if right else -1) * x)
         assert twin.W[1] == pytest.approx(w, abs=1e-12)
@@ -343,7 +343,7 @@ def test_the_first_residual_step_is_that_of_the_full_matrix():
 
 def test_a_residual_step_goes_part_of_the_way_to_the_target():
     """The score becomes (u + v z) / (1 + v): never beyond the target, unlike by coordinate."""
-    for before, x, _, choice, right, _ in stream(twin := ALL["Confidit residual"](), 200):
+    for before, x, _, choice, right, _ in stream(twin := ALL["Confidit"](), 200):
         a, z = choice.label, 1 if right else -1
         u, v = before.W[a] @ x, before.variance[a] @ x**2
         assert twin.W[a] @ x == pytest.approx((u + v * z) / (1 + v), abs=1e-12)
@@ -377,7 +377,7 @@ def test_upper_confidence_ties():
     assert twin.said(np.ones(1)) == 1
 
 
-@pytest.mark.parametrize("name", ["Confidit", "Confidit residual", "UCWL"])
+@pytest.mark.parametrize("name", ["Confidit", "Confidit coordinate", "UCWL"])
 def test_greedy_label_has_no_bonus(name):
     """CG11 eq. (1): y~ is the largest mean score, y^ the largest upper bound."""
     twin, differ = ALL[name](), 0

@@ -278,6 +278,15 @@ def test_a_file_of_a_newer_format_is_refused_with_what_to_do(tmp_path, learner):
     refused(path, "format 2", "newer onebit (7.1)", "upgrade")
 
 
+def test_an_older_confidit_goes_on_as_it_was(tmp_path):
+    """Files of 0.1.0 name no update: there was only the one by coordinate."""
+    old = ob.Confidit(3, update="coordinate")
+    old.learn(old.decide([1.0, 2.0]), right=True)
+    settings = {name: value for name, value in old.settings.items() if name != "update"}
+    path = written(tmp_path, crafted(old, {"settings": settings}))
+    assert state(ob.load(path)) == state(old)
+
+
 def test_a_file_of_an_unknown_algorithm_says_so(tmp_path, learner):
     path = written(tmp_path, crafted(learner, {"algorithm": "Foo"}))
     refused(path, "algorithm", "'Foo'")

@@ -62,7 +62,7 @@ def test_weights_are_equal_to_the_last_bit(labels, replicas, dtype):
         ob.Banditron,
         ob.UCWL,
         ob.Confidit,
-        pytest.param(partial(ob.Confidit, update="residual"), id="residual"),
+        pytest.param(partial(ob.Confidit, update="coordinate"), id="Confidit-coordinate"),
         ob.PNewtron,
         pytest.param(lambda *a, **k: ob.EGBandit(*a, signed=True, **k), id="EGBandit"),
         ob.AROW,
@@ -80,7 +80,7 @@ def test_weights_with_every_kind_of_update(make):
 
 def test_two_kinds_of_update_in_one_sweep():
     runs = sweep(
-        ob.Confidit, SMALL, labels=9, eta=[0.1, 1, 10], update=["coordinate", "residual"], threads=1
+        ob.Confidit, SMALL, labels=9, eta=[0.1, 1, 10], update=["residual", "coordinate"], threads=1
     )
     for run in runs:
         one = ob.Confidit(9, eta=run.settings["eta"], update=run.settings["update"])
@@ -194,8 +194,8 @@ def test_scores_that_overflow_are_the_same_in_lockstep():
     ("learner", "update", "twice"),
     [
         (ob.Banditron, _kernel.add, [(0.5,), (0.25,)]),
-        (ob.Confidit, _kernel.regress, [(1.0, 1.0), (-0.5, 2.0)]),
-        (partial(ob.Confidit, update="residual"), fit, [(0.5, 1.0), (-0.2, 1.0)]),
+        (ob.SOBA, _kernel.regress, [(1.0, 1.0), (-0.5, 2.0)]),
+        (ob.Confidit, fit, [(0.5, 1.0), (-0.2, 1.0)]),
     ],
 )
 def test_two_updates_of_one_label_in_a_round_are_both_made(learner, update, twice):

@@ -129,6 +129,7 @@ class Learner:
     full_information: ClassVar[bool] = False  # it must be told the true label
     learns_from_scores: bool = False  # learning wants the present scores of the row
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
+    added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
     registry: ClassVar[dict[str, type[Learner]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -482,7 +483,9 @@ class Learner:
             if head["features"] is not None and head["features"] != len(table):
                 raise ValueError("this model's weights do not fit its settings")
             common = {name: head[name] for name in ("features", "dtype", "seed")}
-            learner = Learner.registry[name](head["labels"], **head["settings"], **common)
+            kind = Learner.registry[name]
+            settings = {**kind.added_settings, **head["settings"]}
+            learner = kind(head["labels"], **settings, **common)
             learner.round = whole("round", head["round"], least=0, most=2**63 - 1)
         except KeyError as error:
             raise ValueError(f"there is no {error} in this model") from None

@@ -8,8 +8,8 @@ w_i.x + sqrt(eta v_i) with v_i = sum_j x_j^2 / A_ij; "log" widens the bound by l
 With target z, w = w_i, A = A_i and v = v_i of the said label, the step is one of two, which are the
 same for a full matrix but not for its diagonal; then A_j += x_j^2:
 
-- "coordinate", as printed: w_j <- (A_j w_j + z x_j)/(A_j + x_j^2), each coordinate by itself;
-- "residual": w_j <- w_j + (x_j / A_j) (z - w.x)/(1 + v), all of them for what is left of z.
+- "residual": w_j <- w_j + (x_j / A_j) (z - w.x)/(1 + v), all of them for what is left of z;
+- "coordinate", as printed: w_j <- (A_j w_j + z x_j)/(A_j + x_j^2), each for all of z.
 
 The table holds w (plane 0) and 1/A (plane 1).
 """
@@ -17,7 +17,7 @@ The table holds w (plane 0) and 1/A (plane 1).
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, Unpack
+from typing import Any, ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 
@@ -106,10 +106,11 @@ class Confidit(Learner):
     Meant for sparse contexts of unit length. eta: width of the bound, at least 0. alpha: in
     (-1, 1], the label-noise model; 1 in the paper's experiments. reg: the prior, (1 + alpha)^2
     unless given; a smaller one often does much better. width: "eta", or "log" for eta * log t.
-    update: "coordinate" or "residual", two readings of the diagonal form.
+    update: "residual", or "coordinate" as printed; the first is what the paper's tables show.
     """
 
     planes = 2
+    added_settings: ClassVar[dict[str, Any]] = {"update": "coordinate"}
 
     def __init__(
         self,
@@ -119,11 +120,11 @@ class Confidit(Learner):
         alpha: float = 1.0,
         reg: float | None = None,
         width: Literal["eta", "log"] = "eta",
-        update: Literal["coordinate", "residual"] = "coordinate",
+        update: Literal["residual", "coordinate"] = "residual",
         **common: Unpack[Common],
     ) -> None:
         grows = choice_of("width", width, ("eta", "log")) == "log"
-        residual = choice_of("update", update, ("coordinate", "residual")) == "residual"
+        residual = choice_of("update", update, ("residual", "coordinate")) == "residual"
         params = (ResidualParams if residual else CoordinateParams)(
             real("eta", eta, least=0), real("alpha", alpha, above=-1, most=1), grows
         )

@@ -1,8 +1,8 @@
 """Linear Thompson sampling: Agrawal, Goyal, "Thompson sampling for contextual bandits with linear
 payoffs", ICML 2013; diagonal.
 
-Confidit's regressions; each label's score is drawn from a normal law around its mean, with c times
-its standard deviation, and the largest draw is said.
+Confidit's regressions, updated by coordinate; each label's score is drawn from a normal law around
+its mean, with c times its standard deviation, and the largest draw is said.
 
 The table holds w (plane 0) and 1/A (plane 1).
 """
