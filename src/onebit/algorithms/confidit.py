@@ -18,7 +18,7 @@ from onebit._jit import implement, inline
 from onebit._kernel import Choice
 from onebit._random import uniform
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import choice_of, real
+from onebit.settings import Range, choice_of, real, searched
 
 TARGET_DRAW = 2
 
@@ -68,6 +68,7 @@ class Confidit(Learner):
     """
 
     planes = 2
+    ranges = searched(eta=Range(0.001, 10), reg=Range(0.001, 10), width=("eta", "log"))
 
     def __init__(
         self,
