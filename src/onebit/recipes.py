@@ -17,11 +17,12 @@ import inspect
 import json
 import os
 import tomllib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, get_type_hints
 
-from onebit import algorithms, persist
+import onebit.algorithms  # noqa: F401 so that every learner is known by its name
+from onebit import persist
 from onebit.datasets import Steps
 from onebit.learner import Common, Labels, Learner
 
@@ -31,7 +32,7 @@ ENDING = ".toml"
 _USE = """\
 # A learner's settings, found by `onebit tune`. To use them:
 #   onebit race --learner {name} ...
-#   learner = onebit.read_recipe({quoted}).make(labels=[...])     # in Python
+#   learner = onebit.read_recipe("{name}").make(labels=[...])     # in Python
 """
 
 
@@ -69,8 +70,10 @@ class Recipe:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recipe to a file, whole or not at all."""
         check_name(path)
-        name = _plain(Path(path).name)
-        lines = [_USE.format(name=name, quoted=_toml(name)) if self.found else ""]
+        name = Path(path).name
+        if not name.isprintable():  # a comment ends with its line
+            name = f"this{ENDING}"
+        lines = [_USE.format(name=name) if self.found else ""]
         lines += [f"learner = {_toml(self.learner.__name__)}\n"]
         if self.prepare:
             lines += [f"prepare = [{', '.join(map(_toml, self.prepare))}]\n"]
@@ -113,7 +116,7 @@ def _parsed(text: bytes) -> dict[str, Any]:
 _WORDS = {str: "text in quotes", float: "a number", int: "a whole number"}
 _WORDS |= {dict: "a table", list: "a list of names in quotes"}
 _PARTS = {"learner": str, "prepare": list, "settings": dict, "found": dict}
-_FOUND = {field.name: {"str": str, "int": int, "float": float}[field.type] for field in fields(Found)}  # type: ignore[index]
+_FOUND = get_type_hints(Found)
 
 
 def _checked(given: dict[str, Any]) -> Recipe:
@@ -124,8 +127,8 @@ def _checked(given: dict[str, Any]) -> Recipe:
     if not all(isinstance(step, str) for step in steps):
         raise TypeError(f"prepare must be {_WORDS[list]}, not {steps!r}")
     Steps(steps)
-    learner, settings = learner_named(given["learner"]), given.get("settings", {})
-    check_settings(learner, settings)
+    learner = learner_named(given["learner"])
+    settings = check_settings(learner, given.get("settings", {})).settings  # with the defaults
     found = given.get("found")
     if found is not None:
         _check_types(found, _FOUND, "[found] has")
@@ -180,15 +183,3 @@ def _toml(value: Any) -> str:
 def _plain(text: str) -> str:
     """Text that can be written: file names may hold bytes that are none."""
     return text.encode(errors="replace").decode()
-
-
-__all__ = [
-    "Found",
-    "Recipe",
-    "algorithms",
-    "check_name",
-    "check_settings",
-    "learner_named",
-    "read_recipe",
-    "settings_of",
-]
