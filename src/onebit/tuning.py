@@ -293,7 +293,7 @@ def _candidates(
     for one in entrants:
         kind, fixed = one.learner, one.settings
         suited = SUITED.get(data.lower(), {}).get(kind.__name__, {})
-        settings = [fixed, {**suited, **fixed}]
+        settings = [fixed] + [{**suited, **fixed}] * bool(suited)
         if grid:
             own = {name: grid[name] for name in settings_of(kind) if name in grid}
             count = np.prod([len(values) for values in own.values()])
@@ -303,7 +303,9 @@ def _candidates(
             settings += [{**fixed, **dict(zip(own, c, strict=True))} for c in combinations]
         else:
             free = {name: tried for name, tried in kind.ranges.items() if name not in fixed}
-            settings += [{**fixed, **drawn} for drawn in _drawn(free, trials - 1, seed)]
+            settings += [
+                {**fixed, **drawn} for drawn in _drawn(free, max(trials - len(settings), 0), seed)
+            ]
         for given in settings:
             full = check_settings(kind, given).settings
             key = (kind.__name__, *full.items())

@@ -10,6 +10,7 @@ from cyclopts import App
 from onebit._version import __version__
 from onebit.cli.data import data
 from onebit.cli.race import race
+from onebit.cli.tune import tune
 
 app = App(
     name="onebit",
@@ -18,6 +19,7 @@ app = App(
     suppress_keyboard_interrupt=False,  # main says what became of the work
 )
 app.command(race)
+app.command(tune)
 app.command(data)
 
 
