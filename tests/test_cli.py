@@ -77,7 +77,7 @@ def test_a_race_on_a_table_with_named_columns(tmp_path, monkeypatch, capsys):
         (["--data", "missing.npz"], "missing.npz"),
         (["--learner", "Bandit"], "no learner 'Bandit'"),
         (["--prepare", "tf"], "no step 'tf'"),
-        (["--learner", "Banditron:gama=1"], "no setting 'gama=1'"),
+        (["--learner", "Banditron:gama=1"], "no setting 'gama'"),
         (["--learner", "Banditron:gamma=7"], "gamma must be"),
         (["--learner", "Perceptron:a=1"], "it has none"),
         (["--rounds", "0"], "rounds must be"),

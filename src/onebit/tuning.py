@@ -55,7 +55,7 @@ class Edge(NamedTuple):
     value: float
     low: float
     high: float
-    lower: bool  # beyond is lower
+    beyond: tuple[float, ...]  # values to try next
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,9 @@ class Tuned(Recipe):
         return self.table[0].error
 
 
-class _Candidate(NamedTuple):
+class Candidate(NamedTuple):
+    """A learner with settings to be tried."""
+
     entrant: Entrant
     settings: dict[str, Any]  # all of them
     is_default: bool
@@ -131,8 +133,6 @@ def tune(
     The rows not used choose nothing. Afterwards the chosen settings and the defaults learn them
     from the start: this is `rest`.
     """
-    entrants = _entrants(learner)
-    trials = whole("trials", trials, least=1, most=MOST_TRIALS)
     repeats = whole("repeats", repeats, least=1, most=1000)
     seed = whole("seed", seed, least=0, most=2**62)
     shuffles = choice_of("order", order, ("shuffled", "given")) == "shuffled"
@@ -142,11 +142,11 @@ def tune(
     if rounds is None:
         rounds = default_rounds(size)
     rounds = whole("rounds", rounds, least=1, most=size)
-    candidates = _candidates(entrants, _checked(grid, entrants), trials, data.name, seed)
+    candidates = candidates_of(learner, grid, trials, data.name, seed)
     course = np.random.default_rng(seed).permutation(size) if shuffles else np.arange(size)
     report = _reporter(progress, repeats * (len(candidates) * rounds + 2 * (size - rounds)))
 
-    def mistakes(some: Sequence[_Candidate], part: np.ndarray) -> np.ndarray:
+    def mistakes(some: Sequence[Candidate], part: np.ndarray) -> np.ndarray:
         """How many each candidate makes on these rows, [candidate, repeat]."""
         counts = []
         for repeat in range(repeats):
@@ -190,7 +190,7 @@ def tune(
     )
 
 
-def _trial(candidate: _Candidate, errors: np.ndarray) -> Trial:
+def _trial(candidate: Candidate, errors: np.ndarray) -> Trial:
     spread = float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
     kind, settings = candidate.entrant.learner, candidate.settings
     return Trial(kind, settings, float(errors.mean()), spread, candidate.is_default)
@@ -252,7 +252,7 @@ def _taken(rows: Rows, places: np.ndarray) -> Rows:
 
 
 def _entrants(learner: Any) -> list[Entrant]:
-    given = [learner] if isinstance(learner, type | str) else list(learner)
+    given = learner if isinstance(learner, Sequence) and not isinstance(learner, str) else [learner]
     if not given:
         raise ValueError("there is no learner to tune")
     entrants = []
@@ -266,10 +266,8 @@ def _entrants(learner: Any) -> list[Entrant]:
     return entrants
 
 
-def _checked(
-    grid: Mapping[str, Sequence[Any]] | None, entrants: Sequence[Entrant]
-) -> Mapping[str, Sequence[Any]] | None:
-    for name, values in (grid or {}).items():
+def _check_grid(grid: Mapping[str, Sequence[Any]], entrants: Sequence[Entrant]) -> None:
+    for name, values in grid.items():
         if isinstance(values, str) or not len(values):
             raise ValueError(f"the grid wants a list of values for {name}, not {values!r}")
         if not any(name in settings_of(one.learner) for one in entrants):
@@ -278,18 +276,16 @@ def _checked(
         fixed = next((one.name for one in entrants if name in one.settings), None)
         if fixed:
             raise ValueError(f"{name} is fixed by {fixed!r} and in the grid: leave out one")
-    return grid
 
 
-def _candidates(
-    entrants: Sequence[Entrant],
-    grid: Mapping[str, Sequence[Any]] | None,
-    trials: int,
-    data: str,
-    seed: int,
-) -> list[_Candidate]:
+def candidates_of(
+    learner: Any, grid: Mapping[str, Sequence[Any]] | None, trials: int, data: str, seed: int
+) -> list[Candidate]:
     """Each setting once: of each learner the defaults, what suits the data, then the others."""
-    candidates: dict[Any, _Candidate] = {}
+    trials = whole("trials", trials, least=1, most=MOST_TRIALS)
+    entrants = _entrants(learner)
+    _check_grid(grid or {}, entrants)
+    candidates: dict[Any, Candidate] = {}
     for one in entrants:
         kind, fixed = one.learner, one.settings
         suited = SUITED.get(data.lower(), {}).get(kind.__name__, {})
@@ -309,7 +305,7 @@ def _candidates(
         for given in settings:
             full = check_settings(kind, given).settings
             key = (kind.__name__, *full.items())
-            candidates.setdefault(key, _Candidate(one, full, given is fixed))
+            candidates.setdefault(key, Candidate(one, full, given is fixed))
     return list(candidates.values())
 
 
@@ -328,7 +324,7 @@ def _drawn(
     return [dict(zip(ranges, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _edges(best: _Candidate, searched: Mapping[str, Any]) -> list[Edge]:
+def _edges(best: Candidate, searched: Mapping[str, Any]) -> list[Edge]:
     """Chosen values at an end of what was tried, if the setting may go beyond."""
     edges = []
     for name, tried in searched.items():
@@ -338,22 +334,27 @@ def _edges(best: _Candidate, searched: Mapping[str, Any]) -> list[Edge]:
         if isinstance(tried, Range):
             low, high, near = tried.low, tried.high, _NEAR
             share = tried.share(value)
-        else:
+        else:  # the default was tried as well
             low, high, near = float(min(*tried, value)), float(max(*tried, value)), 0.0
             share = 0.5 if low == high else (value - low) / (high - low)
         if near < share < 1 - near:
             continue
-        lower = share <= near
-        if _allowed(best, name, low / 2 if lower else high * 2):
-            edges.append(Edge(name, value, low, high, lower))
+        if isinstance(tried, Range) and tried.even:
+            steps = [high + step * (high - low) for step in (0.1, 0.3)]
+            steps = steps if share > 0.5 else [low + high - step for step in steps]
+        else:
+            steps = [high * 3, high * 10] if share > 0.5 else [low / 3, low / 10]
+        beyond = tuple(
+            step for step in (float(f"{s:.2g}") for s in steps) if _allowed(best, name, step)
+        )
+        if beyond:
+            edges.append(Edge(name, value, low, high, beyond))
     return edges
 
 
-def _allowed(candidate: _Candidate, name: str, value: float) -> bool:
-    if value == 0:
-        return False
+def _allowed(candidate: Candidate, name: str, value: float) -> bool:
     try:
         check_settings(candidate.entrant.learner, {**candidate.settings, name: value})
     except ValueError:
         return False
-    return True
+    return value > 0

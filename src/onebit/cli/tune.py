@@ -85,14 +85,21 @@ def tune(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from onebit.datasets import Steps
     from onebit.race import load
     from onebit.recipes import check_name
-    from onebit.tuning import learners_to_tune, tune
+    from onebit.settings import whole
+    from onebit.tuning import candidates_of, learners_to_tune, tune
 
+    repeats = whole("repeats", repeats, least=1, most=1000)
+    seed = whole("seed", seed, least=0, most=2**62)
     check_name(out)
     if not out.parent.is_dir() or out.is_dir():
         raise ValueError(f"{out} cannot be written: it must be a file in a folder that exists")
-    values = _values(grid or [])
+    values = _values(grid or []) or None
+    learners = learner or learners_to_tune()
+    candidates_of(learners, values, trials, "", seed)  # what is wrong is said before data are read
+    steps = Steps(prepare or []).names
     columns = {k: v for k, v in (("label", label), ("text", text)) if v is not None}
     table = load(data, columns, seed=seed)
     shown = (
@@ -111,30 +118,32 @@ def tune(
             bar.update(task, completed=done, total=total, rate=rate)
 
         tuned = tune(
-            learner or learners_to_tune(),
+            learners,
             table,
-            grid=values or None,
+            grid=values,
             trials=trials,
             rounds=rounds,
             repeats=repeats,
             order="given" if in_order else "shuffled",
-            prepare=prepare or [],
+            prepare=steps,
             seed=seed,
             progress=progress,
         )
     tuned.save(out)
     _print(tuned, table.name, table.about)
-    again = ["--data", data, *_options("label", label), *_options("text", text)]
-    again += [part for step in tuned.prepare for part in ("--prepare", step)]
+    same = ["--data", data, *_option("label", label), *_option("text", text)]
+    same += [part for step in tuned.prepare for part in ("--prepare", step)]
     for edge in tuned.edges:
-        _print_edge(tuned, edge, again)
+        given = [*_option("rounds", rounds), *_option("repeats", repeats), *_option("seed", seed)]
+        given += ["--in-order"] * in_order + _option("out", out)
+        _print_edge(tuned, edge, [*same, *given])
     print(f"The best setting is in {out}. To race it:")
-    race = ["onebit", "race", *again, "--learner", str(out), "--learner", tuned.learner.__name__]
+    race = ["onebit", "race", *same, "--learner", str(out), "--learner", tuned.learner.__name__]
     print(f"  {shlex.join(race)}")
 
 
-def _options(name: str, value: str | None) -> list[str]:
-    return [] if value is None else [f"--{name}", value]
+def _option(name: str, value: Any) -> list[str]:
+    return [] if value is None else [f"--{name}", str(value)]
 
 
 def _values(grid: list[str]) -> dict[str, list[Any]]:
@@ -211,13 +220,12 @@ def _settings(settings: dict[str, Any], between: str) -> str:
 def _print_edge(tuned: Tuned, edge: Edge, again: list[str]) -> None:
     from onebit.race import short
 
-    where, end = ("low", edge.low) if edge.lower else ("high", edge.high)
-    factors = (0.1, 0.3, 1) if edge.lower else (1, 3, 10)
-    beyond = ",".join(f"{end * factor:.2g}" for factor in factors)
+    end = "low" if edge.beyond[0] < edge.value else "high"
     others = {name: value for name, value in tuned.settings.items() if name != edge.setting}
     kind = ":".join(filter(None, [tuned.learner.__name__, _settings(others, ":")]))
-    more = ["onebit", "tune", *again, "--learner", kind, "--grid", f"{edge.setting}={beyond}"]
+    values = ",".join(map(short, (edge.value, *edge.beyond)))
+    more = ["onebit", "tune", *again, "--learner", kind, "--grid", f"{edge.setting}={values}"]
     print(
-        f"{edge.setting}={short(edge.value)} is at the {where} end of what was tried "
+        f"{edge.setting}={short(edge.value)} is at the {end} end of what was tried "
         f"({short(edge.low)} to {short(edge.high)}). To look beyond:\n  {shlex.join(more)}"
     )
