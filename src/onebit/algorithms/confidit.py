@@ -68,7 +68,7 @@ class Confidit(Learner):
     """
 
     planes = 2
-    ranges = searched(eta=Range(0.001, 10), reg=Range(0.001, 10), width=("eta", "log"))
+    ranges = searched(eta=Range(0.001, 100), reg=Range(0.001, 10), width=("eta", "log"))
 
     def __init__(
         self,

@@ -68,7 +68,7 @@ class UCWL(Learner):
     ranges = searched(
         eta=Range(0.55, 0.95, even=True),
         C=Range(0.01, 10),
-        k=Range(0.01, 10, or_zero=True),
+        k=Range(0.01, 30, or_zero=True),
     )
 
     def __init__(

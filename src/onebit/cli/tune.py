@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from onebit.tuning import Edge, Trial, Tuned
 
 _SHOWN = 10  # rows of the table
+REPEATS = 3
+OUT = Path("tuned.toml")
 
 
 def tune(
@@ -23,12 +25,12 @@ def tune(
     prepare: Annotated[list[str] | None, Parameter(negative=())] = None,
     trials: int = 64,
     rounds: int | None = None,
-    repeats: int = 3,
+    repeats: int = REPEATS,
     in_order: Annotated[bool, Parameter(negative=())] = False,
     seed: int = 0,
     label: str | None = None,
     text: str | None = None,
-    out: Path = Path("tuned.toml"),
+    out: Path = OUT,
 ) -> None:
     """Find good settings for your data, by the mistakes made while learning a first part of them.
 
@@ -133,17 +135,17 @@ def tune(
     _print(tuned, table.name, table.about)
     same = ["--data", data, *_option("label", label), *_option("text", text)]
     same += [part for step in tuned.prepare for part in ("--prepare", step)]
+    given = [*_option("rounds", rounds), *_option("repeats", repeats, REPEATS)]
+    given += ["--in-order"] * in_order + _option("seed", seed, 0) + _option("out", out, OUT)
     for edge in tuned.edges:
-        given = [*_option("rounds", rounds), *_option("repeats", repeats), *_option("seed", seed)]
-        given += ["--in-order"] * in_order + _option("out", out)
         _print_edge(tuned, edge, [*same, *given])
     print(f"The best setting is in {out}. To race it:")
     race = ["onebit", "race", *same, "--learner", str(out), "--learner", tuned.learner.__name__]
     print(f"  {shlex.join(race)}")
 
 
-def _option(name: str, value: Any) -> list[str]:
-    return [] if value is None else [f"--{name}", str(value)]
+def _option(name: str, value: Any, default: Any = None) -> list[str]:
+    return [] if value == default else [f"--{name}", str(value)]
 
 
 def _values(grid: list[str]) -> dict[str, list[Any]]:
