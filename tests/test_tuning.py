@@ -77,6 +77,8 @@ def test_a_grid_runs_all_combinations_and_other_settings_stay():
         (0.6, 1.0), (0.6, 0.1), (0.9, 1.0), (0.9, 0.1),
     ]  # fmt: skip
     assert some[5] == {"gamma": 0.05}  # has none of them
+    words = candidates_of("BPA:gamma=0", {"variant": ["PA", "PA-I"]}, 9, "", 0)
+    assert [one.settings["variant"] for one in words] == ["PA", "PA-I"]
     fixed = candidates_of("UCWL:k=0.5", grid, 9, "", 0)
     assert {one.settings["k"] for one in fixed} == {0.5}
 
@@ -155,7 +157,8 @@ def test_the_same_seed_gives_the_same_and_another_another():
 
 def test_ties_go_to_the_earlier():
     X = np.zeros((20, 3))  # nothing can be learned from empty rows
-    tuned = ob.tune([ob.UCWL, ob.Confidit], X, np.arange(20) % 2, trials=3, rounds=10)
+    some = [ob.UCWL, ob.Confidit]
+    tuned = ob.tune(some, X, np.arange(20) % 2, labels=9, trials=3, rounds=10, repeats=1)
     assert tuned.learner is ob.UCWL and tuned.table[0].is_default
     assert [trial.learner for trial in tuned.table] == [ob.UCWL] * 3 + [ob.Confidit] * 3
 
@@ -284,7 +287,7 @@ def main(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 3))
-    topics = np.where(X[:, 0] > 0, "up", "down")
+    topics = np.array(list("abcdefghi"))[np.argsort(np.argsort(X[:, 0])) * 9 // len(X)]
     rows = [f"{a:.3f},{b:.3f},{c:.3f},{t}" for (a, b, c), t in zip(X, topics, strict=True)]
     (tmp_path / "mine.csv").write_text("\n".join(["a,b,c,topic", *rows]) + "\n")
 
@@ -320,7 +323,7 @@ def test_tune_a_file_and_race_the_result(main, tmp_path, capsys):
 
 
 def test_a_grid_and_its_end_on_the_command_line(main, tmp_path, capsys):
-    args = ("--learner", "BPA:gamma=0", "--grid", "variant=PA-I", "--grid", "C=0.0001,0.001")
+    args = ("--learner", "UCWL:eta=0.8", "--grid", "k=1", "--grid", "C=0.5,2")
     more = ("--rounds", "120", "--in-order", "--out", "b.toml", "--repeats", "1")
     assert main("tune", "--data", "mine.csv", "--label", "topic", *args, *more) == 0
     said = capsys.readouterr().out

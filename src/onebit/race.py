@@ -40,7 +40,7 @@ class Entrant(NamedTuple):
     def name(self) -> str:
         """The learner and what was set: two entrants of one learner can be told apart."""
         if self.file:
-            return f"{self.learner.__name__} {os.path.basename(self.file)}"
+            return f"{self.learner.__name__} {self.file}"
         return " ".join(
             [self.learner.__name__, *(f"{k}={short(v)}" for k, v in self.settings.items())]
         )

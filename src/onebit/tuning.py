@@ -120,9 +120,9 @@ def tune(
     learner: a class, or several to choose from; "Confidit:width=log" keeps a setting fixed. X, y:
     rows and their true labels, or a Dataset. labels: those there may be; unless given, those found.
 
-    Each learner runs at its defaults and at `trials` settings in all, drawn from its `ranges` and
-    spread evenly over them. grid: values of settings instead, of which all combinations run; other
-    settings stay at their defaults.
+    Each learner runs at `trials` settings: its defaults, what is known to suit a data set of this
+    name, and others drawn from its `ranges`, spread evenly over them. grid: values of settings
+    instead, of which all combinations run; other settings stay at their defaults.
 
     rounds: how many rows are used; unless given a fifth, at least 1,000 and at most 20,000 or half.
     order: rows are "shuffled" first, or stay as "given". repeats: runs of each candidate, on the

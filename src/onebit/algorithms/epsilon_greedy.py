@@ -34,7 +34,7 @@ class EpsilonGreedy(regression._Regressor):
     epsilon: how often any label is tried, in [0, 1]. lr: step size.
     """
 
-    ranges = searched(epsilon=Range(0.001, 0.5, or_zero=True), lr=Range(0.01, 3))
+    ranges = searched(epsilon=Range(0.001, 0.5, or_zero=True), lr=Range(0.01, 10))
 
     def __init__(
         self,

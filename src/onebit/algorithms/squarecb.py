@@ -51,7 +51,7 @@ class SquareCB(regression._Regressor):
     ranges = searched(
         scale=Range(1, 1000),
         expo=Range(0, 1, even=True),
-        lr=Range(0.01, 3),
+        lr=Range(0.01, 10),
         loss=("logistic", "squared"),
     )
 
