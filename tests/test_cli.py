@@ -144,6 +144,8 @@ def test_entrants_know_their_settings():
     made = race.entrant("scw:variant=II:C=0.5")
     assert made.learner.__name__ == "SCW" and made.settings == {"variant": "II", "C": 0.5}
     assert race.entrant("BanditPerceptron:use_correct=true").settings == {"use_correct": True}
+    with pytest.raises(ValueError, match="a setting is NAME=VALUE, not 'C'"):
+        race.entrant("scw:C")
     names = [one.learner.__name__ for one in race.all_entrants()]
     assert len(names) == len(set(names)) == 20 and set(names) <= set(Learner.registry)
 

@@ -322,6 +322,30 @@ def test_tune_a_file_and_race_the_result(main, tmp_path, capsys):
     assert "note" not in capsys.readouterr().err
 
 
+def test_help_shows_examples(main, capsys):
+    assert main("tune", "--help") == 0
+    said = capsys.readouterr().out
+    assert "onebit tune --data mine.csv --label topic --learner UCWL" in said
+    words = " ".join(said.replace("│", " ").split())
+    assert "a fifth of them" in words and "--in-order" in words
+
+
+def test_data_by_name_for_tuning():
+    drawn = race.load("synsep", rows=7, seed=3)
+    assert len(drawn.y) == 7 and (drawn.y == ob.datasets.synsep(7, seed=3).y).all()
+    assert race.load("iris").name == "iris"
+
+
+def test_a_recipe_in_a_race_has_all_its_settings(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('learner = "Banditron"\nprepare = ["binary"]\n')
+    one = race.entrant(str(path))
+    assert one.make("digits", 10, 0).settings == {"gamma": 0.05}  # not what suits digits
+    assert one.name == f"Banditron {path}" and one.prepare == ("binary",)
+    with pytest.raises(ValueError, match="no learner"):
+        race.entrant(f"{path}:gamma=0.1")
+
+
 def test_a_grid_and_its_end_on_the_command_line(main, tmp_path, capsys):
     args = ("--learner", "UCWL:eta=0.8", "--grid", "k=1", "--grid", "C=0.5,2")
     more = ("--rounds", "120", "--in-order", "--out", "b.toml", "--repeats", "1")
