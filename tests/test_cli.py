@@ -77,7 +77,7 @@ def test_a_race_on_a_table_with_named_columns(tmp_path, monkeypatch, capsys):
         (["--data", "missing.npz"], "missing.npz"),
         (["--learner", "Bandit"], "no learner 'Bandit'"),
         (["--prepare", "tf"], "no step 'tf'"),
-        (["--learner", "Banditron:gama=1"], "no setting 'gama=1'"),
+        (["--learner", "Banditron:gama=1"], "no setting 'gama'"),
         (["--learner", "Banditron:gamma=7"], "gamma must be"),
         (["--learner", "Perceptron:a=1"], "it has none"),
         (["--rounds", "0"], "rounds must be"),
@@ -144,6 +144,8 @@ def test_entrants_know_their_settings():
     made = race.entrant("scw:variant=II:C=0.5")
     assert made.learner.__name__ == "SCW" and made.settings == {"variant": "II", "C": 0.5}
     assert race.entrant("BanditPerceptron:use_correct=true").settings == {"use_correct": True}
+    with pytest.raises(ValueError, match="a setting is NAME=VALUE, not 'C'"):
+        race.entrant("scw:C")
     names = [one.learner.__name__ for one in race.all_entrants()]
     assert len(names) == len(set(names)) == 20 and set(names) <= set(Learner.registry)
 

@@ -44,8 +44,10 @@ if TYPE_CHECKING:
     from onebit.channels import Channel, Delay, Flip, LabelNoise, Rotate, Silence, Swap
     from onebit.decision import Decision
     from onebit.learner import Learner
+    from onebit.recipes import read_recipe
     from onebit.simulation import Trace, simulate
     from onebit.sweeping import sweep
+    from onebit.tuning import tune
 
 _MODULE_OF = {
     "datasets": "onebit.datasets",
@@ -57,7 +59,9 @@ _MODULE_OF = {
     "Learner": "onebit.learner",
     "Trace": "onebit.simulation",
     "simulate": "onebit.simulation",
+    "read_recipe": "onebit.recipes",
     "sweep": "onebit.sweeping",
+    "tune": "onebit.tuning",
 }
 
 __all__ = [
@@ -94,9 +98,11 @@ __all__ = [
     "__version__",
     "datasets",
     "load",
+    "read_recipe",
     "simulate",
     "sweep",
     "testing",
+    "tune",
 ]
 
 

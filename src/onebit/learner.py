@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypedDict
 
 import msgspec
@@ -24,7 +24,7 @@ from onebit._version import __version__
 from onebit.decision import Decision
 from onebit.features import GROWTH_LIMIT, encode, encode_rows
 from onebit.labels import LabelSet
-from onebit.settings import choice_of, real, whole
+from onebit.settings import Range, choice_of, real, whole
 
 Labels = int | Sequence[str] | Sequence[int]
 
@@ -130,6 +130,8 @@ class Learner:
     learns_from_scores: bool = False  # learning wants the present scores of the row
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
+    # What `tune` tries for a setting: a range, or all there are. Others stay at their defaults.
+    ranges: ClassVar[Mapping[str, Range | tuple[Any, ...]]] = {}
     registry: ClassVar[dict[str, type[Learner]]] = {}
 
     def __init_subclass__(cls) -> None:

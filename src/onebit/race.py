@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 import time
@@ -16,6 +15,7 @@ from onebit import algorithms, datasets
 from onebit.features import Rows, encode_rows
 from onebit.learner import Learner
 from onebit.page import Line, Panel
+from onebit.recipes import ENDING, check_settings, learner_named, read_recipe
 from onebit.simulation import Trace, simulate
 
 _FLOAT32 = np.dtype(np.float32)
@@ -33,12 +33,16 @@ class Entrant(NamedTuple):
 
     learner: type[Learner]
     settings: dict[str, Any]
+    file: str = ""  # of its recipe
+    prepare: tuple[str, ...] = ()  # what its recipe wants done to rows
 
     @property
     def name(self) -> str:
         """The learner and what was set: two entrants of one learner can be told apart."""
+        if self.file:
+            return f"{self.learner.__name__} {self.file}"
         return " ".join(
-            [self.learner.__name__, *(f"{k}={_short(v)}" for k, v in self.settings.items())]
+            [self.learner.__name__, *(f"{k}={short(v)}" for k, v in self.settings.items())]
         )
 
     def make(self, data: str, labels: int, seed: int) -> Learner:
@@ -70,27 +74,24 @@ def all_entrants() -> list[Entrant]:
 
 
 def entrant(text: str) -> Entrant:
-    """An entrant from "Banditron" or "PNewtron:gamma=0.01:D=10"."""
+    """An entrant from "Banditron", "PNewtron:gamma=0.01:D=10", or a recipe's file "tuned.toml"."""
+    if text.endswith(ENDING):
+        recipe = read_recipe(text)
+        return Entrant(recipe.learner, recipe.settings, text, recipe.prepare)
     name, *pairs = text.split(":")
-    known = {key.lower(): learner for key, learner in Learner.registry.items()}
-    if name.lower() not in known:
-        raise ValueError(f"no learner {name!r}; there are {', '.join(sorted(Learner.registry))}")
-    learner = known[name.lower()]
-    allowed = [
-        p.name for p in inspect.signature(learner).parameters.values() if p.kind == p.KEYWORD_ONLY
-    ]
+    learner = learner_named(name)
     settings: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not equals or key not in allowed:
-            has = f"it has {', '.join(allowed)}" if allowed else "it has none"
-            raise ValueError(f"no setting {pair!r} for {learner.__name__}; {has}")
-        settings[key] = _value(value)
-    learner(2, **settings)  # type: ignore[call-arg]  # a wrong value is refused now, not in mid-race
+        if not equals:
+            raise ValueError(f"a setting is NAME=VALUE, not {pair!r}")
+        settings[key] = value_of(value)
+    check_settings(learner, settings)  # a wrong value is refused now, not in mid-race
     return Entrant(learner, settings)
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
+    """A setting's value as a command line says it: true, 0.1 or PA-I."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:
@@ -113,17 +114,12 @@ def streams(
     again if there are fewer than rounds. columns: which are `label` and `text` in a file. prepare:
     steps that each row goes through, in the order of the rounds.
     """
-    entry = None if "." in data or os.sep in data else datasets.find(data)
+    entry = _entry(data)
     as_they_are = [np.arange(0)] * repeats
     if entry and entry.drawn:
         drawn = (entry.load(rows=rounds, seed=seed + i) for i in range(repeats))
         return _repeats(data, [datasets.prepare(one, prepare) for one in drawn], as_they_are)
-    if entry is None:
-        table = datasets.read(data, **(columns or {}))
-    else:
-        table = entry.load(**(columns or {} if entry.is_own else {}))
-    if len(table.labels) < 2:
-        raise ValueError(f"{data}: all rows have the label {table.labels[0]!r}; a race needs two")
+    table = load(data, columns)
     orders = [_shuffled(len(table.y), rounds, seed + i) for i in range(repeats)]
     if datasets.Steps(prepare).order_matters:  # every round has a row of its own
         in_order = (table._replace(X=table.X[order], y=table.y[order]) for order in orders)
@@ -131,6 +127,27 @@ def streams(
     table = datasets.prepare(table, prepare)
     table = table._replace(X=encode_rows(table.X, _FLOAT32, None))
     return _repeats(data, [table] * repeats, orders)
+
+
+def load(
+    data: str, columns: Mapping[str, Any] | None = None, *, rows: int = 100_000, seed: int = 0
+) -> datasets.Dataset:
+    """A data set of the catalogue, or the path of a file; rows, seed: of synthetic data."""
+    entry = _entry(data)
+    if entry is None:
+        table = datasets.read(data, **(columns or {}))
+    elif entry.drawn:
+        table = entry.load(rows=rows, seed=seed)
+    else:
+        table = entry.load(**(columns or {} if entry.is_own else {}))
+    if len(table.labels) < 2:
+        raise ValueError(f"{data}: all rows have the label {table.labels[0]!r}; there must be two")
+    return table
+
+
+def _entry(data: str) -> Any:
+    """What the catalogue has of this name; None: it is a path."""
+    return None if "." in data or os.sep in data else datasets.find(data)
 
 
 def _repeats(
@@ -215,7 +232,7 @@ def _line(name: str, learner: Learner, results: list[Result]) -> Line:
     spread = errors[:, -1].std(ddof=1) if len(results) > 1 else 0.0
     return Line(
         learner=name,
-        settings=", ".join(f"{k}={_short(v)}" for k, v in learner.settings.items()),
+        settings=", ".join(f"{k}={short(v)}" for k, v in learner.settings.items()),
         full_information=learner.full_information,
         rounds=rounds.tolist(),
         error=errors.mean(axis=0).tolist(),
@@ -229,5 +246,6 @@ def _line(name: str, learner: Learner, results: list[Result]) -> Line:
     )
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A setting's value as people write it."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,10 +1,13 @@
-"""Checks of settings: a wrong one is named, with what would be right."""
+"""Settings: a wrong one is named, with what would be right; and where good ones are looked for."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
+from types import MappingProxyType
+from typing import Any
 
 
 def real(
@@ -58,3 +61,39 @@ def choice_of(name: str, value: str, choices: Sequence[str]) -> str:
         names = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {names}, not {value!r}")
     return value
+
+
+@dataclass(frozen=True)
+class Range:
+    """Where a good value of a setting is looked for; what is allowed may reach further.
+
+    Steps multiply (0.01, 0.1, 1), unless they are `even`. or_zero: 0 is worth a try as well.
+    """
+
+    low: float
+    high: float
+    even: bool = False
+    or_zero: bool = False
+
+    def at(self, share: float) -> float:
+        """The value at a share of the way from low to high, to three digits."""
+        if self.or_zero:
+            if share < 1 / 8:
+                return 0.0
+            share = (share - 1 / 8) / (7 / 8)
+        if self.even:
+            value = self.low + share * (self.high - self.low)
+        else:
+            value = self.low * (self.high / self.low) ** share
+        return min(max(float(f"{value:.3g}"), self.low), self.high)
+
+    def share(self, value: float) -> float:
+        """How much of the way from low to high a value above 0 lies."""
+        if self.even:
+            return (value - self.low) / (self.high - self.low)
+        return math.log(value / self.low) / math.log(self.high / self.low)
+
+
+def searched(**ranges: Range | tuple[Any, ...]) -> Mapping[str, Range | tuple[Any, ...]]:
+    """Where good values of a learner's settings are looked for: in a range, or among these."""
+    return MappingProxyType(ranges)

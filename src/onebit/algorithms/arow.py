@@ -16,7 +16,7 @@ from onebit import _kernel
 from onebit._jit import implement
 from onebit._kernel import move
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import real
+from onebit.settings import Range, real, searched
 
 
 class AROWParams(NamedTuple):
@@ -54,6 +54,7 @@ class AROW(Learner):
 
     planes = 2
     full_information = True
+    ranges = searched(r=Range(0.01, 100))
 
     def __init__(self, labels: Labels, *, r: float = 1.0, **common: Unpack[Common]) -> None:
         params = AROWParams(real("r", r, above=0))

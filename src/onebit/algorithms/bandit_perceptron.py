@@ -13,7 +13,7 @@ from onebit import _kernel
 from onebit._jit import implement
 from onebit._kernel import Choice, add
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import flag
+from onebit.settings import flag, searched
 
 
 class BanditPerceptronParams(NamedTuple):
@@ -67,6 +67,7 @@ class BanditPerceptron(Learner):
 
     planes = 1
     learns_from_scores = True
+    ranges = searched(use_correct=(False, True))
 
     def __init__(
         self, labels: Labels, *, use_correct: bool = False, **common: Unpack[Common]

@@ -14,7 +14,7 @@ from onebit import _kernel
 from onebit._jit import implement
 from onebit._kernel import add
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import real
+from onebit.settings import Range, real, searched
 
 
 class BanditronParams(NamedTuple):
@@ -48,6 +48,7 @@ class Banditron(Learner):
 
     planes = 1
     importance_weighted = True
+    ranges = searched(gamma=Range(0.001, 0.5))
 
     def __init__(self, labels: Labels, *, gamma: float = 0.05, **common: Unpack[Common]) -> None:
         params = BanditronParams(real("gamma", gamma, above=0, most=1))

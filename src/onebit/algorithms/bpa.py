@@ -15,7 +15,7 @@ from onebit import _kernel
 from onebit._jit import implement
 from onebit.algorithms.passive_aggressive import Variant, step_length, variant_code
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import real
+from onebit.settings import Range, real, searched
 
 
 class BPAParams(NamedTuple):
@@ -50,6 +50,11 @@ class BPA(Learner):
 
     planes = 1
     learns_from_scores = True
+    ranges = searched(
+        gamma=Range(0.001, 0.5, or_zero=True),
+        variant=("PA", "PA-I", "PA-II"),
+        C=Range(0.01, 10),
+    )
 
     def __init__(
         self,

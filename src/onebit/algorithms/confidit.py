@@ -27,7 +27,7 @@ from onebit._kernel import Choice, update_of_planes
 from onebit._lanes import unit
 from onebit._random import uniform
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import choice_of, real
+from onebit.settings import Range, choice_of, real, searched
 
 TARGET_DRAW = 2
 
@@ -111,6 +111,12 @@ class Confidit(Learner):
 
     planes = 2
     added_settings: ClassVar[dict[str, Any]] = {"update": "coordinate"}
+    ranges = searched(
+        eta=Range(0.001, 100),
+        reg=Range(0.001, 10),
+        width=("eta", "log"),
+        update=("residual", "coordinate"),
+    )
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from onebit import _kernel
 from onebit._jit import implement
 from onebit.algorithms import regression
 from onebit.learner import Common, Labels
-from onebit.settings import real
+from onebit.settings import Range, real, searched
 
 
 class EpsilonGreedyParams(NamedTuple):
@@ -33,6 +33,8 @@ class EpsilonGreedy(regression._Regressor):
 
     epsilon: how often any label is tried, in [0, 1]. lr: step size.
     """
+
+    ranges = searched(epsilon=Range(0.001, 0.5, or_zero=True), lr=Range(0.01, 10))
 
     def __init__(
         self,

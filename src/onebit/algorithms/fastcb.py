@@ -16,7 +16,7 @@ from onebit._jit import implement
 from onebit._kernel import Choice
 from onebit.algorithms import regression
 from onebit.learner import Common, Labels
-from onebit.settings import real
+from onebit.settings import Range, real, searched
 
 LEAST_LOSS = 1e-6
 
@@ -52,6 +52,12 @@ class FastCB(regression._Regressor):
 
     scale, expo: exploration falls as 1/(scale t^expo). lr: step size.
     """
+
+    ranges = searched(
+        scale=Range(1, 1000),
+        expo=Range(0, 1, even=True),
+        lr=Range(0.01, 10),
+    )
 
     def __init__(
         self,

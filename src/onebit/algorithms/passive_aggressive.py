@@ -15,7 +15,7 @@ import numpy as np
 from onebit import _kernel
 from onebit._jit import implement, inline
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import choice_of, real
+from onebit.settings import Range, choice_of, real, searched
 
 Variant = Literal["PA", "PA-I", "PA-II"]
 _VARIANTS = ("PA", "PA-I", "PA-II")
@@ -67,6 +67,7 @@ class PassiveAggressive(Learner):
 
     planes = 1
     full_information = True
+    ranges = searched(variant=("PA", "PA-I", "PA-II"), C=Range(0.01, 10))
 
     def __init__(
         self,

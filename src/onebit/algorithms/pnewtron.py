@@ -25,7 +25,7 @@ from onebit._kernel import Choice, blocks, dot, number
 from onebit._lanes import at, fetch, if_greater, load, save, store, zero
 from onebit.decision import Decision
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import real
+from onebit.settings import Range, real, searched
 
 FRESH_NORM_EVERY = 100_000  # updates: the running sum of squares drifts by rounding
 
@@ -197,6 +197,12 @@ class PNewtron(Learner):
 
     planes = 2
     importance_weighted = True
+    ranges = searched(
+        gamma=Range(0.001, 0.5),
+        alpha=Range(1, 100),
+        beta=Range(0.001, 1),
+        D=Range(0.1, 100),
+    )
 
     def __init__(
         self,

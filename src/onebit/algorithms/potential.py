@@ -22,7 +22,7 @@ from onebit._jit import generic, implement, inline
 from onebit._kernel import dot, number
 from onebit._lanes import at
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import flag, real
+from onebit.settings import Range, flag, real, searched
 
 
 class EGParams(NamedTuple):
@@ -191,6 +191,7 @@ class EGBandit(Learner):
 
     planes = 2
     importance_weighted = True
+    ranges = searched(gamma=Range(0.001, 0.5), eta=Range(0.001, 10), signed=(False, True))
 
     def __init__(
         self,
@@ -239,6 +240,7 @@ class PNormBandit(Learner):
 
     planes = 2
     importance_weighted = True
+    ranges = searched(gamma=Range(0.001, 0.5), p=Range(2, 20))
 
     def __init__(
         self, labels: Labels, *, gamma: float = 0.05, p: float = 4.0, **common: Unpack[Common]

@@ -21,7 +21,7 @@ from onebit._jit import implement
 from onebit._kernel import move
 from onebit.algorithms.confidence import cw_step, scw2_step, shrinkage
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import choice_of, real
+from onebit.settings import Range, choice_of, real, searched
 
 
 class SCWParams(NamedTuple):
@@ -70,6 +70,8 @@ class CW(_ConfidenceWeighted):
     eta: confidence asked of every answer, in (0.5, 1). Hard margins: noisy labels hurt.
     """
 
+    ranges = searched(eta=Range(0.55, 0.95, even=True))
+
     def __init__(self, labels: Labels, *, eta: float = 0.75, **common: Unpack[Common]) -> None:
         eta = real("eta", eta, above=0.5, below=1)
         params = SCWParams(NormalDist().inv_cdf(eta), math.inf, False)
@@ -82,6 +84,12 @@ class SCW(_ConfidenceWeighted):
 
     eta: confidence, in (0.5, 1). C: the price of slack. variant: "I" (linear) or "II" (squared).
     """
+
+    ranges = searched(
+        eta=Range(0.55, 0.95, even=True),
+        C=Range(0.01, 10),
+        variant=("I", "II"),
+    )
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from onebit._jit import implement, inline
 from onebit._kernel import blocks, sum_over_row, update_of_planes
 from onebit._lanes import at, load, store, zero
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import real
+from onebit.settings import Range, real, searched
 
 
 class SecondOrderPerceptronParams(NamedTuple):
@@ -83,6 +83,7 @@ class SecondOrderPerceptron(Learner):
 
     planes = 2
     full_information = True
+    ranges = searched(a=Range(0.01, 100))
 
     def __init__(self, labels: Labels, *, a: float = 1.0, **common: Unpack[Common]) -> None:
         self._a = real("a", a, above=0)

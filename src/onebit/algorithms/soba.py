@@ -22,7 +22,7 @@ from onebit._kernel import Choice
 from onebit._lanes import at
 from onebit.decision import Decision
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import real
+from onebit.settings import Range, real, searched
 
 
 class SOBAParams(NamedTuple):
@@ -73,6 +73,7 @@ class SOBA(Learner):
 
     planes = 2
     importance_weighted = True
+    ranges = searched(gamma=Range(0.001, 0.5, or_zero=True), a=Range(0.01, 100))
 
     def __init__(
         self, labels: Labels, *, gamma: float = 0.01, a: float = 1.0, **common: Unpack[Common]

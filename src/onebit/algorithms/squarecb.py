@@ -14,7 +14,7 @@ from onebit._jit import implement
 from onebit._kernel import Choice
 from onebit.algorithms import regression
 from onebit.learner import Common, Labels
-from onebit.settings import real
+from onebit.settings import Range, real, searched
 
 
 class SquareCBParams(NamedTuple):
@@ -47,6 +47,13 @@ class SquareCB(regression._Regressor):
     scale, expo: exploration falls as 1/(scale t^expo). lr: step size. loss: "logistic" or
     "squared".
     """
+
+    ranges = searched(
+        scale=Range(1, 1000),
+        expo=Range(0, 1, even=True),
+        lr=Range(0.01, 10),
+        loss=("logistic", "squared"),
+    )
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from onebit import _kernel
 from onebit._jit import implement, inline
 from onebit._kernel import Choice, normal_pair
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import real
+from onebit.settings import Range, real, searched
 
 REACH = 6.0  # standard deviations: beyond lies less than 1e-9
 # Three-point Gauss-Legendre on [0, 1].
@@ -138,6 +138,7 @@ class LinearThompson(Learner):
     """
 
     planes = 2
+    ranges = searched(c=Range(0.001, 1), reg=Range(0.01, 10))
 
     def __init__(
         self, labels: Labels, *, c: float = 0.1, reg: float = 1.0, **common: Unpack[Common]

@@ -21,7 +21,7 @@ from onebit._jit import implement
 from onebit._kernel import Choice
 from onebit.algorithms.confidence import cw_step, shrinkage
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import real
+from onebit.settings import Range, real, searched
 
 
 class UCWLParams(NamedTuple):
@@ -65,6 +65,11 @@ class UCWL(Learner):
 
     planes = 2
     learns_from_scores = True
+    ranges = searched(
+        eta=Range(0.55, 0.95, even=True),
+        C=Range(0.01, 10),
+        k=Range(0.01, 30, or_zero=True),
+    )
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from onebit._version import __version__
 from onebit.cli.data import data
 from onebit.cli.race import race
 from onebit.cli.study import study
+from onebit.cli.tune import tune
 
 app = App(
     name="onebit",
@@ -20,6 +21,7 @@ app = App(
 )
 app.command(race)
 app.command(study)
+app.command(tune)
 app.command(data)
 
 

@@ -43,6 +43,8 @@ def race(
 
     onebit race --data 20news --prepare log_counts --prepare unit_norm
 
+    onebit race --data mine.csv --label topic --learner tuned.toml --learner UCWL
+
     Parameters
     ----------
     data
@@ -50,8 +52,8 @@ def race(
         with X and y, .svm, .vw, .csv, .tsv, .parquet (repeat for several). Unless given: synnonsep
         and digits.
     learner
-        A learner, with settings if need be: Banditron or PNewtron:gamma=0.01:D=10 (repeat for
-        several). Unless given: all there are.
+        A learner, with settings if need be: Banditron or PNewtron:gamma=0.01:D=10; or a file that
+        `onebit tune` wrote: tuned.toml (repeat for several). Unless given: all there are.
     prepare
         A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant or
         hash:COLUMNS (repeat for several, from first to last).
@@ -84,6 +86,10 @@ def race(
     entrants = [entrant(text) for text in learner] if learner else all_entrants()
     if not out.parent.is_dir() or out.is_dir():
         raise ValueError(f"{out} cannot be written: it must be a file in a folder that exists")
+    for one in entrants:
+        if one.file and list(one.prepare) != steps.names:
+            wanted = " ".join(f"--prepare {step}" for step in one.prepare) or "no --prepare"
+            print(f"onebit: note: {one.file} was tuned with {wanted}", file=sys.stderr)
     columns = (
         TextColumn("racing"),
         BarColumn(),

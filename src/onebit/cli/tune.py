@@ -1,0 +1,233 @@
+"""onebit tune: good settings for the user's own data."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from onebit.tuning import Edge, Trial, Tuned
+
+_SHOWN = 10  # rows of the table
+REPEATS = 3
+OUT = Path("tuned.toml")
+
+
+def tune(
+    *,
+    data: str,
+    learner: Annotated[list[str] | None, Parameter(negative=())] = None,
+    grid: Annotated[list[str] | None, Parameter(negative=())] = None,
+    prepare: Annotated[list[str] | None, Parameter(negative=())] = None,
+    trials: int = 64,
+    rounds: int | None = None,
+    repeats: int = REPEATS,
+    in_order: Annotated[bool, Parameter(negative=())] = False,
+    seed: int = 0,
+    label: str | None = None,
+    text: str | None = None,
+    out: Path = OUT,
+) -> None:
+    """Find good settings for your data, by the mistakes made while learning a first part of them.
+
+    Candidates are each learner's defaults, and settings drawn at random from where good ones are
+    usually found. All learn the same rows from right or wrong. The best is written to a file that
+    `onebit race --learner` reads, and `onebit.read_recipe` in Python. Rows after the first part
+    choose nothing: on them the best is compared with the defaults.
+
+    Examples:
+
+    onebit tune --data mine.csv --label topic --learner UCWL
+
+    onebit tune --data digits --learner Confidit --learner FastCB --trials 200
+
+    onebit tune --data digits --learner Banditron --grid gamma=0.05,0.1,0.2,0.4
+
+    onebit tune --data digits --learner Confidit:width=eta --grid eta=0.1,1,10 --grid reg=0.1,1
+
+    onebit tune --data 20news --prepare log_counts --prepare unit_norm
+
+    Parameters
+    ----------
+    data
+        A name, as `onebit data list` shows them, or the path of a file: .npz with X and y, .svm,
+        .vw, .csv, .tsv, .parquet. Of synthetic data 100,000 rows are drawn.
+    learner
+        A learner (repeat for several); settings in it stay as they are: Confidit:width=log. Unless
+        given: all that learn from right or wrong.
+    grid
+        Values of a setting: gamma=0.01,0.1 (repeat for several). All combinations are tried, and
+        none is drawn; other settings stay at their defaults.
+    prepare
+        A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant or
+        hash:COLUMNS (repeat for several, from first to last).
+    trials
+        Settings tried of each learner, the defaults among them.
+    rounds
+        How many rows are used for tuning. Unless given: a fifth of them, but at least 1,000, and at
+        most 20,000 and half of them.
+    repeats
+        Runs of each setting, on the same rows shuffled anew.
+    in_order
+        Rows stay in their order, in each repeat too. Unless given, they are shuffled before the
+        first part is taken.
+    seed
+        Everything random follows from it.
+    label
+        The column of labels in a .csv, .tsv or .parquet file. Unless given: label.
+    text
+        A column of free text there, hashed by its words.
+    out
+        Where the best setting goes: a name that ends in .toml.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from onebit.datasets import Steps
+    from onebit.race import load
+    from onebit.recipes import check_name
+    from onebit.settings import whole
+    from onebit.tuning import candidates_of, learners_to_tune, tune
+
+    repeats = whole("repeats", repeats, least=1, most=1000)
+    seed = whole("seed", seed, least=0, most=2**62)
+    check_name(out)
+    if not out.parent.is_dir() or out.is_dir():
+        raise ValueError(f"{out} cannot be written: it must be a file in a folder that exists")
+    values = _values(grid or []) or None
+    learners = learner or learners_to_tune()
+    candidates_of(learners, values, trials, "", seed)  # what is wrong is said before data are read
+    steps = Steps(prepare or []).names
+    columns = {k: v for k, v in (("label", label), ("text", text)) if v is not None}
+    table = load(data, columns, seed=seed)
+    shown = (
+        TextColumn("tuning"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*shown, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("tune", total=None, rate="compiling the first time")
+
+        def progress(done: int, total: int) -> None:
+            speed = bar.tasks[0].speed
+            rate = f"{speed / 1e6:.1f} M rounds/s" if speed else ""
+            bar.update(task, completed=done, total=total, rate=rate)
+
+        tuned = tune(
+            learners,
+            table,
+            grid=values,
+            trials=trials,
+            rounds=rounds,
+            repeats=repeats,
+            order="given" if in_order else "shuffled",
+            prepare=steps,
+            seed=seed,
+            progress=progress,
+        )
+    tuned.save(out)
+    _print(tuned, table.name, table.about)
+    same = ["--data", data, *_option("label", label), *_option("text", text)]
+    same += [part for step in tuned.prepare for part in ("--prepare", step)]
+    given = [*_option("rounds", rounds), *_option("repeats", repeats, REPEATS)]
+    given += ["--in-order"] * in_order + _option("seed", seed, 0) + _option("out", out, OUT)
+    for edge in tuned.edges:
+        _print_edge(tuned, edge, [*same, *given])
+    print(f"The best setting is in {out}. To race it:")
+    race = ["onebit", "race", *same, "--learner", str(out), "--learner", tuned.learner.__name__]
+    print(f"  {shlex.join(race)}")
+
+
+def _option(name: str, value: Any, default: Any = None) -> list[str]:
+    return [] if value == default else [f"--{name}", str(value)]
+
+
+def _values(grid: list[str]) -> dict[str, list[Any]]:
+    from onebit.race import value_of
+
+    values: dict[str, list[Any]] = {}
+    for text in grid:
+        name, equals, listed = text.partition("=")
+        if not equals or not all(listed.split(",")):
+            raise ValueError(
+                f"--grid wants NAME=VALUE,VALUE,... as in gamma=0.01,0.1, not {text!r}"
+            )
+        if name in values:
+            raise ValueError(f"--grid names {name} twice: put all its values into one")
+        values[name] = [value_of(value) for value in listed.split(",")]
+    return values
+
+
+def _print(tuned: Tuned, data: str, about: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    found = tuned.found
+    assert found is not None
+    kinds = {trial.learner for trial in tuned.table}
+    defaults = {trial.learner: trial for trial in tuned.table if trial.is_default}
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console.print(f"\n[bold]{data}[/bold]: {about}")
+    taken = "in their order" if found.order == "given" else "drawn at random"
+    console.print(
+        f"{found.trials:,} settings on {found.rounds:,} rows {taken}, repeats: {found.repeats}"
+        + ("; the best of each learner" if len(kinds) > 1 else "")
+    )
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("learner", no_wrap=True)
+    for name in ("error %", "±", "default %"):
+        table.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 6))
+    table.add_column("settings", overflow="ellipsis", no_wrap=True)
+    for trial in _top(tuned.table, len(kinds)):
+        table.add_row(
+            trial.learner.__name__,
+            f"{100 * trial.error:.2f}",
+            f"{100 * trial.spread:.2f}",
+            f"{100 * defaults[trial.learner].error:.2f}",
+            _settings(trial.settings, ", ") + (" (default)" if trial.is_default else ""),
+        )
+    console.print(table)
+    if tuned.rest:
+        console.print(
+            f"On the {tuned.rest.rows:,} rows not used for tuning, learned from the start: "
+            f"tuned {100 * tuned.rest.tuned:.2f} %, default {100 * tuned.rest.default:.2f} %"
+        )
+    else:
+        console.print("All rows were used: none is left to tell what the choice is worth")
+
+
+def _top(table: tuple[Trial, ...], kinds: int) -> list[Trial]:
+    """The best of each learner if there are several, else the best of all."""
+    if kinds == 1:
+        return list(table[:_SHOWN])
+    best: dict[Any, Trial] = {}
+    for trial in table:
+        best.setdefault(trial.learner, trial)
+    return list(best.values())
+
+
+def _settings(settings: dict[str, Any], between: str) -> str:
+    from onebit.race import short
+
+    return between.join(f"{name}={short(value)}" for name, value in settings.items())
+
+
+def _print_edge(tuned: Tuned, edge: Edge, again: list[str]) -> None:
+    from onebit.race import short
+
+    end = "low" if edge.beyond[0] < edge.value else "high"
+    others = {name: value for name, value in tuned.settings.items() if name != edge.setting}
+    kind = ":".join(filter(None, [tuned.learner.__name__, _settings(others, ":")]))
+    values = ",".join(map(short, (edge.value, *edge.beyond)))
+    more = ["onebit", "tune", *again, "--learner", kind, "--grid", f"{edge.setting}={values}"]
+    print(
+        f"{edge.setting}={short(edge.value)} is at the {end} end of what was tried "
+        f"({short(edge.low)} to {short(edge.high)}). To look beyond:\n  {shlex.join(more)}"
+    )
