@@ -99,7 +99,7 @@ class Plan:
         return Cell(
             source=source.name,
             digest=source.digest,
-            rows=one.rows(data, self.quick),
+            rows=one.rows_of(data, self.quick),
             prepare=tuple(data.prepare),
             channel=self.study.channel_of(place.channel),
             protocol=one.protocol,

@@ -89,6 +89,7 @@ class Experiment(_Strict, frozen=True):
     protocol: Literal["online", "folds"] = "online"
     repeats: int = 1  # of the stream, drawn or shuffled anew; or folds
     epochs: int = 1
+    rows: int | None = None  # at most so many of each data set
     channels: list[str] = field(default_factory=lambda: [CLEAN])
     tuned: int = 0  # streams on which one setting of a grid is chosen first; 0: all are run
     alone: bool = False  # one learner at a time, so that its time can be told
@@ -102,8 +103,8 @@ class Experiment(_Strict, frozen=True):
         less = {"repeats": self.quick.repeats, "epochs": self.quick.epochs}
         return msgspec.structs.replace(self, **{k: v for k, v in less.items() if v})
 
-    def rows(self, data: Data, quick: bool) -> int | None:
-        limits = [data.rows, self.quick.rows if quick else None]
+    def rows_of(self, data: Data, quick: bool) -> int | None:
+        limits = [data.rows, self.rows, self.quick.rows if quick else None]
         return min((limit for limit in limits if limit), default=None)
 
     def method(self, name: str) -> Method:
