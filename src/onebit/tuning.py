@@ -46,6 +46,8 @@ class Rest(NamedTuple):
     rows: int
     tuned: float
     default: float  # error of the same learner at its defaults
+    tuned_spread: float  # standard deviations over the repeats
+    default_spread: float
 
 
 class Edge(NamedTuple):
@@ -167,8 +169,8 @@ def tune(
     rest = None
     if rounds < size:
         default = best._replace(settings=check_settings(kind, best.entrant.settings).settings)
-        both = mistakes([best, default], course[rounds:]).mean(axis=1) / (size - rounds)
-        rest = Rest(size - rounds, *both.tolist())
+        both = mistakes([best, default], course[rounds:]) / (size - rounds)
+        rest = Rest(size - rounds, *both.mean(axis=1).tolist(), *map(_spread, both))
     table = tuple(_trial(candidates[place], made[place] / rounds) for place in ranked)
     return Tuned(
         kind,
@@ -191,9 +193,12 @@ def tune(
 
 
 def _trial(candidate: Candidate, errors: np.ndarray) -> Trial:
-    spread = float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
     kind, settings = candidate.entrant.learner, candidate.settings
-    return Trial(kind, settings, float(errors.mean()), spread, candidate.is_default)
+    return Trial(kind, settings, float(errors.mean()), _spread(errors), candidate.is_default)
+
+
+def _spread(errors: np.ndarray) -> float:
+    return float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
 
 
 def _reporter(progress: Callable[[int, int], None] | None, total: int) -> Callable[[int], None]:

@@ -194,10 +194,13 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
             _settings(trial.settings, ", ") + (" (default)" if trial.is_default else ""),
         )
     console.print(table)
-    if tuned.rest:
+    rest = tuned.rest
+    if rest:
         console.print(
-            f"On the {tuned.rest.rows:,} rows not used for tuning, learned from the start: "
-            f"tuned {100 * tuned.rest.tuned:.2f} %, default {100 * tuned.rest.default:.2f} %"
+            f"On the {rest.rows:,} rows not used for tuning, learned from the start: "
+            f"tuned {100 * rest.tuned:.2f} ± {100 * rest.tuned_spread:.2f} %, "
+            f"default {100 * rest.default:.2f} ± {100 * rest.default_spread:.2f} %",
+            soft_wrap=True,
         )
     else:
         console.print("All rows were used: none is left to tell what the choice is worth")
