@@ -411,12 +411,21 @@ def _checks(book: _Book, spec: CheckSpec) -> Iterator[Check]:
 
 
 def _per_cent(ends: np.ndarray) -> str:
-    spread = f" ± {_short(100 * ends.std(ddof=1))}" if len(ends) > 1 else ""
-    return f"{_short(100 * ends.mean())}{spread}"
+    return _with_spread(100 * ends)
+
+
+def _with_spread(ends: np.ndarray) -> str:
+    spread = f" ± {_short(ends.std(ddof=1))}" if len(ends) > 1 else ""
+    return f"{_short(ends.mean())}{spread}"
+
+
+def _against(ours: np.ndarray, theirs: np.ndarray, y: str) -> str:
+    unit, factor = {"seconds": (" s", 1), "updates": ("", 1)}.get(y, (" %", 100))
+    return f"{_with_spread(factor * ours)} against {_with_spread(factor * theirs)}{unit}"
 
 
 def _short(value: float) -> str:
-    return f"{value:.2g}" if abs(value) < 1 else f"{value:.2f}"
+    return f"{value:.2g}" if abs(value) < 1 else f"{value:,.2f}"
 
 
 def _less(book: _Book, spec: Less, one: Experiment) -> Iterator[Check]:
@@ -425,10 +434,13 @@ def _less(book: _Book, spec: Less, one: Experiment) -> Iterator[Check]:
             ours = book.ends(one, data, channel, spec.method, spec.y)
             for other in spec.than:
                 theirs = book.ends(one, data, channel, other, spec.y)
-                claim = f"{spec.method} errs less than {other} on {_said(data, channel)}"
+                verb = {"seconds": "is faster", "updates": "updates less often"}.get(
+                    spec.y, "errs less"
+                )
+                claim = f"{spec.method} {verb} than {other} on {_said(data, channel)}"
                 if len(ours) and len(theirs):
                     holds = bool(ours.mean() < theirs.mean())
-                    yield Check(claim, holds, f"{_per_cent(ours)} against {_per_cent(theirs)} %")
+                    yield Check(claim, holds, _against(ours, theirs, spec.y))
                 else:
                     missing = spec.method if not len(ours) else other
                     yield Check(claim, None, book.why_absent(one, data, channel, missing))
