@@ -1123,7 +1123,7 @@ def test_the_growing_width_of_confidit_is_nothing_in_the_first_round():
 @pytest.mark.parametrize("make", [ob.UCWL, ob.Confidit, ob.LinearThompson, ob.AROW])
 def test_forgetting_helps_when_the_world_has_changed(make):
     """After the labels have moved on by one, the old evidence is in the way."""
-    data = ob.datasets.synsep(2500, seed=2)
+    data = ob.datasets.synsep(2500 if COMPILED else 800, seed=2)
     moved = (data.y + 1) % 9
     mistakes = []
     for share in (0.0, 0.9):

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
+from onebit._jit import COMPILED
 from onebit._random import uniform
 from onebit.datasets import digits, npz, synnonsep, synsep
 
@@ -36,6 +37,7 @@ def test_synsep_is_separated_by_its_key_words():
     assert ((X @ W.T).argmax(axis=1) == data.y).all()
 
 
+@pytest.mark.skipif(not COMPILED, reason="draws many rows, which is slow when not compiled")
 def test_topics_and_rows_are_drawn_uniformly():
     y = synsep(20_000, seed=0).y
     assert abs(np.bincount(y) - 20_000 / 9).max() < 5 * np.sqrt(20_000 / 9)
@@ -49,6 +51,7 @@ def test_the_seed_decides():
     assert (longer.X[:200] != one.X).nnz == 0  # a longer stream begins with the shorter
 
 
+@pytest.mark.skipif(not COMPILED, reason="draws many rows, which is slow when not compiled")
 def test_synnonsep_has_five_per_cent_of_other_labels():
     clean, noisy = synsep(20_000, seed=3), synnonsep(20_000, seed=3)
     assert (clean.X != noisy.X).nnz == 0
@@ -59,6 +62,7 @@ def test_synnonsep_has_five_per_cent_of_other_labels():
     assert counts.min() > 0 and abs(counts - counts.mean()).max() < 5 * np.sqrt(counts.mean())
 
 
+@pytest.mark.skipif(not COMPILED, reason="draws many rows, which is slow when not compiled")
 def test_data_and_learner_of_the_same_seed_are_independent():
     """With shared draws a learner would explore exactly on one topic."""
     rounds, seed = 20_000, 0

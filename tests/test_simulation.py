@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
+from onebit._jit import COMPILED
 from onebit.simulation import check_points
 
 
@@ -137,7 +138,7 @@ def test_no_rows_leave_an_empty_trace():
 
 
 def test_a_stream_makes_no_objects_a_round():
-    rows = 20_000
+    rows = 20_000 if COMPILED else 4000
     X = sparse.random(rows, 50, 0.1, format="csr", random_state=0, dtype=np.float32)
     y = np.arange(rows) % 4
     short, long = X[:2000], X
