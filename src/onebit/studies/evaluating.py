@@ -315,12 +315,9 @@ def _tables(book: _Book, spec: TableSpec) -> Iterator[Table]:
     methods = spec.methods or [method.name for method in one.methods]
     rows = spec.data or one.data
     marks = (
-        " Bold: lowest of "
-        + ", ".join(spec.compared)
-        + ". Underlined: the lower of "
-        + " and ".join(spec.pair)
-        + ". † and *: lower than each of the others by a paired t-test over the folds, "
-        "p ≤ 0.01 and p ≤ 0.001; in brackets: of the underlined two."
+        f" Compared: {', '.join(spec.compared)}; and {' with '.join(spec.pair)} alone. † and *: lower "
+        "than each of the others by a paired t-test over the folds, p ≤ 0.01 and p ≤ 0.001; in "
+        "brackets: than the other of the two."
         if spec.compared
         else ""
     )
