@@ -316,8 +316,8 @@ def _tables(book: _Book, spec: TableSpec) -> Iterator[Table]:
     rows = spec.data or one.data
     marks = (
         f" Compared: {', '.join(spec.compared)}; and {' with '.join(spec.pair)} alone. † and *: "
-        "lower than each of the others by a paired t-test over the folds, p ≤ 0.01 and p ≤ 0.001; in "
-        "brackets: than the other of the two."
+        "lower than each of the others by a paired t-test over the folds, p ≤ 0.01 and p ≤ 0.001; "
+        "in brackets: than the other of the two."
         if spec.compared
         else ""
     )
