@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sysconfig.get_path("scripts"))
+COMPILE_MUCH = ("tests/test_algorithms.py", "tests/test_laws.py")  # half of the time
 
 
 def step(title: str, *command: str) -> None:
@@ -24,7 +25,7 @@ def step(title: str, *command: str) -> None:
 
 
 def side_by_side(steps: dict[str, tuple[dict[str, str], list[str]]]) -> None:
-    """Run several steps at once, on a core each; print what they say one after another."""
+    """Run several steps at once; print what they say one after another."""
     with contextlib.ExitStack() as stack:
         running = []
         for title, (env, command) in steps.items():
@@ -56,11 +57,13 @@ def main() -> None:
     step("types", str(BIN / "pyright"), "--pythonpath", python)
     plain = [python, "-m", "coverage", "run", *pytest, "-p", "no:cacheprovider"]
     compiled = [python, *pytest, *(["-m", ""] if slow else [])]
+    others = [f"--ignore={file}" for file in COMPILE_MUCH]
     print("\n== tests, plain and compiled side by side: some minutes", flush=True)
     side_by_side(
         {
             "tests, plain": ({"NUMBA_DISABLE_JIT": "1"}, plain),
-            "tests, compiled": ({}, compiled),
+            "tests of learners, compiled": ({}, [*compiled, *COMPILE_MUCH]),
+            "other tests, compiled": ({}, [*compiled, *others]),
         }
     )
     step("coverage, plain", python, "-m", "coverage", "report")
