@@ -133,7 +133,7 @@ def evaluate(plan: Plan, command: str) -> Findings:
         title=study.title,
         paper=study.paper,
         about=study.about,
-        sections=[_section(book, section) for section in study.sections],
+        sections=list(_sections(book)),
         failures=failures,
         missing=len(cells) - len(ran) + later,
         cells=len(cells) + later,
@@ -161,17 +161,28 @@ def _facts(plan: Plan) -> dict[str, str]:
     return facts
 
 
-def _section(book: _Book, section: SectionSpec) -> Section:
-    experiments = {part.experiment for part in (*section.charts, *section.tables, *section.checks)}
-    names = [data for one in book.plan.experiments if one.name in experiments for data in one.data]
-    return Section(
-        title=section.title,
-        about=section.about,
-        charts=[chart for spec in section.charts for chart in _charts(book, spec)],
-        tables=[table for spec in section.tables for table in _tables(book, spec)],
-        checks=[check for spec in section.checks for check in _checks(book, spec)],
-        notes=[*section.notes, *_data_notes(book, list(dict.fromkeys(names)))],
-    )
+def _sections(book: _Book) -> Iterator[Section]:
+    told: set[str] = set()  # what is peculiar to a data set is said where it is first used
+    for section in book.plan.study.sections:
+        used = dict.fromkeys(data for part in _parts(section) for data in _data_of(book, part))
+        yield Section(
+            title=section.title,
+            about=section.about,
+            charts=[chart for spec in section.charts for chart in _charts(book, spec)],
+            tables=[table for spec in section.tables for table in _tables(book, spec)],
+            checks=[check for spec in section.checks for check in _checks(book, spec)],
+            notes=[*section.notes, *_data_notes(book, [name for name in used if name not in told])],
+        )
+        told |= set(used)
+
+
+def _parts(section: SectionSpec) -> list[ChartSpec | TableSpec | CheckSpec]:
+    return [*section.charts, *section.tables, *section.checks]
+
+
+def _data_of(book: _Book, part: ChartSpec | TableSpec | CheckSpec) -> list[str]:
+    named = getattr(part, "data", None) or book.plan.experiment(part.experiment).data
+    return [named] if isinstance(named, str) else named
 
 
 def _data_notes(book: _Book, names: list[str]) -> list[str]:
