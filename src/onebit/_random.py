@@ -6,6 +6,7 @@ key, the round is the counter.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,23 @@ def _mix(x: int) -> int:
 
 def uniform(seed: int, round: int, stream: int) -> float:
     """One uniform number in [0, 1), a pure function of its arguments."""
+    return bits_by(key_of(seed, stream), round) * _TO_UNIT
+
+
+def key_of(seed: int, stream: int, first: int = 0) -> int:
+    """What the draws of a seed and a stream have in common; rounds count from the first."""
     key = _mix((int(seed) + (int(stream) + 1) * _GOLDEN) & _MASK)
-    return (_mix((key + int(round) * _GOLDEN) & _MASK) >> 11) * _TO_UNIT
+    return (key + first * _GOLDEN) & _MASK
+
+
+def bits_by(key: int, round: int) -> int:
+    """The 53 bits of `uniform` for the key's seed and stream."""
+    return _mix((int(key) + int(round) * _GOLDEN) & _MASK) >> 11
+
+
+def limit_of(chance: float) -> int:
+    """Below it are the bits of just those draws that are below the chance."""
+    return math.ceil(chance / _TO_UNIT)
 
 
 if COMPILED:  # machine integers wrap by themselves
@@ -44,9 +60,15 @@ if COMPILED:  # machine integers wrap by themselves
     @overload(uniform, jit_options=INLINE)
     def _uniform(seed: Any, round: Any, stream: Any) -> Any:
         def compiled(seed: Any, round: Any, stream: Any) -> Any:
-            golden = np.uint64(_GOLDEN)
-            key = _mix64(np.uint64(seed) + np.uint64(stream + 1) * golden)
-            bits = _mix64(key + np.uint64(round) * golden) >> np.uint64(11)
-            return np.float64(bits) * _TO_UNIT
+            key = _mix64(np.uint64(seed) + np.uint64(stream + 1) * np.uint64(_GOLDEN))
+            return np.float64(bits_by(key, round)) * _TO_UNIT
+
+        return compiled
+
+    @overload(bits_by, jit_options=INLINE)
+    def _bits_by(key: Any, round: Any) -> Any:
+        def compiled(key: Any, round: Any) -> Any:
+            mixed = _mix64(key + np.uint64(round) * np.uint64(_GOLDEN))
+            return np.int64(mixed >> np.uint64(11))
 
         return compiled

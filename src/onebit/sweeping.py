@@ -34,7 +34,7 @@ from onebit._lanes import (
     width,
     zero,
 )
-from onebit._random import uniform
+from onebit._random import bits_by, key_of, limit_of, uniform
 from onebit.algorithms.banditron import BanditronParams
 from onebit.channels import UNHEARD, Delay, Link, Step, check, drifted, heard, link, noisy
 from onebit.features import Rows, encode_rows
@@ -52,6 +52,7 @@ from onebit.simulation import (
 
 LARGEST_GROUP = 32  # replicas
 LARGEST_TABLE = 2**30  # bytes of a group's weights
+_NEAR = 2**18  # bytes that a core has near by: half a second-level cache of the smaller sort
 _LONGEST_CALL = 2**13  # rounds: between calls progress is shown and Ctrl-C is heard
 
 
@@ -166,7 +167,9 @@ class Scratch(NamedTuple):
 
     greedy: Any
     odd: Any
-    draw: Any  # float64: whether to explore
+    keys: Any  # of the draws that decide whether to explore
+    limits: Any  # explore if their bits are below
+    explores: Any
     stay: Any  # the step when the greedy label was said and was right
     away: Any  # the step of another label that was right
 
@@ -176,17 +179,17 @@ def _greedy_labels(like, scratch):
     """Find the greedy label of every replica; whether all scores are finite."""
     strips, scores, labels = like.strips, like.sums[0], like.table.shape[2]
     blocks = like.replicas // width(strips)
-    odd = zero(strips)
+    total = zero(strips)
     for block in range(blocks):
         top, label = fetch(strips, scores, block), zero(strips)
-        odd = odd + (top - top)
+        total = total + top
         for k in range(1, labels):
             score = fetch(strips, scores, k * blocks + block)
-            odd = odd + (score - score)
+            total = total + score
             label = if_greater(score, top, zero(strips) + _kernel.number(strips, k), label)
             top = if_greater(score, top, score, top)
         store(strips, scratch.greedy, block, label)
-    store(strips, scratch.odd, 0, odd)
+    store(strips, scratch.odd, 0, total - total)  # 0, or not a number if any score is odd
     oddities = 0
     for lane in range(width(strips)):
         oddities += not scratch.odd[lane] == 0  # noqa: SIM201 not a number is not equal either
@@ -205,7 +208,7 @@ def _run_banditrons(
         share = gamma / count
         scratch.stay[r] = 1.0 / ((1.0 - gamma) + share) - 1.0
         scratch.away[r] = 1.0 / share
-    wrong, updates = _kernel.number(like, -1.0), 0
+    wrong, none, updates = _kernel.number(like, -1.0), _kernel.number(like, 0.0), 0
     i = _next_row(stream, begin % len(stream.labels) - 1, begin)
     for t in range(begin, end):
         row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
@@ -222,24 +225,34 @@ def _run_banditrons(
                 for label in range(count):
                     work.scores[label] = like.sums[0, label * replicas + r]
                 scratch.greedy[r] = _kernel.best(_column(like, tables, memories, r), work)
-        for r in range(len(seeds)):  # by itself, so that it is done for many at a time
-            scratch.draw[r] = uniform(seeds[r], firsts[r] + t, 0)
+        # Most are right and do not explore; what is theirs is done for many at a time.
         for r in range(len(seeds)):
-            greedy = int(scratch.greedy[r])
-            said = greedy
-            if scratch.draw[r] < params.gamma[r]:
-                said = int(uniform(seeds[r], firsts[r] + t, 1) * count)
-            counts[r, 0] += said != truth
-            counts[r, 1] += greedy != truth
-            counts[r, 2] += said != greedy
-            if learns:
-                lane = greedy * replicas + r
-                steps[lane] = scratch.stay[r] if said == greedy == truth else wrong
-                touched[lane // width(like.whole)] = 1
-                if said != greedy and said == truth:
-                    lane = said * replicas + r
-                    steps[lane] = scratch.away[r]
+            scratch.explores[r] = bits_by(scratch.keys[r], t) < scratch.limits[r]
+        usual = truth * replicas
+        if learns:
+            for r in range(len(seeds)):
+                steps[usual + r] = scratch.stay[r] if scratch.greedy[r] == truth else none
+            for block in range(
+                usual // width(like.whole), (usual + len(seeds) - 1) // width(like.whole) + 1
+            ):
+                touched[block] = 1
+        for r in range(len(seeds)):
+            if scratch.explores[r] or scratch.greedy[r] != truth:
+                greedy = int(scratch.greedy[r])
+                said = greedy
+                if scratch.explores[r]:
+                    said = int(uniform(seeds[r], firsts[r] + t, 1) * count)
+                counts[r, 0] += said != truth
+                counts[r, 1] += greedy != truth
+                counts[r, 2] += said != greedy
+                if learns:
+                    lane = greedy * replicas + r
+                    steps[lane] = scratch.stay[r] if said == greedy == truth else wrong
                     touched[lane // width(like.whole)] = 1
+                    if said != greedy and said == truth:
+                        lane = said * replicas + r
+                        steps[lane] = scratch.away[r]
+                        touched[lane // width(like.whole)] = 1
         updates += learns
         _settled(params, like, row)
     for r in range(len(seeds)):
@@ -372,8 +385,9 @@ def _groups(
 ) -> Iterable[tuple[int, list[int]]]:
     """Groups of learners, with the number of places in their tables; 0: one by itself.
 
-    As many replicas as share the work evenly among the threads and as fit the memory. Feedback that
-    comes late comes to each learner at its own time, so with a Delay each runs by itself.
+    As many replicas as share the work evenly among the threads and as fit the memory, or half as
+    many if those have their weights near by. Feedback that comes late comes to each learner at its
+    own time, so with a Delay each runs by itself.
     """
     late = any(isinstance(step, Delay) and step.longest > 0 for step in channel)
     features = max(course.rows.width, like._state.table.shape[0])
@@ -383,6 +397,8 @@ def _groups(
     if late or size < 2 or not course.points:
         return [(0, [place]) for place in places]
     size = next(s for s in (4, 8, 16, LARGEST_GROUP) if s >= size)
+    if size > 8 and size // 2 * one <= _NEAR < size * one:
+        size //= 2
     return [(size, places[start : start + size]) for start in range(0, len(places), size)]
 
 
@@ -440,7 +456,7 @@ def _run_lockstep(
     counts = np.zeros((count, 4), np.int64)
     fixed = (*together.records, first.copy()._work, stream)
     if type(first._params) is BanditronParams and not channel:
-        fixed, rest = (*fixed, seeds, firsts), (counts, _scratch(size, first._dtype))
+        fixed, rest = (*fixed, seeds, firsts), (counts, _scratch(size, learners))
         run = direct(_run_banditrons, (first._kind, together.kind), *fixed, 0, 0, *rest)
     else:
         fixed, rest = (*fixed, link(channel, 0), seeds, firsts), (counts,)
@@ -462,9 +478,13 @@ def _run_lockstep(
     return runs
 
 
-def _scratch(size: int, dtype: Any) -> Scratch:
-    greedy, odd, stay, away = (aligned_zeros((max(size, 16),), dtype) for _ in range(4))
-    return Scratch(greedy, odd, np.zeros(size), stay, away)
+def _scratch(size: int, learners: Sequence[Learner]) -> Scratch:
+    greedy, odd, stay, away = (
+        aligned_zeros((max(size, 16),), learners[0]._dtype) for _ in range(4)
+    )
+    keys = np.array([key_of(one.seed, 0, one.round) for one in learners], np.uint64)
+    limits = np.array([limit_of(one.settings["gamma"]) for one in learners], np.int64)
+    return Scratch(greedy, odd, keys, limits, np.zeros(size, np.uint8), stay, away)
 
 
 class _Together:
