@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from onebit._jit import entry
-from onebit._random import _mix, uniform
+from onebit._random import _mix, bits_by, key_of, limit_of, uniform
 
 HIGHEST = 2**63 - 1
 counts = st.integers(0, HIGHEST)
@@ -112,3 +112,13 @@ def test_streams_are_not_each_other_shifted():
     for i, one in enumerate(draws):
         for other in draws[:i]:
             assert not np.isin(one, other).any()
+
+
+@given(counts, st.integers(0, 2**40), st.integers(0, 2**40), st.integers(0, 100), st.floats(0, 1))
+@settings(deadline=None, database=None)
+def test_bits_by_key_are_those_of_the_draw(seed, first, round, stream, chance):
+    draw = uniform(seed, first + round, stream)
+    bits = bits_by(key_of(seed, stream, first), round)
+    assert bits * 2**-53 == draw
+    for one in (chance, draw, np.nextafter(draw, 1)):
+        assert (bits < limit_of(float(one))) == (draw < one)
