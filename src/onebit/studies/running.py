@@ -147,12 +147,12 @@ def run_study(
     while True:
         cells, later = plan.needed()
         due = [cell for cell in cells.values() if _is_due(store, cell, retry, tried)]
-        if not due:
-            return plan
         done = failed = 0
         total = len(cells) + later
         ahead = len(cells) - len(due)
         progress(Step(ahead, total, failed))
+        if not due:
+            return plan
         jobs = _jobs(due)
         for place, results in run_on(engine, jobs, workers, lambda rounds: None):
             for cell, result in zip(jobs[place], results, strict=True):
