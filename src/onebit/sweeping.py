@@ -283,9 +283,11 @@ def sweep(
     threads: as many as there are cores unless given. progress: called now and then with the number
     of rounds done since, over all runs. The rest is as in `simulate`.
     """
-    learners = _learners(learner, settings)
     if y is None and not hasattr(X, "labels"):
         raise TypeError("sweep wants rows and their labels, X and y, or a Dataset")
+    if y is None and isinstance(learner, type):
+        settings = {"labels": X.labels, **settings}
+    learners = _learners(learner, settings)
     if threads is None:
         threads = os.cpu_count() or 1
     threads = whole("threads", threads, least=1, most=1024)
@@ -303,7 +305,7 @@ def sweep(
     for places in _of_a_kind(learners, order):
         like = learners[places[0]]
         course = _course(like, (X, y) if y is not None else X, epochs, order, checkpoints)
-        judge = None if test is None else rows_and_places(like, test)
+        judge = None if test is None else _judge(like, test)
         for size, some in _groups(places, like, course, channel, threads):
             group = [learners[place] for place in some]
             jobs.append((some, partial(_run_group, group, size, course, channel, judge, report)))
@@ -321,12 +323,21 @@ def sweep(
     return [runs[place] for place in range(len(learners))]
 
 
+def _judge(like: Learner, test: Any) -> tuple[Any, np.ndarray]:
+    """The rows to judge by, and their labels as places."""
+    X, places = rows_and_places(like, test)
+    size = len(encode_rows(X, like._dtype, like.features).indptr) - 1
+    if not size or size != len(places):
+        raise ValueError(f"test has {size} rows and {len(places)} labels; it needs a label a row")
+    return X, places
+
+
 def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
     """The learners themselves, or one for each combination of the settings that are lists."""
     if not isinstance(learner, type):
         if settings:
             raise TypeError(f"settings go with a class, not with learners: {', '.join(settings)}")
-        given = list(learner)
+        given = list(learner) if isinstance(learner, Iterable) else []
         if not given or not all(isinstance(one, Learner) for one in given):
             raise TypeError("sweep wants a class such as Banditron, or a list of learners")
         return given
@@ -394,9 +405,10 @@ def _groups(
     one = features * like.planes * len(like.labels) * like._dtype.itemsize
     most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(one, 1))
     size = min(max(-(-len(places) // threads), 1), most)
-    if late or size < 2 or not course.points:
+    if late or size < 2 or most < 4 or not course.points:
         return [(0, [place]) for place in places]
-    size = next(s for s in (4, 8, 16, LARGEST_GROUP) if s >= size)
+    sizes = [s for s in (4, 8, 16, LARGEST_GROUP) if s <= most]
+    size = next((s for s in sizes if s >= size), sizes[-1])
     if size > 8 and size // 2 * one <= _NEAR < size * one:
         size //= 2
     return [(size, places[start : start + size]) for start in range(0, len(places), size)]

@@ -74,22 +74,29 @@ def study(
         return
     if workers is not None:
         workers = whole("workers", workers, least=1, most=10_000)
-    studies = [read_study(one) for one in (shipped() if name == "all" else [name])]
+    names = shipped() if name == "all" else [name]
+    studies = [read_study(one) for one in names]
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; --out must be a folder")
     out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    found = [_run(one, quick, engine, workers, out, retry, report) for one in studies]
+    found = [
+        _run(one, called, quick, engine, workers, out, retry, report)
+        for called, one in zip(names, studies, strict=True)
+    ]
     for one in found:
         _print_found(one, out / f"{one.name}.html")
     if name == "all":
         page = overview_page([(one, f"{one.name}.html") for one in found], __version__)
         write_bytes(out / "index.html", page.encode())
         print(f"{time.monotonic() - started:.0f} s; all on one page: {out / 'index.html'}")
+    if any(one.failures for one in found):
+        sys.exit(1)
 
 
 def _run(
     study: Study,
+    called: str,
     quick: bool,
     engine: str,
     workers: int | None,
@@ -114,7 +121,7 @@ def _run(
             ),
         )
     size = " --quick" if quick else ""
-    findings = evaluate(plan, f"onebit study {study.name}{size}")
+    findings = evaluate(plan, f"onebit study {called}{size}")
     page = out / f"{study.name}.html"
     write_bytes(page, study_page(findings, __version__).encode())
     return findings
@@ -162,7 +169,21 @@ def _print_found(findings: Findings, page: Path) -> None:
     from onebit.studies.verdict import verdict
 
     found = verdict(findings)
-    claims = f"{found.holds} of {found.claims} claims hold"
-    numbers = f"{found.count('near')} of {len(found.pairs)} numbers within 10 %"
-    failed = f", {len(findings.failures)} cells failed" if findings.failures else ""
-    print(f"{findings.name}: {claims}, {numbers}{failed}; {page}")
+    parts = [f"{found.holds} claims hold", f"{found.fails} do not"]
+    parts += [f"{found.untold} cannot be told"] if found.untold else []
+    parts += (
+        [f"{found.count('near')} of {len(found.pairs)} numbers within 10 %"] if found.pairs else []
+    )
+    parts += (
+        [f"{findings.missing:,} of {findings.cells:,} cells have not run"]
+        if findings.missing
+        else []
+    )
+    print(f"{findings.name}: {', '.join(parts)}; {page}")
+    if not findings.cells:
+        print(f"{findings.name}: none of its data are there; the page says what is looked for")
+    if findings.failures:
+        first = findings.failures[0]
+        print(
+            f"{findings.name}: {len(findings.failures)} cells failed: {first.cell}: {first.error}"
+        )

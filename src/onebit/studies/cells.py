@@ -11,12 +11,13 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import field
 
-from onebit._version import __version__
 from onebit.datasets import Dataset, Steps, find, prepare
 from onebit.features import Rows, encode_rows
 from onebit.learner import Learner
@@ -28,13 +29,24 @@ _FLOAT32 = np.dtype(np.float32)
 _APART = 10**6  # streams to tune on have seeds from here on: never one that is reported
 
 
+@functools.lru_cache
+def _code() -> str:
+    """A digest of the code that a cell's figures come from: of another code they are others."""
+    root = Path(__file__).parent.parent
+    files = [*root.glob("*.py"), *root.glob("algorithms/*.py"), *root.glob("datasets/*.py")]
+    digest = hashlib.sha256()
+    for path in sorted([*files, Path(__file__)]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     source: str  # a name of the catalogue
     digest: str  # of its file, none if it is drawn
+    columns: tuple[tuple[str, str], ...]  # which is the label, which is text
     rows: int | None
     prepare: tuple[str, ...]
     channel: Channel
-    protocol: Literal["online", "folds"]
     folds: int  # 0: online
     tuning: bool
     repeat: int  # of the stream; or the fold that is left out
@@ -42,7 +54,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool
     learner: str
     settings: tuple[tuple[str, Setting], ...]
-    version: str = __version__
+    code: str = field(default_factory=lambda: _code())
 
     @property
     def name(self) -> str:
@@ -52,15 +64,20 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     def stream(self) -> tuple[Any, ...]:
         """What cells share that can run side by side."""
         return (
-            self.source, self.digest, self.rows, self.prepare, self.channel, self.folds,
-            self.tuning, self.repeat, self.epochs, self.alone, self.learner,
+            self.source, self.digest, self.columns, self.rows, self.prepare, self.channel,
+            self.folds, self.tuning, self.repeat, self.epochs, self.alone, self.learner,
         )  # fmt: skip
 
     def __str__(self) -> str:
         settings = " ".join(f"{key}={value}" for key, value in self.settings)
         what = f"fold {self.repeat}" if self.folds else f"repeat {self.repeat}"
         tuning = ", tuning" if self.tuning else ""
-        return f"{self.source} / {self.learner} {settings} / {what}{tuning}"
+        way = ", ".join(
+            f"{key} {value}"
+            for key, value in msgspec.to_builtins(self.channel).items()
+            if value != getattr(Channel(), key) and value != [0.0, 0.0]
+        )
+        return f"{self.source} / {self.learner} {settings} / {way or 'clean'} / {what}{tuning}"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,22 +97,23 @@ class Source(NamedTuple):
     """Where a study's data set is found."""
 
     name: str
-    digest: str
-    place: int  # among the sources that would do; 0: the best
+    digest: str  # of its file; none if it is built in
+    drawn: bool
+    own: bool  # a file that the catalogue knows nothing of
 
 
 def source_of(data: Data) -> Source | None:
     """The first of the sources that is there."""
-    for place, name in enumerate(data.sources):
+    for name in data.sources:
         try:
             entry = find(name)
         except ValueError:
             continue
         if entry.make is not None:
-            return Source(name, "", place)
+            return Source(name, "", entry.drawn, False)
         path = entry.find()
         if path is not None:
-            return Source(name, _digest(str(path), path.stat().st_mtime_ns), place)
+            return Source(name, _digest(str(path), path.stat().st_mtime_ns), False, entry.is_own)
     return None
 
 
@@ -109,11 +127,14 @@ class Stream(NamedTuple):
     X: Any
     y: np.ndarray
     labels: int
-    order: np.ndarray  # none: as the rows are
-    epoch: int  # rounds of one
+    order: np.ndarray  # of all epochs; none: the rows as they are
+    epochs: int  # in which they come
+    points: list[int]  # where to count
     channel: list[Any]
     test: tuple[Any, np.ndarray] | None
 
+
+_NONE = np.empty(0, np.int64)
 
 # Streams are large and several cells in a row want the same one.
 _making = threading.Lock()
@@ -127,9 +148,11 @@ def _drawn(source: str, rows: int | None, steps: tuple[str, ...], seed: int) -> 
 
 
 @functools.lru_cache(maxsize=2)
-def _table(source: str, digest: str, rows: int | None, steps: tuple[str, ...]) -> Dataset:
+def _table(
+    source: str, digest: str, columns: tuple, rows: int | None, steps: tuple[str, ...]
+) -> Dataset:
     """A table, cut to so many rows, the same ones for all."""
-    table = find(source).load()
+    table = find(source).load(**dict(columns))
     if rows is not None and rows < len(table.y):
         some = np.random.default_rng(0).permutation(len(table.y))[:rows]
         table = table._replace(X=table.X[some], y=table.y[some])
@@ -139,8 +162,10 @@ def _table(source: str, digest: str, rows: int | None, steps: tuple[str, ...]) -
 
 
 @functools.lru_cache(maxsize=2)
-def _rows(source: str, digest: str, rows: int | None, steps: tuple[str, ...]) -> Rows:
-    return encode_rows(_table(source, digest, rows, steps).X, _FLOAT32, None)
+def _rows(
+    source: str, digest: str, columns: tuple, rows: int | None, steps: tuple[str, ...]
+) -> Rows:
+    return encode_rows(_table(source, digest, columns, rows, steps).X, _FLOAT32, None)
 
 
 def stream_of(cell: Cell) -> Stream:
@@ -148,10 +173,10 @@ def stream_of(cell: Cell) -> Stream:
         if find(cell.source).drawn:
             seed = cell.repeat + _APART * cell.tuning
             table = _drawn(cell.source, cell.rows, cell.prepare, seed)
-            none = np.empty(0, np.int64)
-            channel = cell.channel.steps()
-            return Stream(table.X, table.y, len(table.labels), none, len(table.y), channel, None)
-        key = (cell.source, cell.digest, cell.rows, cell.prepare)
+            where = points(len(table.y) * cell.epochs, len(table.y))
+            labels, channel = len(table.labels), cell.channel.steps()
+            return Stream(table.X, table.y, labels, _NONE, cell.epochs, where, channel, None)
+        key = (cell.source, cell.digest, cell.columns, cell.rows, cell.prepare)
         table, rows = _table(*key), None
         if not Steps(cell.prepare).order_matters:
             rows = _rows(*key)
@@ -161,11 +186,12 @@ def stream_of(cell: Cell) -> Stream:
 def _in_turn(cell: Cell, table: Dataset, rows: Rows | None) -> Stream:
     """The rows of a table, shuffled anew for each epoch."""
     order = _shuffled(np.arange(len(table.y)), cell.epochs, cell.repeat + _APART * cell.tuning)
-    X, y, epoch, labels = rows, table.y, len(table.y), len(table.labels)
+    X, y, labels = rows, table.y, len(table.labels)
+    where = points(len(order), len(y))
     if X is None:
         X, y = prepare(table._replace(X=table.X[order], y=y[order]), cell.prepare)[2:4]
-        order = np.empty(0, np.int64)
-    return Stream(X, y, labels, order, epoch, cell.channel.steps(), None)
+        order = _NONE
+    return Stream(X, y, labels, order, 1, where, cell.channel.steps(), None)
 
 
 def _shuffled(rows: np.ndarray, epochs: int, seed: int) -> np.ndarray:
@@ -176,9 +202,12 @@ def _shuffled(rows: np.ndarray, epochs: int, seed: int) -> np.ndarray:
 def _without_fold(cell: Cell, table: Dataset, rows: Rows | None) -> Stream:
     """All folds but one to learn from, with noisy labels if so asked, and that one to judge by.
 
-    To tune, what is left of the first fold's complement is split once more, nine to one, and the
-    labels to judge by are noisy as well: nothing of the test rows or of clean labels is used.
+    To tune, the complement of the first fold is split once more, nine to one, and the labels to
+    judge by are noisy as well: nothing of the first fold or of clean labels is used. The setting is
+    then used for all folds, as in the paper that tunes on one split.
     """
+    if len(table.y) < 10 * cell.folds:
+        raise ValueError(f"{len(table.y)} rows are too few for {cell.folds} folds: ten for each")
     places = np.random.default_rng(cell.folds).permutation(len(table.y))
     judged = places[cell.repeat :: cell.folds]
     learned = np.setdiff1d(places, judged, assume_unique=True)
@@ -192,7 +221,10 @@ def _without_fold(cell: Cell, table: Dataset, rows: Rows | None) -> Stream:
         learned, judged = mixed[len(mixed) // 10 :], mixed[: len(mixed) // 10]
     order = _shuffled(learned, cell.epochs, cell.repeat)
     test = (table.X[judged], noisy[judged])
-    return Stream(rows, noisy, labels, order, len(learned), [], test)
+    # Folds differ by a row: all are counted where the shortest is.
+    epoch = len(learned) if cell.tuning else len(places) - -(-len(places) // cell.folds)
+    where = points(epoch * cell.epochs, epoch)
+    return Stream(rows, noisy, labels, order, 1, where, [], test)
 
 
 def run_cells(cells: Sequence[Cell], progress: Callable[[int], None] | None = None) -> list[Result]:
@@ -207,10 +239,8 @@ def run_cells(cells: Sequence[Cell], progress: Callable[[int], None] | None = No
 
 def _run(cells: Sequence[Cell], progress: Callable[[int], None] | None) -> list[Result]:
     stream = stream_of(cells[0])
-    epochs = cells[0].epochs if stream.epoch == len(stream.y) and not len(stream.order) else 1
+    epochs, where = stream.epochs, stream.points
     order: Any = stream.order if len(stream.order) else "given"
-    total = len(stream.order) or len(stream.y) * epochs
-    where = points(total, stream.epoch)
     make: Any = Learner.registry[cells[0].learner]
     learners = [make(stream.labels, **dict(c.settings), seed=c.repeat) for c in cells]
     if cells[0].alone:

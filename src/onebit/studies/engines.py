@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
@@ -15,23 +16,22 @@ Jobs = Sequence[Sequence[Cell]]
 Done = Iterator[tuple[int, list[Result]]]  # a job by its place, and what its cells gave
 
 
-def run_on(engine: str, jobs: Jobs, workers: int, progress: Callable[[int], None]) -> Done:
-    """Run jobs, and hand over each as soon as it is done. progress hears of rounds where it can."""
+def run_on(engine: str, jobs: Jobs, workers: int) -> Done:
+    """Run jobs, and hand over each as soon as it is done."""
     if engine == "threads":
-        yield from _threads(jobs, workers, progress)
+        yield from _threads(jobs, workers)
     elif engine == "ray":
         yield from _ray(jobs, workers)
     else:
         yield from _joblib(engine, jobs, workers)
 
 
-def _threads(jobs: Jobs, workers: int, progress: Callable[[int], None]) -> Done:
+def _threads(jobs: Jobs, workers: int) -> Done:
     stopped = threading.Event()
 
     def report(rounds: int) -> None:
         if stopped.is_set():
             raise KeyboardInterrupt
-        progress(rounds)
 
     with ThreadPoolExecutor(workers) as pool:
         try:
@@ -53,7 +53,9 @@ def _joblib(engine: str, jobs: Jobs, workers: int) -> Done:
     client = None
     if engine == "dask":  # a cluster that is there, by DASK_SCHEDULER_ADDRESS, or one made here
         distributed = _needed("distributed", "cluster")
-        client = distributed.Client(n_workers=workers, threads_per_worker=1)
+        there = os.environ.get("DASK_SCHEDULER_ADDRESS")
+        made = {} if there else {"n_workers": workers, "threads_per_worker": 1}
+        client = distributed.Client(there, **made)
     try:
         with joblib.parallel_config(engine, n_jobs=workers):
             run = joblib.Parallel(return_as="generator_unordered", batch_size=1)
@@ -68,16 +70,20 @@ def _ray(jobs: Jobs, workers: int) -> Done:
     ray = _needed("ray", "cluster")
     ours = not ray.is_initialized()
     if ours:  # a cluster that is there, by RAY_ADDRESS, or one made here
-        import os
-
         there = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers}
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **there)
     try:
         remote = ray.remote(_numbered)
         waiting = [remote.remote(i, list(job)) for i, job in enumerate(jobs)]
+        places = {job: i for i, job in enumerate(waiting)}
         while waiting:
-            ready, waiting = ray.wait(waiting)
-            yield from ray.get(ready)
+            [ready], waiting = ray.wait(waiting)
+            try:
+                yield ray.get(ready)
+            except ray.exceptions.RayError as error:  # its worker died: out of memory, as a rule
+                place = places[ready]
+                said = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+                yield place, [Result(error=said) for _ in jobs[place]]
     finally:
         if ours:
             ray.shutdown()

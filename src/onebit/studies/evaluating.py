@@ -33,6 +33,7 @@ from onebit.studies.spec import (
     Less,
     Lowest,
     Optimum,
+    Order,
     SectionSpec,
     Slope,
     TableSpec,
@@ -57,6 +58,7 @@ _OF = {
     "explored": "explored",
     "updates": "updates",
 }
+_VERBS = {"seconds": "is faster", "updates": "updates less often", "explored": "explores less"}
 _ALMOST, _SURELY = 0.01, 0.001  # p-values of the marks † and *
 
 
@@ -66,22 +68,19 @@ class _Group(NamedTuple):
     settings: dict[str, Any]
     results: list[Result]
 
-    @property
-    def whole(self) -> bool:
-        return bool(self.results)
-
-    def ends(self, y: str) -> np.ndarray:
-        """The last figure of each repeat."""
-        return np.array([_last(result, y) for result in self.results])
+    def ends(self, y: str, epochs: int = 1) -> np.ndarray:
+        """The last figure of each repeat; epochs: that of the first of so many."""
+        return np.array([_last(result, y, epochs) for result in self.results])
 
 
-def _last(result: Result, y: str) -> float:
+def _last(result: Result, y: str, epochs: int) -> float:
     if y == "test_error":
         return math.nan if result.test_error is None else result.test_error
     if y == "seconds":
         return result.seconds
-    count = getattr(result, _OF[y])[-1]
-    return count if y == "updates" else count / result.rounds[-1]
+    last = max(i for i, n in enumerate(result.rounds) if n * epochs <= result.rounds[-1])
+    count = getattr(result, _OF[y])[last]
+    return count if y == "updates" else count / result.rounds[last]
 
 
 class _Book:
@@ -103,10 +102,12 @@ class _Book:
                 found.append(_Group(settings, good))
         return found
 
-    def ends(self, one: Experiment, data: str, channel: str, method: str, y: str) -> np.ndarray:
+    def ends(
+        self, one: Experiment, data: str, channel: str, method: str, y: str, epochs: int = 1
+    ) -> np.ndarray:
         """The figure of each repeat; empty if it is not there."""
         groups = self.groups(one, data, channel, method)
-        return groups[0].ends(y) if len(groups) == 1 else np.empty(0)
+        return groups[0].ends(y, epochs) if len(groups) == 1 else np.empty(0)
 
     def why_absent(self, one: Experiment, data: str, channel: str, method: str) -> str:
         if self.plan.sources[data] is None:
@@ -155,7 +156,8 @@ def _facts(plan: Plan) -> dict[str, str]:
         if source is None:
             facts[name] = f"not there; looked for as {', '.join(data.sources)}"
         else:
-            digest = f", sha256 {source.digest}" if source.digest else ", drawn from the seed"
+            digest = f", sha256 {source.digest}" if source.digest else ", built in"
+            digest = ", drawn from the seed" if source.drawn else digest
             steps = f", prepared by {', '.join(data.prepare)}" if data.prepare else ""
             facts[name] = f"{source.name}{digest}{steps}"
     return facts
@@ -392,7 +394,8 @@ def _mark(ends: dict[str, np.ndarray], method: str, among: Sequence[str]) -> str
     worst = 0.0
     for other in among:
         if other != method:
-            worst = max(worst, _p_value(ends[method], ends[other]))
+            p = _p_value(ends[method], ends[other])
+            worst = max(worst, 1.0 if math.isnan(p) else p)
     return "*" if worst <= _SURELY else "†" if worst <= _ALMOST else ""
 
 
@@ -410,6 +413,7 @@ def _checks(book: _Book, spec: CheckSpec) -> Iterator[Check]:
     one = book.plan.experiment(spec.experiment)
     judge: dict[type, Callable[..., Iterator[Check]]] = {
         Less: _less,
+        Order: _order,
         Between: _between,
         Slope: _slope,
         Optimum: _optimum,
@@ -439,12 +443,11 @@ def _short(value: float) -> str:
 def _less(book: _Book, spec: Less, one: Experiment) -> Iterator[Check]:
     for data in spec.data or one.data:
         for channel in spec.channels or one.channels:
-            ours = book.ends(one, data, channel, spec.method, spec.y)
+            epochs = one.epochs if spec.first_epoch else 1
+            ours = book.ends(one, data, channel, spec.method, spec.y, epochs)
             for other in spec.than:
-                theirs = book.ends(one, data, channel, other, spec.y)
-                verb = {"seconds": "is faster", "updates": "updates less often"}.get(
-                    spec.y, "errs less"
-                )
+                theirs = book.ends(one, data, channel, other, spec.y, epochs)
+                verb = _VERBS.get(spec.y, "errs less")
                 claim = f"{spec.method} {verb} than {other} on {_said(data, channel)}"
                 if len(ours) and len(theirs):
                     holds = bool(ours.mean() < theirs.mean())
@@ -454,8 +457,33 @@ def _less(book: _Book, spec: Less, one: Experiment) -> Iterator[Check]:
                     yield Check(claim, None, book.why_absent(one, data, channel, missing))
 
 
+def _order(book: _Book, spec: Order, one: Experiment) -> Iterator[Check]:
+    for data in one.data:
+        for channel in one.channels:
+            theirs = {
+                method.name: published
+                for method in one.methods
+                if (published := _published(one, data, channel, method.name)[0]) is not None
+            }
+            if len(theirs) < 2:
+                continue
+            names = sorted(theirs, key=lambda name: theirs[name])
+            claim = f"The order on {_said(data, channel)} is {' < '.join(names)}"
+            ends = {name: book.ends(one, data, channel, name, spec.y) for name in names}
+            absent = [name for name in names if not len(ends[name])]
+            if absent:
+                yield Check(claim, None, book.why_absent(one, data, channel, absent[0]))
+                continue
+            ours = sorted(names, key=lambda name: ends[name].mean())
+            found = " < ".join(f"{name} {_short(100 * ends[name].mean())}" for name in ours)
+            yield _of_full_size(book, Check(claim, ours == names, f"{found} %"))
+
+
 def _between(book: _Book, spec: Between, one: Experiment) -> Iterator[Check]:
-    claim = f"{spec.method} errs {spec.low:g} to {spec.high:g} % on {spec.data}"
+    claim = (
+        f"{spec.method} comes near the published error on {spec.data}: within {spec.low:g} to "
+        f"{spec.high:g} %"
+    )
     ends = book.ends(one, spec.data, one.channels[0], spec.method, spec.y)
     if not len(ends):
         why = book.why_absent(one, spec.data, one.channels[0], spec.method)

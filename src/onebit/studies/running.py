@@ -99,10 +99,10 @@ class Plan:
         return Cell(
             source=source.name,
             digest=source.digest,
+            columns=data.columns if source.own else (),
             rows=one.rows_of(data, self.quick),
             prepare=tuple(data.prepare),
             channel=self.study.channel_of(place.channel),
-            protocol=one.protocol,
             folds=folds,
             tuning=tuning,
             repeat=repeat,
@@ -154,7 +154,7 @@ def run_study(
         if not due:
             return plan
         jobs = _jobs(due)
-        for place, results in run_on(engine, jobs, workers, lambda rounds: None):
+        for place, results in run_on(engine, jobs, workers):
             for cell, result in zip(jobs[place], results, strict=True):
                 store.put(cell, result)
                 tried.add(cell.name)

@@ -6,6 +6,8 @@ A study is a TOML file; docs/studies.md explains it by example. Errors name the 
 from __future__ import annotations
 
 import itertools
+import math
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import resources
@@ -18,11 +20,14 @@ from msgspec import Struct, field
 from onebit import algorithms
 from onebit.channels import Delay, Flip, LabelNoise, Silence, Step, check, link
 from onebit.datasets import Steps
+from onebit.datasets.catalogue import KNOWN
 from onebit.simulation import check_points
 
 Setting = bool | int | float | str
 CLEAN = "clean"
 LARGEST_FILE = 2**20  # bytes
+LARGEST_GRID = 10_000
+_DRAWN = [entry.name for entry in KNOWN if entry.drawn]
 _LEARNERS = [name for name in algorithms.__all__ if name != "load"]
 
 
@@ -36,7 +41,14 @@ class Data(_Strict, frozen=True):
     sources: list[str]  # names as in `onebit data list`, the best first
     rows: int | None = None  # how many are drawn; a table is cut to so many
     prepare: list[str] = []
+    label: str = ""  # the column of labels in a table of one's own; "label" unless given
+    text: str = ""  # a column of free text there
     note: str = ""  # how it differs from the paper's
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        named = (("label", self.label), ("text", self.text))
+        return tuple((key, column) for key, column in named if column)
 
 
 class Channel(_Strict, frozen=True):
@@ -149,8 +161,16 @@ class Less(_Strict, frozen=True, tag="less"):
     method: str
     than: list[str]
     y: Measure = "error"
+    first_epoch: bool = False
     data: list[str] = []
     channels: list[str] = []
+
+
+class Order(_Strict, frozen=True, tag="order"):
+    """Methods come in the order of their published numbers, on each data set and channel."""
+
+    experiment: str
+    y: Measure = "error"
 
 
 class Between(_Strict, frozen=True, tag="between"):
@@ -198,7 +218,7 @@ class Lowest(_Strict, frozen=True, tag="lowest"):
     y: Measure = "error"
 
 
-CheckSpec = Less | Between | Slope | Optimum | Lowest
+CheckSpec = Less | Order | Between | Slope | Optimum | Lowest
 
 
 class SectionSpec(_Strict, frozen=True):
@@ -254,6 +274,8 @@ def parse(text: bytes) -> Study:
     """A study from its text; what does not fit together is refused now, not in mid-run."""
     try:
         study = msgspec.convert(tomllib.loads(text.decode()), Study)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not a text in UTF-8: {error.reason} at byte {error.start}") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not a TOML file: {error}") from None
     except msgspec.ValidationError as error:
@@ -265,7 +287,11 @@ def parse(text: bytes) -> Study:
 
 def _wrong(study: Study) -> Iterator[str]:
     """What is named but not there, or cannot be."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", study.name) or study.name == "index":
+        yield f"name {study.name!r} cannot be that of a file; take letters, digits and -"
     for name, channel in study.channel.items():
+        if name == CLEAN:
+            yield f"channel {CLEAN}: this is the name of having none"
         yield from _refused(f"channel {name}", channel.steps)
     for name, data in study.data.items():
         yield from _refused(f"data {name}", lambda data=data: Steps(data.prepare))
@@ -277,19 +303,13 @@ def _wrong(study: Study) -> Iterator[str]:
         where = f"experiment {one.name}"
         yield from _unknown(where, {"data": one.data}, study.data)
         yield from _unknown(where, {"channel": one.channels}, [CLEAN, *study.channel])
-        if one.repeats < (2 if one.protocol == "folds" else 1) or one.epochs < 1 or one.tuned < 0:
-            yield f"{where}: repeats, epochs and tuned must be positive, and folds at least 2"
-        for data in one.data if one.protocol == "folds" else ():
-            if Steps(study.data[data].prepare).order_matters:
-                yield f"{where}: folds have no order of rounds, and a step for {data} needs one"
+        yield from _wrong_sizes(one, where)
+        yield from _wrong_folds(study, one, where) if one.protocol == "folds" else ()
         for method in one.methods:
             there = f"{where}, method {method.name}"
             yield from _unknown(there, {"learner": [method.learner]}, _LEARNERS)
             yield from _unknown(there, {"data in `on`": list(method.on)}, one.data)
-            for data in one.data:
-                for settings in method.grid(data):
-                    make = getattr(algorithms, method.learner)
-                    yield from _refused(there, lambda m=make, s=settings: m(2, **s))
+            yield from _wrong_method(one, method, there)
             for channel in one.channels:
                 learner = getattr(algorithms, method.learner)(2)
                 way = link(study.channel_of(channel).steps(), 0)
@@ -300,9 +320,92 @@ def _wrong(study: Study) -> Iterator[str]:
                 yield from _unknown(f"{where}, published", {"channel": [channel]}, one.channels)
                 known = [method.name for method in one.methods]
                 yield from _unknown(f"{where}, published", {"method": list(values)}, known)
+                for said in values.values():
+                    if isinstance(said, str) and not re.search(r"\d+(\.\d+)?$", said):
+                        yield f"{where}, published: {said!r} does not end in a number"
     for section in study.sections:
         for part in (*section.charts, *section.tables, *section.checks):
             yield from _wrong_part(study, f"section {section.title!r}", part)
+
+
+def _wrong_sizes(one: Experiment, where: str) -> Iterator[str]:
+    least = 2 if one.protocol == "folds" else 1
+    for which, part in (("", one), ("quick ", one.quick)):
+        for key, low, high in (
+            ("repeats", least, 10_000),
+            ("epochs", 1, 10_000),
+            ("rows", 1, 10**9),
+        ):
+            value = getattr(part, key)
+            if value is not None and not low <= value <= high:
+                yield f"{where}: {which}{key} must be between {low:,} and {high:,}, not {value:,}"
+    if not 0 <= one.tuned <= 1000:
+        yield f"{where}: tuned must be between 0 and 1,000, not {one.tuned:,}"
+    if one.protocol == "folds" and one.alone:
+        yield f"{where}: alone is for the time of online runs, not for folds"
+    names = {"data": one.data, "channels": one.channels, "methods": [m.name for m in one.methods]}
+    for key, some in names.items():
+        if not some or len(set(some)) < len(some):
+            yield f"{where}: {key} must name at least one, and none twice"
+
+
+def _wrong_method(one: Experiment, method: Method, where: str) -> Iterator[str]:
+    make = getattr(algorithms, method.learner)
+    allowed = list(make(2).settings)
+    for data in one.data:
+        settings = {**method.settings, **method.on.get(data, {})}
+        for key in settings:
+            if key not in allowed:
+                has = f"it has {', '.join(allowed)}" if allowed else "it has none"
+                yield f"{where}: no setting {key!r} for {method.learner}; {has}"
+                return
+        sizes = [len(value) if isinstance(value, list) else 1 for value in settings.values()]
+        if not 1 <= math.prod(sizes) <= LARGEST_GRID:
+            yield f"{where}: a grid has between 1 and {LARGEST_GRID:,} settings"
+            return
+        for grid in method.grid(data):
+            yield from _refused(where, lambda m=make, s=grid: m(2, **s))
+
+
+def _wrong_folds(study: Study, one: Experiment, where: str) -> Iterator[str]:
+    for name in one.data:
+        data = study.data[name]
+        if Steps(data.prepare).order_matters:
+            yield f"{where}: folds have no order of rounds, and a step for {name} needs one"
+        if any(source in _DRAWN for source in data.sources):
+            yield f"{where}: {name} is drawn anew each time and cannot be cut into folds"
+    for name in one.channels:
+        if study.channel_of(name) != Channel(label_noise=study.channel_of(name).label_noise):
+            yield f"{where}: of channels folds know label_noise alone, by any label; see {name!r}"
+    if one.tuned > 1:
+        yield f"{where}: folds are tuned on one split; tuned must be 0 or 1"
+
+
+def _wrong_measure(one: Experiment, where: str, part: Any) -> Iterator[str]:
+    """What cannot be drawn or judged."""
+    y = getattr(part, "y", "error")
+    if y == "test_error" and one.protocol != "folds":
+        yield f"{where}: only folds have a test_error; {one.name} is online"
+    settings = {key for m in one.methods for d in one.data for grid in m.grid(d) for key in grid}
+    setting = getattr(part, "setting", getattr(part, "x", "rounds"))
+    if setting != "rounds" and setting not in settings:
+        yield f"{where}: no setting {setting!r} in {one.name}; there are {', '.join(settings)}"
+    if isinstance(part, ChartSpec) and part.x == "rounds" and y in ("seconds", "test_error"):
+        yield f"{where}: {y} is known at the end alone and has no curve over rounds; take a table"
+    if (
+        isinstance(part, ChartSpec)
+        and part.counts
+        and y not in ("error", "greedy_error", "explored")
+    ):
+        yield f"{where}: counts is for error, greedy_error and explored, not for {y}"
+    if isinstance(part, Between | Slope | Optimum) and part.low > part.high:
+        yield f"{where}: low must be below high, not {part.low:g} above {part.high:g}"
+    if isinstance(part, Less) and part.method in part.than:
+        yield f"{where}: {part.method} cannot be compared with itself"
+    if isinstance(part, Slope) and one.protocol == "folds":
+        yield f"{where}: a slope is told of online experiments"
+    if getattr(part, "first_epoch", False) and y in ("seconds", "test_error"):
+        yield f"{where}: {y} of the first epoch is not known"
 
 
 def _wrong_part(study: Study, where: str, part: Any) -> Iterator[str]:
@@ -310,6 +413,7 @@ def _wrong_part(study: Study, where: str, part: Any) -> Iterator[str]:
         where, {"experiment": [part.experiment]}, [one.name for one in study.experiments]
     )
     one = study.experiment(part.experiment)
+    yield from _wrong_measure(one, where, part)
     methods = [method.name for method in one.methods]
     for key in ("methods", "than", "among", "compared", "pair", "method"):
         value = getattr(part, key, [])
