@@ -27,6 +27,7 @@ from onebit.algorithms import load
 from onebit.channels import LabelNoise, Silence
 from onebit.decision import Decision
 from onebit.learner import Learner
+from onebit.settings import Range
 from onebit.simulation import simulate
 from onebit.sweeping import sweep
 
@@ -154,7 +155,8 @@ def round_by_round_equals_the_whole_stream(make: Make) -> None:
 def lockstep_equals_runs_one_by_one(make: Make) -> None:
     X, y = _stream()
     for channel in ((), (LabelNoise(0.1), Silence(0.2))):
-        learners = [make(LABELS, seed=seed) for seed in range(5)]
+        learners = [make(LABELS, seed=seed) for seed in range(2)]
+        learners += [_varied(learners[0], share, seed=5) for share in (0.3, 0.6, 0.9)]
         simulate(learners[1], X[:7], y[:7])  # they need not all start from nothing
         runs = sweep(learners, X, y, channel=channel, test=(X, y), threads=1)
         for learner, run in zip(learners, runs, strict=True):
@@ -163,6 +165,14 @@ def lockstep_equals_runs_one_by_one(make: Make) -> None:
             assert same, "other counts in lockstep"
             error = (learner.predict(X) != y).mean()
             assert error == run.test_error, "other weights in lockstep"
+
+
+def _varied(learner: Learner, share: float, seed: int) -> Learner:
+    """Another one of its kind, with other numbers for settings."""
+    ranges = type(learner).ranges.items()
+    others = {name: range.at(share) for name, range in ranges if isinstance(range, Range)}
+    make: Any = type(learner)
+    return make(LABELS, seed=seed, dtype=learner._dtype.name, **{**learner.settings, **others})
 
 
 def dense_sparse_and_named_contexts_are_one(make: Make) -> None:

@@ -157,9 +157,9 @@ def score_afresh(params, state, work, row):
         return
     for label in range(len(work.mask)):
         total = 0.0
-        for i in range(row.start, row.stop):
-            theta = np.float64(state.table[at(row.indices, i), 0, label])
-            if work.mask[label] == 0:
+        if work.mask[label] == 0:
+            for i in range(row.start, row.stop):
+                theta = np.float64(state.table[at(row.indices, i), 0, label])
                 total += weight(params, theta, top) * np.float64(at(row.values, i))
         work.scores[label] = total
 
