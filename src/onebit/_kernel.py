@@ -146,6 +146,34 @@ def _hand_over(state, which, out):
         store(state, out, block, fetch(state, state.turned[which, state.column], block))
 
 
+def form_of(state):
+    """The type of what a state, or numba's type of one, holds besides its table."""
+    if _in_lockstep(state):
+        return None
+    more = state.types[-1] if hasattr(state, "types") else state.more
+    return record_type(more)
+
+
+def by_form(otherwise):
+    """A function of a state and more whose body depends on the state's form.
+
+    `function.forms[type]` is the body for states that hold such a record besides their table;
+    `otherwise(state)` tells it for the others.
+    """
+
+    def decorate(stub):
+        forms = {}
+        function = by_first(lambda state: forms.get(form_of(state)) or otherwise(state))(stub)
+        function.forms = forms
+        return function
+
+    return decorate
+
+
+def _in_lockstep(state):
+    return record_type(state) in REPLICAS
+
+
 def sum_over_row(body):
     """A function (state, row, plane, out) that sums over a row, lane by lane."""
     by_itself = inline(body)
@@ -156,7 +184,7 @@ def sum_over_row(body):
             _turn_round(state, 0)
         _hand_over(state, 0, out)
 
-    return chosen(lambda kind: for_all if kind in REPLICAS else by_itself)(body)
+    return by_form(lambda state: for_all if _in_lockstep(state) else by_itself)(body)
 
 
 @inline
@@ -317,7 +345,7 @@ def _dot_and_variance_for_all(state, row, scores, widths):
     _hand_over(state, 1, widths)
 
 
-@chosen(lambda kind: _dot_and_variance_for_all if kind in REPLICAS else _dot_and_variance)
+@by_form(lambda state: _dot_and_variance_for_all if _in_lockstep(state) else _dot_and_variance)
 def dot_and_variance(state, row, scores, widths):
     """scores = sum of value * plane 0, widths = sum of value^2 * plane 1."""
 
@@ -372,7 +400,7 @@ def answered(whole, waiting, block):
 
 def _waits(state):
     """Whether updates of this state, or of numba's type of it, wait."""
-    if record_type(state) not in REPLICAS:
+    if not _in_lockstep(state):
         return False
     waiting = state.types[-1] if hasattr(state, "types") else state.waiting
     return record_type(waiting) is Waiting
@@ -464,7 +492,7 @@ def update_of_planes(lane):
 
 
 def _update(stub, now, later, settled):
-    function = by_first(lambda state: later if _waits(state) else now)(stub)
+    function = by_form(lambda state: later if _waits(state) else now)(stub)
     function.settled = settled
     return function
 

@@ -29,6 +29,7 @@ class State4(NamedTuple):
 
     table: Any  # [feature, plane, lane], float32 or float64
     memory: Any  # float64, as many as the algorithm asks for
+    more: Any = None  # what another form than the table alone holds besides
 
 
 class State8(NamedTuple):
@@ -36,6 +37,7 @@ class State8(NamedTuple):
 
     table: Any
     memory: Any
+    more: Any = None
 
 
 class State16(NamedTuple):
@@ -43,6 +45,7 @@ class State16(NamedTuple):
 
     table: Any
     memory: Any
+    more: Any = None
 
 
 class Replica4(NamedTuple):

@@ -7,16 +7,19 @@ about is in the decisions it gave out, not here.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal, TypedDict
 
 import msgspec
 import numpy as np
 
 from onebit import _kernel, persist
+from onebit._form import TABLE, Form
 from onebit._jit import direct, entry, inline
 from onebit._kernel import Choice, Row, Turn, Work
 from onebit._lanes import aligned_zeros, lanes_for, state_type
@@ -34,7 +37,7 @@ class Common(TypedDict, total=False):
 
     features: int | None  # fix the number of features; None: grow as larger indices come
     seed: int
-    dtype: Literal["float32", "float64"]
+    dtype: Literal["float32", "float64"] | None  # None: float32; float64 for full matrices
 
 
 # One round, called from Python. A context beyond the table is not touched: NO_ROOM comes back, the
@@ -120,12 +123,13 @@ class Learner:
 
     labels: how many (then they are 0, 1, 2, ...), or a list of strings or of ints.
     features: fixes the number of features; otherwise the weights grow as larger indices come.
-    seed: all randomness follows from it. dtype: precision of the weights, "float32" or "float64".
+    seed: all randomness follows from it. dtype: precision of the weights, "float32" or "float64"
+    (the first unless said otherwise; the second where a learner keeps full matrices).
 
     A learner is not thread-safe: it has one owner.
     """
 
-    planes: ClassVar[int]  # arrays of weights, as [feature, label]
+    planes: int  # arrays of weights, as [feature, label]
     full_information: ClassVar[bool] = False  # it must be told the true label
     learns_from_scores: bool = False  # learning wants the present scores of the row
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
@@ -145,9 +149,10 @@ class Learner:
         settings: dict[str, Any],
         *,
         memory: tuple[float, ...] = (),
+        form: Form = TABLE,
         features: int | None = None,
         seed: int = 0,
-        dtype: Literal["float32", "float64"] = "float32",
+        dtype: Literal["float32", "float64"] | None = None,
     ) -> None:
         self._labels = LabelSet(labels)
         self._params = params
@@ -156,11 +161,13 @@ class Learner:
             None if features is None else whole("features", features, least=1, most=2**31 - 1)
         )
         self.seed = whole("seed", seed, least=0, most=2**63 - 1)
-        name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+        self._form = form
+        asked: Any = form.dtype if dtype is None else dtype
+        name = asked if isinstance(asked, str) else getattr(asked, "__name__", str(asked))
         self._dtype = np.dtype(choice_of("dtype", name, ("float32", "float64")))
         self.round = 0
         self._origin = self._fingerprint()
-        self._lay_out(np.empty((0, self.planes, 0), self._dtype), np.array(memory, np.float64))
+        self._lay_out(np.empty((0, self.planes, 0), self._dtype), np.array(memory, np.float64), {})
         if self.features is not None:
             self._reserve(self.features)
 
@@ -361,9 +368,9 @@ class Learner:
 
     def add_label(self, label: str | int | None = None) -> None:
         """One more label from now on; what was learned about the others stays."""
-        table, memory = self._table(), self._state.memory
+        table, memory, arrays = self._table(), self._state.memory, self._arrays()
         self._labels.add(label)
-        self._lay_out(table, memory)
+        self._lay_out(table, memory, arrays)
 
     def forget(self, share: float = 1.0) -> None:
         """Weaken what was learned, as if only 1 - share of it had been seen; 1 is a fresh start.
@@ -375,57 +382,76 @@ class Learner:
         if share == 0:
             return
         table, memory = self._table().astype(np.float64), self._state.memory.copy()
+        arrays = self._arrays()
         if share == 1:
             memory[:] = 0
-            table = table[:0]
+            table, arrays = table[:0], {}
+        elif arrays:
+            memory *= 1 - share
+            table, arrays = self._form.faded(table, arrays, 1 - share)
         else:
             table, memory = self._faded(table, memory, 1 - share)
         features = self._state.table.shape[0]
-        self._lay_out(table.astype(self._dtype), memory)
+        self._lay_out(table.astype(self._dtype), memory, arrays)
         self._reserve(features)
 
-    def _lay_out(self, table: np.ndarray, memory: np.ndarray) -> None:
+    def _lay_out(
+        self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
+    ) -> None:
         """Take over weights [feature, plane, label], of as many labels as there are or fewer."""
         self._size = len(self._labels)
         lanes = lanes_for(self._size)
         self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
-        self._state = state_type(lanes)(self._buffer, memory.copy())
-        self._reserve(len(table))
+        more = self._form.lay_out({}, 0, self._size)
+        self._state = state_type(lanes)(self._buffer, memory.copy(), more)
+        self._reserve(len(table), arrays)
         self._buffer[: len(table), :, : table.shape[2]] = table
         scores, widths, bounds = (aligned_zeros((lanes,), self._dtype) for _ in range(3))
         mask = aligned_zeros((lanes,), self._dtype)
         mask[len(self._labels) :] = -np.inf
         self._work = Work(scores, widths, bounds, mask, np.zeros(lanes))
-        self._kind = (type(self._params), type(self._state), self._dtype)
+        kinds = (type(record) for record in (self._params, self._state, self._state.more))
+        self._kind = (*kinds, self._dtype)
         self._kernels = _Kernels(self)
 
-    def _reserve(self, rows: int) -> None:
-        """Make the table at least so many features long."""
-        have = self._state.table.shape[0]
-        if rows <= have:
+    def _reserve(self, rows: int, arrays: dict[str, np.ndarray] | None = None) -> None:
+        """Make room for at least so many features; arrays: what the form is to start from."""
+        have, form, more = self._state.table.shape[0], self._form, self._state.more
+        if rows <= have and not arrays:
             return
         limit = self.features or GROWTH_LIMIT
         if rows > limit:
             raise ValueError(f"index {rows - 1} is beyond the {limit} features there may be")
-        if rows > len(self._buffer):
+        if rows > min(len(self._buffer), form.room(more)):
             wanted = max(rows, min(2 * len(self._buffer), limit))
+            if self._bytes_for(wanted) > _physical_memory():
+                wanted = rows
             self._check_memory(wanted)
             larger = aligned_zeros((wanted, *self._buffer.shape[1:]), self._dtype)
             larger[:have] = self._buffer[:have]
+            if form.room(more) < wanted:
+                more = form.lay_out(
+                    arrays or form.arrays(more, have, self._size), wanted, self._size
+                )
             self._buffer = larger
+        elif arrays:
+            more = form.lay_out(arrays, rows, self._size)
         for plane, fill in enumerate(self._fill()):
             if fill:
                 self._buffer[have:rows, plane] = fill
-        self._state = type(self._state)(self._buffer[:rows], self._state.memory)
+        self._state = type(self._state)(self._buffer[:rows], self._state.memory, more)
+
+    def _bytes_for(self, rows: int) -> int:
+        table = rows * int(np.prod(self._buffer.shape[1:])) * self._dtype.itemsize
+        return table + self._form.size(rows, self._size)
 
     def _check_memory(self, rows: int) -> None:
         """Refuse before anything is allocated, rather than be killed for it later."""
-        needed = rows * int(np.prod(self._buffer.shape[1:])) * self._dtype.itemsize
+        needed = self._bytes_for(rows)
         if needed > _physical_memory():
             raise MemoryError(
-                f"{rows:,} features and {self._size:,} labels take {needed / 2**30:.1f} GiB of "
-                f"weights; this machine has {_physical_memory() / 2**30:.1f} GiB. "
-                "Hash the features into fewer columns with features="
+                f"{rows:,} features and {self._size:,} labels take {needed / 2**30:,.1f} GiB; "
+                f"this machine has {_physical_memory() / 2**30:,.1f} GiB. {self._form.advice}"
             )
 
     # What an algorithm may say otherwise.
@@ -473,13 +499,14 @@ class Learner:
             "seed": self.seed,
             "round": self.round,
         }
-        return head, {"table": self._table(), "memory": self._state.memory}
+        return head, {"table": self._table(), "memory": self._state.memory, **self._arrays()}
 
     @staticmethod
     def _restore(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         """The reverse of `_dump`; a ValueError says what does not fit."""
         try:
-            name, table, memory = head["algorithm"], arrays["table"], arrays["memory"]
+            arrays = dict(arrays)
+            name, table, memory = head["algorithm"], arrays.pop("table"), arrays.pop("memory")
             if name not in Learner.registry:
                 raise ValueError(f"this onebit has no algorithm {name!r}")
             if head["features"] is not None and head["features"] != len(table):
@@ -500,12 +527,13 @@ class Learner:
             and table.dtype == learner._dtype
             and memory.shape == learner._state.memory.shape
             and memory.dtype == np.float64
+            and learner._form.fits(arrays, len(table), len(learner._labels))
         )
         if not good:
             raise ValueError("this model's weights do not fit its settings")
-        if not (np.isfinite(table).all() and np.isfinite(memory).all()):
+        if not all(np.isfinite(array).all() for array in (table, memory, *arrays.values())):
             raise ValueError("this model's weights are not all numbers")
-        learner._lay_out(table, memory)
+        learner._lay_out(table, memory, arrays)
         return learner
 
     # Inside.
@@ -513,6 +541,10 @@ class Learner:
     def _table(self) -> np.ndarray:
         """The table without its padding."""
         return self._state.table[:, :, : len(self._labels)].copy()
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """What the form holds, without its padding."""
+        return self._form.arrays(self._state.more, self._state.table.shape[0], self._size)
 
     def _plane(self, plane: int) -> np.ndarray:
         """One plane [label, feature], without padding."""
@@ -543,11 +575,17 @@ def _within(places: tuple[int, ...], size: int) -> bool:
     return len(places) > 0 and min(places) >= 0 and max(places) < size
 
 
+@functools.cache
 def _physical_memory() -> float:
+    """What this machine has, or what a container may use of it."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # not a POSIX system
         return math.inf
+    try:
+        return min(there, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # no such limit, or "max"
+        return there
 
 
 def _bit(right: Any) -> bool:

@@ -398,14 +398,15 @@ def _groups(
 
     As many replicas as share the work evenly among the threads and as fit the memory, or half as
     many if those have their weights near by. Feedback that comes late comes to each learner at its
-    own time, so with a Delay each runs by itself.
+    own time, so with a Delay each runs by itself; and so does one that holds more than a table.
     """
     late = any(isinstance(step, Delay) and step.longest > 0 for step in channel)
     features = max(course.rows.width, like._state.table.shape[0])
     one = features * like.planes * len(like.labels) * like._dtype.itemsize
     most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(one, 1))
     size = min(max(-(-len(places) // threads), 1), most)
-    if late or size < 2 or most < 4 or not course.points:
+    alone = late or like._state.more is not None
+    if alone or size < 2 or most < 4 or not course.points:
         return [(0, [place]) for place in places]
     sizes = [s for s in (4, 8, 16, LARGEST_GROUP) if s <= most]
     size = next((s for s in sizes if s >= size), sizes[-1])

@@ -1,0 +1,209 @@
+"""Full matrices: a state that holds for each label the inverse of its whole matrix, in float64.
+
+With M = M_label, what `_kernel` does with a diagonal is done here with all of it: variances x' M x,
+and updates w += step M x, M -= shrink (M x)(M x)'. The table holds w alone.
+
+A row with s of d features not zero costs s^2 a label to score and s d + d^2 to learn from. M stays
+symmetric to the last bit: both halves are made by the same operations.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._form import Form
+from onebit._jit import inline
+from onebit._kernel import number
+from onebit._lanes import aligned_zeros, at
+
+FEW = 8  # a row with fewer than one in so many features is looked at entry by entry
+
+
+class Matrices(NamedTuple):
+    """A matrix a label, and room to work."""
+
+    matrix: Any  # [label, feature, feature]
+    column: Any  # [feature]: M x of the last row and label asked for
+
+
+@inline
+def _by_entries(matrix, row):
+    """x' M x from the entries where x is not zero, each of the two halves' once."""
+    total = 0.0
+    for i in range(row.start, row.stop):
+        j, x = at(row.indices, i), np.float64(at(row.values, i))
+        line = matrix[j]
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        n = row.start
+        while n + 4 <= i:
+            a += at(line, at(row.indices, n)) * np.float64(at(row.values, n))
+            b += at(line, at(row.indices, n + 1)) * np.float64(at(row.values, n + 1))
+            c += at(line, at(row.indices, n + 2)) * np.float64(at(row.values, n + 2))
+            d += at(line, at(row.indices, n + 3)) * np.float64(at(row.values, n + 3))
+            n += 4
+        while n < i:
+            a += at(line, at(row.indices, n)) * np.float64(at(row.values, n))
+            n += 1
+        total += x * (2.0 * ((a + b) + (c + d)) + at(line, j) * x)
+    return total
+
+
+@inline
+def _add_lines(matrix, row, out, size, half):
+    """out = M x; half: only what stands left of the diagonal in each line."""
+    for k in range(size):
+        out[k] = 0.0
+    i = row.start
+    while i + 4 <= row.stop:
+        j = at(row.indices, i)
+        end = j if half else size
+        x, y = np.float64(at(row.values, i)), np.float64(at(row.values, i + 1))
+        z, u = np.float64(at(row.values, i + 2)), np.float64(at(row.values, i + 3))
+        one, two = matrix[j], matrix[at(row.indices, i + 1)]
+        three, four = matrix[at(row.indices, i + 2)], matrix[at(row.indices, i + 3)]
+        for k in range(end):
+            out[k] += (x * one[k] + y * two[k]) + (z * three[k] + u * four[k])
+        if half:  # the three later lines go on to their own diagonals
+            for n in range(i + 1, i + 4):
+                line, x = matrix[at(row.indices, n)], np.float64(at(row.values, n))
+                for k in range(end, at(row.indices, n)):
+                    out[k] += x * line[k]
+        i += 4
+    while i < row.stop:
+        j, x = at(row.indices, i), np.float64(at(row.values, i))
+        line = matrix[j]
+        for k in range(j if half else size):
+            out[k] += x * line[k]
+        i += 1
+
+
+@inline
+def _by_lines(matrix, row, column, size):
+    """x' M x from whole lines, which machines read faster than scattered entries."""
+    _add_lines(matrix, row, column, size, True)
+    total = 0.0
+    for i in range(row.start, row.stop):
+        j, x = at(row.indices, i), np.float64(at(row.values, i))
+        total += x * (2.0 * column[j] + x * matrix[j, j])
+    return total
+
+
+@inline
+def variances(state, row, widths):
+    more, size = state.more, state.table.shape[0]
+    dense = (row.stop - row.start) * FEW >= size
+    for label in range(more.matrix.shape[0]):
+        matrix = more.matrix[label]
+        v = _by_lines(matrix, row, more.column, size) if dense else _by_entries(matrix, row)
+        widths[label] = number(state, max(v, 0.0))
+
+
+def dot_and_variance(state, row, scores, widths):
+    _kernel.dot_ahead(state, row, 0, scores, 0)
+    variances(state, row, widths)
+
+
+@inline
+def times(state, row, label):
+    """Fill the column with M x; x' M x comes back."""
+    column = state.more.column
+    _add_lines(state.more.matrix[label], row, column, state.table.shape[0], False)
+    v = 0.0
+    for i in range(row.start, row.stop):
+        v += np.float64(at(row.values, i)) * column[at(row.indices, i)]
+    return max(v, 0.0)
+
+
+@inline
+def shift(state, label, step):
+    """w += step times the column."""
+    column = state.more.column
+    for j in range(state.table.shape[0]):
+        moved = np.float64(state.table[j, 0, label]) + step * column[j]
+        state.table[j, 0, label] = number(state, moved)
+
+
+@inline
+def shrink_by(matrix, column, size, amount):
+    """M -= amount times the column by itself."""
+    for j in range(size):
+        own, line = column[j], matrix[j]
+        for k in range(size):
+            line[k] -= amount * (own * column[k])
+
+
+def move(state, row, label, step, shrink):
+    times(state, row, label)
+    shift(state, label, step)
+    if shrink != 0.0:
+        shrink_by(state.more.matrix[label], state.more.column, state.table.shape[0], shrink)
+
+
+def regress(state, row, label, pull, weight):
+    v = times(state, row, label)
+    u = 0.0
+    for i in range(row.start, row.stop):
+        w = np.float64(state.table[at(row.indices, i), 0, label])
+        u += w * np.float64(at(row.values, i))
+    shift(state, label, (pull - weight * u) / (1.0 + weight * v))
+    shrink = weight / (1.0 + weight * v)
+    shrink_by(state.more.matrix[label], state.more.column, state.table.shape[0], shrink)
+
+
+_kernel.dot_and_variance.forms[Matrices] = dot_and_variance
+_kernel.move.forms[Matrices] = move
+_kernel.regress.forms[Matrices] = regress
+
+
+class Full(Form):
+    """A full matrix a label, whose inverse starts from `start` times the identity."""
+
+    dtype = "float64"
+    advice = (
+        "Use form='diagonal', which takes a number per feature and label, or hash the features "
+        "into fewer columns with features="
+    )
+
+    def __init__(self, start: float) -> None:
+        self.start = start
+
+    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Matrices:
+        matrix = aligned_zeros((labels, features, features), np.float64)
+        _diagonal(matrix)[:] = self.start
+        if arrays:
+            old = arrays["matrix"]
+            matrix[: len(old), : old.shape[1], : old.shape[2]] = old
+        return Matrices(matrix, aligned_zeros((features,), np.float64))
+
+    def room(self, more: Matrices) -> int:
+        return len(more.column)
+
+    def arrays(self, more: Matrices, features: int, labels: int) -> dict[str, np.ndarray]:
+        return {"matrix": more.matrix[:, :features, :features].copy()}
+
+    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+        matrix = arrays.get("matrix", np.empty(0))
+        return len(arrays) == 1 and matrix.shape == (labels, features, features)
+
+    def size(self, features: int, labels: int) -> int:
+        return labels * features**2 * 8
+
+    def faded(
+        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """b = A w and what A has beyond its prior are sums: a share of both is kept."""
+        A = np.linalg.inv(arrays["matrix"])
+        b = np.einsum("kij,jk->ki", A, table[:, 0])
+        less = keep * A
+        _diagonal(less)[:] += (1 - keep) / self.start
+        matrix = np.linalg.inv(less)
+        table[:, 0] = keep * np.einsum("kij,kj->ik", matrix, b)
+        return table, {"matrix": (matrix + matrix.transpose(0, 2, 1)) / 2}
+
+
+def _diagonal(matrices: np.ndarray) -> np.ndarray:
+    """The diagonals [label, feature] of matrices, to be written to."""
+    return np.einsum("kii->ki", matrices)
