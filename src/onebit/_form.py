@@ -15,6 +15,7 @@ class Form:
     """The table alone."""
 
     dtype = "float32"  # of the table, unless the user says otherwise
+    planes: int | None = None  # of the table; None: as many as the algorithm has
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
         """The record for so many features and labels, with what was saved of fewer."""

@@ -9,15 +9,16 @@ symmetric to the last bit: both halves are made by the same operations.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from onebit import _kernel
-from onebit._form import Form
+from onebit._form import TABLE, Form
 from onebit._jit import inline
 from onebit._kernel import number
 from onebit._lanes import aligned_zeros, at
+from onebit.settings import choice_of
 
 FEW = 8  # a row with fewer than one in so many features is looked at entry by entry
 
@@ -162,6 +163,7 @@ class Full(Form):
     """A full matrix a label, whose inverse starts from `start` times the identity."""
 
     dtype = "float64"
+    planes = 1
     advice = (
         "Use form='diagonal', which takes a number per feature and label, or hash the features "
         "into fewer columns with features="
@@ -202,6 +204,15 @@ class Full(Form):
         matrix = np.linalg.inv(less)
         table[:, 0] = keep * np.einsum("kij,kj->ik", matrix, b)
         return table, {"matrix": (matrix + matrix.transpose(0, 2, 1)) / 2}
+
+
+FormName = Literal["diagonal", "full"]
+
+
+def form_named(name: str, start: float) -> Form:
+    """The form that a user asks for; full matrices start from `start` times the identity."""
+    full = choice_of("form", name, ("diagonal", "full")) == "full"
+    return Full(start) if full else TABLE
 
 
 def _diagonal(matrices: np.ndarray) -> np.ndarray:

@@ -162,6 +162,8 @@ class Learner:
         )
         self.seed = whole("seed", seed, least=0, most=2**63 - 1)
         self._form = form
+        if form.planes is not None:
+            self.planes = form.planes
         asked: Any = form.dtype if dtype is None else dtype
         name = asked if isinstance(asked, str) else getattr(asked, "__name__", str(asked))
         self._dtype = np.dtype(choice_of("dtype", name, ("float32", "float64")))
@@ -436,7 +438,7 @@ class Learner:
             self._buffer = larger
         elif arrays:
             more = form.lay_out(arrays, rows, self._size)
-        for plane, fill in enumerate(self._fill()):
+        for plane, fill in enumerate(self._fill()[: self.planes]):
             if fill:
                 self._buffer[have:rows, plane] = fill
         self._state = type(self._state)(self._buffer[:rows], self._state.memory, more)

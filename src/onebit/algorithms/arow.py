@@ -1,9 +1,9 @@
 """AROW: Crammer, Kulesza, Dredze, "Adaptive regularization of weight vectors", NIPS 2009;
 multiclass as in Crammer, Dredze, Kulesza, EMNLP 2009: the true label against its best rival, one
-diagonal covariance a label. A reference that is told the true label.
+covariance a label, diagonal or full. A reference that is told the true label.
 
 With margin m and its variance v: the step is max(0, 1 - m)/(v + r), the shrinkage 1/(v + r). The
-table holds the means (plane 0) and the variances (plane 1).
+table holds the means (plane 0) and the variances (plane 1), or the means alone beside the matrices.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from onebit import _kernel
+from onebit._full import FormName, form_named
 from onebit._jit import implement
 from onebit._kernel import move
 from onebit.learner import Common, Labels, Learner
@@ -46,19 +47,27 @@ def learn_label(params, state, work, row, turn, label):
 
 
 class AROW(Learner):
-    """Adaptive regularisation of weights (Crammer, Kulesza, Dredze 2009), diagonal; a reference: it
-    must be told the true label.
+    """Adaptive regularisation of weights (Crammer, Kulesza, Dredze 2009); a reference: it must be
+    told the true label.
 
-    r: reluctance to move, above 0.
+    form: "diagonal", or "full": one d x d matrix a label. r: reluctance to move, above 0.
     """
 
     planes = 2
     full_information = True
     ranges = searched(r=Range(0.01, 100))
 
-    def __init__(self, labels: Labels, *, r: float = 1.0, **common: Unpack[Common]) -> None:
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        form: FormName = "diagonal",
+        r: float = 1.0,
+        **common: Unpack[Common],
+    ) -> None:
         params = AROWParams(real("r", r, above=0))
-        super().__init__(labels, params, params._asdict(), **common)
+        settings = {"form": form, "r": params.r}
+        super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0

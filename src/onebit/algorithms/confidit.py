@@ -27,8 +27,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Unpack
 import numpy as np
 
 from onebit import _full, _kernel
-from onebit._form import TABLE
-from onebit._full import Full, Matrices
+from onebit._full import FormName, Matrices, form_named
 from onebit._jit import implement, inline
 from onebit._kernel import TIE, Choice, update_of_planes
 from onebit._lanes import unit
@@ -262,7 +261,7 @@ class Confidit(Learner):
         self,
         labels: Labels,
         *,
-        form: Literal["diagonal", "full"] = "diagonal",
+        form: FormName = "diagonal",
         eta: float = 0.1,
         alpha: float = 1.0,
         reg: float | None = None,
@@ -273,7 +272,7 @@ class Confidit(Learner):
         update: Literal["residual", "coordinate"] = "residual",
         **common: Unpack[Common],
     ) -> None:
-        full = choice_of("form", form, ("diagonal", "full")) == "full"
+        full = form == "full"
         by_residual = choice_of("update", update, ("residual", "coordinate")) == "residual" or full
         params = (ResidualParams if by_residual else CoordinateParams)(
             real("eta", eta, least=0),
@@ -292,15 +291,9 @@ class Confidit(Learner):
         self._reg = prior if reg is None else real("reg", reg, above=0)
         settings = {"form": form, **params._asdict(), "reg": self._reg, "width": width}
         settings["update"] = update
-        self.planes = 1 if full else 2
-        super().__init__(
-            labels,
-            params,
-            settings,
-            memory=(0.0,) if params.width == THEORY else (),
-            form=Full(1.0 / self._reg) if full else TABLE,
-            **common,
-        )
+        memory = (0.0,) if params.width == THEORY else ()
+        state = form_named(form, 1.0 / self._reg)
+        super().__init__(labels, params, settings, memory=memory, form=state, **common)
 
     def _fill(self) -> tuple[float, ...]:
-        return (0.0, 1.0 / self._reg)[: self.planes]
+        return 0.0, 1.0 / self._reg

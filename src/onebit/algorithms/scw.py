@@ -1,11 +1,11 @@
 """Confidence-weighted learning: CW (Dredze, Crammer, Pereira, ICML 2008; Crammer, Dredze, Pereira,
 NIPS 2008) and its soft forms SCW-I and SCW-II (Wang, Zhao, Hoi, ICML 2012); multiclass as in
-Crammer, Dredze, Kulesza, EMNLP 2009: the true label against its best rival, one diagonal
-covariance a label. References that are told the true label.
+Crammer, Dredze, Kulesza, EMNLP 2009: the true label against its best rival, one covariance a label,
+diagonal or full. References that are told the true label.
 
 An update is made when the margin m is below phi sqrt(v); it moves the means just far enough, at
 most C (SCW-I), or with squared slack at price C (SCW-II). The table holds the means (plane 0) and
-the variances (plane 1).
+the variances (plane 1), or the means alone beside the matrices.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, Unpack
 import numpy as np
 
 from onebit import _kernel
+from onebit._full import FormName, form_named
 from onebit._jit import implement
 from onebit._kernel import move
 from onebit.algorithms.confidence import cw_step, scw2_step, shrinkage
@@ -64,25 +65,34 @@ class _ConfidenceWeighted(Learner):
 
 
 class CW(_ConfidenceWeighted):
-    """Confidence-weighted (Crammer, Dredze, Pereira 2008), diagonal; a reference: it must be told
-    the true label.
+    """Confidence-weighted (Crammer, Dredze, Pereira 2008); a reference: it must be told the true
+    label.
 
-    eta: confidence asked of every answer, in (0.5, 1). Hard margins: noisy labels hurt.
+    form: "diagonal", or "full": one d x d matrix a label. eta: confidence asked of
+    every answer, in (0.5, 1). Hard margins: noisy labels hurt.
     """
 
     ranges = searched(eta=Range(0.55, 0.95, even=True))
 
-    def __init__(self, labels: Labels, *, eta: float = 0.75, **common: Unpack[Common]) -> None:
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        form: FormName = "diagonal",
+        eta: float = 0.75,
+        **common: Unpack[Common],
+    ) -> None:
         eta = real("eta", eta, above=0.5, below=1)
         params = SCWParams(NormalDist().inv_cdf(eta), math.inf, False)
-        super().__init__(labels, params, {"eta": eta}, **common)
+        settings = {"form": form, "eta": eta}
+        super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)
 
 
 class SCW(_ConfidenceWeighted):
-    """Soft confidence-weighted (Wang, Zhao, Hoi 2012), diagonal; a reference: it must be told the
-    true label.
+    """Soft confidence-weighted (Wang, Zhao, Hoi 2012); a reference: it must be told the true label.
 
-    eta: confidence, in (0.5, 1). C: the price of slack. variant: "I" (linear) or "II" (squared).
+    form: "diagonal", or "full": one d x d matrix a label. eta: confidence, in (0.5,
+    1). C: the price of slack. variant: "I" (linear) or "II" (squared).
     """
 
     ranges = searched(
@@ -95,6 +105,7 @@ class SCW(_ConfidenceWeighted):
         self,
         labels: Labels,
         *,
+        form: FormName = "diagonal",
         eta: float = 0.75,
         C: float = 1.0,
         variant: Literal["I", "II"] = "I",
@@ -103,4 +114,5 @@ class SCW(_ConfidenceWeighted):
         eta = real("eta", eta, above=0.5, below=1)
         squared = choice_of("variant", variant, ("I", "II")) == "II"
         params = SCWParams(NormalDist().inv_cdf(eta), real("C", C, above=0), squared)
-        super().__init__(labels, params, {"eta": eta, "C": params.C, "variant": variant}, **common)
+        settings = {"form": form, "eta": eta, "C": params.C, "variant": variant}
+        super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)

@@ -1,10 +1,10 @@
 """Linear Thompson sampling: Agrawal, Goyal, "Thompson sampling for contextual bandits with linear
-payoffs", ICML 2013; diagonal.
+payoffs", ICML 2013.
 
-Confidit's regressions, updated by coordinate; each label's score is drawn from a normal law around
-its mean, with c times its standard deviation, and the largest draw is said.
+Confidit's regressions, the diagonal ones updated by coordinate; each label's score is drawn from a
+normal law around its mean, with c times its standard deviation, and the largest draw is said.
 
-The table holds w (plane 0) and 1/A (plane 1).
+The table holds w (plane 0) and 1/A (plane 1), or w alone beside the full inverses.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from onebit import _kernel
+from onebit._full import FormName, form_named
 from onebit._jit import implement, inline
 from onebit._kernel import Choice, normal_pair
 from onebit.learner import Common, Labels, Learner
@@ -131,21 +132,30 @@ def learn(params, state, work, row, turn, choice, right):
 
 
 class LinearThompson(Learner):
-    """Thompson sampling on one ridge regression a label (Agrawal, Goyal 2013), diagonal.
+    """Thompson sampling on one ridge regression a label (Agrawal, Goyal 2013).
 
-    c: how wide the draws are, above 0. reg: the prior. A decision's propensity is worked out by
-    numerical integration, which takes longer than the decision itself.
+    form: "diagonal", or "full": one d x d matrix a label. c: how wide the draws are,
+    above 0. reg: the prior. A decision's propensity is worked out by numerical integration, which
+    takes longer than the decision itself.
     """
 
     planes = 2
     ranges = searched(c=Range(0.001, 1), reg=Range(0.01, 10))
 
     def __init__(
-        self, labels: Labels, *, c: float = 0.1, reg: float = 1.0, **common: Unpack[Common]
+        self,
+        labels: Labels,
+        *,
+        form: FormName = "diagonal",
+        c: float = 0.1,
+        reg: float = 1.0,
+        **common: Unpack[Common],
     ) -> None:
         params = LinearThompsonParams(real("c", c, above=0))
         self._reg = real("reg", reg, above=0)
-        super().__init__(labels, params, {"c": params.c, "reg": self._reg}, **common)
+        settings = {"form": form, "c": params.c, "reg": self._reg}
+        state = form_named(form, 1.0 / self._reg)
+        super().__init__(labels, params, settings, form=state, **common)
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0 / self._reg

@@ -1,11 +1,10 @@
 """UCWL: Ngo, Luciw, Vien, Schmidhuber, "Upper confidence weighted learning for efficient
-exploration in multiclass prediction with binary feedback", IJCAI 2013; the diagonal form of its
-experiments.
+exploration in multiclass prediction with binary feedback", IJCAI 2013.
 
 One soft confidence-weighted classifier a label. The label with the largest mu_i.x + k sqrt(v_i) is
 said; only its classifier learns, and only if the signed margin is below phi sqrt(v).
 
-The table holds mu (plane 0) and the diagonal of Sigma (plane 1).
+The table holds mu (plane 0) and the diagonal of Sigma (plane 1), or mu alone beside the full Sigma.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from onebit import _kernel
+from onebit._full import FormName, form_named
 from onebit._jit import implement
 from onebit._kernel import Choice
 from onebit.algorithms.confidence import cw_step, shrinkage
@@ -57,10 +57,11 @@ def learn(params, state, work, row, turn, choice, right):
 
 
 class UCWL(Learner):
-    """Upper confidence bounds on confidence-weighted classifiers (Ngo et al. 2013), diagonal.
+    """Upper confidence bounds on confidence-weighted classifiers (Ngo et al. 2013).
 
-    eta: confidence, in (0.5, 1). C: the largest step; make it small when feedback is noisy.
-    k: width of the bound in standard deviations, at least 0.
+    form: "diagonal", as in the paper's experiments, or "full": one d x d matrix a label. eta:
+    confidence, in (0.5, 1). C: the largest step; make it small when feedback is noisy. k: width of
+    the bound in standard deviations, at least 0.
     """
 
     planes = 2
@@ -75,6 +76,7 @@ class UCWL(Learner):
         self,
         labels: Labels,
         *,
+        form: FormName = "diagonal",
         eta: float = 0.75,
         C: float = 1.0,
         k: float = 1.0,
@@ -82,8 +84,8 @@ class UCWL(Learner):
     ) -> None:
         eta = real("eta", eta, above=0.5, below=1)
         params = UCWLParams(NormalDist().inv_cdf(eta), real("C", C, above=0), real("k", k, least=0))
-        settings = {"eta": eta, "C": params.C, "k": params.k}
-        super().__init__(labels, params, settings, **common)
+        settings = {"form": form, "eta": eta, "C": params.C, "k": params.k}
+        super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0
