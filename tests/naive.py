@@ -37,6 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.special import expit, ndtr, ndtri, softmax
 
 Draw = Callable[[int], float]
@@ -789,3 +790,141 @@ class CW(SCW):
 
     def __init__(self, K: int, d: int, *, eta: float = 0.75):
         super().__init__(K, d, eta=eta, C=math.inf)
+
+
+# --------------------------------------------------------------------------- full matrices
+
+
+class FullConfidit(Optimist):
+    """CG11 Figure 1 as printed: A_i inverted anew whenever it is wanted, the projection of step 2
+    by looking for its multiplier, the width of eq. (5)."""
+
+    def __init__(
+        self,
+        K: int,
+        d: int,
+        *,
+        eta: float = 0.1,
+        alpha: float = 1.0,
+        reg: float | None = None,
+        width: str = "eta",
+        project: bool = False,
+        U: float = 1.0,
+        delta: float = 0.05,
+    ):
+        super().__init__(K, d)
+        self.eta, self.alpha, self.width, self.project = eta, alpha, width, project
+        self.U, self.delta, self.sum = U, delta, 0.0
+        self.A = np.tile(((1 + alpha) ** 2 if reg is None else reg) * np.eye(d), (K, 1, 1))
+        self.W = np.zeros((K, d))
+
+    def variances(self, x: np.ndarray) -> np.ndarray:
+        return np.array([x @ np.linalg.solve(A, x) for A in self.A])
+
+    def projected(self, x: np.ndarray) -> np.ndarray:
+        """W' of step 2: w_i + t_i A_i^-1 x, with the scores that C_t of eq. (4) allows."""
+        u, v = self.scores(x), self.variances(x)
+        if not self.project or not np.any(x):
+            return self.W
+        q, total = u + self.alpha, 1 + self.alpha
+
+        def excess(lam: float) -> float:
+            return float(np.sum(np.maximum(0, q - lam * v))) - total
+
+        ends = (q - total) / v
+        lam = brentq(excess, ends.min() - 1, (q / v).max(), xtol=1e-15, rtol=1e-15, maxiter=1000)
+        moved = np.maximum(0, q - lam * v) - self.alpha - u
+        t = moved / v
+        return self.W + np.array([t[i] * np.linalg.solve(self.A[i], x) for i in range(self.K)])
+
+    def bonus(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        v, c = self.variances(x), (1 + self.alpha) ** 2
+        if self.width == "theory":
+            t = round + 1
+            inner = c * self.U**2 / 2 + c * self.sum / 2 + 9 * c * math.log((t + 4) / self.delta)
+            return np.sqrt(2 * v * inner)
+        return np.sqrt(self.eta * (math.log(round + 1) if self.width == "log" else 1.0) * v)
+
+    def upper(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return dot(self.projected(x), x) + self.bonus(x, round)
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        if not np.any(x):
+            return False
+        a = choice.label
+        z = 1.0 if right or draw(2) < (1 - self.alpha) / 2 else -1.0
+        self.W = self.projected(x)
+        before = self.A[a].copy()
+        self.A[a] += np.outer(x, x)
+        self.W[a] = np.linalg.solve(self.A[a], before @ self.W[a] + z * x)
+        self.sum += float(x @ np.linalg.solve(self.A[a], x))
+        return True
+
+
+class FullThompson(LinearThompson):
+    """Linear Thompson sampling with whole matrices."""
+
+    def __init__(self, K: int, d: int, *, c: float = 0.1, reg: float = 1.0):
+        super().__init__(K, d, c=c, reg=reg)
+        self.full = np.tile(reg * np.eye(d), (K, 1, 1))
+
+    @property
+    def W(self) -> np.ndarray:
+        return np.array([np.linalg.solve(A, b) for A, b in zip(self.full, self.b, strict=True)])
+
+    def spread(self, x: np.ndarray) -> np.ndarray:
+        return self.c * np.sqrt([x @ np.linalg.solve(A, x) for A in self.full])
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        self.b[choice.label] += (1.0 if right else -1.0) * x
+        self.full[choice.label] += np.outer(x, x)
+        return bool(np.any(x))
+
+
+class FullUCWL(UCWL):
+    """NLVS13 Algorithm 1 with Sigma_i whole; the precision grows by rho x x'."""
+
+    def __init__(self, K: int, d: int, **settings: float):
+        super().__init__(K, d, **settings)
+        self.precision = np.tile(np.eye(d), (K, 1, 1))
+
+    def bonus(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return self.k * np.sqrt([x @ np.linalg.solve(P, x) for P in self.precision])
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        a, z = choice.label, 1.0 if right else -1.0
+        v, m = float(x @ np.linalg.solve(self.precision[a], x)), z * float(self.W[a] @ x)
+        if v == 0 or m >= self.phi * math.sqrt(v):
+            return False
+        alpha = min(self.C, cw_alpha(m, v, self.phi))
+        self.W[a] += alpha * z * np.linalg.solve(self.precision[a], x)
+        self.precision[a] += grown(alpha, v, self.phi) * np.outer(x, x)
+        return alpha > 0
+
+
+def grown(alpha: float, v: float, phi: float) -> float:
+    """rho = alpha phi / sqrt(u): what a step adds to the precision along x."""
+    root = (-alpha * v * phi + math.sqrt(alpha**2 * v**2 * phi**2 + 4 * v)) / 2
+    return alpha * phi / root
+
+
+class FullPair(Twin):
+    """CDK09 top-1 with Sigma_i whole: Sigma -= beta Sigma x x' Sigma for y and its rival."""
+
+    def __init__(self, twin: GaussianPair):
+        super().__init__(twin.K, twin.d)
+        self.twin, self.W = twin, np.zeros((twin.K, twin.d))
+        self.Sigma = np.tile(np.eye(twin.d), (twin.K, 1, 1))
+
+    def learn(self, x: np.ndarray, y: int) -> bool:
+        u = self.scores(x)
+        r = best_other(u, y)
+        m, v = float(u[y] - u[r]), float(x @ (self.Sigma[y] + self.Sigma[r]) @ x)
+        alpha, beta = self.twin.step(m, v) if v > 0 else (0.0, 0.0)
+        if alpha == 0:
+            return False
+        for i, sign in ((y, 1), (r, -1)):
+            column = self.Sigma[i] @ x
+            self.W[i] += sign * alpha * column
+            self.Sigma[i] -= beta * np.outer(column, column)
+        return True
