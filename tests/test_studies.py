@@ -663,3 +663,67 @@ def test_mistakes_in_the_command_are_one_line(words, says):
 def test_the_folder_of_papers_holds_studies_only():
     folder = Path(cells_module.__file__).parent / "papers"
     assert {path.suffix for path in folder.iterdir()} == {".toml"}
+
+
+REGRET = """
+name = "regret"
+title = "Regret"
+paper = "nobody"
+about = "For tests."
+data.Model = { sources = ["linear_noise"], rows = 1000 }
+data.Words = { sources = ["synsep"], rows = 100 }
+
+[[experiment]]
+name = "model"
+data = ["Model"]
+repeats = 2
+methods = [
+    { name = "Full", learner = "Confidit", settings = { form = "full" } },
+    { name = "Banditron", learner = "Banditron", settings = { gamma = 0.2 } },
+]
+
+[[experiment]]
+name = "words"
+data = ["Words"]
+methods = [{ name = "Banditron", learner = "Banditron" }]
+
+[[section]]
+title = "Regret"
+charts = [{ experiment = "model", y = "regret", counts = true }]
+
+[[section.checks]]
+type = "slope"
+experiment = "model"
+method = "Banditron"
+data = "Model"
+y = "regret"
+counts = true
+begin = 100
+low = 0.3
+high = 1.2
+claim = "It grows"
+"""
+
+
+def test_regret_is_what_is_wrong_beyond_the_best_rule(store):
+    study = parse(REGRET.encode())
+    plan = run_study(study, store, quick=False, workers=1)
+    for repeat, cell in enumerate(cells_of(plan, "model", "Model", "clean", "Banditron")[0][1]):
+        data = datasets.linear_noise(1000, seed=repeat)
+        result = plan.store.get(cell)
+        assert result is not None
+        best = np.cumsum(data.y != data.bayes)[np.array(result.rounds) - 1]
+        assert result.regret == (np.array(result.mistakes) - best).tolist()
+        learner = ob.Banditron(5, gamma=0.2, seed=repeat)
+        trace = ob.simulate(learner, data.X, data.y, checkpoints=result.rounds)
+        assert result.mistakes == trace.mistakes.tolist()
+    section = evaluate(plan, "").sections[0]
+    assert section.checks[0].holds and "slope 0." in section.checks[0].evidence
+    ends = {curve.method: curve.mean[-1] for curve in section.charts[0].curves}
+    assert 0 < ends["Full"] < ends["Banditron"] / 2
+
+
+def test_regret_is_refused_where_the_best_rule_is_not_known():
+    wrong = REGRET.replace('"model", y = "regret"', '"words", y = "regret"')
+    with pytest.raises(ValueError, match="the best rule for Words is not known"):
+        parse(wrong.encode())

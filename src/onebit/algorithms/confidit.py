@@ -289,8 +289,12 @@ class Confidit(Learner):
         self.learns_from_scores = by_residual
         prior = (1.0 + params.alpha) ** 2
         self._reg = prior if reg is None else real("reg", reg, above=0)
-        settings = {"form": form, **params._asdict(), "reg": self._reg, "width": width}
-        settings["update"] = update
+        settings = {"form": form, "eta": params.eta, "alpha": params.alpha, "reg": self._reg}
+        settings |= {"width": width, "project": project}
+        if params.width == THEORY:
+            settings |= {"U": params.U, "delta": params.delta}
+        if not full:
+            settings["update"] = update
         memory = (0.0,) if params.width == THEORY else ()
         state = form_named(form, 1.0 / self._reg)
         super().__init__(labels, params, settings, memory=memory, form=state, **common)

@@ -30,7 +30,7 @@ def main() -> None:
     gc.disable()  # collecting garbage is a tenth of the start-up and more of the end; there is none
     try:
         app(sys.argv[1:])
-    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+    except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:
         print(f"onebit: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

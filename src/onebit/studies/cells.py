@@ -88,9 +88,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     greedy_mistakes: list[int] = []
     explored: list[int] = []
     updates: list[int] = []
+    bayes_mistakes: list[int] = []  # of the best rule there is, where the data know it
     test_error: float | None = None
     seconds: float = 0.0
     error: str = ""
+
+    @property
+    def regret(self) -> list[int]:
+        """Mistakes beyond those of the best rule."""
+        return [m - b for m, b in zip(self.mistakes, self.bayes_mistakes, strict=True)]
 
 
 class Source(NamedTuple):
@@ -132,6 +138,7 @@ class Stream(NamedTuple):
     points: list[int]  # where to count
     channel: list[Any]
     test: tuple[Any, np.ndarray] | None
+    bayes_mistakes: Sequence[int] = ()  # at the points
 
 
 _NONE = np.empty(0, np.int64)
@@ -175,12 +182,23 @@ def stream_of(cell: Cell) -> Stream:
             table = _drawn(cell.source, cell.rows, cell.prepare, seed)
             where = points(len(table.y) * cell.epochs, len(table.y))
             labels, channel = len(table.labels), cell.channel.steps()
-            return Stream(table.X, table.y, labels, _NONE, cell.epochs, where, channel, None)
+            return Stream(
+                table.X, table.y, labels, _NONE, cell.epochs, where, channel, None,
+                _bayes_mistakes(table, where),
+            )  # fmt: skip
         key = (cell.source, cell.digest, cell.columns, cell.rows, cell.prepare)
         table, rows = _table(*key), None
         if not Steps(cell.prepare).order_matters:
             rows = _rows(*key)
         return (_without_fold if cell.folds else _in_turn)(cell, table, rows)
+
+
+def _bayes_mistakes(table: Any, where: list[int]) -> list[int]:
+    """How often the best rule was wrong, where the data know it."""
+    if not hasattr(table, "bayes"):
+        return []
+    wrong = np.cumsum(np.resize(table.bayes != table.y, where[-1]))
+    return wrong[np.array(where) - 1].tolist()
 
 
 def _in_turn(cell: Cell, table: Dataset, rows: Rows | None) -> Stream:
@@ -251,7 +269,7 @@ def _run(cells: Sequence[Cell], progress: Callable[[int], None] | None) -> list[
             learners[0], stream.X, stream.y, epochs=epochs, order=order, checkpoints=where,
             channel=stream.channel, progress=progress,
         )  # fmt: skip
-        return [_result(trace, None, time.thread_time() - before)]
+        return [_result(trace, stream, None, time.thread_time() - before)]
     before = time.perf_counter()
     runs = sweep(
         learners, stream.X, stream.y, epochs=epochs, order=order, checkpoints=where,
@@ -259,16 +277,17 @@ def _run(cells: Sequence[Cell], progress: Callable[[int], None] | None) -> list[
     )  # fmt: skip
     each = (time.perf_counter() - before) / len(runs)
     test = [run.test_error if stream.test else None for run in runs]
-    return [_result(run.trace, error, each) for run, error in zip(runs, test, strict=True)]
+    return [_result(run.trace, stream, error, each) for run, error in zip(runs, test, strict=True)]
 
 
-def _result(trace: Any, test_error: float | None, seconds: float) -> Result:
+def _result(trace: Any, stream: Stream, test_error: float | None, seconds: float) -> Result:
     return Result(
         rounds=trace.rounds.tolist(),
         mistakes=trace.mistakes.tolist(),
         greedy_mistakes=trace.greedy_mistakes.tolist(),
         explored=trace.explored.tolist(),
         updates=trace.updates.tolist(),
+        bayes_mistakes=list(stream.bayes_mistakes),
         test_error=test_error,
         seconds=seconds,
     )

@@ -46,17 +46,20 @@ _NAMES = {
     "updates": "updates",
     "seconds": "seconds",
     "test_error": "wrong on test rows",
+    "regret": "wrong so far, beyond the best rule",
 }
 _COUNTS = {
     "error": "mistakes",
     "greedy_error": "mistakes of the greedy label",
     "explored": "rounds explored",
+    "regret": "regret: mistakes beyond the best rule's",
 }
 _OF = {
     "error": "mistakes",
     "greedy_error": "greedy_mistakes",
     "explored": "explored",
     "updates": "updates",
+    "regret": "regret",
 }
 _VERBS = {"seconds": "is faster", "updates": "updates less often", "explored": "explores less"}
 _ALMOST, _SURELY = 0.01, 0.001  # p-values of the marks † and *
@@ -508,7 +511,8 @@ def _slope(book: _Book, spec: Slope, one: Experiment) -> Iterator[Check]:
         return
     results = groups[0].results
     rounds = np.array(results[0].rounds)
-    error = np.mean([np.array(r.mistakes) / rounds for r in results], axis=0)
+    counted = np.mean([getattr(r, _OF[spec.y]) for r in results], axis=0)
+    error = counted if spec.counts else counted / rounds
     used = (rounds >= spec.begin) & (error > 0)
     if used.sum() < 3:
         yield Check(spec.claim, None, f"too few rounds beyond {spec.begin:,}")

@@ -21,6 +21,7 @@ from onebit import algorithms
 from onebit.channels import Delay, Flip, LabelNoise, Silence, Step, check, link
 from onebit.datasets import Steps
 from onebit.datasets.catalogue import KNOWN
+from onebit.recipes import settings_of
 from onebit.simulation import check_points
 
 Setting = bool | int | float | str
@@ -123,7 +124,10 @@ class Experiment(_Strict, frozen=True):
         return next(method for method in self.methods if method.name == name)
 
 
-Measure = Literal["error", "greedy_error", "explored", "updates", "seconds", "test_error"]
+Measure = Literal[
+    "error", "greedy_error", "explored", "updates", "seconds", "test_error",
+    "regret",  # mistakes beyond those of the best rule, of data that know it
+]  # fmt: skip
 
 
 class ChartSpec(_Strict, frozen=True):
@@ -185,7 +189,7 @@ class Between(_Strict, frozen=True, tag="between"):
 
 
 class Slope(_Strict, frozen=True, tag="slope"):
-    """How fast the error falls: its slope between two rounds when both axes are logarithmic."""
+    """How fast a share falls, or its count grows: the slope when both axes are logarithmic."""
 
     experiment: str
     method: str
@@ -194,6 +198,8 @@ class Slope(_Strict, frozen=True, tag="slope"):
     high: float
     begin: int
     claim: str
+    y: Measure = "error"
+    counts: bool = False
 
 
 class Optimum(_Strict, frozen=True, tag="optimum"):
@@ -351,7 +357,7 @@ def _wrong_sizes(one: Experiment, where: str) -> Iterator[str]:
 
 def _wrong_method(one: Experiment, method: Method, where: str) -> Iterator[str]:
     make = getattr(algorithms, method.learner)
-    allowed = list(make(2).settings)
+    allowed = settings_of(make)
     for data in one.data:
         settings = {**method.settings, **method.on.get(data, {})}
         for key in settings:
@@ -381,7 +387,13 @@ def _wrong_folds(study: Study, one: Experiment, where: str) -> Iterator[str]:
         yield f"{where}: folds are tuned on one split; tuned must be 0 or 1"
 
 
-def _wrong_measure(one: Experiment, where: str, part: Any) -> Iterator[str]:
+_SHARES = ("error", "greedy_error", "explored", "regret")
+_WITH_BAYES = {"linear_noise"}  # of the catalogue
+
+
+def _wrong_measure(
+    data: Mapping[str, Data], one: Experiment, where: str, part: Any
+) -> Iterator[str]:
     """What cannot be drawn or judged."""
     y = getattr(part, "y", "error")
     if y == "test_error" and one.protocol != "folds":
@@ -392,12 +404,14 @@ def _wrong_measure(one: Experiment, where: str, part: Any) -> Iterator[str]:
         yield f"{where}: no setting {setting!r} in {one.name}; there are {', '.join(settings)}"
     if isinstance(part, ChartSpec) and part.x == "rounds" and y in ("seconds", "test_error"):
         yield f"{where}: {y} is known at the end alone and has no curve over rounds; take a table"
-    if (
-        isinstance(part, ChartSpec)
-        and part.counts
-        and y not in ("error", "greedy_error", "explored")
-    ):
-        yield f"{where}: counts is for error, greedy_error and explored, not for {y}"
+    if getattr(part, "counts", False) and y not in _SHARES:
+        yield f"{where}: counts is for {', '.join(_SHARES)}, not for {y}"
+    if isinstance(part, Slope) and y not in _SHARES:
+        yield f"{where}: a slope is told of {', '.join(_SHARES)}, not of {y}"
+    named = getattr(part, "data", None) or one.data
+    for name in [named] if isinstance(named, str) else named:
+        if y == "regret" and name in data and set(data[name].sources) - _WITH_BAYES:
+            yield f"{where}: the best rule for {name} is not known, so there is no regret"
     if isinstance(part, Between | Slope | Optimum) and part.low > part.high:
         yield f"{where}: low must be below high, not {part.low:g} above {part.high:g}"
     if isinstance(part, Less) and part.method in part.than:
@@ -413,7 +427,7 @@ def _wrong_part(study: Study, where: str, part: Any) -> Iterator[str]:
         where, {"experiment": [part.experiment]}, [one.name for one in study.experiments]
     )
     one = study.experiment(part.experiment)
-    yield from _wrong_measure(one, where, part)
+    yield from _wrong_measure(study.data, one, where, part)
     methods = [method.name for method in one.methods]
     for key in ("methods", "than", "among", "compared", "pair", "method"):
         value = getattr(part, key, [])

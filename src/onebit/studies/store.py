@@ -48,7 +48,7 @@ class Store:
             "cell": msgspec.json.encode(cell).decode(),
             **msgspec.to_builtins(result),
         }
-        counts = ("rounds", "mistakes", "greedy_mistakes", "explored", "updates")
+        counts = [key for key, value in msgspec.to_builtins(result).items() if type(value) is list]
         types = {key: polars.List(polars.Int64) for key in counts} | {"test_error": polars.Float64}
         file = io.BytesIO()
         polars.DataFrame([row], schema_overrides=types).write_parquet(file)
