@@ -199,9 +199,9 @@ def test_one_scale_of_rows_and_weights_changes_nothing():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_key_words_separate_synsep_by_one(seed):
-    data = ob.datasets.synsep(2000, seed=seed)
+    data = ob.datasets.synsep(600, seed=seed)
     assert bounds.margins(data.comparator, data.X, data.y).min() == pytest.approx(1)
-    noisy = ob.datasets.synnonsep(2000, seed=seed)
+    noisy = ob.datasets.synnonsep(600, seed=seed)
     assert (noisy.comparator == data.comparator).all()
     lost = bounds.comparator(noisy.comparator, noisy.X, noisy.y).loss[-1]
     assert lost > 2 * (noisy.y != data.y).sum()
