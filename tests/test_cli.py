@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from onebit import cli, race
+from onebit import bounds, cli, datasets, race
 from onebit._jit import COMPILED
 from onebit.learner import Learner
 
@@ -82,6 +82,7 @@ def test_a_race_on_a_table_with_named_columns(tmp_path, monkeypatch, capsys):
         (["--learner", "Banditron:gamma=7"], "gamma must be"),
         (["--learner", "Perceptron:a=1"], "it has none"),
         (["--rounds", "0"], "rounds must be"),
+        (["--data", "iris", "--bounds"], "bounds need data whose best weights are known: synsep"),
         (["--repeats", "0"], "repeats must be"),
         (["--out", "no/such/folder.html"], "cannot be written"),
         (["--out", "."], "cannot be written"),
@@ -153,6 +154,40 @@ def test_entrants_know_their_settings():
         race.entrant("scw:C")
     names = [one.learner.__name__ for one in race.all_entrants()]
     assert len(names) == len(set(names)) == 20 and set(names) <= set(Learner.registry)
+
+
+def test_a_race_with_bounds(tmp_path, monkeypatch, capsys):
+    args = "race --data synsep --data iris --rounds 50 --repeats 2 --bounds --learner Perceptron"
+    for gamma in (0.5, 0.6):
+        args += f" --learner Banditron:gamma={gamma}"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["onebit", *args.split()])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 0
+    printed = capsys.readouterr().out
+    assert len(re.findall("Banditron gamma=0.5: bound on error % .*key words", printed)) == 1
+    assert "gamma=0.6: bound" not in printed  # the theorem is for gamma up to 1/2
+    page = (tmp_path / "race.html").read_text()
+    assert page.count("it says nothing and is not drawn") == 2
+
+    entrants = [race.entrant("Banditron"), race.entrant("UCWL")]
+    more = {"rounds": 20, "repeats": 2, "seed": 3}
+    (panel,) = race.race(["synnonsep"], entrants, prove=True, **more)
+    bound, other = (line.bound for line in panel.lines)
+    each, points = [], np.array(panel.lines[0].rounds)
+    for seed in (3, 4):
+        data = datasets.synnonsep(20, seed=seed)
+        known = bounds.comparator(data.comparator, data.X, data.y)
+        loss = known.loss[points - 1]
+        each.append(bounds.banditron(points, labels=9, gamma=0.006, norm=known.norm, loss=loss))
+    assert known.loss[0] < known.loss[-1]
+    assert other is None and bound.error == pytest.approx(np.mean(each, axis=0) / points)
+    assert race.race(["synsep"], entrants, **more)[0].lines[0].bound is None
+    with pytest.raises(ValueError, match="rows as they are; leave out unit_norm"):
+        race.race(["synsep"], entrants, prove=True, prepare=["unit_norm"], **more)
+    with pytest.raises(ValueError, match="let one of them race"):
+        race.race(["synsep"], entrants[1:], prove=True, **more)
 
 
 def test_a_race_is_the_same_every_time_and_settings_suit_the_data():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, Browser
 from sample_studies import ROUNDS, banditron, confidit, curve, error_chart, everything, noisy
-from test_page import MANY, TOLD, make_line, make_panel
+from test_page import MANY, TOLD, bounded, make_line, make_panel
 from test_page import page_of as race_of
 
 from onebit.studies.findings import Check, Findings, Section, Table, Value
@@ -52,6 +52,9 @@ def extreme() -> Findings:
 PAGES = {
     "race": lambda: race_of(make_panel(*MANY, *TOLD), make_panel(*MANY[:3], data="Other")),
     "race of long names": lambda: race_of(make_panel(*(make_line(LONG, 0.1) for _ in range(3)))),
+    "race with bounds": lambda: race_of(
+        make_panel(*(bounded(line, *[0.5] * 7) for line in (*MANY[:3], *TOLD)))
+    ),
     "banditron": lambda: study_page(banditron(), "1.2.3"),
     "confidit": lambda: study_page(confidit(), "1.2.3"),
     "noisy": lambda: study_page(noisy(), "1.2.3"),

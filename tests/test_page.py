@@ -9,7 +9,7 @@ import pytest
 from markup import Checker, charts, coordinates
 
 from onebit.charts import one_two_five, spread
-from onebit.page import Line, Panel, race_page
+from onebit.page import Bound, Line, Panel, race_page
 
 
 def make_line(learner: str, final: float = 0.2, told: bool = False, settings: str = "") -> Line:
@@ -82,6 +82,34 @@ def test_references_are_dashed_and_learners_solid() -> None:
         assert (line.get("stroke-dasharray") == "none") == (
             "reference" not in group.get("class", "")
         )
+
+
+def bounded(line: Line, *error: float) -> Line:
+    return replace(line, bound=Bound("Somebody 2008", "key words", 311.2, 0.0, list(error)))
+
+
+def test_a_bound_is_dashed_and_drawn_only_from_where_it_says_something() -> None:
+    line = bounded(make_line("A & B"), 30.0, 15, 6, 0.9, 1.5, 0.6, 0.3)  # at 1, 2, 5, ..., 100
+    page = page_of(make_panel(line, TOLD[0]))
+    Checker(page)
+    wide, narrow = (svg for svg in charts(page) if svg.get("role") == "img")
+    for svg, label in ((wide, "bound on 1 by key words 30.0%"), (narrow, "≤1")):
+        of_1 = [g for g in svg.iter("g") if g.get("data-line") == "1"]
+        curve, bound = sorted(of_1, key=lambda group: "bound" in group.get("class", ""))
+        (drawn,) = (p for p in bound.iter("path") if p.get("class") == "line")
+        assert drawn.get("d", "").count(" ") == 2  # 50 and 100 rounds, not 10: 20 is above 1
+        assert drawn.get("stroke-dasharray") != "none"
+        assert bound.get("style") == curve.get("style")  # in the colour of its learner
+        assert bound.findtext("text") == label
+    says = "A &amp; B: at most 30.00% after 100 rounds"
+    assert f"{says} (Somebody 2008; comparator: key words, D = 311, L = 0)" in page
+
+
+def test_a_bound_that_says_nothing_is_not_drawn() -> None:
+    page = page_of(make_panel(bounded(make_line("A"), *[1.5] * 7)))
+    assert "bound on" not in page and 'class="curve bound"' not in page
+    assert "A: above 100% after 100 rounds: it says nothing and is not drawn" in page
+    assert "Bounds on" not in page_of(make_panel(make_line("A")))
 
 
 def test_only_the_best_six_are_coloured_and_keep_their_colour() -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from onebit._version import __version__
 
 if TYPE_CHECKING:
-    from onebit import datasets, testing
+    from onebit import bounds, datasets, testing
     from onebit.algorithms import (
         AROW,
         BPA,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from onebit.tuning import tune
 
 _MODULE_OF = {
+    "bounds": "onebit.bounds",
     "datasets": "onebit.datasets",
     "testing": "onebit.testing",
     **dict.fromkeys(
@@ -96,6 +97,7 @@ __all__ = [
     "Trace",
     "UniformRandom",
     "__version__",
+    "bounds",
     "datasets",
     "load",
     "read_recipe",
@@ -110,7 +112,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'onebit' has no attribute {name!r}")
     module = importlib.import_module(_MODULE_OF.get(name, "onebit.algorithms"))
-    value = module if name in ("datasets", "testing") else getattr(module, name)
+    value = module if name in ("bounds", "datasets", "testing") else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ TOP, BOTTOM = 28, 44  # margins above and below the plot
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    kind: str  # "top", "muted" or "reference"
+    kind: str  # "top", "muted", "reference" or "bound"
     colour: str
     marker: str
     dash: str
@@ -50,6 +50,11 @@ def reference(number: int) -> Looks:
     """For methods that are told the true label: dashed and grey."""
     dash = DASHES[number % len(DASHES)]
     return Looks("reference", "var(--reference)", MARKERS[number % len(MARKERS)], dash)
+
+
+def bounding(looks: Looks) -> Looks:
+    """For what is proved of a curve: its colour, dashed."""
+    return replace(looks, kind="bound", dash="5 5")
 
 
 # Words
@@ -308,8 +313,8 @@ def chart(
         _curve(one, x.scale, y.scale, frame, middle)
         for one, middle in zip(series, middles, strict=True)
     ]
-    # References lie below.
-    layers = sorted(range(len(series)), key=lambda i: (series[i].looks.kind != "reference", -i))
+    below = ("bound", "reference")
+    layers = sorted(range(len(series)), key=lambda i: (series[i].looks.kind not in below, -i))
     name = f"{where}-{frame.name}"
     return f"""<svg class="chart {frame.name}" viewBox="0 0 {frame.width} {frame.height}" role="img"
  aria-labelledby="{name}-title" aria-describedby="{name}-desc">

@@ -14,6 +14,7 @@ from onebit.charts import (
     Point,
     Series,
     across,
+    bounding,
     chart,
     coloured,
     muted,
@@ -22,6 +23,21 @@ from onebit.charts import (
     upwards,
 )
 from onebit.sheet import run_it_again, sheet
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What is proved of a learner's error, at the check points of its line."""
+
+    paper: str
+    comparator: str  # in words, then as the theorem sees it
+    D: float
+    L: float
+    error: list[float]  # a share of the rounds; above 1 it says nothing
+
+    @property
+    def source(self) -> str:
+        return f"{self.paper}; comparator: {self.comparator}, D = {self.D:.0f}, L = {self.L:.0f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,7 @@ class Line:
     updates: float
     error_sd: float
     rounds_per_second: float
+    bound: Bound | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,18 +188,31 @@ def _points(entry: Entry) -> list[Point]:
     return points
 
 
+def _bound_points(entry: Entry) -> list[Point]:
+    """The check points from which on the bound, if there is one, stays below 1."""
+    line, points = entry.line, []
+    for t, error in zip(line.rounds, line.bound.error if line.bound else [], strict=False):
+        points.append(Point(t, error, error, error))
+        if not error < 1:
+            points.clear()
+    return points
+
+
 def _visible(share: float, rounds: int) -> float:
     """No mistake yet is drawn as half a mistake, since a logarithmic axis has no zero."""
     return max(share, 0.5 / rounds)
 
 
 def _frames(entries: list[Entry]) -> tuple[Frame, Frame]:
-    longest = max(len(_label(entry, True)) for entry in entries)
+    bounded = [entry for entry in entries if _bound_points(entry)]
+    labels = [_label(entry, True) for entry in entries]
+    longest = max(len(label) for label in labels + [_bound_label(one, True) for one in bounded])
     right = 46 + round(7 * longest)  # letters are up to 7 wide
-    room = len(entries) + 1
+    narrow = 52 if bounded else 40
+    room = len(entries) + len(bounded) + 1
     return (
         Frame("wide", 1000, max(480, 16 * room + TOP + BOTTOM), 52, right),
-        Frame("narrow", 380, max(380, 14 * room + TOP + BOTTOM), 47, 40, 14, reach=12),
+        Frame("narrow", 380, max(380, 14 * room + TOP + BOTTOM), 47, narrow, 14, reach=12),
     )
 
 
@@ -193,19 +223,32 @@ def _label(entry: Entry, full: bool) -> str:
     return f"{entry.key} {name} {_percent(_final_error(entry.line), 1)}%"
 
 
+def _bound_label(entry: Entry, full: bool) -> str:
+    bound = entry.line.bound
+    if not full or bound is None:
+        return f"≤{entry.key}"
+    return f"bound on {entry.key} by {bound.comparator} {_percent(bound.error[-1], 1)}%"
+
+
 def _charts(panel: Panel, entries: list[Entry], where: str) -> str:
     """The same chart twice: for a desktop, and for a phone."""
     drawn = [(entry, points) for entry in entries if (points := _points(entry))]
-    rounds = [point.x for _, points in drawn for point in points]
-    shares = [share for _, points in drawn for p in points for share in (p.middle, p.low, p.high)]
+    proved = [(entry, points) for entry in entries if (points := _bound_points(entry))]
+    every = [point for _, points in drawn + proved for point in points]
+    rounds, shares = [p.x for p in every], [v for p in every for v in (p.middle, p.low, p.high)]
     title = f"{panel.data}: mean error so far against rounds, both logarithmic"
     best = ", ".join(_label(entry, True) for entry, _ in drawn)
     desc = f"Error at the end, best first: {best}.\nThe table below has the numbers."
     parts = []
     for frame in _frames(entries):
+        full = frame.name == "wide"
         series = [
-            Series(entry.key, entry.looks, points, (_label(entry, frame.name == "wide"),))
+            Series(entry.key, entry.looks, points, (_label(entry, full),))
             for entry, points in drawn
+        ]
+        series += [  # the key of its learner: pointing at one lights up both
+            Series(entry.key, bounding(entry.looks), points, (_bound_label(entry, full),))
+            for entry, points in proved
         ]
         x = across("rounds", rounds, frame.left, frame.plot_right, log=True)
         y = upwards("wrong so far", shares, frame.plot_bottom, TOP, _tick, log=True)
@@ -235,6 +278,21 @@ def _legend(entries: Iterable[Entry], where: str, heading: str) -> str:
         for entry in entries
     )
     return f'<h3>{heading}</h3><ul class="legend">{items}</ul>' if items else ""
+
+
+def _proved(entries: Iterable[Entry], rounds: int) -> str:
+    """A line for each bound, also for one that says nothing and so is not drawn."""
+    items = []
+    for entry in entries:
+        if bound := entry.line.bound:
+            says = f"at most {_percent(bound.error[-1])}% after {_rounds(rounds)}"
+            if not bound.error[-1] < 1:
+                says = f"above 100% after {_rounds(rounds)}: it says nothing and is not drawn"
+            items.append(
+                f'<p class="note">{swatch(bounding(entry.looks))} <b>≤{entry.key}</b> '
+                f"{escape(entry.name)}: {says} ({escape(bound.source)}).</p>"
+            )
+    return f"<h3>Bounds on the expected error</h3>{''.join(items)}" if items else ""
 
 
 def _row(entry: Entry, where: str) -> str:
@@ -278,6 +336,7 @@ def _section(number: int, panel: Panel, entries: list[Entry]) -> str:
 <strong>{_percent(_final_error(best.line))}%</strong> of them ({repeats}).</p>
 {_charts(panel, entries, where)}{_legend(learners, where, "Hear only right or wrong")}
 {_legend(references, where, "References, told the true label")}
+{_proved(entries, panel.rounds)}
 <div class="scroll" role="region" aria-label="Results on {escape(panel.data)}" tabindex="0">
 <table><thead><tr>{COLUMNS}</tr></thead>
 {bodies}</table></div>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -11,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit import algorithms, datasets
+from onebit import algorithms, bounds, datasets
+from onebit.datasets.blocks import csr
 from onebit.features import Rows, encode_rows
 from onebit.learner import Learner
-from onebit.page import Line, Panel
+from onebit.page import Bound, Line, Panel
 from onebit.recipes import ENDING, check_settings, learner_named, read_recipe
 from onebit.simulation import Trace, simulate
 
@@ -26,6 +28,9 @@ SUITED: dict[str, dict[str, dict[str, Any]]] = {
     "synnonsep": {"Banditron": {"gamma": 0.006}, "PNewtron": {"gamma": 0.006}},
     "digits": {"Banditron": {"gamma": 0.1}, "PNewtron": {"D": 10.0}},
 }
+
+# Data that know weights to compare with, and what these are.
+COMPARED = {"synsep": "key words", "synnonsep": "key words"}
 
 
 class Entrant(NamedTuple):
@@ -59,6 +64,7 @@ class Repeat(NamedTuple):
     y: np.ndarray
     order: Any
     labels: int
+    comparator: np.ndarray | None = None
 
 
 class Result(NamedTuple):
@@ -154,7 +160,14 @@ def _repeats(
     data: str, tables: Sequence[datasets.Dataset], orders: Sequence[np.ndarray]
 ) -> tuple[str, str, list[Repeat]]:
     made = [
-        Repeat(data, encode_rows(table.X, _FLOAT32, None), table.y, order, len(table.labels))
+        Repeat(
+            data,
+            encode_rows(table.X, _FLOAT32, None),
+            table.y,
+            order,
+            len(table.labels),
+            getattr(table, "comparator", None),
+        )
         for table, order in zip(tables, orders, strict=True)
     ]
     return tables[0].name, tables[0].about, made
@@ -174,12 +187,16 @@ def race(
     seed: int = 0,
     columns: Mapping[str, Any] | None = None,
     prepare: Sequence[str] = (),
+    prove: bool = False,
     progress: Callable[[int], None] = lambda rounds: None,
 ) -> list[Panel]:
     """Run every entrant on every stream, on all cores; `progress` hears of rounds done.
 
     columns: which are `label` and `text` in files that are tables. prepare: steps for the rows.
+    prove: with the papers' bounds on Banditron and the Perceptron, where a comparator is known.
     """
+    if prove:
+        _check_comparators(data, entrants, prepare)
     stop = threading.Event()
 
     def run(entrant: Entrant, stream: Repeat, repeat: int) -> Result:
@@ -212,10 +229,12 @@ def race(
                 ]
                 wait([job for some in jobs for job in some], return_when=FIRST_EXCEPTION)
                 results = [[job.result() for job in some] for some in jobs]
-                lines = [
-                    _line(entrant.name, entrant.make(name, made[0].labels, seed), done)
-                    for entrant, done in zip(entrants, results, strict=True)
-                ]
+                known = [_known(stream) for stream in made] if prove and name in COMPARED else []
+                lines = []
+                for entrant, done in zip(entrants, results, strict=True):
+                    learner = entrant.make(name, made[0].labels, seed)
+                    bound = _bound(name, learner, known, done[0].trace.rounds)
+                    lines.append(_line(entrant.name, learner, done, bound))
                 panels.append(Panel(title, about, rounds, repeats, lines))
         except BaseException:
             stop.set()
@@ -224,7 +243,46 @@ def race(
     return panels
 
 
-def _line(name: str, learner: Learner, results: list[Result]) -> Line:
+def _check_comparators(
+    data: Sequence[str], entrants: Sequence[Entrant], prepare: Sequence[str]
+) -> None:
+    """Refuse bounds that cannot be had, before anything runs."""
+    if not any(name in COMPARED for name in data):
+        raise ValueError(f"bounds need data whose best weights are known: {', '.join(COMPARED)}")
+    if prepare:
+        raise ValueError(f"bounds are for rows as they are; leave out {', '.join(prepare)}")
+    if not any(one.learner in (algorithms.Banditron, algorithms.Perceptron) for one in entrants):
+        raise ValueError("bounds are known of Banditron and Perceptron; let one of them race")
+
+
+def _known(stream: Repeat) -> bounds.Comparator:
+    weights: Any = stream.comparator
+    rows = stream.rows
+    X = csr(rows.values, rows.indices.view(np.int32), rows.indptr, weights.shape[1])
+    return bounds.comparator(weights, X, stream.y)
+
+
+def _bound(
+    data: str, learner: Learner, known: Sequence[bounds.Comparator], rounds: np.ndarray
+) -> Bound | None:
+    """The mean bound over the repeats, if one is proved of this learner with these settings."""
+    if not known:
+        return None
+    if type(learner) is algorithms.Banditron and learner.settings["gamma"] <= 0.5:
+        more = {"labels": len(learner.labels), "gamma": learner.settings["gamma"]}
+        most = functools.partial(bounds.banditron, **more)
+    elif type(learner) is algorithms.Perceptron:
+        most = bounds.perceptron
+    else:
+        return None
+    each = [most(rounds, norm=one.norm, loss=one.loss[rounds - 1]) for one in known]
+    D = np.mean([2 * one.norm**2 for one in known])
+    L = np.mean([one.loss[rounds[-1] - 1] for one in known])
+    error = (np.mean(each, axis=0) / rounds).tolist()
+    return Bound("Kakade et al. 2008", COMPARED[data], float(D), float(L), error)
+
+
+def _line(name: str, learner: Learner, results: list[Result], bound: Bound | None) -> Line:
     errors = np.array([result.trace.error for result in results])
     last = np.array([[counts[-1] for counts in result.trace[1:]] for result in results])
     rounds = results[0].trace.rounds
@@ -243,6 +301,7 @@ def _line(name: str, learner: Learner, results: list[Result]) -> Line:
         updates=float(updates),
         error_sd=float(spread),
         rounds_per_second=float(np.median([result.rounds_per_second for result in results])),
+        bound=bound,
     )
 
 

@@ -61,7 +61,7 @@ section, footer { margin-top:2.2rem; padding-top:1.4rem; border-top:1px solid va
 .grid { stroke:var(--rule); stroke-width:.5 } .grid.major { stroke-width:1 }
 .tick { fill:var(--soft) } .middle { text-anchor:middle } .end { text-anchor:end }
 .label { fill:var(--ink) }
-.reference .label, .muted .label { fill:var(--soft) } .top .label { font-weight:600 }
+.reference .label, .muted .label, .bound .label { fill:var(--soft) } .top .label { font-weight:600 }
 .line { fill:none; stroke:var(--c); stroke-width:1.3; stroke-linejoin:round }
 .top .line { stroke-width:2.2 }
 .band { fill:var(--c); stroke:var(--c); stroke-width:.5; opacity:.04 } .top .band { opacity:.13 }

@@ -24,6 +24,7 @@ def race(
     seed: int = 0,
     label: str | None = None,
     text: str | None = None,
+    bounds: Annotated[bool, Parameter(negative=())] = False,
     out: Path = Path("race.html"),
 ) -> None:
     """Run learners against each other and rank them by mistakes.
@@ -44,6 +45,8 @@ def race(
     onebit race --data 20news --prepare log_counts --prepare unit_norm
 
     onebit race --data mine.csv --label topic --learner tuned.toml --learner UCWL
+
+    onebit race --data synsep --learner Banditron:gamma=0.3 --learner Perceptron --bounds
 
     Parameters
     ----------
@@ -67,6 +70,9 @@ def race(
         The column of labels in a .csv, .tsv or .parquet file. Unless given: label.
     text
         A column of free text there, hashed by its words.
+    bounds
+        Draw what is proved of Banditron and the Perceptron as well, as a dashed curve: on synsep
+        and synnonsep, where good weights are known. Above 100% it says nothing and is left out.
     out
         Where the page goes.
     """
@@ -113,6 +119,7 @@ def race(
             repeats=repeats,
             seed=seed,
             prepare=steps.names,
+            prove=bounds,
             columns={k: v for k, v in (("label", label), ("text", text)) if v is not None},
             progress=progress,
         )
@@ -150,5 +157,9 @@ def _print(panels: list[Panel]) -> None:
                 style="dim" if line.full_information else None,
             )
         console.print(table)
+        for line in panel.lines:
+            if line.bound:
+                most = f"bound on error % {100 * line.bound.error[-1]:.2f}"
+                console.print(f"{line.learner}: {most} ({line.bound.source})", highlight=False)
     if any(line.full_information for panel in panels for line in panel.lines):
         console.print("* a reference: it is told the true label, the others hear right or wrong")

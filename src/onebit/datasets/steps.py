@@ -104,6 +104,8 @@ def _chunk(chunk: Any, steps: Steps) -> Any:
 
 
 def _dataset(data: Any, steps: Steps) -> Any:
+    if hasattr(data, "comparator"):
+        data = data._replace(comparator=None)  # it was of the rows as they were
     return data._replace(X=steps.rows(data.X), about=f"{data.about}; {', '.join(steps.names)}")
 
 

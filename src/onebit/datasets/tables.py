@@ -21,6 +21,7 @@ class Dataset(NamedTuple):
     X: Any  # an array or a CSR matrix
     y: np.ndarray  # 0..K-1
     labels: list[Any]  # what 0..K-1 mean
+    comparator: np.ndarray | None = None  # weights [label, feature] known to be good, of drawn data
 
 
 def digits() -> Dataset:
