@@ -129,7 +129,7 @@ class Width(NamedTuple):
 def width_of(X: Any, features: int | None, used: int) -> Width:
     """How wide rows are. features: as fixed, if so; used: one more than the largest index."""
     if features is not None:
-        return Width(features, True)
+        return Width(max(features, used), True)
     if hasattr(X, "shape"):
         return Width(X.shape[1], True)
     if isinstance(X, Rows):
@@ -417,17 +417,17 @@ class _Nystroem(_Map):
     """
 
     order_matters = True
-    most = 10_000  # beyond it, fitting takes an hour
+    most = 10_000  # they take twenty minutes to fit
 
     def __init__(self, name: str, columns: int, gamma: float = 1.0) -> None:
         super().__init__(name, columns, gamma)
         self.landmarks = self._columns
 
     def _fit(self, X: Any) -> None:
-        make = _scikit_learn(self._name).Nystroem
-        made = make(gamma=self._gamma, n_components=self._columns, random_state=0)
         from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
+        make = _scikit_learn(self._name).Nystroem
+        made = make(gamma=self._gamma, n_components=self._columns, random_state=0)
         with threadpool_limits(1):  # the same bits on any number of cores
             made.fit(X[: self._columns].astype(np.float64))
         self._points = np.ascontiguousarray(made.components_.toarray().T)  # [column, landmark]
