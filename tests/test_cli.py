@@ -135,6 +135,11 @@ def test_main_in_process(tmp_path, monkeypatch, capsys):
     assert main("race", "--data", "iris", *steps, *args) == 0
     assert "; tfidf, unit_norm" in capsys.readouterr().out
     assert "tfidf, unit_norm" in (tmp_path / "race.html").read_text()
+    steps = ("--prepare", "nystroem:20", "--prepare", "fourier:30:gamma=2:seed=1")
+    assert main("race", "--data", "iris", *steps, *args) == 0
+    assert "; nystroem:20, fourier:30:gamma=2:seed=1" in capsys.readouterr().out
+    assert main("race", "--data", "iris", "--prepare", "nystroem:50", *args) == 2
+    assert "the first 50 rows, and here are 40" in capsys.readouterr().err
     assert main("race", "--data", "nothing") == 2
     assert "no data 'nothing'" in capsys.readouterr().err
 

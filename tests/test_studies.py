@@ -258,6 +258,7 @@ def test_every_shipped_study_can_be_planned(name, tmp_path):
         ('than = ["Ours"]', 'than = ["Us"]', "section 'Curves': no method 'Us'"),
         ('type = "less"', 'type = "lesser"', "lesser"),
         ('prepare = ["unit_norm"]', 'prepare = ["tfidf"]', "folds have no order"),
+        ('prepare = ["unit_norm"]', 'prepare = ["nystroem:9"]', "folds have no order"),
         ('about = "For tests."', "about = For tests.", "not a TOML file"),
     ],
 )
@@ -342,6 +343,18 @@ def test_steps_that_look_back_follow_the_rounds():
     stream = stream_of(cell)
     assert len(stream.y) == 100 and 50 in stream.points and not len(stream.order)
     assert run_cells([cell])[0].rounds[-1] == 100
+
+
+def test_feature_maps_are_steps_of_a_study():
+    mapped = parse(TOY.replace('"unit_norm"', '"unit_norm", "fourier:9:gamma=2"').encode())
+    assert mapped.data["Digits"].prepare == ["unit_norm", "fourier:9:gamma=2"]
+    for prepare in ("fourier:9:gamma=2", "nystroem:9"):
+        cell = Cell(
+            source="digits", digest="", columns=(), rows=50, prepare=(prepare,), channel=Channel(),
+            folds=0, tuning=False, repeat=1, epochs=1, alone=False,
+            learner="Perceptron", settings=(),
+        )  # fmt: skip
+        assert run_cells([cell])[0].rounds[-1] == 50
 
 
 def test_folds_are_disjoint_and_judged_by_clean_labels(toy, store):

@@ -17,6 +17,7 @@ import numpy as np
 
 from onebit import datasets
 from onebit._version import __version__
+from onebit.datasets.steps import width_of
 from onebit.features import Rows, encode_rows
 from onebit.labels import LabelSet
 from onebit.learner import Labels, Learner
@@ -155,7 +156,8 @@ def tune(
             own = part
             if shuffles and repeat:
                 own = np.random.default_rng([seed, repeat]).permutation(part)
-            rows = datasets.prepare(_taken(data.rows, own), steps)
+            fresh = datasets.Steps(steps, features=data.columns)
+            rows = datasets.prepare(_taken(data.rows, own), fresh)
             rows = encode_rows(rows, _FLOAT32, None)
             learners = [one.make(data.labels, seed + repeat) for one in some]
             runs = sweep(learners, rows, data.places[own], checkpoints=[len(own)], progress=report)
@@ -218,6 +220,7 @@ def _reporter(progress: Callable[[int, int], None] | None, total: int) -> Callab
 class _Data(NamedTuple):
     name: str
     rows: Rows
+    columns: int | None  # None: not known
     places: np.ndarray
     labels: int
 
@@ -239,7 +242,9 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
         raise ValueError(f"X has {len(rows.indptr) - 1} rows and y {len(places)} labels")
     if not len(places):
         raise ValueError("there are no rows to tune on")
-    return _Data(name, rows, places, count)
+    width = width_of(X, None, rows.width)
+    columns = width.columns if width.is_known and width.columns else None
+    return _Data(name, rows, columns, places, count)
 
 
 def _taken(rows: Rows, places: np.ndarray) -> Rows:

@@ -44,6 +44,8 @@ def race(
 
     onebit race --data 20news --prepare log_counts --prepare unit_norm
 
+    onebit race --data mnist --prepare unit_norm --prepare fourier:1000:gamma=2
+
     onebit race --data mine.csv --label topic --learner tuned.toml --learner UCWL
 
     onebit race --data synsep --learner Banditron:gamma=0.3 --learner Perceptron --bounds
@@ -58,8 +60,9 @@ def race(
         A learner, with settings if need be: Banditron or PNewtron:gamma=0.01:D=10; or a file that
         `onebit tune` wrote: tuned.toml (repeat for several). Unless given: all there are.
     prepare
-        A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant or
-        hash:COLUMNS (repeat for several, from first to last).
+        A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant,
+        hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for several, from
+        first to last).
     rounds
         Rounds of each run.
     repeats

@@ -63,8 +63,9 @@ def tune(
         Values of a setting: gamma=0.01,0.1 (repeat for several). All combinations are tried, and
         none is drawn; other settings stay at their defaults.
     prepare
-        A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant or
-        hash:COLUMNS (repeat for several, from first to last).
+        A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant,
+        hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for several, from
+        first to last).
     trials
         Settings tried of each learner, the defaults among them.
     rounds

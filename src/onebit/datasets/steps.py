@@ -1,22 +1,24 @@
 """Preparation of rows by named steps: "log_counts", "tfidf", "unit_norm", "hash:4096", ...
 
 A step is a name, so that a file or a command line can say it. Every step looks at a row, and at
-most at the rows before it: whole, in chunks and row by row give the same bits.
+most at the rows before it: whole, in chunks and row by row give the same bits. ("nystroem:300" has
+to see 300 rows before it can map any.)
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from onebit._jit import entry
 from onebit.datasets.blocks import csr
-from onebit.features import HASHED, encode, encode_rows
-from onebit.settings import choice_of, whole
+from onebit.features import HASHED, Rows, encode, encode_rows
+from onebit.settings import choice_of, real, whole
 
 
 class Steps:
@@ -34,8 +36,13 @@ class Steps:
       those up to and with this one, in the order they come.
     - constant: a feature of value 1 as column 0; all others move up by one.
     - hash:COLUMNS: features are hashed into so many columns, with a sign; those that meet add up.
+    - fourier:COLUMNS:gamma=1:seed=0: random Fourier features of the kernel
+      exp(-gamma ||x - x'||^2): a linear learner of these columns is one with this kernel.
+    - nystroem:COLUMNS:gamma=1: the same from the kernel's values at landmarks, the first rows.
 
-    features: how many columns dict contexts are hashed into. dtype: of the values.
+    fourier and nystroem are scikit-learn's. They take rows of as many columns as the first have.
+
+    features: how many columns contexts have; dicts are hashed into so many. dtype: of the values.
     """
 
     def __init__(
@@ -53,31 +60,91 @@ class Steps:
     @property
     def order_matters(self) -> bool:
         """Whether a row comes out differently after other rows."""
-        return any(isinstance(step, _TfIdf) for step in self._steps)
+        return any(step.order_matters for step in self._steps)
+
+    def fit(self, X: Any) -> Steps:
+        """Let nystroem take its landmarks from the first of these rows, before any is mapped.
+
+        tfidf does not count them: the same rows may come again.
+        """
+        fitted = [
+            name for name, step in zip(self.names, self._steps, strict=True) if step.is_fitted
+        ]
+        if fitted:
+            raise ValueError(f"{fitted[0]} is fitted already; make a new Steps to fit it anew")
+        X = X.X if hasattr(X, "labels") else X
+        X = X.tocsr() if hasattr(X, "tocsr") else X
+        trial = copy.deepcopy(self)
+        trial.rows(X[: max([step.landmarks for step in self._steps] + [1])])
+        self._steps = [
+            new if isinstance(new, _Map) else old
+            for old, new in zip(self._steps, trial._steps, strict=True)
+        ]
+        return self
 
     def __call__(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """One context of any form, as a pair (indices, values)."""
         indices, values = encode(x, self._dtype, self._features)
-        for step in self._steps:
-            indptr = np.array([0, len(indices)])
-            indices, values, _ = step(indices, values, indptr)
+        used = int(indices[-1]) + 1 if len(indices) else 0
+        width = width_of([x], self._features, used)
+        indices, values, _, _ = self._apply(indices, values, np.array([0, len(indices)]), width)
         return indices.view(np.int32), values
 
     def rows(self, X: Any) -> Any:
         """Many contexts: an array gives an array, everything else a CSR matrix."""
         given = encode_rows(X, self._dtype, self._features)
-        indices, values, indptr = given.indices.copy(), given.values.copy(), given.indptr
-        columns = X.shape[1] if hasattr(X, "shape") else self._columns_of(X, given.width)
-        for step in self._steps:
-            indices, values, indptr = step(indices, values, indptr)
-            columns = step.columns(columns)
-        made = csr(values, indices.view(np.int32), indptr, columns)
-        return made.toarray() if isinstance(X, np.ndarray) else made
+        width = width_of(X, self._features, given.width)
+        indices, values, indptr, width = self._apply(
+            given.indices.copy(), given.values.copy(), given.indptr, width
+        )
+        if not isinstance(X, np.ndarray):
+            return csr(values, indices.view(np.int32), indptr, width.columns)
+        made = np.zeros((len(indptr) - 1, width.columns), self._dtype)
+        _fill(indices, values, indptr, made)
+        return made
 
-    def _columns_of(self, X: Sequence[Any], width: int) -> int:
-        """The columns of a list of contexts: dicts have all that names are hashed into."""
-        named = any(isinstance(x, dict) for x in X)
-        return max(width, self._features or (HASHED if named else 0))
+    def _apply(self, indices: Any, values: Any, indptr: Any, width: Width) -> Any:
+        widths = [width]
+        for step in self._steps:  # first: what is refused changes nothing
+            widths.append(step.width(widths[-1], len(indptr) - 1))
+        for step, given in zip(self._steps, widths, strict=False):
+            indices, values, indptr = step(indices, values, indptr, given)
+        return indices, values, indptr, widths[-1]
+
+
+@entry
+def _fill(indices, values, indptr, out):
+    for row in range(len(indptr) - 1):
+        for i in range(indptr[row], indptr[row + 1]):
+            out[row, indices[i]] = values[i]
+
+
+class Width(NamedTuple):
+    """How many columns rows have."""
+
+    columns: int
+    is_known: bool  # else these are just the columns that are in use
+
+
+def width_of(X: Any, features: int | None, used: int) -> Width:
+    """How wide rows are. features: as fixed, if so; used: one more than the largest index."""
+    if features is not None:
+        return Width(max(features, used), True)
+    if hasattr(X, "shape"):
+        return Width(X.shape[1], True)
+    if isinstance(X, Rows):
+        return Width(used, False)
+    widths = [_columns_of(x) for x in X]
+    return Width(max(used, *widths, 0), bool(widths) and min(widths) >= 0)
+
+
+def _columns_of(x: Any) -> int:
+    """The columns of one context, -1 for a pair: it does not say."""
+    if isinstance(x, tuple):
+        return -1
+    if isinstance(x, dict):
+        return HASHED
+    return (x.shape if hasattr(x, "shape") else np.shape(x))[-1]
 
 
 def prepare(data: Any, steps: Sequence[str] | Steps) -> Any:
@@ -115,11 +182,17 @@ def _dataset(data: Any, steps: Steps) -> Any:
 class _Step:
     """A change of rows: (indices, values, indptr) in and out."""
 
-    def columns(self, columns: int) -> int:
-        """How many columns come out where so many go in."""
-        return columns
+    order_matters = False
+    is_fitted = False
+    landmarks = 0  # rows that must have been seen before any can be mapped
 
-    def __call__(self, indices: Any, values: Any, indptr: Any) -> tuple[Any, Any, Any]:
+    def width(self, width: Width, rows: int) -> Width:
+        """How wide so many rows of this width come out; an error if they cannot be taken."""
+        return width
+
+    def __call__(
+        self, indices: Any, values: Any, indptr: Any, width: Width
+    ) -> tuple[Any, Any, Any]:
         raise NotImplementedError
 
 
@@ -129,7 +202,9 @@ class _Each(_Step):
     def __init__(self, kernel: Callable[..., None]) -> None:
         self._kernel = kernel
 
-    def __call__(self, indices: Any, values: Any, indptr: Any) -> tuple[Any, Any, Any]:
+    def __call__(
+        self, indices: Any, values: Any, indptr: Any, width: Width
+    ) -> tuple[Any, Any, Any]:
         self._kernel(values, indptr)
         return indices, values, indptr
 
@@ -158,14 +233,18 @@ def _log_counts(values, indptr):
 
 
 class _TfIdf(_Step):
+    order_matters = True
+
     def __init__(self) -> None:
         self._rows = 0
         self._rows_with = np.zeros(0, np.int64)  # [feature]
 
-    def __call__(self, indices: Any, values: Any, indptr: Any) -> tuple[Any, Any, Any]:
-        width = int(indices.max()) + 1 if len(indices) else 0
-        if width > len(self._rows_with):
-            more = max(width, 2 * len(self._rows_with)) - len(self._rows_with)
+    def __call__(
+        self, indices: Any, values: Any, indptr: Any, width: Width
+    ) -> tuple[Any, Any, Any]:
+        used = int(indices.max()) + 1 if len(indices) else 0
+        if used > len(self._rows_with):
+            more = max(used, 2 * len(self._rows_with)) - len(self._rows_with)
             self._rows_with = np.concatenate([self._rows_with, np.zeros(more, np.int64)])
         _tfidf(indices, values, indptr, self._rows_with, self._rows)
         self._rows += len(indptr) - 1
@@ -185,10 +264,12 @@ def _tfidf(indices, values, indptr, rows_with, rows):
 class _Constant(_Step):
     """Column 0, because only there it stands still when later rows are wider."""
 
-    def columns(self, columns: int) -> int:
-        return columns + 1
+    def width(self, width: Width, rows: int) -> Width:
+        return width._replace(columns=width.columns + 1)
 
-    def __call__(self, indices: Any, values: Any, indptr: Any) -> tuple[Any, Any, Any]:
+    def __call__(
+        self, indices: Any, values: Any, indptr: Any, width: Width
+    ) -> tuple[Any, Any, Any]:
         starts = indptr[:-1]
         indices = np.insert(indices + np.uint32(1), starts, np.uint32(0))
         return indices, np.insert(values, starts, 1), indptr + np.arange(len(indptr))
@@ -198,10 +279,12 @@ class _Hash(_Step):
     def __init__(self, columns: int) -> None:
         self._columns = columns
 
-    def columns(self, columns: int) -> int:
-        return self._columns
+    def width(self, width: Width, rows: int) -> Width:
+        return Width(self._columns, True)
 
-    def __call__(self, indices: Any, values: Any, indptr: Any) -> tuple[Any, Any, Any]:
+    def __call__(
+        self, indices: Any, values: Any, indptr: Any, width: Width
+    ) -> tuple[Any, Any, Any]:
         hashes = _murmur3(indices)
         parts = (np.where(hashes < 0, -values, values), np.abs(hashes) % self._columns, indptr)
         folded: Any = sparse.csr_matrix(parts, shape=(len(indptr) - 1, self._columns))
@@ -221,12 +304,180 @@ def _murmur3(numbers: np.ndarray) -> np.ndarray:
     return (h ^ h >> np.uint32(16)).view(np.int32).astype(np.int64)
 
 
+# Feature maps. scikit-learn draws or fits them; they are applied here, because BLAS gives a row
+# other bits in another batch.
+
+_LARGEST = 2**28  # numbers in a map: 1 or 2 GiB
+_BLOCK = 2**20  # numbers mapped at once
+
+
+@entry
+def _times(indices, values, indptr, matrix, out):
+    """out += rows @ matrix, in the order of the columns whatever the batch."""
+    for row in range(len(indptr) - 1):
+        target = out[row]
+        for i in range(indptr[row], indptr[row + 1]):
+            value, source = values[i], matrix[indices[i]]
+            for j in range(len(target)):
+                target[j] += value * source[j]
+
+
+class _Map(_Step):
+    most = 2**20  # columns that come out
+
+    def __init__(self, name: str, columns: int, gamma: float) -> None:
+        self._name = name
+        self._columns = whole(f"the columns of {name}", columns, least=1, most=self.most)
+        self._gamma = real(f"gamma of {name}", gamma, above=0, most=1e6)
+        self._taken = 0  # columns of the rows it was fitted to
+        _scikit_learn(name)
+
+    @property
+    def is_fitted(self) -> bool:
+        return self._taken > 0
+
+    def width(self, width: Width, rows: int) -> Width:
+        if rows and not self.is_fitted:
+            self._check(width, rows)
+        elif self.is_fitted and width.columns > self._taken:
+            raise ValueError(
+                f"{self._name} was made for rows of {self._taken} columns, and these have "
+                f"{width.columns}; fix their number first (features=), or put hash:COLUMNS before"
+            )
+        return Width(self._columns, True)
+
+    def _check(self, width: Width, rows: int) -> None:
+        if not width.is_known:
+            raise ValueError(
+                f"{self._name} must know how many columns rows have, and pairs do not say; "
+                "fix their number with Steps(..., features=), or put hash:COLUMNS before"
+            )
+        if not width.columns:
+            raise ValueError(f"{self._name} cannot map rows that have no columns")
+        if width.columns * self._columns > _LARGEST:
+            raise ValueError(
+                f"{self._name} of rows of {width.columns} columns is too large; "
+                "put hash:COLUMNS before, or take fewer"
+            )
+        if rows < self.landmarks:
+            raise ValueError(
+                f"{self._name} takes its landmarks from the first {self.landmarks} rows, and here "
+                f"are {rows}; begin with a larger chunk, or call fit(X) of Steps with rows you have"
+            )
+
+    def __call__(
+        self, indices: Any, values: Any, indptr: Any, width: Width
+    ) -> tuple[Any, Any, Any]:
+        rows = len(indptr) - 1
+        if rows and not self.is_fitted:
+            self._fit(csr(values, indices.view(np.int32), indptr, width.columns))
+            self._taken = width.columns
+        size, end, step = rows * self._columns, 0, max(1, _BLOCK // self._columns)
+        made = np.empty(size, np.uint32), np.empty(size, values.dtype), np.zeros_like(indptr)
+        for start in range(0, rows, step):
+            ends = indptr[start : start + step + 1]
+            part = slice(ends[0], ends[-1])
+            block = self._mapped(indices[part], values[part], ends - ends[0])
+            some = encode_rows(block, values.dtype, None)  # leaves out zeros
+            begin, end = end, end + len(some.indices)
+            made[0][begin:end], made[1][begin:end] = some.indices, some.values
+            made[2][start + 1 : start + step + 1] = begin + some.indptr[1:]
+        return made[0][:end], made[1][:end], made[2]
+
+    def _fit(self, X: Any) -> None:
+        raise NotImplementedError
+
+    def _mapped(self, indices: Any, values: Any, indptr: Any) -> np.ndarray:
+        raise NotImplementedError
+
+
+class _Fourier(_Map):
+    """cos(W x + b), at random W and b: inner products approach the kernel (Rahimi, Recht 2007)."""
+
+    def __init__(self, name: str, columns: int, gamma: float = 1.0, seed: int = 0) -> None:
+        super().__init__(name, columns, gamma)
+        self._seed = whole(f"seed of {name}", seed, least=0, most=2**32 - 1)
+
+    def _fit(self, X: Any) -> None:
+        make = _scikit_learn(self._name).RBFSampler
+        made = make(gamma=self._gamma, n_components=self._columns, random_state=self._seed)
+        made.fit(np.zeros((1, X.shape[1]), X.dtype))  # only the number of columns is looked at
+        self._weights, self._offsets = made.random_weights_, made.random_offset_
+
+    def _mapped(self, indices: Any, values: Any, indptr: Any) -> np.ndarray:
+        angles = np.tile(self._offsets, (len(indptr) - 1, 1))
+        _times(indices, values, indptr, self._weights, angles)
+        np.cos(angles, out=angles)
+        angles *= math.sqrt(2 / self._columns)
+        return angles
+
+
+class _Nystroem(_Map):
+    """The kernel at landmarks, turned so that landmarks' inner products are the kernel's own.
+
+    In float64 throughout: landmarks that nearly repeat others make errors a million times larger.
+    """
+
+    order_matters = True
+    most = 10_000  # they take twenty minutes to fit
+
+    def __init__(self, name: str, columns: int, gamma: float = 1.0) -> None:
+        super().__init__(name, columns, gamma)
+        self.landmarks = self._columns
+
+    def _fit(self, X: Any) -> None:
+        from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+        make = _scikit_learn(self._name).Nystroem
+        made = make(gamma=self._gamma, n_components=self._columns, random_state=0)
+        with threadpool_limits(1):  # the same bits on any number of cores
+            made.fit(X[: self._columns].astype(np.float64))
+        self._points = np.ascontiguousarray(made.components_.toarray().T)  # [column, landmark]
+        self._lengths = (self._points**2).sum(axis=0)
+        self._turn = np.ascontiguousarray(made.normalization_.T)
+
+    def _mapped(self, indices: Any, values: Any, indptr: Any) -> np.ndarray:
+        values = values.astype(np.float64)
+        distances = np.tile(self._lengths, (len(indptr) - 1, 1))
+        _add_lengths(values, indptr, distances)
+        _times(indices, -2 * values, indptr, self._points, distances)
+        kernel = np.exp(-self._gamma * np.maximum(distances, 0))
+        made = np.zeros_like(kernel)
+        _times(*encode_rows(kernel, kernel.dtype, None)[:3], self._turn, made)
+        return made
+
+
+@entry
+def _add_lengths(values, indptr, out):
+    for row in range(len(indptr) - 1):
+        total = 0.0
+        for i in range(indptr[row], indptr[row + 1]):
+            total += values[i] * values[i]
+        for j in range(out.shape[1]):
+            out[row, j] += total
+
+
+def _scikit_learn(name: str) -> Any:
+    try:
+        from sklearn import kernel_approximation
+    except ImportError:
+        raise ValueError(
+            f"{name} is made by scikit-learn, which is not installed; "
+            "pip install 'onebit[lab]', or pip install scikit-learn"
+        ) from None
+    return kernel_approximation
+
+
 _PLAIN: dict[str, Callable[[], _Step]] = {
     "unit_norm": lambda: _Each(_unit_norm),
     "binary": lambda: _Each(_binary),
     "log_counts": lambda: _Each(_log_counts),
     "tfidf": _TfIdf,
     "constant": _Constant,
+}
+_MAPS: dict[str, tuple[Callable[..., _Step], dict[str, Callable[[str], Any]]]] = {
+    "fourier": (_Fourier, {"gamma": float, "seed": int}),
+    "nystroem": (_Nystroem, {"gamma": float}),
 }
 
 
@@ -236,6 +487,33 @@ def _step(name: str) -> _Step:
         if not number.isdecimal():
             raise ValueError(f"step {name!r} must say how many columns there are, as in hash:4096")
         return _Hash(whole("the columns of hash:", int(number), least=1, most=2**31 - 1))
+    if kind in _MAPS:
+        return _map(name, kind, number.split(":"))
     if kind not in _PLAIN or colon:
-        raise ValueError(f"no step {name!r}; there are {', '.join(_PLAIN)} and hash:COLUMNS")
+        raise ValueError(
+            f"no step {name!r}; there are {', '.join(_PLAIN)}, hash:COLUMNS, "
+            "fourier:COLUMNS:gamma=1 and nystroem:COLUMNS:gamma=1"
+        )
     return _PLAIN[kind]()
+
+
+def _map(name: str, kind: str, parts: list[str]) -> _Step:
+    make, allowed = _MAPS[kind]
+    if not parts[0].isdecimal():
+        raise ValueError(
+            f"step {name!r} must say how many columns to make, as in {kind}:300:gamma=2"
+        )
+    options: dict[str, Any] = {}
+    for part in parts[1:]:
+        key, equals, value = part.partition("=")
+        if key not in allowed or key in options or not equals:
+            raise ValueError(
+                f"step {name!r} has {part!r}; {kind} takes {' and '.join(allowed)}, as in gamma=2"
+            )
+        try:
+            options[key] = allowed[key](value)
+        except ValueError:
+            raise ValueError(
+                f"step {name!r} has {part!r}, which is not a number it can take"
+            ) from None
+    return make(name, int(parts[0]), **options)
