@@ -691,3 +691,16 @@ def test_what_happens_to_the_callers_arrays_later_does_not_change_a_decision(for
 def test_no_rows_are_no_rows():
     assert ob.Banditron(3).predict([]).shape == (0,)
     assert ob.Banditron(3).scores(np.empty((0, 4))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_counts_as_zero_is_the_same_in_every_form(dtype):
+    edge = dtype(1 / features.largest(np.dtype(dtype)))
+    for value in (np.nextafter(edge, dtype(0)), edge, np.nextafter(edge, dtype(1))):
+        row = np.array([value, 1], dtype)
+        forms = (row, sp.csr_matrix(row), (np.array([0, 1], np.int32), row))
+        kept = {len(features.encode(x, np.dtype(dtype), None)[0]) for x in forms}
+        kept |= {
+            len(features.encode_rows(x[None], np.dtype(dtype), None).indices) for x in forms[:1]
+        }
+        assert len(kept) == 1, value

@@ -331,7 +331,7 @@ def _count_nonzero(matrix, largest, indptr):
     for row in range(matrix.shape[0]):
         count = 0
         for j in range(matrix.shape[1]):
-            size = abs(matrix[row, j])
+            size = abs(np.float64(matrix[row, j]))  # as in _copy_row: the same are zero
             if not size <= largest:
                 return row
             count += size >= 1 / largest
@@ -344,7 +344,7 @@ def _copy_nonzero(matrix, largest, indices, values):
     at = 0
     for row in range(matrix.shape[0]):
         for j in range(matrix.shape[1]):
-            if abs(matrix[row, j]) >= 1 / largest:
+            if abs(np.float64(matrix[row, j])) >= 1 / largest:
                 indices[at] = j
                 values[at] = matrix[row, j]
                 at += 1
@@ -358,7 +358,7 @@ def _dense(matrix: np.ndarray, dtype: np.dtype, features: int | None) -> Rows:
     with np.errstate(over="ignore"):
         numbers = np.ascontiguousarray(matrix, dtype)
     indptr = np.zeros(len(numbers) + 1, np.int64)
-    top = dtype.type(largest(dtype))
+    top = largest(dtype)
     row = _count_nonzero(numbers, top, indptr)
     if row >= 0:
         column = int(np.argmin(np.abs(numbers[row]) <= top))
