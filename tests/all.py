@@ -5,17 +5,21 @@ The tests run twice: compiled, and as plain Python, where coverage is measured.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
 import sysconfig
-import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import PIPE, STDOUT
+from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sysconfig.get_path("scripts"))
-COMPILE_MUCH = ("tests/test_algorithms.py", "tests/test_laws.py")  # half of the time
+# Coverage doubles the time of a plain run. Not for the twins: the laws reach the same lines.
+TWINS = "tests/test_algorithms.py"
+# The laws compile first what other tests use too, who then find it in the cache.
+LEARNERS = ("tests/test_laws.py", TWINS)
 
 
 def step(title: str, *command: str) -> None:
@@ -24,22 +28,26 @@ def step(title: str, *command: str) -> None:
         sys.exit(f"{title}: failed")
 
 
-def side_by_side(steps: dict[str, tuple[dict[str, str], list[str]]]) -> None:
-    """Run several steps at once; print what they say one after another."""
-    with contextlib.ExitStack() as stack:
-        running = []
-        for title, (env, command) in steps.items():
-            output = stack.enter_context(tempfile.TemporaryFile("w+"))
-            process = subprocess.Popen(
-                command, cwd=ROOT, env={**os.environ, **env}, stdout=output, stderr=output
-            )
-            running.append((title, process, output))
-        failed = []
-        for title, process, output in running:
-            if process.wait():
-                failed.append(title)
-            output.seek(0)
-            print(f"\n== {title}\n{output.read()}", flush=True)
+class Step(NamedTuple):
+    title: str
+    env: dict[str, str]
+    command: list[str]
+
+
+def one_after_another(steps: list[Step]) -> list[str]:
+    """Run steps, all of them; print what they say; return the titles of those that failed."""
+    failed = []
+    for title, env, command in steps:
+        whole = {**os.environ, **env}
+        done = subprocess.run(command, cwd=ROOT, env=whole, stdout=PIPE, stderr=STDOUT, text=True)
+        print(f"\n== {title}\n{done.stdout}", flush=True)
+        failed += [title] if done.returncode else []
+    return failed
+
+
+def side_by_side(*chains: list[Step]) -> None:
+    with ThreadPoolExecutor(len(chains)) as pool:
+        failed = [title for titles in pool.map(one_after_another, chains) for title in titles]
     if failed:
         sys.exit(f"{' and '.join(failed)}: failed")
 
@@ -55,16 +63,19 @@ def main() -> None:
     step("ruff format", str(BIN / "ruff"), "format", "--check")
     step("imports", str(BIN / "lint-imports"))
     step("types", str(BIN / "pyright"), "--pythonpath", python)
-    plain = [python, "-m", "coverage", "run", *pytest, "-p", "no:cacheprovider"]
+    plain = [*pytest, "-p", "no:cacheprovider"]
     compiled = [python, *pytest, *(["-m", ""] if slow else [])]
-    others = [f"--ignore={file}" for file in COMPILE_MUCH]
+    others = [f"--ignore={file}" for file in LEARNERS]
+    uncompiled = {"NUMBA_DISABLE_JIT": "1"}
+    covered = [python, "-m", "coverage", "run", *plain, f"--ignore={TWINS}"]
     print("\n== tests, plain and compiled side by side: some minutes", flush=True)
     side_by_side(
-        {
-            "tests, plain": ({"NUMBA_DISABLE_JIT": "1"}, plain),
-            "tests of learners, compiled": ({}, [*compiled, *COMPILE_MUCH]),
-            "other tests, compiled": ({}, [*compiled, *others]),
-        }
+        [
+            Step("tests, plain", uncompiled, covered),
+            Step("tests of twins, plain", uncompiled, [python, *plain, TWINS]),
+            Step("other tests, compiled", {}, [*compiled, *others]),
+        ],
+        [Step("tests of learners, compiled", {}, [*compiled, *LEARNERS])],
     )
     step("coverage, plain", python, "-m", "coverage", "report")
 

@@ -33,6 +33,8 @@ from onebit.sweeping import sweep
 
 Make = Callable[..., Learner]
 LABELS, FEATURES = 5, 12
+# What is rare shows where rounds are cheap; uncompiled, the same lines run, a hundred times slower.
+ROWS, DRAWS, EPOCHS = (120, 2000, 20) if COMPILED else (60, 200, 3)
 
 
 def check_learner(make: Make) -> None:
@@ -42,7 +44,7 @@ def check_learner(make: Make) -> None:
     assert_compiled_equals_plain([make(LABELS, dtype=dtype) for dtype in ("float64", "float32")])
 
 
-def _stream(rows: int = 120, seed: int = 1) -> tuple[Any, np.ndarray]:
+def _stream(rows: int = ROWS, seed: int = 1) -> tuple[Any, np.ndarray]:
     """Random rows, some empty, with labels that can be learned."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rows, FEATURES)) * (rng.random((rows, FEATURES)) < 0.5)
@@ -127,7 +129,7 @@ def propensities_are_a_law(make: Make) -> None:
 def propensities_match_frequencies(make: Make) -> None:
     learner, (X, y) = make(LABELS), _stream(60)
     _rounds(learner, X, y)
-    x, rounds = _pair(X, 1), 2000
+    x, rounds = _pair(X, 1), DRAWS
     expected, seen = np.zeros(LABELS), np.zeros(LABELS)
     for _ in range(rounds):
         expected += learner.probabilities(x)
@@ -357,7 +359,7 @@ def memory_is_bounded(make: Make) -> None:
     learner, (X, y) = make(LABELS), _stream()
     simulate(learner, X, y)
     size = len(_bytes(learner))
-    simulate(learner, X, y, epochs=20)
+    simulate(learner, X, y, epochs=EPOCHS)
     assert abs(len(_bytes(learner)) - size) < 16, "it grows though no feature is new"
     number = np.dtype(learner.dtype).itemsize
     lanes, more = learner._state.table.shape[2], learner._form.size(FEATURES, LABELS)
