@@ -153,6 +153,7 @@ def test_entrants_know_their_settings():
         race.entrant("scw:C")
     names = [one.learner.__name__ for one in race.all_entrants()]
     assert len(names) == len(set(names)) == 20 and set(names) <= set(Learner.registry)
+    assert "Halving" not in names  # it has no defaults
 
 
 def test_a_race_is_the_same_every_time_and_settings_suit_the_data():

@@ -53,6 +53,11 @@ __all__ = [
 ]
 
 
+def by_settings() -> list[str]:
+    """The names of the learners that can be made from labels and settings that are plain values."""
+    return [name for name in __all__ if name != "load" and not Learner.registry[name].needs]
+
+
 def load(path: str | os.PathLike[str], **given: Any) -> Learner:
     """The learner that `Learner.save` wrote; anything else is refused with a sentence.
 

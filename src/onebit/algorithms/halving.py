@@ -110,13 +110,15 @@ implement(_kernel.probabilities, HalvingParams)(_kernel.greedy_law)
 
 @implement(_kernel.learn, HalvingParams)
 def learn(params, state, work, row, turn, choice, right):
-    alive, votes = state.more.alive, state.more.votes
     if right:
         return False
+    alive, votes = state.more.alive, state.more.votes
     wrong = others = 0
     for h in range(len(alive)):
-        wrong += alive[h] and votes[h] == choice.label
-        others += alive[h] and votes[h] != choice.label
+        if alive[h] and votes[h] == choice.label:
+            wrong += 1
+        elif alive[h]:
+            others += 1
     if wrong == 0:
         return False
     if others == 0:  # none would be left: start again
@@ -174,7 +176,8 @@ class _Hypotheses(Form):
     advice = "Use fewer hypotheses, or fewer features"
 
     def __init__(self, given: Given, project: int, seed: int, dtype: np.dtype) -> None:
-        self.given = given._replace(weights=np.ascontiguousarray(given.weights, dtype))
+        with np.errstate(over="ignore"):
+            self.given = given._replace(weights=np.ascontiguousarray(given.weights, dtype))
         if not np.isfinite(self.given.weights).all():
             raise ValueError(f"some weights are too large for {dtype}")
         self.project, self.seed = project, seed
@@ -309,7 +312,9 @@ class Halving(Learner):
                 raise ValueError(f"features={features}, but the hypotheses have {width}")
             common["features"] = width
         elif not size and features is None:
-            raise TypeError("functions are given all features of a context: say how many, features=")
+            raise TypeError(
+                "functions are given all features of a context: say how many, features="
+            )
         dtype = precision(common.get("dtype") or _Hypotheses.dtype)
         form = _Hypotheses(given, size, common.get("seed", 0), dtype)
         super().__init__(labels, HalvingParams(size), {"project": project}, form=form, **common)
@@ -347,6 +352,7 @@ class Halving(Learner):
             or weights.dtype.kind != "f"
             or not len(linear)
             or len(weights) != np.count_nonzero(linear)
+            or weights.shape[1] < 2
         ):
             raise ValueError("this model's hypotheses are not what they should be")
         saved = Given(linear, weights, [])
