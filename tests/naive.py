@@ -22,8 +22,8 @@ CKD09   Crammer, Kulesza, Dredze, NIPS 2009 (AROW)
 WZH12   Wang, Zhao, Hoi, ICML 2012 (SCW)
 
 Symbols: h is the greedy label, a the label played, f = 1[a = y] the feedback bit, z = 2f - 1.
-Settings have the names and defaults of the public learners; EGBandit's B and LinearThompson's
-exact_propensity are the twins' own.
+Settings have the names and defaults of the public learners; EGBandit's B, LinearThompson's
+exact_propensity and Halving's P are the twins' own.
 
 `round` counts from 0, the papers' t is round + 1. `draw(stream)` is the uniform number in [0, 1)
 of the current round and that stream; asking twice gives the same number.
@@ -178,6 +178,42 @@ class Banditron(EpsilonUniform):
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
         self.W = self.W + banditron_update(self.K, x, choice, right)
         return True
+
+
+class Halving(Twin):
+    """KSST08, Section 4: the plurality of the hypotheses alive; a mistake removes its voters.
+
+    hypotheses: functions from x to a label, or weights for argmax W x. P: the random projection,
+    x becomes P x / sqrt(d'). What KSST08 leaves open: when none would be left, all come back; about
+    x = 0 nobody is asked.
+    """
+
+    def __init__(self, K: int, d: int, *, hypotheses, P: np.ndarray | None = None):
+        super().__init__(K, d)
+        self.hypotheses, self.P = hypotheses, P
+        self.alive = set(range(len(hypotheses)))
+
+    def seen(self, x: np.ndarray) -> np.ndarray:
+        return x if self.P is None else dot(self.P, x) / math.sqrt(len(self.P))
+
+    def vote(self, i: int, x: np.ndarray) -> int:
+        h = self.hypotheses[i]
+        return int(h(self.seen(x)) if callable(h) else np.argmax(dot(h, self.seen(x))))
+
+    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        votes = np.zeros(self.K)
+        if np.any(x):
+            for i in self.alive:
+                votes[self.vote(i, x)] += 1
+        return votes
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        if right or not np.any(x):
+            return False
+        before = set(self.alive)
+        self.alive -= {i for i in before if self.vote(i, x) == choice.label}
+        self.alive = self.alive or set(range(len(self.hypotheses)))
+        return self.alive != before
 
 
 class PotentialBandit(EpsilonUniform):

@@ -159,6 +159,7 @@ def test_entrants_know_their_settings():
         race.entrant("scw:C")
     names = [one.learner.__name__ for one in race.all_entrants()]
     assert len(names) == len(set(names)) == 20 and set(names) <= set(Learner.registry)
+    assert "Halving" not in names  # it has no defaults
 
 
 def test_a_race_with_bounds(tmp_path, monkeypatch, capsys):

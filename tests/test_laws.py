@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 
 import onebit as ob
@@ -26,15 +27,27 @@ SETTINGS: dict[str, list[dict]] = {
     ],
     "EGBandit": [{"signed": True}],
     "EpsilonGreedy": [{"epsilon": 0.0}],
+    "Halving": [{"project": 6}],
     "PNewtron": [{"D": 10.0, "gamma": 0.1}],
     "PNormBandit": [{"p": 2.0}, {"p": 12.0}],
     "PassiveAggressive": [{"variant": "PA"}, {"variant": "PA-II", "C": 0.5}],
     "SCW": [{"variant": "II", "C": 0.5}],
     "SquareCB": [{"loss": "squared"}],
 }
+
+
+def halving(labels, *, features=None, project=None, **common):
+    """Hypotheses at random, for as many labels and features as are asked for."""
+    width = project or features or testing.FEATURES
+    hypotheses = np.random.default_rng(8).normal(size=(12, labels, width))
+    fixed = {} if features is None else {"features": features}
+    return ob.Halving(labels, hypotheses=hypotheses, project=project, **fixed, **common)
+
+
+BY_HAND = {"Halving": halving}  # these need more than labels
 MAKERS = (
     [
-        pytest.param(partial(learner, **settings), id=f"{name}-{i}")
+        pytest.param(partial(BY_HAND.get(name, learner), **settings), id=f"{name}-{i}")
         for name, learner in sorted(Learner.registry.items())
         for i, settings in enumerate([{}, *SETTINGS.get(name, [])])
     ]

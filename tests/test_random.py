@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from onebit._jit import entry
-from onebit._random import _mix, bits_by, key_of, limit_of, uniform
+from onebit._random import _mix, bits_by, key_of, limit_of, uniform, uniforms
 
 HIGHEST = 2**63 - 1
 counts = st.integers(0, HIGHEST)
@@ -35,6 +35,13 @@ def many(seed, stream, size=N):
     out = np.empty(size)
     _stream(seed, stream, out)
     return out
+
+
+def test_many_at_once_are_the_same_numbers():
+    rounds = np.array([0, 1, 7, 2**31, 2**62])
+    for seed, stream in ((0, 0), (3, 2), (2**63 - 1, 2**40 + 5)):
+        expected = [uniform(seed, round, stream) for round in rounds.tolist()]
+        assert uniforms(seed, rounds, stream).tolist() == expected
 
 
 def test_the_mixer_is_that_of_splitmix64():

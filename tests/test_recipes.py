@@ -13,7 +13,7 @@ from onebit.recipes import LARGEST, Found, Recipe, read_recipe
 FOUND = Found("mine", 0.125, 1000, 3, 64, "shuffled", 7, "0.1.0")
 
 
-@pytest.mark.parametrize("name", [name for name in algorithms.__all__ if name != "load"])
+@pytest.mark.parametrize("name", algorithms.by_settings())
 def test_every_learner_comes_back_with_all_its_settings(tmp_path, name):
     learner = getattr(ob, name)
     recipe = Recipe(learner, learner(2).settings, ("log_counts", "hash:64"), FOUND)

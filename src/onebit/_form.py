@@ -6,6 +6,7 @@ written once: the functions of `_kernel` that it calls know what to do in each f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,10 @@ class Form:
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Table and arrays with only a share of the evidence kept."""
         raise NotImplementedError
+
+    def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """A compiled function; where it calls back into Python, one that raises its errors."""
+        return compiled
 
 
 TABLE = Form()

@@ -31,6 +31,14 @@ def uniform(seed: int, round: int, stream: int) -> float:
     return bits_by(key_of(seed, stream), round) * _TO_UNIT
 
 
+def uniforms(seed: int, rounds: np.ndarray, stream: int) -> np.ndarray:
+    """`uniform` of many rounds."""
+    x = np.uint64(key_of(seed, stream)) + rounds.astype(np.uint64) * np.uint64(_GOLDEN)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(_FIRST)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(_SECOND)
+    return ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) * _TO_UNIT
+
+
 def key_of(seed: int, stream: int, first: int = 0) -> int:
     """What the draws of a seed and a stream have in common; rounds count from the first."""
     key = _mix((int(seed) + (int(stream) + 1) * _GOLDEN) & _MASK)

@@ -136,6 +136,7 @@ class Learner:
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
     # What `tune` tries for a setting: a range, or all there are. Others stay at their defaults.
     ranges: ClassVar[Mapping[str, Range | tuple[Any, ...]]] = {}
+    needs: ClassVar[str] = ""  # a setting without a default that only Python can give
     registry: ClassVar[dict[str, type[Learner]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -164,9 +165,7 @@ class Learner:
         self._form = form
         if form.planes is not None:
             self.planes = form.planes
-        asked: Any = form.dtype if dtype is None else dtype
-        name = asked if isinstance(asked, str) else getattr(asked, "__name__", str(asked))
-        self._dtype = np.dtype(choice_of("dtype", name, ("float32", "float64")))
+        self._dtype = precision(form.dtype if dtype is None else dtype)
         self.round = 0
         self._origin = self._fingerprint()
         self._lay_out(np.empty((0, self.planes, 0), self._dtype), np.array(memory, np.float64), {})
@@ -355,7 +354,7 @@ class Learner:
         places = np.empty(size, np.int64)
         records = (self._params, self._state, self._work)
         args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
-        direct(_score_rows, self._kind, *args)(*args)
+        self._form.guarded(direct(_score_rows, self._kind, *args))(*args)
         return scores, places
 
     def __repr__(self) -> str:
@@ -474,6 +473,22 @@ class Learner:
             return table, keep * memory
         return keep * table, keep * memory
 
+    def _given(self) -> dict[str, Any]:
+        """Settings that no file can hold: `load` wants them again."""
+        return {}
+
+    @classmethod
+    def _settings_beside(
+        cls, head: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Settings beside those in the head, from a model's arrays and from what `load` was given.
+
+        A ValueError says what is missing, or is not wanted.
+        """
+        if given:
+            raise ValueError(f"this {cls.__name__} was saved whole: leave out {', '.join(given)}")
+        return {}
+
     def _weights(self) -> np.ndarray:
         return self._plane(0) if self.planes else np.zeros((len(self._labels), 0), self._dtype)
 
@@ -485,10 +500,10 @@ class Learner:
 
     def copy(self) -> Learner:
         """A learner that goes on from here by itself."""
-        return Learner._restore(*self._dump())
+        return Learner._restore(*self._dump(), self._given())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Learner._restore, self._dump()
+        return Learner._restore, (*self._dump(), self._given())
 
     def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         head = {
@@ -504,8 +519,13 @@ class Learner:
         return head, {"table": self._table(), "memory": self._state.memory, **self._arrays()}
 
     @staticmethod
-    def _restore(head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
-        """The reverse of `_dump`; a ValueError says what does not fit."""
+    def _restore(
+        head: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any] | None = None
+    ) -> Learner:
+        """The reverse of `_dump`; a ValueError says what does not fit.
+
+        given: what a file cannot hold, such as functions.
+        """
         try:
             arrays = dict(arrays)
             name, table, memory = head["algorithm"], arrays.pop("table"), arrays.pop("memory")
@@ -516,6 +536,7 @@ class Learner:
             common = {name: head[name] for name in ("features", "dtype", "seed")}
             kind = Learner.registry[name]
             settings = {**kind.added_settings, **head["settings"]}
+            settings |= kind._settings_beside(head, arrays, given or {})
             learner = kind(head["labels"], **settings, **common)
             learner.round = whole("round", head["round"], least=0, most=2**63 - 1)
         except KeyError as error:
@@ -573,6 +594,12 @@ class Learner:
         return self._work._replace(mask=mask)
 
 
+def precision(asked: Any) -> np.dtype:
+    """The type of the numbers, from its name or itself."""
+    name = asked if isinstance(asked, str) else getattr(asked, "__name__", str(asked))
+    return np.dtype(choice_of("dtype", name, ("float32", "float64")))
+
+
 def _within(places: tuple[int, ...], size: int) -> bool:
     return len(places) > 0 and min(places) >= 0 and max(places) < size
 
@@ -604,7 +631,7 @@ class _Kernels:
     def __init__(self, learner: Learner) -> None:
         row = (np.empty(0, np.uint32), np.empty(0, learner._dtype))
         state = learner._state._replace(table=learner._state.table[:0].copy())
-        self._kind = learner._kind
+        self._kind, self._form = learner._kind, learner._form
         self._like = (learner._params, state, learner._work, *row, 0, 0, 0)
 
     def __getattr__(self, name: str) -> Any:
@@ -615,6 +642,6 @@ class _Kernels:
             "learn_label": (_learn_label, 0),
         }
         function, *more = entries[name]
-        found = direct(function, self._kind, *self._like, *more)
+        found = self._form.guarded(direct(function, self._kind, *self._like, *more))
         setattr(self, name, found)
         return found

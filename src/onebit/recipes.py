@@ -154,7 +154,18 @@ def learner_named(name: str) -> type[Learner]:
     for known, learner in Learner.registry.items():
         if name.lower() == known.lower():
             return learner
-    raise ValueError(f"no learner {name!r}; there are {', '.join(sorted(Learner.registry))}")
+    known = ", ".join(sorted(name for name, one in Learner.registry.items() if not one.needs))
+    raise ValueError(f"no learner {name!r}; there are {known}")
+
+
+def check_made_of_settings(learner: type[Learner]) -> None:
+    """Refuse a learner that needs more than settings which are plain values."""
+    if learner.needs:
+        name = learner.__name__
+        raise ValueError(
+            f"{name} needs {learner.needs}, which only Python can give: "
+            f"onebit.{name}(labels, {learner.needs}=[...])"
+        )
 
 
 def settings_of(learner: type[Learner]) -> list[str]:
@@ -165,6 +176,7 @@ def settings_of(learner: type[Learner]) -> list[str]:
 
 def check_settings(learner: type[Learner], settings: dict[str, Any]) -> Learner:
     """Refuse settings that the learner has not, or out of bounds; a learner that has them."""
+    check_made_of_settings(learner)
     allowed = settings_of(learner)
     for name in settings:
         if name not in allowed:

@@ -355,6 +355,7 @@ def simulate_places(
         run = direct(_run_through, kind, *records, *rest, done, total, size, counts)
     else:
         run = direct(_run, kind, *records, *rest, done, total, size, counts)
+    run = learner._form.guarded(run)
     for i, point in enumerate(points):
         while done < point:
             end = min(point, done + _LONGEST_CALL)

@@ -277,7 +277,8 @@ def sweep(
 
     learner: a class, with its settings as keywords; each that is a list (or range, tuple, array)
     is swept, and all combinations run: sweep(Banditron, X, y, labels=9, gamma=[.01, .1],
-    seed=range(10)) makes 20. Or a list of learners, which stay as they are.
+    seed=range(10)) makes 20. (Halving's hypotheses are one list.) Or a list of learners, which stay
+    as they are.
 
     test: a pair (X, y) or a Dataset on which each learner's greedy rule is judged at the end.
     threads: as many as there are cores unless given. progress: called now and then with the number
@@ -348,7 +349,7 @@ def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
         for name, value in settings.items()
         if isinstance(value, Sequence | np.ndarray)
         and not isinstance(value, str)
-        and name != "labels"
+        and name not in ("labels", learner.needs)
     }
     empty = [name for name, values in lists.items() if not values]
     if empty:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from onebit import persist
 from onebit.algorithms.arow import AROW
@@ -12,6 +13,7 @@ from onebit.algorithms.bpa import BPA
 from onebit.algorithms.confidit import Confidit
 from onebit.algorithms.epsilon_greedy import EpsilonGreedy
 from onebit.algorithms.fastcb import FastCB
+from onebit.algorithms.halving import Halving
 from onebit.algorithms.passive_aggressive import PassiveAggressive
 from onebit.algorithms.perceptron import Perceptron
 from onebit.algorithms.pnewtron import PNewtron
@@ -38,6 +40,7 @@ __all__ = [
     "EGBandit",
     "EpsilonGreedy",
     "FastCB",
+    "Halving",
     "LinearThompson",
     "PNewtron",
     "PNormBandit",
@@ -50,10 +53,18 @@ __all__ = [
 ]
 
 
-def load(path: str | os.PathLike[str]) -> Learner:
-    """The learner that `Learner.save` wrote; anything else is refused with a sentence."""
+def by_settings() -> list[str]:
+    """The names of the learners that can be made from labels and settings that are plain values."""
+    return [name for name in __all__ if name != "load" and not Learner.registry[name].needs]
+
+
+def load(path: str | os.PathLike[str], **given: Any) -> Learner:
+    """The learner that `Learner.save` wrote; anything else is refused with a sentence.
+
+    given: settings that a file cannot hold because they are functions, as the learner had them.
+    """
     head, arrays = persist.read(path)
     try:
-        return Learner._restore(head, arrays)
+        return Learner._restore(head, arrays, given)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None

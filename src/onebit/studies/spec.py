@@ -21,7 +21,7 @@ from onebit import algorithms
 from onebit.channels import Delay, Flip, LabelNoise, Silence, Step, check, link
 from onebit.datasets import Steps
 from onebit.datasets.catalogue import KNOWN
-from onebit.recipes import settings_of
+from onebit.recipes import check_made_of_settings, settings_of
 from onebit.simulation import check_points
 
 Setting = bool | int | float | str
@@ -314,10 +314,12 @@ def _wrong(study: Study) -> Iterator[str]:
         for method in one.methods:
             there = f"{where}, method {method.name}"
             yield from _unknown(there, {"learner": [method.learner]}, _LEARNERS)
+            kind = getattr(algorithms, method.learner)
+            yield from _refused(there, lambda kind=kind: check_made_of_settings(kind))
             yield from _unknown(there, {"data in `on`": list(method.on)}, one.data)
             yield from _wrong_method(one, method, there)
             for channel in one.channels:
-                learner = getattr(algorithms, method.learner)(2)
+                learner = kind(2)
                 way = link(study.channel_of(channel).steps(), 0)
                 yield from _refused(there, lambda w=way, one=learner: check(w, one))
         for data, by_channel in one.published.items():

@@ -1,0 +1,374 @@
+"""Halving: Kakade, Shalev-Shwartz, Tewari, "Efficient bandit algorithms for online multiclass
+prediction", ICML 2008, Section 4.
+
+A finite list of hypotheses, each of which names a label for a context. Those still alive vote; the
+label with the most votes is said, the lowest if there are several. If it was wrong, all that voted
+for it are removed, at least one in K of those alive. So with a member that never errs there are at
+most K ln |H| mistakes.
+
+The paper says nothing about lists in which every member errs. Here, when the last ones would go,
+all come back and it starts again, as in the iterated halving of two labels: at most
+m (K ln |H| + 1) + K ln |H| mistakes, if the best member makes m.
+
+With `project`, contexts x of d features become P x / sqrt(d'), where P is d' by d of numbers drawn
+uniformly from (-1, 1), and the hypotheses speak of those.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._callback import Callback, call_back
+from onebit._form import Form
+from onebit._jit import implement, inline
+from onebit._kernel import Row, dot
+from onebit._lanes import aligned_zeros, at, lanes_for, state_type
+from onebit._random import uniforms
+from onebit.labels import LabelSet
+from onebit.learner import Common, Labels, Learner, precision
+from onebit.settings import whole
+
+_PROJECTION = 2**40  # the first stream of the projection's draws
+
+Hypothesis = np.ndarray | Callable[[np.ndarray], Any]
+
+
+class HalvingParams(NamedTuple):
+    project: int  # dimensions of projected contexts; 0: they stay as they are
+
+
+class Committee(NamedTuple):
+    """The hypotheses, as compiled code sees them, and room to work."""
+
+    alive: Any  # [hypothesis] 1, or 0 if it was removed
+    votes: Any  # [hypothesis] the label it names for the last context; -1: none
+    planes: Any  # [hypothesis] where its weights are; -1: it is a function
+    weights: Any  # a state: [feature, plane, label]
+    named: Any  # labels that the weights speak of
+    projection: Any  # [feature, dimension]
+    x: Any  # the context as the hypotheses see it
+    every: Any  # 0, 1, 2, ...: the indices of x
+    functions: Any  # address of what has them vote; 0: there are none
+    room: Any  # features
+
+
+@inline
+def _vote(more, row, scores):
+    """Have those with weights vote for the label of the highest score."""
+    for h in range(len(more.alive)):
+        if more.alive[h] and more.planes[h] >= 0:
+            dot(more.weights, row, more.planes[h], scores)
+            best = 0
+            for label in range(1, more.named):
+                if scores[label] > scores[best]:
+                    best = label
+            more.votes[h] = best
+
+
+@inline
+def _project(more, row):
+    more.x[:] = 0.0
+    for i in range(row.start, row.stop):
+        line, value = more.projection[at(row.indices, i)], at(row.values, i)
+        for n in range(len(line)):
+            more.x[n] += line[n] * value
+
+
+@implement(_kernel.score, HalvingParams)
+def score(params, state, work, row, turn):
+    more = state.more
+    work.scores[:] = 0.0
+    more.votes[:] = -1
+    if row.start == row.stop:  # nobody is asked about nothing
+        return
+    if params.project:
+        _project(more, row)
+        _vote(more, Row(more.every, more.x, 0, params.project), work.widths)
+    else:
+        _vote(more, row, work.widths)
+    if more.functions:
+        if not params.project:
+            more.x[:] = 0.0
+            for i in range(row.start, row.stop):
+                more.x[at(row.indices, i)] = at(row.values, i)
+        if not call_back(more.functions):
+            more.votes[:] = -1  # a failure teaches nothing
+    for h in range(len(more.alive)):
+        if more.alive[h] and more.votes[h] >= 0:
+            work.scores[more.votes[h]] += 1.0
+
+
+implement(_kernel.decide, HalvingParams)(_kernel.say_greedy)
+implement(_kernel.probabilities, HalvingParams)(_kernel.greedy_law)
+
+
+@implement(_kernel.learn, HalvingParams)
+def learn(params, state, work, row, turn, choice, right):
+    if right:
+        return False
+    alive, votes = state.more.alive, state.more.votes
+    wrong = others = 0
+    for h in range(len(alive)):
+        if alive[h] and votes[h] == choice.label:
+            wrong += 1
+        elif alive[h]:
+            others += 1
+    if wrong == 0:
+        return False
+    if others == 0:  # none would be left: start again
+        alive[:] = 1
+        return wrong < len(alive)
+    for h in range(len(alive)):
+        if votes[h] == choice.label:
+            alive[h] = 0
+    return True
+
+
+class Given(NamedTuple):
+    """The hypotheses, sorted."""
+
+    linear: np.ndarray  # [hypothesis] 1 if it has weights, 0 if it is a function
+    weights: np.ndarray  # [one of those, label, feature]
+    functions: list[Callable[[np.ndarray], Any]]
+
+
+def _sorted(hypotheses: Any, labels: int) -> Given:
+    """The hypotheses, checked."""
+    if not isinstance(hypotheses, Sequence | np.ndarray) or isinstance(hypotheses, str):
+        raise TypeError(f"hypotheses must be a list, not {hypotheses!r}")
+    if not len(hypotheses):
+        raise ValueError("hypotheses is empty: there must be one at least")
+    linear = np.array([not callable(h) for h in hypotheses], np.uint8)
+    matrices = [_matrix(h, i, labels) for i, h in enumerate(hypotheses) if linear[i]]
+    widths = sorted({matrix.shape[1] for matrix in matrices})
+    if len(widths) > 1:
+        raise ValueError(f"the hypotheses differ in their features: {widths[0]} and {widths[-1]}")
+    weights = np.stack(matrices) if matrices else np.empty((0, labels, 0))
+    return Given(linear, weights, [h for h in hypotheses if callable(h)])
+
+
+def _matrix(hypothesis: Any, i: int, labels: int) -> np.ndarray:
+    try:
+        matrix = np.asarray(hypothesis)
+    except ValueError:  # rows of different lengths
+        matrix = np.empty(0)
+    if matrix.ndim != 2 or len(matrix) != labels or matrix.dtype.kind not in "biuf":
+        raise ValueError(
+            f"hypothesis {i} must be weights [label, feature] for {labels} labels, "
+            f"or a function from a context to a label, not {type(hypothesis).__name__} "
+            f"of shape {np.shape(matrix)}"
+        )
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"the weights of hypothesis {i} are not all numbers")
+    return matrix
+
+
+class _Hypotheses(Form):
+    """Which hypotheses are alive, and the hypotheses themselves."""
+
+    dtype = "float64"  # they are not to be rounded
+    advice = "Use fewer hypotheses, or fewer features"
+
+    def __init__(self, given: Given, project: int, seed: int, dtype: np.dtype) -> None:
+        with np.errstate(over="ignore"):
+            self.given = given._replace(weights=np.ascontiguousarray(given.weights, dtype))
+        if not np.isfinite(self.given.weights).all():
+            raise ValueError(f"some weights are too large for {dtype}")
+        self.project, self.seed = project, seed
+        self.names: Any = None  # the learner's labels
+        self._callback = Callback(self._ask)
+        self._padded: Any = None
+        self._current: Any = None
+
+    def _ask(self) -> None:
+        """Have the functions that are alive vote."""
+        more = self._current
+        x = more.x.astype(np.float64)
+        x.flags.writeable = False  # each sees the same
+        places = np.flatnonzero(self.given.linear == 0).tolist()
+        for h, function in zip(places, self.given.functions, strict=True):
+            if more.alive[h]:
+                label = function(x)
+                try:
+                    more.votes[h] = self.names.place(label)
+                except ValueError as error:
+                    raise ValueError(f"hypothesis {h} does not name a label: {error}") from None
+
+    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Committee:
+        linear, weights, functions = self.given
+        dtype, count, lanes = weights.dtype, len(linear), lanes_for(labels)
+        if self._padded is None or self._padded.shape[2] != lanes:
+            self._padded = aligned_zeros((weights.shape[2], len(weights), lanes), dtype)
+            self._padded[:, :, : weights.shape[1]] = weights.transpose(2, 0, 1)
+        size = self.project or features
+        self._current = Committee(
+            alive=arrays["alive"].copy() if arrays else np.ones(count, np.uint8),
+            votes=np.full(count, -1, np.int64),
+            planes=np.where(linear, np.cumsum(linear, dtype=np.int64) - 1, -1),
+            weights=state_type(lanes)(self._padded, np.empty(0)),
+            named=weights.shape[1],
+            projection=self._drawn(features),
+            x=np.zeros(size, dtype),
+            every=np.arange(size, dtype=np.uint32),
+            functions=self._callback.address if functions else 0,
+            room=features,
+        )
+        return self._current
+
+    def _drawn(self, features: int) -> np.ndarray:
+        """The projection [feature, dimension]: an entry depends on its place and the seed alone."""
+        table = np.empty((features, self.project), self.given.weights.dtype)
+        for i in range(self.project):
+            draws = uniforms(self.seed, np.arange(features), _PROJECTION + i)
+            table[:, i] = (2 * draws - 1) / math.sqrt(self.project)
+        return table
+
+    def room(self, more: Committee) -> int:
+        return more.room
+
+    def arrays(self, more: Committee, features: int, labels: int) -> dict[str, np.ndarray]:
+        linear, weights, _ = self.given
+        return {"alive": more.alive.copy(), "linear": linear, "weights": weights}
+
+    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+        alive = arrays.get("alive", np.empty(0))
+        return (
+            len(arrays) == 3
+            and alive.shape == self.given.linear.shape
+            and alive.dtype == np.uint8
+            and alive.max() == 1
+        )
+
+    def size(self, features: int, labels: int) -> int:
+        planes, _, width = self.given.weights.shape
+        numbers = planes * width * lanes_for(labels) + features * (self.project + 1)
+        return numbers * self.given.weights.itemsize
+
+    def faded(
+        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        return table, arrays  # a hypothesis is alive or it is not
+
+    def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        return self._callback.guarded(compiled) if self.given.functions else compiled
+
+
+class Halving(Learner):
+    """The vote of all hypotheses that were not yet wrong (Kakade, Shalev-Shwartz, Tewari 2008).
+
+        grid = [[[a, b], [0, 0]] for a in (-1, 0, 1) for b in (-1, 0, 1)]
+        learner = Halving(["yes", "no"], hypotheses=grid)
+        learner = Halving(["hot", "cold"], features=1,
+                          hypotheses=[lambda x, t=t: "hot" if x[0] > t else "cold"
+                                      for t in range(40)])
+        learner.alive                   # which are left
+
+    hypotheses: a list. Each is a matrix of weights [label, feature], which names the label of the
+    highest score W x (the lowest if there are several), or a function from a context, an array of
+    `features` numbers, to a label. An array [hypothesis, label, feature] will do. They are never
+    changed. A label that no hypothesis names is never said, and a context of zeros alone is one
+    about which nobody is asked, as everywhere.
+
+    If one of them is always right, there are at most K ln |H| mistakes. If all err, then all come
+    back as soon as the last would go. `forget()` has all come back too; with a share less than 1
+    it does nothing.
+
+    project: map contexts at random to so many dimensions, which is where the hypotheses then live.
+    The paper takes about D ln((T + K) / delta) for T rounds and a margin 1/sqrt(D), with
+    probability 1 - delta. Squared lengths shrink to a third on average.
+
+    Functions are not saved: `load(path, hypotheses=[...])` wants the same list again.
+    """
+
+    planes = 0
+    learns_from_scores = True
+    needs = "hypotheses"
+    _form: _Hypotheses
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        hypotheses: Sequence[Any] | np.ndarray,
+        project: int | None = None,
+        **common: Unpack[Common],
+    ) -> None:
+        count = len(LabelSet(labels))
+        given = hypotheses if isinstance(hypotheses, Given) else _sorted(hypotheses, count)
+        if given.weights.shape[1] > count:
+            raise ValueError("the hypotheses have more labels than there are")
+        size = 0 if project is None else whole("project", project, least=1, most=2**20)
+        width, features = given.weights.shape[2], common.get("features")
+        if len(given.weights) and size not in (0, width):
+            raise ValueError(f"project={size}, but the hypotheses have weights for {width}")
+        if len(given.weights) and not size:
+            if features not in (None, width):
+                raise ValueError(f"features={features}, but the hypotheses have {width}")
+            common["features"] = width
+        elif not size and features is None:
+            raise TypeError(
+                "functions are given all features of a context: say how many, features="
+            )
+        dtype = precision(common.get("dtype") or _Hypotheses.dtype)
+        form = _Hypotheses(given, size, common.get("seed", 0), dtype)
+        super().__init__(labels, HalvingParams(size), {"project": project}, form=form, **common)
+        form.names = self._labels
+
+    @property
+    def alive(self) -> np.ndarray:
+        """Which of the hypotheses are left, in their order: True or False."""
+        return self._state.more.alive.astype(bool)
+
+    @property
+    def hypotheses(self) -> list[Hypothesis]:
+        """The hypotheses: matrices and functions."""
+        linear, weights, functions = self._form.given
+        matrices, others = iter(weights.copy()), iter(functions)
+        return [next(matrices if one else others) for one in linear]
+
+    def _fingerprint(self) -> bytes:
+        linear, weights, _ = self._form.given
+        whole = super()._fingerprint() + linear.tobytes() + weights.tobytes()
+        return hashlib.blake2b(whole, digest_size=8).digest()
+
+    def _given(self) -> dict[str, Any]:
+        return {"hypotheses": self.hypotheses} if self._form.given.functions else {}
+
+    @classmethod
+    def _settings_beside(
+        cls, head: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        linear, weights = arrays["linear"], arrays["weights"]
+        if (
+            linear.ndim != 1
+            or linear.dtype != np.uint8
+            or weights.ndim != 3
+            or weights.dtype.kind != "f"
+            or not len(linear)
+            or len(weights) != np.count_nonzero(linear)
+            or weights.shape[1] < 2
+        ):
+            raise ValueError("this model's hypotheses are not what they should be")
+        saved = Given(linear, weights, [])
+        unwanted = [name for name in given if name != cls.needs]
+        if unwanted:
+            raise ValueError(f"Halving needs nothing but hypotheses again, not {unwanted[0]}")
+        if not given:
+            if len(weights) < len(linear):
+                raise ValueError(
+                    f"{len(linear) - len(weights)} of its {len(linear)} hypotheses are functions, "
+                    "which no file can hold: give them all again, load(path, hypotheses=[...])"
+                )
+            return {cls.needs: saved}
+        again = _sorted(given[cls.needs], weights.shape[1])
+        if not np.array_equal(again.linear, linear) or not np.array_equal(
+            again.weights.astype(weights.dtype), weights
+        ):
+            raise ValueError("these are not the hypotheses that it was saved with")
+        return {cls.needs: saved._replace(functions=again.functions)}
