@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 BIN = Path(sysconfig.get_path("scripts"))
 # Coverage doubles the time of a plain run. Not for the twins: the laws reach the same lines.
 TWINS = "tests/test_algorithms.py"
+UNMEASURED = (TWINS, "tests/test_naive.py")  # the latter calls nothing of ours
 # The laws compile first what other tests use too, who then find it in the cache.
 LEARNERS = ("tests/test_laws.py", TWINS)
 
@@ -67,7 +68,8 @@ def main() -> None:
     compiled = [python, *pytest, *(["-m", ""] if slow else [])]
     others = [f"--ignore={file}" for file in LEARNERS]
     uncompiled = {"NUMBA_DISABLE_JIT": "1"}
-    covered = [python, "-m", "coverage", "run", *plain, f"--ignore={TWINS}"]
+    unmeasured = [f"--ignore={file}" for file in UNMEASURED]
+    covered = [python, "-m", "coverage", "run", *plain, *unmeasured]
     print("\n== tests, plain and compiled side by side: some minutes", flush=True)
     side_by_side(
         [

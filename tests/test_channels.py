@@ -7,7 +7,10 @@ import pytest
 
 import onebit as ob
 from onebit import persist
+from onebit._jit import COMPILED
+from onebit.testing import LABELS  # the laws have had that many compiled
 
+compiled_only = pytest.mark.skipif(not COMPILED, reason="thousands of rounds want the compiler")
 LEARNERS = [ob.Banditron, ob.Confidit, ob.UCWL, ob.SOBA, ob.PNewtron, ob.FastCB, ob.AROW]
 CHANNELS = {
     "noise": [ob.LabelNoise(0.3)],
@@ -31,10 +34,10 @@ CHANNELS = {
 }
 
 
-def stream(rows=150, seed=0):
+def stream(rows=150 if COMPILED else 90, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rows, 6)) * (rng.random((rows, 6)) < 0.6)
-    return X, (X @ rng.normal(size=(6, 4))).argmax(axis=1)
+    return X, (X @ rng.normal(size=(6, LABELS))).argmax(axis=1)
 
 
 def everything(learner):
@@ -52,7 +55,7 @@ def everything(learner):
 )
 def test_round_by_round_equals_the_stream(make, name):
     X, y = stream()
-    one, two = make(4, seed=5), make(4, seed=5)
+    one, two = make(LABELS, seed=5), make(LABELS, seed=5)
     channel = ob.Channel(CHANNELS[name], seed=5)
     for x, label in zip(X, y, strict=True):
         channel.tell(one, one.decide(x), label=int(label))
@@ -66,7 +69,7 @@ def test_channels_that_do_nothing_do_nothing(make):
     nothing = [ob.LabelNoise(0.0), ob.Silence(0.0), ob.Delay(0), ob.Swap(10**6, 0, 1)]
     if make is not ob.AROW:
         nothing.append(ob.Flip(0.0, 0.0))
-    one, two = make(4, seed=1), make(4, seed=1)
+    one, two = make(LABELS, seed=1), make(LABELS, seed=1)
     traces = [ob.simulate(one, X, y), ob.simulate(two, X, y, channel=nothing)]
     assert everything(one) == everything(two)
     assert all((a == b).all() for a, b in zip(*traces, strict=True))
@@ -75,7 +78,7 @@ def test_channels_that_do_nothing_do_nothing(make):
 def test_a_delay_is_counted_in_rounds():
     """Nothing is learned before the first answer comes, and the last ones are never heard."""
     X, y = stream(40)
-    late = ob.Confidit(4)
+    late = ob.Confidit(LABELS)
     trace = ob.simulate(late, X, y, channel=[ob.Delay(10)], checkpoints=range(1, 41))
     assert trace.updates[9] == 0 and trace.updates[-1] <= 30
     rows = [bool(x.any()) for x in X]
@@ -96,6 +99,7 @@ def test_late_answers_come_in_the_order_of_their_arrival():
     del ob.Learner.registry["Listening"]
 
 
+@compiled_only
 @pytest.mark.parametrize(
     ("channel", "right_heard", "wrong_heard", "silent"),
     [
@@ -122,6 +126,7 @@ def test_rates_are_as_stated(channel, right_heard, wrong_heard, silent):
     del ob.Learner.registry["Listening"]
 
 
+@compiled_only
 def test_label_noise_is_of_the_kind_asked_for():
     labels = []
 
@@ -142,8 +147,8 @@ def test_label_noise_is_of_the_kind_asked_for():
 
 def test_mistakes_are_counted_against_the_truth():
     X, y = stream(400)
-    learner = ob.Perceptron(4)
-    for _ in range(20):
+    learner = ob.Perceptron(LABELS)
+    for _ in range(20 if COMPILED else 2):
         ob.simulate(learner, X, y)
     frozen = ob.simulate(learner, X, y, channel=[ob.LabelNoise(1.0), ob.Silence(1.0)])
     assert frozen.updates[-1] == 0
@@ -152,8 +157,8 @@ def test_mistakes_are_counted_against_the_truth():
 
 def test_drift_changes_the_truth():
     X, y = stream(400)
-    learner = ob.Perceptron(4)
-    for _ in range(20):
+    learner = ob.Perceptron(LABELS)
+    for _ in range(20 if COMPILED else 2):
         ob.simulate(learner, X, y)
     silent = [ob.Silence(1.0)]
     start = learner.round
@@ -161,7 +166,7 @@ def test_drift_changes_the_truth():
     other = np.where(y == 0, 1, np.where(y == 1, 0, y))
     assert swapped.mistakes[-1] == (learner.predict(X) != other).sum()
     turned = ob.simulate(learner.copy(), X, y, channel=[ob.Rotate(0, 1), *silent])
-    assert turned.mistakes[-1] == (learner.predict(X) != (y + 1) % 4).sum()
+    assert turned.mistakes[-1] == (learner.predict(X) != (y + 1) % LABELS).sum()
 
 
 @pytest.mark.parametrize(
@@ -183,8 +188,8 @@ def test_drift_changes_the_truth():
         lambda: ob.Channel([ob.Delay(1), ob.Delay(2)]),
         lambda: ob.Channel(["noise"]),
         lambda: ob.Channel([], seed=-1),
-        lambda: ob.simulate(ob.AROW(4), *stream(), channel=[ob.Flip(0.1, 0.1)]),
-        lambda: ob.simulate(ob.Banditron(4), *stream(), channel=[ob.Swap(0, 0, 9)]),
+        lambda: ob.simulate(ob.AROW(LABELS), *stream(), channel=[ob.Flip(0.1, 0.1)]),
+        lambda: ob.simulate(ob.Banditron(LABELS), *stream(), channel=[ob.Swap(0, 0, 9)]),
     ],
 )
 def test_wrong_channels_are_refused(wrong):

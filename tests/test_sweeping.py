@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
-from onebit import _kernel, sweeping
+from onebit import _kernel, sweeping, testing
 from onebit._jit import COMPILED
 from onebit.algorithms.confidit import fit
 from onebit.sweeping import _course, _run_lockstep, _Together, sweep
@@ -71,10 +71,11 @@ def test_weights_are_equal_to_the_last_bit(labels, replicas, dtype):
 )
 def test_weights_with_every_kind_of_update(make):
     channel = [ob.LabelNoise(0.2), ob.Silence(0.3), ob.Swap(100, 0, 1)]
-    learners = [make(9, seed=seed) for seed in range(3)]
-    runs, taught = weights(SMALL.X, SMALL.y, learners, channel, epochs=2)
+    learners = [make(testing.LABELS, seed=seed) for seed in range(3)]  # as compiled for the laws
+    X, y = SMALL.X, SMALL.y % testing.LABELS
+    runs, taught = weights(X, y, learners, channel, epochs=2)
     for one, run, other in zip(learners, runs, taught, strict=True):
-        assert_same(run, ob.simulate(one, SMALL.X, SMALL.y, epochs=2, channel=channel))
+        assert_same(run, ob.simulate(one, X, y, epochs=2, channel=channel))
         np.testing.assert_array_equal(one.weights, other.weights)
 
 
