@@ -6,13 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-<<<<<<< HEAD
-from onebit._jit import entry
-from onebit._random import _mix, bits_by, key_of, limit_of, uniform, uniforms
-=======
 from onebit._jit import COMPILED, entry
-from onebit._random import _mix, bits_by, key_of, limit_of, uniform
->>>>>>> 8468e047a3060678e0963313a322c5331e607c96
+from onebit._random import _mix, bits_by, key_of, limit_of, uniform, uniforms
 
 HIGHEST = 2**63 - 1
 counts = st.integers(0, HIGHEST)

@@ -77,7 +77,7 @@ def test_a_recipe_by_hand(tmp_path):
         ('learner = "UCWL"\nsettings = 3', "settings must be a table, not 3"),
         (
             'learner = "UCWL"\n[settings]\ngamma = 1',
-            "no setting 'gamma' for UCWL; it has eta, C, k",
+            "no setting 'gamma' for UCWL; it has form, eta, C, k",
         ),
         ('learner = "UCWL"\n[settings]\nseed = 1', "no setting 'seed'"),
         ('learner = "UCWL"\n[settings]\neta = 2', "eta must be above 0.5 and below 1, not 2"),
