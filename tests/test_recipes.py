@@ -53,8 +53,7 @@ def test_a_recipe_by_hand(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('learner = "ucwl"\n[settings]\nC = 2\n')
     recipe = ob.read_recipe(path)
-    defaults = ob.UCWL(2).settings
-    assert recipe.settings == {**defaults, "C": 2.0}  # the rest are the defaults
+    assert recipe.settings == {"eta": 0.75, "C": 2.0, "k": 1.0}  # the rest are the defaults
     assert (recipe.learner, recipe.prepare, recipe.found) == (ob.UCWL, (), None)
     recipe.save(path)
     assert path.read_text().startswith('learner = "UCWL"\n')

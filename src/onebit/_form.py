@@ -7,7 +7,7 @@ written once: the functions of `_kernel` that it calls know what to do in each f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ class Form:
 
     dtype = "float32"  # of the table, unless the user says otherwise
     planes: int | None = None  # of the table; None: as many as the algorithm has
+    settings: ClassVar[dict[str, Any]] = {}  # by which a learner is told to have it
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
         """The record for so many features and labels, with what was saved of fewer."""

@@ -9,7 +9,7 @@ symmetric to the last bit: both halves are made by the same operations.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -164,6 +164,7 @@ class Full(Form):
 
     dtype = "float64"
     planes = 1
+    settings: ClassVar[dict[str, Any]] = {"form": "full"}
     advice = (
         "Use form='diagonal', which takes a number per feature and label, or hash the features "
         "into fewer columns with features="

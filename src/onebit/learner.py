@@ -157,7 +157,7 @@ class Learner:
     ) -> None:
         self._labels = LabelSet(labels)
         self._params = params
-        self.settings: dict[str, Any] = settings
+        self.settings: dict[str, Any] = {**form.settings, **settings}
         self.features = (
             None if features is None else whole("features", features, least=1, most=2**31 - 1)
         )

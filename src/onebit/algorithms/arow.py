@@ -66,7 +66,7 @@ class AROW(Learner):
         **common: Unpack[Common],
     ) -> None:
         params = AROWParams(real("r", r, above=0))
-        settings = {"form": form, "r": params.r}
+        settings = {"r": params.r}
         super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)
 
     def _fill(self) -> tuple[float, ...]:

@@ -289,7 +289,7 @@ class Confidit(Learner):
         self.learns_from_scores = by_residual
         prior = (1.0 + params.alpha) ** 2
         self._reg = prior if reg is None else real("reg", reg, above=0)
-        settings = {"form": form, "eta": params.eta, "alpha": params.alpha, "reg": self._reg}
+        settings = {"eta": params.eta, "alpha": params.alpha, "reg": self._reg}
         settings |= {"width": width, "project": project}
         if params.width == THEORY:
             settings |= {"U": params.U, "delta": params.delta}

@@ -84,7 +84,7 @@ class CW(_ConfidenceWeighted):
     ) -> None:
         eta = real("eta", eta, above=0.5, below=1)
         params = SCWParams(NormalDist().inv_cdf(eta), math.inf, False)
-        settings = {"form": form, "eta": eta}
+        settings = {"eta": eta}
         super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)
 
 
@@ -114,5 +114,5 @@ class SCW(_ConfidenceWeighted):
         eta = real("eta", eta, above=0.5, below=1)
         squared = choice_of("variant", variant, ("I", "II")) == "II"
         params = SCWParams(NormalDist().inv_cdf(eta), real("C", C, above=0), squared)
-        settings = {"form": form, "eta": eta, "C": params.C, "variant": variant}
+        settings = {"eta": eta, "C": params.C, "variant": variant}
         super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)

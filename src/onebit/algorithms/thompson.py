@@ -153,7 +153,7 @@ class LinearThompson(Learner):
     ) -> None:
         params = LinearThompsonParams(real("c", c, above=0))
         self._reg = real("reg", reg, above=0)
-        settings = {"form": form, "c": params.c, "reg": self._reg}
+        settings = {"c": params.c, "reg": self._reg}
         state = form_named(form, 1.0 / self._reg)
         super().__init__(labels, params, settings, form=state, **common)
 

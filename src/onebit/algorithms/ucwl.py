@@ -84,7 +84,7 @@ class UCWL(Learner):
     ) -> None:
         eta = real("eta", eta, above=0.5, below=1)
         params = UCWLParams(NormalDist().inv_cdf(eta), real("C", C, above=0), real("k", k, least=0))
-        settings = {"form": form, "eta": eta, "C": params.C, "k": params.k}
+        settings = {"eta": eta, "C": params.C, "k": params.k}
         super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)
 
     def _fill(self) -> tuple[float, ...]:
