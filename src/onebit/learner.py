@@ -25,7 +25,7 @@ from onebit._kernel import Choice, Row, Turn, Work
 from onebit._lanes import aligned_zeros, lanes_for, state_type
 from onebit._version import __version__
 from onebit.decision import Decision
-from onebit.features import GROWTH_LIMIT, encode, encode_rows
+from onebit.features import GROWTH_LIMIT, Rows, encode, encode_rows
 from onebit.labels import LabelSet
 from onebit.settings import Range, choice_of, real, whole
 
@@ -109,9 +109,7 @@ def _score_rows(params, state, work, indices, values, indptr, round, out_scores,
     turn = Turn(0, round, out_scores.shape[1])
     for i in range(len(indptr) - 1):
         start, stop = indptr[i], indptr[i + 1]
-        while stop > start and indices[stop - 1] >= state.table.shape[0]:
-            stop -= 1  # a feature never met weighs nothing, and looking must not make room for it
-        row = Row(indices, values, start, stop)
+        row = _kernel.known(state, Row(indices, values, start, stop))
         _kernel.score(params, state, work, row, turn)
         out_places[i] = _kernel.best(state, work)
         for label in range(out_scores.shape[1]):
@@ -162,6 +160,9 @@ class Learner:
         )
         self.seed = whole("seed", seed, least=0, most=2**63 - 1)
         self._form = form
+        if form.planes is not None:
+            self.planes = form.planes
+        self.learns_from_scores |= form.learns_from_scores
         asked: Any = form.dtype if dtype is None else dtype
         name = asked if isinstance(asked, str) else getattr(asked, "__name__", str(asked))
         self._dtype = np.dtype(choice_of("dtype", name, ("float32", "float64")))
@@ -179,6 +180,8 @@ class Learner:
         among: only these labels are possible this time.
         """
         indices, values = encode(x, self._dtype, self.features)
+        if self._form.check:
+            self._form.check(values)
         if among is None:
             places, work, count = None, self._work, self._size
         else:
@@ -295,6 +298,8 @@ class Learner:
     def _check_mine(self, decision: Decision) -> None:
         if type(decision) is not Decision:
             raise TypeError(f"learn wants the Decision that decide gave, not {decision!r}")
+        if self._form.check:
+            self._form.check(decision.values)
         if decision.origin != self._origin or decision.values.dtype != self._dtype:
             raise ValueError(
                 "this decision was made by another learner, or by one with other settings or seed"
@@ -337,6 +342,8 @@ class Learner:
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """How likely each label is to be said for this context now, in the order of `labels`."""
         indices, values = encode(x, self._dtype, self.features)
+        if self._form.check:
+            self._form.check(values)
         places = range(len(self._labels)) if among is None else self._places(among)
         work = self._restricted(places)
         if len(indices):
@@ -347,7 +354,7 @@ class Learner:
         return work.probabilities[: self._size].copy()
 
     def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        rows = encode_rows(X, self._dtype, self.features)
+        rows = self._rows(X)
         size = len(rows.indptr) - 1
         scores = np.empty((size, self._size), self._dtype)
         places = np.empty(size, np.int64)
@@ -402,6 +409,7 @@ class Learner:
         self._size = len(self._labels)
         lanes = lanes_for(self._size)
         self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
+        self._check_memory(0)
         more = self._form.lay_out({}, 0, self._size)
         self._state = state_type(lanes)(self._buffer, memory.copy(), more)
         self._reserve(len(table), arrays)
@@ -473,7 +481,7 @@ class Learner:
         return keep * table, keep * memory
 
     def _weights(self) -> np.ndarray:
-        return self._plane(0) if self.planes else np.zeros((len(self._labels), 0), self._dtype)
+        return self._plane(0) if self.planes else self._form.weights(self._state.more, self._size)
 
     # Saving.
 
@@ -537,6 +545,13 @@ class Learner:
         return learner
 
     # Inside.
+
+    def _rows(self, X: Any) -> Rows:
+        """Many contexts, encoded and checked."""
+        rows = encode_rows(X, self._dtype, self.features)
+        if self._form.check:
+            self._form.check(rows.values, rows.indptr)
+        return rows
 
     def _table(self) -> np.ndarray:
         """The table without its padding."""

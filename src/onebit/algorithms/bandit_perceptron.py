@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple, Unpack
 
 from onebit import _kernel
+from onebit._dual import Remove, dual
 from onebit._jit import implement
 from onebit._kernel import Choice, add
 from onebit.learner import Common, Labels, Learner
@@ -70,7 +71,15 @@ class BanditPerceptron(Learner):
     ranges = searched(use_correct=(False, True))
 
     def __init__(
-        self, labels: Labels, *, use_correct: bool = False, **common: Unpack[Common]
+        self,
+        labels: Labels,
+        *,
+        use_correct: bool = False,
+        kernel: str | None = None,
+        budget: int = 1000,
+        remove: Remove = "oldest",
+        **common: Unpack[Common],
     ) -> None:
         params = BanditPerceptronParams(flag("use_correct", use_correct))
-        super().__init__(labels, params, params._asdict(), **common)
+        form = dual(kernel, budget, remove, **common)
+        super().__init__(labels, params, {**params._asdict(), **form.settings}, form=form, **common)

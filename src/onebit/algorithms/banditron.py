@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple, Unpack
 
 from onebit import _kernel
+from onebit._dual import Remove, dual
 from onebit._jit import implement
 from onebit._kernel import add
 from onebit.learner import Common, Labels, Learner
@@ -50,6 +51,16 @@ class Banditron(Learner):
     importance_weighted = True
     ranges = searched(gamma=Range(0.001, 0.5))
 
-    def __init__(self, labels: Labels, *, gamma: float = 0.05, **common: Unpack[Common]) -> None:
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        gamma: float = 0.05,
+        kernel: str | None = None,
+        budget: int = 1000,
+        remove: Remove = "oldest",
+        **common: Unpack[Common],
+    ) -> None:
         params = BanditronParams(real("gamma", gamma, above=0, most=1))
-        super().__init__(labels, params, params._asdict(), **common)
+        form = dual(kernel, budget, remove, **common)
+        super().__init__(labels, params, {**params._asdict(), **form.settings}, form=form, **common)

@@ -26,7 +26,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _full, _kernel
+from onebit import _dual, _full, _kernel
+from onebit._dual import Posterior, Remove, dual
 from onebit._form import TABLE
 from onebit._full import Full, Matrices
 from onebit._jit import implement, inline
@@ -209,6 +210,7 @@ def fit_matrix(state, row, label, step, weight):
 
 
 fit.forms[Matrices] = fit_matrix
+fit.forms[Posterior] = _dual.fit
 implement(_kernel.settle, ResidualParams)(fit.settled)
 
 
@@ -271,9 +273,12 @@ class Confidit(Learner):
         U: float = 1.0,
         delta: float = 0.05,
         update: Literal["residual", "coordinate"] = "residual",
+        kernel: str | None = None,
+        budget: int = 1000,
+        remove: Remove = "oldest",
         **common: Unpack[Common],
     ) -> None:
-        full = choice_of("form", form, ("diagonal", "full")) == "full"
+        full = choice_of("form", form, ("diagonal", "full")) == "full" or kernel is not None
         by_residual = choice_of("update", update, ("residual", "coordinate")) == "residual" or full
         params = (ResidualParams if by_residual else CoordinateParams)(
             real("eta", eta, least=0),
@@ -292,13 +297,17 @@ class Confidit(Learner):
         self._reg = prior if reg is None else real("reg", reg, above=0)
         settings = {"form": form, **params._asdict(), "reg": self._reg, "width": width}
         settings["update"] = update
+        if kernel is not None:
+            kept = dual(kernel, budget, remove, prior=self._reg, **common)
+        else:
+            kept = Full(1.0 / self._reg) if full else TABLE
         self.planes = 1 if full else 2
         super().__init__(
             labels,
             params,
-            settings,
+            {**settings, **kept.settings},
             memory=(0.0,) if params.width == THEORY else (),
-            form=Full(1.0 / self._reg) if full else TABLE,
+            form=kept,
             **common,
         )
 

@@ -17,6 +17,7 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from onebit import _kernel
+from onebit._dual import Remove, dual
 from onebit._jit import implement
 from onebit._kernel import Choice
 from onebit.algorithms.confidence import cw_step, shrinkage
@@ -78,12 +79,16 @@ class UCWL(Learner):
         eta: float = 0.75,
         C: float = 1.0,
         k: float = 1.0,
+        kernel: str | None = None,
+        budget: int = 1000,
+        remove: Remove = "oldest",
         **common: Unpack[Common],
     ) -> None:
         eta = real("eta", eta, above=0.5, below=1)
         params = UCWLParams(NormalDist().inv_cdf(eta), real("C", C, above=0), real("k", k, least=0))
-        settings = {"eta": eta, "C": params.C, "k": params.k}
-        super().__init__(labels, params, settings, **common)
+        form = dual(kernel, budget, remove, prior=1.0, **common)
+        settings = {"eta": eta, "C": params.C, "k": params.k, **form.settings}
+        super().__init__(labels, params, settings, form=form, **common)
 
     def _fill(self) -> tuple[float, ...]:
-        return 0.0, 1.0
+        return (0.0, 1.0)[: self.planes]
