@@ -64,6 +64,11 @@ class BanditPerceptron(Learner):
 
     For separable data; it fails when labels are noisy. use_correct: on a right answer also teach
     the other labels that they were wrong.
+
+    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
+    goes when there is one too many, the "oldest", a "random" one or the "smallest".
+    kernel="rational" is the paper's, for labels that are not separable each from all others.
     """
 
     planes = 1

@@ -45,6 +45,10 @@ class Banditron(Learner):
 
     gamma: how often any label is tried, in (0, 1]. Published: 0.014 on separable, 0.006 on noisy
     synthetic text, 0.05 on Reuters.
+
+    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
+    goes when there is one too many, the "oldest", a "random" one or the "smallest".
     """
 
     planes = 1

@@ -249,6 +249,13 @@ class Confidit(Learner):
     for comparison weights of length U, with probability 1 - delta. project: keep scores to what the
     model allows, as the theorem asks; it slows the beginning. update, of the diagonal form:
     "residual", or "coordinate" as printed; the first is what the paper's tables show.
+
+    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
+    goes when there is one too many, the "oldest", a "random" one or the "smallest".
+    This is kernel ridge regression, the full form whatever `form` says:
+
+        Confidit(labels=10, kernel="rbf(gamma=2)", reg=0.1, budget=500)
     """
 
     planes = 2

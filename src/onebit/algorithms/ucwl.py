@@ -62,6 +62,11 @@ class UCWL(Learner):
 
     eta: confidence, in (0.5, 1). C: the largest step; make it small when feedback is noisy.
     k: width of the bound in standard deviations, at least 0.
+
+    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
+    goes when there is one too many, the "oldest", a "random" one or the "smallest".
+    The covariance is full then.
     """
 
     planes = 2
