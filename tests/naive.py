@@ -964,3 +964,193 @@ class FullPair(Twin):
             self.W[i] += sign * alpha * column
             self.Sigma[i] -= beta * np.outer(column, column)
         return True
+
+
+# ------------------------------------------------------------------------------- kernels
+
+
+Kernel = Callable[[np.ndarray, np.ndarray], float]
+
+
+def kernel(name: str, **numbers: float) -> Kernel:
+    """k(x, y) for two contexts."""
+    gamma = numbers.get("gamma", 1.0)
+    if name == "rbf":
+        return lambda x, y: math.exp(-gamma * float((x - y) @ (x - y)))
+    if name == "rational":  # B19 Section 4
+        return lambda x, y: 1 / (1 - numbers.get("nu", 0.5) * float(x @ y))
+    if name == "polynomial":
+        constant, degree = numbers.get("constant", 1.0), numbers.get("degree", 3)
+        return lambda x, y: (gamma * float(x @ y) + constant) ** degree
+    return lambda x, y: float(x @ y)
+
+
+class Stored(NamedTuple):
+    """A context with what was learned from it, each time it came."""
+
+    x: np.ndarray
+    label: int
+    lessons: list[tuple[float, float]]  # second order: (target, variance of its noise)
+    coef: np.ndarray  # first order
+    order: list[int]  # when it was learned from
+
+
+class Dual(Twin):
+    """At most `budget` stored contexts; then the one learned from longest ago goes, or `worst`."""
+
+    def __init__(self, K: int, k: Kernel, budget: int = 10**9, remove: str = "oldest"):
+        super().__init__(K, 0)
+        self.k, self.budget, self.remove = k, budget, remove
+        self.stored: list[Stored] = []
+        self.clock = 0
+
+    def place_of(self, x: np.ndarray, label: int) -> Stored:
+        for one in self.stored:
+            if np.array_equal(one.x, x) and one.label == label:
+                break
+        else:
+            one = Stored(x, label, [], np.zeros(self.K), [])
+            self.stored.append(one)
+        one.order.append(self.clock)
+        self.clock += 1
+        return one
+
+    def shrink(self, kept: Stored) -> None:
+        if len(self.stored) > self.budget:
+            others = [one for one in self.stored if one is not kept]
+            losses = [self.loss(one) if self.remove == "smallest" else 0.0 for one in others]
+            ties = [
+                one
+                for one, loss in zip(others, losses, strict=True)
+                if loss <= min(losses) * (1 + UCB_TOLERANCE)
+            ]
+            gone = min(ties, key=lambda one: one.order[-1])
+            self.stored = [one for one in self.stored if one is not gone]
+
+    def loss(self, one: Stored) -> float:
+        """What the removal of a context changes."""
+        raise NotImplementedError
+
+
+class FirstOrder(Dual):
+    """w_i = sum of coef_i x over the stored contexts, whatever label they came with."""
+
+    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return sum((one.coef * self.k(one.x, x) for one in self.stored), np.zeros(self.K))
+
+    def add(self, x: np.ndarray, coef: np.ndarray) -> bool:
+        if not coef.any():
+            return False
+        one = self.place_of(x, 0)
+        one.coef[:] += coef
+        self.shrink(one)
+        return True
+
+    def loss(self, one: Stored) -> float:
+        return float(one.coef @ one.coef) * self.k(one.x, one.x)
+
+
+class KernelBanditron(FirstOrder):
+    """KSST08 in an RKHS."""
+
+    def __init__(self, K: int, k: Kernel, gamma: float = 0.05, **kept):
+        super().__init__(K, k, **kept)
+        self.gamma = gamma
+
+    probabilities = EpsilonUniform.probabilities
+    decide = EpsilonUniform.decide
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        return self.add(x, banditron_update(self.K, np.ones(1), choice, right)[:, 0])
+
+
+class KernelBanditPerceptron(FirstOrder):
+    """B19 Section 4: the same rules with a kernel, for weakly separable data."""
+
+    def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
+        u = self.scores(x)
+        h = int(np.argmax(u))
+        return Choice(h, h, 1.0) if u[h] >= 0 else Choice(int(draw(1) * self.K), h, 1 / self.K)
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        claimed = choice.propensity == 1.0
+        if right == claimed:
+            return False
+        return self.add(x, (1.0 if right else -1.0) * one_hot(choice.label, self.K))
+
+
+class SecondOrder(Dual, Optimist):
+    """A Gaussian process a label: with prior c, k/c is the covariance of its scores."""
+
+    def __init__(self, K: int, k: Kernel, c: float, **kept):
+        super().__init__(K, k, **kept)
+        self.c = c
+
+    def posterior(self, x: np.ndarray, label: int, without: Stored | None = None):
+        """Mean and variance of a label's score, from all that was observed of it."""
+        own = [one for one in self.stored if one.label == label and one is not without]
+        seen = [(one.x, *lesson) for one in own for lesson in one.lessons]
+        if not seen:
+            return 0.0, self.k(x, x) / self.c
+        gram = np.array([[self.k(a, b) for b, *_ in seen] for a, *_ in seen]) / self.c
+        near = np.array([self.k(a, x) for a, *_ in seen]) / self.c
+        targets, noise = np.array([lesson[1:] for lesson in seen]).T
+        weights = np.linalg.solve(gram + np.diag(noise), near)
+        return float(weights @ targets), max(self.k(x, x) / self.c - float(weights @ near), 0.0)
+
+    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return np.array([self.posterior(x, i)[0] for i in range(self.K)])
+
+    def variances(self, x: np.ndarray) -> np.ndarray:
+        return np.array([self.posterior(x, i)[1] for i in range(self.K)])
+
+    def observe(self, x: np.ndarray, label: int, target: float, noise: float) -> None:
+        one = self.place_of(x, label)
+        one.lessons.append((target, noise))
+        self.shrink(one)
+
+    def loss(self, one: Stored) -> float:
+        """How far the others' prediction is from what was observed."""
+        precision = [1 / noise for _, noise in one.lessons]
+        mean = np.average([target for target, _ in one.lessons], weights=precision)
+        return abs(float(mean) - self.posterior(one.x, one.label, without=one)[0])
+
+
+class KernelConfidit(SecondOrder):
+    """CG11 without projection: kernel ridge regression on the rounds that said the label."""
+
+    def __init__(self, K: int, k: Kernel, eta: float = 0.1, reg: float = 4.0, **kept):
+        super().__init__(K, k, reg, **kept)
+        self.eta = eta
+
+    def bonus(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return np.sqrt(self.eta * self.variances(x))
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        self.observe(x, choice.label, 1.0 if right else -1.0, 1.0)
+        return True
+
+
+class KernelUCWL(SecondOrder):
+    """NLVS13: a step of SCW-I is an observation with noise 1/rho, of what the step makes of it."""
+
+    def __init__(
+        self, K: int, k: Kernel, eta: float = 0.75, C: float = 1.0, width: float = 1.0, **kept
+    ):
+        super().__init__(K, k, 1.0, **kept)
+        self.phi, self.C, self.width = float(ndtri(eta)), C, width
+
+    def bonus(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return self.width * np.sqrt(self.variances(x))
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        z = 1.0 if right else -1.0
+        u, v = self.posterior(x, choice.label)
+        if v == 0 or z * u >= self.phi * math.sqrt(v):
+            return False
+        alpha = min(self.C, cw_alpha(z * u, v, self.phi))
+        if alpha == 0:
+            return False
+        noise = 1 / cw_beta(alpha, v, self.phi) - v  # Sigma^-1 += x x'/noise
+        self.observe(x, choice.label, u + alpha * z * (noise + v), noise)
+        return True

@@ -15,7 +15,11 @@ from onebit.learner import Learner
 SETTINGS: dict[str, list[dict]] = {
     "AROW": [{"r": 0.1}],
     "BPA": [{"gamma": 0.0}, {"variant": "PA-I", "C": 0.1}, {"variant": "PA-II", "gamma": 0.3}],
-    "BanditPerceptron": [{"use_correct": True}],
+    "BanditPerceptron": [
+        {"use_correct": True},
+        {"kernel": "polynomial(degree=2)", "budget": 15, "remove": "random", "use_correct": True},
+    ],
+    "Banditron": [{"kernel": "rbf(gamma=0.3)", "budget": 15}],
     "Confidit": [
         {"width": "log", "eta": 1.0},
         {"alpha": 0.25, "reg": 0.1},
@@ -24,6 +28,8 @@ SETTINGS: dict[str, list[dict]] = {
         {"project": True, "alpha": 0.5},
         {"form": "full", "reg": 0.1},
         {"form": "full", "project": True, "width": "theory", "alpha": 0.25},
+        {"kernel": "rbf(gamma=0.1)", "budget": 15, "remove": "smallest", "reg": 0.1},
+        {"kernel": "linear", "budget": 15, "project": True, "width": "theory", "alpha": 0.25},
     ],
     "EGBandit": [{"signed": True}],
     "EpsilonGreedy": [{"epsilon": 0.0}],
@@ -33,6 +39,7 @@ SETTINGS: dict[str, list[dict]] = {
     "PassiveAggressive": [{"variant": "PA"}, {"variant": "PA-II", "C": 0.5}],
     "SCW": [{"variant": "II", "C": 0.5}],
     "SquareCB": [{"loss": "squared"}],
+    "UCWL": [{"kernel": "rbf(gamma=0.1)", "budget": 15, "remove": "random"}],
 }
 
 

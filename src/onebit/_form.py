@@ -6,8 +6,9 @@ written once: the functions of `_kernel` that it calls know what to do in each f
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,10 @@ class Form:
     """The table alone."""
 
     dtype = "float32"  # of the table, unless the user says otherwise
-    planes: int | None = None  # of the table; None: as many as the algorithm has
-    settings: ClassVar[dict[str, Any]] = {}  # by which a learner is told to have it
+    planes: int | None = None  # of the table, where that is for the form to say
+    learns_from_scores = False  # learning wants the present scores of the row
+    settings: Mapping[str, Any] = MappingProxyType({})  # what was said to choose the form
+    check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
         """The record for so many features and labels, with what was saved of fewer."""
@@ -38,6 +41,10 @@ class Form:
     def size(self, features: int, labels: int) -> int:
         """How many bytes the record takes."""
         return 0
+
+    def weights(self, more: Any, labels: int) -> np.ndarray:
+        """What stands for weights where the table has none."""
+        return np.zeros((labels, 0))
 
     advice = "Hash the features into fewer columns with features="
 

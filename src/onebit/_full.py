@@ -9,13 +9,15 @@ symmetric to the last bit: both halves are made by the same operations.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from onebit import _kernel
 from onebit._form import TABLE, Form
-from onebit._jit import inline
+from onebit._jit import inline, looped
 from onebit._kernel import number
 from onebit._lanes import aligned_zeros, at
 from onebit.settings import choice_of
@@ -52,8 +54,45 @@ def _by_entries(matrix, row):
     return total
 
 
+# Loops over a line.
+
+
+def _add_four(out, end, x, one, y, two, z, three, u, four):
+    for k in range(end):
+        out[k] += (x * one[k] + y * two[k]) + (z * three[k] + u * four[k])
+
+
+@looped(_add_four)
+def add_four(out, end, x, one, y, two, z, three, u, four):
+    """out += x one + y two + z three + u four, up to the end."""
+    sums = (x * one[:end] + y * two[:end]) + (z * three[:end] + u * four[:end])
+    out[:end] += sums
+
+
+def _add_times(out, start, end, x, line):
+    for k in range(start, end):
+        out[k] += x * line[k]
+
+
+@looped(_add_times)
+def add_times(out, start, end, x, line):
+    """out += x line, from the start to the end."""
+    out[start:end] += x * line[start:end]
+
+
+def _add_product(out, size, amount, own, column):
+    for k in range(size):
+        out[k] += amount * (own * column[k])
+
+
+@looped(_add_product)
+def add_product(out, size, amount, own, column):
+    """out += amount own column: a line of a symmetric matrix, of which `own` is in the column."""
+    out[:size] += amount * (own * column[:size])
+
+
 @inline
-def _add_lines(matrix, row, out, size, half):
+def add_lines(matrix, row, out, size, half):
     """out = M x; half: only what stands left of the diagonal in each line."""
     for k in range(size):
         out[k] = 0.0
@@ -65,26 +104,22 @@ def _add_lines(matrix, row, out, size, half):
         z, u = np.float64(at(row.values, i + 2)), np.float64(at(row.values, i + 3))
         one, two = matrix[j], matrix[at(row.indices, i + 1)]
         three, four = matrix[at(row.indices, i + 2)], matrix[at(row.indices, i + 3)]
-        for k in range(end):
-            out[k] += (x * one[k] + y * two[k]) + (z * three[k] + u * four[k])
+        add_four(out, end, x, one, y, two, z, three, u, four)
         if half:  # the three later lines go on to their own diagonals
             for n in range(i + 1, i + 4):
-                line, x = matrix[at(row.indices, n)], np.float64(at(row.values, n))
-                for k in range(end, at(row.indices, n)):
-                    out[k] += x * line[k]
+                j, x = at(row.indices, n), np.float64(at(row.values, n))
+                add_times(out, end, j, x, matrix[j])
         i += 4
     while i < row.stop:
         j, x = at(row.indices, i), np.float64(at(row.values, i))
-        line = matrix[j]
-        for k in range(j if half else size):
-            out[k] += x * line[k]
+        add_times(out, 0, j if half else size, x, matrix[j])
         i += 1
 
 
 @inline
 def _by_lines(matrix, row, column, size):
     """x' M x from whole lines, which machines read faster than scattered entries."""
-    _add_lines(matrix, row, column, size, True)
+    add_lines(matrix, row, column, size, True)
     total = 0.0
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
@@ -111,7 +146,7 @@ def dot_and_variance(state, row, scores, widths):
 def times(state, row, label):
     """Fill the column with M x; x' M x comes back."""
     column = state.more.column
-    _add_lines(state.more.matrix[label], row, column, state.table.shape[0], False)
+    add_lines(state.more.matrix[label], row, column, state.table.shape[0], False)
     v = 0.0
     for i in range(row.start, row.stop):
         v += np.float64(at(row.values, i)) * column[at(row.indices, i)]
@@ -131,9 +166,7 @@ def shift(state, label, step):
 def shrink_by(matrix, column, size, amount):
     """M -= amount times the column by itself."""
     for j in range(size):
-        own, line = column[j], matrix[j]
-        for k in range(size):
-            line[k] -= amount * (own * column[k])
+        add_product(matrix[j], size, -amount, column[j], column)
 
 
 def move(state, row, label, step, shrink):
@@ -164,7 +197,7 @@ class Full(Form):
 
     dtype = "float64"
     planes = 1
-    settings: ClassVar[dict[str, Any]] = {"form": "full"}
+    settings: Mapping[str, Any] = MappingProxyType({"form": "full"})
     advice = (
         "Use form='diagonal', which takes a number per feature and label, or hash the features "
         "into fewer columns with features="

@@ -233,6 +233,20 @@ def implement(function: Any, params: type) -> Callable[[Callable[..., Any]], Cal
     return register
 
 
+def looped(loop: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate a function of whole arrays, quick uncompiled, with the loop it compiles to.
+
+    Number by number both do the same operations, so they give the same bits.
+    """
+
+    def decorate(plain: Callable[..., Any]) -> Any:
+        if COMPILED:
+            overload(plain, jit_options=INLINE, strict=False)(lambda *args: loop)
+        return plain
+
+    return decorate
+
+
 def lowered(twin: Callable[..., Any], result: Callable[..., Any]) -> Callable[..., Any]:
     """Give a plain function a hand-written compiled body.
 

@@ -350,6 +350,18 @@ def dot_and_variance(state, row, scores, widths):
     """scores = sum of value * plane 0, widths = sum of value^2 * plane 1."""
 
 
+def _within_the_table(state, row):
+    stop = row.stop
+    while stop > row.start and row.indices[stop - 1] >= state.table.shape[0]:
+        stop -= 1
+    return Row(row.indices, row.values, row.start, stop)
+
+
+@by_form(lambda state: _within_the_table)
+def known(state, row):
+    """The row as far as scores can be told without making room: a feature never met is nothing."""
+
+
 @inline
 def squared_norm(row):
     total = 0.0

@@ -25,7 +25,7 @@ from onebit._kernel import Choice, Row, Turn, Work
 from onebit._lanes import aligned_zeros, lanes_for, state_type
 from onebit._version import __version__
 from onebit.decision import Decision
-from onebit.features import GROWTH_LIMIT, encode, encode_rows
+from onebit.features import GROWTH_LIMIT, Rows, encode, encode_rows
 from onebit.labels import LabelSet
 from onebit.settings import Range, choice_of, real, whole
 
@@ -109,9 +109,7 @@ def _score_rows(params, state, work, indices, values, indptr, round, out_scores,
     turn = Turn(0, round, out_scores.shape[1])
     for i in range(len(indptr) - 1):
         start, stop = indptr[i], indptr[i + 1]
-        while stop > start and indices[stop - 1] >= state.table.shape[0]:
-            stop -= 1  # a feature never met weighs nothing, and looking must not make room for it
-        row = Row(indices, values, start, stop)
+        row = _kernel.known(state, Row(indices, values, start, stop))
         _kernel.score(params, state, work, row, turn)
         out_places[i] = _kernel.best(state, work)
         for label in range(out_scores.shape[1]):
@@ -165,6 +163,7 @@ class Learner:
         self._form = form
         if form.planes is not None:
             self.planes = form.planes
+        self.learns_from_scores |= form.learns_from_scores
         self._dtype = precision(form.dtype if dtype is None else dtype)
         self.round = 0
         self._origin = self._fingerprint()
@@ -180,6 +179,8 @@ class Learner:
         among: only these labels are possible this time.
         """
         indices, values = encode(x, self._dtype, self.features)
+        if self._form.check:
+            self._form.check(values)
         if among is None:
             places, work, count = None, self._work, self._size
         else:
@@ -296,6 +297,8 @@ class Learner:
     def _check_mine(self, decision: Decision) -> None:
         if type(decision) is not Decision:
             raise TypeError(f"learn wants the Decision that decide gave, not {decision!r}")
+        if self._form.check:
+            self._form.check(decision.values)
         if decision.origin != self._origin or decision.values.dtype != self._dtype:
             raise ValueError(
                 "this decision was made by another learner, or by one with other settings or seed"
@@ -338,6 +341,8 @@ class Learner:
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """How likely each label is to be said for this context now, in the order of `labels`."""
         indices, values = encode(x, self._dtype, self.features)
+        if self._form.check:
+            self._form.check(values)
         places = range(len(self._labels)) if among is None else self._places(among)
         work = self._restricted(places)
         if len(indices):
@@ -348,7 +353,7 @@ class Learner:
         return work.probabilities[: self._size].copy()
 
     def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        rows = encode_rows(X, self._dtype, self.features)
+        rows = self._rows(X)
         size = len(rows.indptr) - 1
         scores = np.empty((size, self._size), self._dtype)
         places = np.empty(size, np.int64)
@@ -403,6 +408,7 @@ class Learner:
         self._size = len(self._labels)
         lanes = lanes_for(self._size)
         self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
+        self._check_memory(0)
         more = self._form.lay_out({}, 0, self._size)
         self._state = state_type(lanes)(self._buffer, memory.copy(), more)
         self._reserve(len(table), arrays)
@@ -490,7 +496,7 @@ class Learner:
         return {}
 
     def _weights(self) -> np.ndarray:
-        return self._plane(0) if self.planes else np.zeros((len(self._labels), 0), self._dtype)
+        return self._plane(0) if self.planes else self._form.weights(self._state.more, self._size)
 
     # Saving.
 
@@ -560,6 +566,13 @@ class Learner:
         return learner
 
     # Inside.
+
+    def _rows(self, X: Any) -> Rows:
+        """Many contexts, encoded and checked."""
+        rows = encode_rows(X, self._dtype, self.features)
+        if self._form.check:
+            self._form.check(rows.values, rows.indptr)
+        return rows
 
     def _table(self) -> np.ndarray:
         """The table without its padding."""

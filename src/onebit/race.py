@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
@@ -100,10 +101,10 @@ def value_of(text: str) -> Any:
     """A setting's value as a command line says it: true, 0.1 or PA-I."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            return number(text)
+    return text
 
 
 def streams(

@@ -11,7 +11,7 @@ from onebit import _kernel
 from onebit._jit import chosen, direct, entry, inline
 from onebit._kernel import Choice, Row, Turn
 from onebit.channels import UNHEARD, Step, check, delay_of, drifted, heard, link, noisy
-from onebit.features import Rows, encode_rows
+from onebit.features import Rows
 from onebit.learner import Learner
 from onebit.settings import whole
 
@@ -329,7 +329,7 @@ def simulate_places(
     late: _Late | None = None,
 ) -> Trace:
     """simulate, with the labels as places among the learner's; late: what earlier chunks left."""
-    rows = encode_rows(X, learner._dtype, learner.features)
+    rows = learner._rows(X)
     size = len(rows.indptr) - 1
     if len(labels) != size:
         raise ValueError(f"X has {size} rows and y {len(labels)} labels")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple, Unpack
 
 from onebit import _kernel
+from onebit._dual import Remove, dual
 from onebit._jit import implement
 from onebit._kernel import Choice, add
 from onebit.learner import Common, Labels, Learner
@@ -63,6 +64,11 @@ class BanditPerceptron(Learner):
 
     For separable data; it fails when labels are noisy. use_correct: on a right answer also teach
     the other labels that they were wrong.
+
+    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
+    goes when there is one too many, the "oldest", a "random" one or the "smallest".
+    kernel="rational" is the paper's, for labels that are not separable each from all others.
     """
 
     planes = 1
@@ -70,7 +76,15 @@ class BanditPerceptron(Learner):
     ranges = searched(use_correct=(False, True))
 
     def __init__(
-        self, labels: Labels, *, use_correct: bool = False, **common: Unpack[Common]
+        self,
+        labels: Labels,
+        *,
+        use_correct: bool = False,
+        kernel: str | None = None,
+        budget: int = 1000,
+        remove: Remove = "oldest",
+        **common: Unpack[Common],
     ) -> None:
         params = BanditPerceptronParams(flag("use_correct", use_correct))
-        super().__init__(labels, params, params._asdict(), **common)
+        form = dual(kernel, budget, remove, **common)
+        super().__init__(labels, params, params._asdict(), form=form, **common)

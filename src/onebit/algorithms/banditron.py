@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple, Unpack
 
 from onebit import _kernel
+from onebit._dual import Remove, dual
 from onebit._jit import implement
 from onebit._kernel import add
 from onebit.learner import Common, Labels, Learner
@@ -44,12 +45,26 @@ class Banditron(Learner):
 
     gamma: how often any label is tried, in (0, 1]. Published: 0.014 on separable, 0.006 on noisy
     synthetic text, 0.05 on Reuters.
+
+    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
+    goes when there is one too many, the "oldest", a "random" one or the "smallest".
     """
 
     planes = 1
     importance_weighted = True
     ranges = searched(gamma=Range(0.001, 0.5))
 
-    def __init__(self, labels: Labels, *, gamma: float = 0.05, **common: Unpack[Common]) -> None:
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        gamma: float = 0.05,
+        kernel: str | None = None,
+        budget: int = 1000,
+        remove: Remove = "oldest",
+        **common: Unpack[Common],
+    ) -> None:
         params = BanditronParams(real("gamma", gamma, above=0, most=1))
-        super().__init__(labels, params, params._asdict(), **common)
+        form = dual(kernel, budget, remove, **common)
+        super().__init__(labels, params, params._asdict(), form=form, **common)

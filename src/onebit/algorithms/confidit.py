@@ -26,7 +26,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _full, _kernel
+from onebit import _dual, _full, _kernel
+from onebit._dual import Posterior, Remove, dual
 from onebit._full import FormName, Matrices, form_named
 from onebit._jit import implement, inline
 from onebit._kernel import TIE, Choice, update_of_planes
@@ -208,6 +209,7 @@ def fit_matrix(state, row, label, step, weight):
 
 
 fit.forms[Matrices] = fit_matrix
+fit.forms[Posterior] = _dual.fit
 implement(_kernel.settle, ResidualParams)(fit.settled)
 
 
@@ -246,6 +248,13 @@ class Confidit(Learner):
     for comparison weights of length U, with probability 1 - delta. project: keep scores to what the
     model allows, as the theorem asks; it slows the beginning. update, of the diagonal form:
     "residual", or "coordinate" as printed; the first is what the paper's tables show.
+
+    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
+    goes when there is one too many, the "oldest", a "random" one or the "smallest".
+    This is kernel ridge regression, the full form whatever `form` says:
+
+        Confidit(labels=10, kernel="rbf(gamma=2)", reg=0.1, budget=500)
     """
 
     planes = 2
@@ -270,9 +279,12 @@ class Confidit(Learner):
         U: float = 1.0,
         delta: float = 0.05,
         update: Literal["residual", "coordinate"] = "residual",
+        kernel: str | None = None,
+        budget: int = 1000,
+        remove: Remove = "oldest",
         **common: Unpack[Common],
     ) -> None:
-        full = form == "full"
+        full = form == "full" or kernel is not None
         by_residual = choice_of("update", update, ("residual", "coordinate")) == "residual" or full
         params = (ResidualParams if by_residual else CoordinateParams)(
             real("eta", eta, least=0),
@@ -297,6 +309,8 @@ class Confidit(Learner):
             settings["update"] = update
         memory = (0.0,) if params.width == THEORY else ()
         state = form_named(form, 1.0 / self._reg)
+        if kernel is not None:
+            state = dual(kernel, budget, remove, prior=self._reg, **common)
         super().__init__(labels, params, settings, memory=memory, form=state, **common)
 
     def _fill(self) -> tuple[float, ...]:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from onebit import _kernel
+from onebit._dual import Remove, dual
 from onebit._full import FormName, form_named
 from onebit._jit import implement
 from onebit._kernel import Choice
@@ -62,6 +63,11 @@ class UCWL(Learner):
     form: "diagonal", as in the paper's experiments, or "full": one d x d matrix a label. eta:
     confidence, in (0.5, 1). C: the largest step; make it small when feedback is noisy. k: width of
     the bound in standard deviations, at least 0.
+
+    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
+    goes when there is one too many, the "oldest", a "random" one or the "smallest".
+    The covariance is full then.
     """
 
     planes = 2
@@ -80,12 +86,18 @@ class UCWL(Learner):
         eta: float = 0.75,
         C: float = 1.0,
         k: float = 1.0,
+        kernel: str | None = None,
+        budget: int = 1000,
+        remove: Remove = "oldest",
         **common: Unpack[Common],
     ) -> None:
         eta = real("eta", eta, above=0.5, below=1)
         params = UCWLParams(NormalDist().inv_cdf(eta), real("C", C, above=0), real("k", k, least=0))
         settings = {"eta": eta, "C": params.C, "k": params.k}
-        super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)
+        state = form_named(form, 1.0)
+        if kernel is not None:
+            state = dual(kernel, budget, remove, prior=1.0, **common)
+        super().__init__(labels, params, settings, form=state, **common)
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0
