@@ -192,7 +192,7 @@ DELAYS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 if COMPILED else 15, deadline=None)
 @given(
     delay=DELAYS,
     cuts=st.lists(st.integers(0, 60), max_size=12),

@@ -42,8 +42,10 @@ def assert_same(run, trace):
         np.testing.assert_array_equal(ours, theirs, err_msg=name)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("labels", "replicas"), [(2, 4), (9, 8), (9, 16), (20, 32)])
+@pytest.mark.parametrize(
+    ("labels", "replicas", "dtype"),
+    [(2, 4, "float32"), (9, 8, "float32"), (9, 16, "float64"), (20, 32, "float64")],
+)  # the groups below have the others; each is compiled by itself
 def test_weights_are_equal_to_the_last_bit(labels, replicas, dtype):
     rng = np.random.default_rng(labels)
     X = sparse.random(150, 40, 0.2, random_state=1, format="csr", dtype=np.float64)
