@@ -14,7 +14,7 @@ from onebit._random import uniform
 
 K, D = 5, 7
 COMMON = {"labels": K, "features": D, "dtype": "float64"}
-ALL = {"budget": 300, "kernel": "linear"}
+ALL = {"budget": 1000, "kernel": "linear"}
 MANY = 300 if COMPILED else 60
 
 
