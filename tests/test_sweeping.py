@@ -15,7 +15,7 @@ from onebit._jit import COMPILED
 from onebit.algorithms.confidit import fit
 from onebit.sweeping import _course, _run_lockstep, _Together, sweep
 
-SMALL = ob.datasets.synnonsep(400 if COMPILED else 120, seed=3)
+SMALL = ob.datasets.synnonsep(400 if COMPILED else 60, seed=3)
 
 
 def weights(X, y, learners, channel=(), replicas=None, **more):
