@@ -15,7 +15,7 @@ import numpy as np
 
 from onebit import _kernel
 from onebit._form import Form
-from onebit._jit import inline
+from onebit._jit import compiled_as, inline
 from onebit._kernel import number
 from onebit._lanes import aligned_zeros, at
 
@@ -52,7 +52,7 @@ def _by_entries(matrix, row):
 
 
 @inline
-def _add_lines(matrix, row, out, size, half):
+def add_lines(matrix, row, out, size, half):
     """out = M x; half: only what stands left of the diagonal in each line."""
     for k in range(size):
         out[k] = 0.0
@@ -83,7 +83,7 @@ def _add_lines(matrix, row, out, size, half):
 @inline
 def _by_lines(matrix, row, column, size):
     """x' M x from whole lines, which machines read faster than scattered entries."""
-    _add_lines(matrix, row, column, size, True)
+    add_lines(matrix, row, column, size, True)
     total = 0.0
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
@@ -110,7 +110,7 @@ def dot_and_variance(state, row, scores, widths):
 def times(state, row, label):
     """Fill the column with M x; x' M x comes back."""
     column = state.more.column
-    _add_lines(state.more.matrix[label], row, column, state.table.shape[0], False)
+    add_lines(state.more.matrix[label], row, column, state.table.shape[0], False)
     v = 0.0
     for i in range(row.start, row.stop):
         v += np.float64(at(row.values, i)) * column[at(row.indices, i)]
@@ -126,9 +126,24 @@ def shift(state, label, step):
         state.table[j, 0, label] = number(state, moved)
 
 
-@inline
-def shrink_by(matrix, column, size, amount):
+def add_line(out: Any, step: Any, line: Any, size: Any) -> None:
+    """out += step times the line."""
+    out[:size] += step * line[:size]
+
+
+@compiled_as(add_line)
+def add_line_by_loop(out, step, line, size):
+    for k in range(size):
+        out[k] += step * line[k]
+
+
+def shrink_by(matrix: Any, column: Any, size: Any, amount: Any) -> None:
     """M -= amount times the column by itself."""
+    matrix[:size, :size] -= amount * (column[:size, None] * column[:size])
+
+
+@compiled_as(shrink_by)
+def shrink_by_loop(matrix, column, size, amount):
     for j in range(size):
         own, line = column[j], matrix[j]
         for k in range(size):
