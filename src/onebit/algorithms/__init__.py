@@ -12,6 +12,7 @@ from onebit.algorithms.bpa import BPA
 from onebit.algorithms.confidit import Confidit
 from onebit.algorithms.epsilon_greedy import EpsilonGreedy
 from onebit.algorithms.fastcb import FastCB
+from onebit.algorithms.newtron import Newtron
 from onebit.algorithms.passive_aggressive import PassiveAggressive
 from onebit.algorithms.perceptron import Perceptron
 from onebit.algorithms.pnewtron import PNewtron
@@ -39,6 +40,7 @@ __all__ = [
     "EpsilonGreedy",
     "FastCB",
     "LinearThompson",
+    "Newtron",
     "PNewtron",
     "PNormBandit",
     "PassiveAggressive",
