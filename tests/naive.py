@@ -280,31 +280,12 @@ class EGBandit(PotentialBandit):
 # ---------------------------------------------------------------------------- second order
 
 
-class PNewtron(Sampled):
-    """HK11 Algorithm 1 with Section 4's diagonal Hessian and Euclidean projection."""
+class NewtronRound(Sampled):
+    """What Newtron and PNewtron have in common: HK11 Algorithm 1, lines 3 to 11."""
 
-    def __init__(
-        self,
-        K: int,
-        d: int,
-        *,
-        gamma: float = 0.01,
-        alpha: float = 10.0,
-        beta: float = 0.01,
-        D: float = 1.0,
-        reg: float | None = None,
-    ):
+    def __init__(self, K: int, d: int, gamma: float, alpha: float, beta: float, D: float):
         super().__init__(K, d)
         self.gamma, self.alpha, self.beta, self.D = gamma, alpha, beta, D
-        self.A = np.full((K, d), 1 / D if reg is None else reg)
-        self.b = np.zeros((K, d))
-
-    @property
-    def W(self) -> np.ndarray:
-        """W', the Euclidean projection of W'' = -A^-1 b on the ball of radius D."""
-        W2 = -self.b / self.A
-        norm = math.sqrt(np.sum(W2**2))
-        return W2 * (self.D / norm) if norm > self.D else W2
 
     def softmax(self, x: np.ndarray) -> np.ndarray:
         """p = P(W', x), Section 2.2."""
@@ -323,11 +304,75 @@ class PNewtron(Sampled):
         return p / p1 * np.outer(e - 1 / self.K, x), 1.0
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
-        g, kappa = self.gradient(x, choice.label, right)
+        self.follow(*self.gradient(x, choice.label, right))
+        return True
+
+    def follow(self, g: np.ndarray, kappa: float) -> None:
+        raise NotImplementedError
+
+
+class Newtron(NewtronRound):
+    """HK11 Algorithm 1: eq. (3) as the least of W'AW/2 + b.W on the ball, A with all K d x K d."""
+
+    def __init__(
+        self,
+        K: int,
+        d: int,
+        *,
+        gamma: float = 0.01,
+        alpha: float = 10.0,
+        beta: float = 0.01,
+        D: float = 1.0,
+    ):
+        super().__init__(K, d, gamma, alpha, beta, D)
+        self.A = np.eye(K * d) / D
+        self.b = np.zeros(K * d)
+        self.W, self.mu = np.zeros((K, d)), 0.0
+
+    def follow(self, g: np.ndarray, kappa: float) -> None:
+        """W' = -(A + mu I)^-1 b: mu = 0 if that lies in the ball, else the one on its surface."""
+        g = g.ravel()
+        self.b = self.b + (1 - kappa * self.beta * np.sum(g * self.W.ravel())) * g
+        self.A = self.A + kappa * self.beta * np.outer(g, g)
+        values, vectors = np.linalg.eigh(self.A)
+        c = vectors.T @ self.b
+        norm = lambda mu: math.sqrt(np.sum((c / (values + mu)) ** 2))  # noqa: E731
+        self.mu = 0.0
+        if norm(0.0) > self.D:
+            above = math.sqrt(np.sum(c**2)) / self.D  # where the norm is less than D
+            self.mu = brentq(lambda mu: norm(mu) - self.D, 0.0, above, xtol=1e-15 * above)
+        self.W = -(vectors @ (c / (values + self.mu))).reshape(self.K, self.d)
+
+
+class PNewtron(NewtronRound):
+    """HK11 Algorithm 1 with Section 4's diagonal Hessian and Euclidean projection."""
+
+    def __init__(
+        self,
+        K: int,
+        d: int,
+        *,
+        gamma: float = 0.01,
+        alpha: float = 10.0,
+        beta: float = 0.01,
+        D: float = 1.0,
+        reg: float | None = None,
+    ):
+        super().__init__(K, d, gamma, alpha, beta, D)
+        self.A = np.full((K, d), 1 / D if reg is None else reg)
+        self.b = np.zeros((K, d))
+
+    @property
+    def W(self) -> np.ndarray:
+        """W', the Euclidean projection of W'' = -A^-1 b on the ball of radius D."""
+        W2 = -self.b / self.A
+        norm = math.sqrt(np.sum(W2**2))
+        return W2 * (self.D / norm) if norm > self.D else W2
+
+    def follow(self, g: np.ndarray, kappa: float) -> None:
         # Section 4 prints W_tau in b; only W'_tau makes it a restatement of eq. (3).
         self.b = self.b + (1 - kappa * self.beta * np.sum(g * self.W)) * g
         self.A = self.A + kappa * self.beta * g**2
-        return True
 
 
 class Ridge(Twin):
@@ -483,6 +528,36 @@ class SOBA(EpsilonUniform):
             return False
         self.m_sum += float(m)
         self.A = self.A + z * z
+        self.theta = self.theta - g
+        return True
+
+
+class FullSOBA(EpsilonUniform):
+    """BOZ17, second-order Banditron as printed: A has all K d x K d entries."""
+
+    def __init__(self, K: int, d: int, *, gamma: float = 0.01, a: float = 1.0):
+        super().__init__(K, d)
+        self.gamma = gamma
+        self.A = a * np.eye(K * d)
+        self.theta = np.zeros(K * d)
+        self.m_sum = 0.0
+
+    @property
+    def W(self) -> np.ndarray:
+        return np.linalg.solve(self.A, self.theta).reshape(self.K, self.d)
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        if not right:
+            return False
+        y, P = choice.label, choice.propensity
+        r = best_other(self.scores(x), y)
+        g = np.outer(one_hot(r, self.K) - one_hot(y, self.K), x).ravel() / P
+        z, W = math.sqrt(P) * g, self.W.ravel()
+        m = ((W @ z) ** 2 + 2 * (W @ g)) / (1 + z @ np.linalg.solve(self.A, z))
+        if self.m_sum + m < 0:
+            return False
+        self.m_sum += float(m)
+        self.A = self.A + np.outer(z, z)
         self.theta = self.theta - g
         return True
 

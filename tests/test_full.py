@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from test_algorithms import draws, feed, stream
 
 import onebit as ob
-from onebit._jit import COMPILED
+from onebit._jit import COMPILED, entry
 from onebit._kernel import Work
 from onebit.algorithms import confidit
 
@@ -106,8 +106,13 @@ def test_ridge_regression_is_what_confidit_solves():
 def project(scores, widths, alpha):
     scores, widths = np.array(scores, float), np.array(widths, float)
     work = Work(scores, widths, scores.copy(), np.zeros(len(scores)), np.zeros(len(scores)))
-    confidit.projected(confidit.ResidualParams(0.1, alpha, 0, True, 1.0, 0.05), work)
+    run_projection(confidit.ResidualParams(0.1, alpha, 0, True, 1.0, 0.05), work)
     return work.probabilities
+
+
+@entry
+def run_projection(params, work):
+    confidit.projected(params, work)
 
 
 def test_the_projection_is_the_optimum_of_the_quadratic_programme():

@@ -17,7 +17,7 @@ import numpy as np
 
 from onebit import _kernel
 from onebit._form import TABLE, Form
-from onebit._jit import inline, looped
+from onebit._jit import compiled_as, inline
 from onebit._kernel import number
 from onebit._lanes import aligned_zeros, at
 from onebit.settings import choice_of
@@ -54,41 +54,53 @@ def _by_entries(matrix, row):
     return total
 
 
-# Loops over a line.
+# Loops over a line, each with a twin of whole arrays that is quick uncompiled.
 
 
+def add_four(
+    out: Any, end: Any, x: Any, one: Any, y: Any, two: Any, z: Any, three: Any, u: Any, four: Any
+) -> None:
+    """out += x one + y two + z three + u four, up to the end."""
+    out[:end] += (x * one[:end] + y * two[:end]) + (z * three[:end] + u * four[:end])
+
+
+@compiled_as(add_four)
 def _add_four(out, end, x, one, y, two, z, three, u, four):
     for k in range(end):
         out[k] += (x * one[k] + y * two[k]) + (z * three[k] + u * four[k])
 
 
-@looped(_add_four)
-def add_four(out, end, x, one, y, two, z, three, u, four):
-    """out += x one + y two + z three + u four, up to the end."""
-    sums = (x * one[:end] + y * two[:end]) + (z * three[:end] + u * four[:end])
-    out[:end] += sums
+def add_times(out: Any, start: Any, end: Any, x: Any, line: Any) -> None:
+    """out += x line, from the start to the end."""
+    out[start:end] += x * line[start:end]
 
 
+@compiled_as(add_times)
 def _add_times(out, start, end, x, line):
     for k in range(start, end):
         out[k] += x * line[k]
 
 
-@looped(_add_times)
-def add_times(out, start, end, x, line):
-    """out += x line, from the start to the end."""
-    out[start:end] += x * line[start:end]
+def add_product(out: Any, size: Any, amount: Any, own: Any, column: Any) -> None:
+    """out += amount own column: a line of a symmetric matrix, of which `own` is in the column."""
+    out[:size] += amount * (own * column[:size])
 
 
+@compiled_as(add_product)
 def _add_product(out, size, amount, own, column):
     for k in range(size):
         out[k] += amount * (own * column[k])
 
 
-@looped(_add_product)
-def add_product(out, size, amount, own, column):
-    """out += amount own column: a line of a symmetric matrix, of which `own` is in the column."""
-    out[:size] += amount * (own * column[:size])
+def shrink_by(matrix: Any, column: Any, size: Any, amount: Any) -> None:
+    """M -= amount times the column by itself."""
+    matrix[:size, :size] -= amount * (column[:size, None] * column[:size])
+
+
+@compiled_as(shrink_by)
+def _shrink_by(matrix, column, size, amount):
+    for j in range(size):
+        add_product(matrix[j], size, -amount, column[j], column)
 
 
 @inline
@@ -160,13 +172,6 @@ def shift(state, label, step):
     for j in range(state.table.shape[0]):
         moved = np.float64(state.table[j, 0, label]) + step * column[j]
         state.table[j, 0, label] = number(state, moved)
-
-
-@inline
-def shrink_by(matrix, column, size, amount):
-    """M -= amount times the column by itself."""
-    for j in range(size):
-        add_product(matrix[j], size, -amount, column[j], column)
 
 
 def move(state, row, label, step, shrink):

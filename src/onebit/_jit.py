@@ -31,7 +31,9 @@ COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 # Without numba's memory management a kernel cannot allocate, and arrays are not counted as they
 # are passed around, which would cost more than a round of learning.
 _OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
-INLINE: Any = {"forceinline": True, **_OPTIONS}
+_HELPER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS}  # not for Python
+INLINE: Any = {"forceinline": True, **_HELPER}
+OUTLINE: Any = {"forceinline": False, **_HELPER}  # said, or it is as in what calls it
 
 
 def _sources_digest() -> str:
@@ -152,6 +154,16 @@ def inline(function: Callable[..., Any]) -> Any:
     return numba.njit(function, **INLINE) if COMPILED else function
 
 
+def outline(function: Callable[..., Any]) -> Any:
+    """Compile a helper once, for what is large; it should begin with `not_inlined()`."""
+    return numba.njit(function, **OUTLINE) if COMPILED else function
+
+
+def not_inlined() -> None:
+    """Called in a function, it keeps the compiler from inlining that, which it may do again in
+    whatever calls it, each time with all its optimisations."""
+
+
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls; the machine code is kept on disk."""
     if not COMPILED:
@@ -233,18 +245,15 @@ def implement(function: Any, params: type) -> Callable[[Callable[..., Any]], Cal
     return register
 
 
-def looped(loop: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a function of whole arrays, quick uncompiled, with the loop it compiles to.
+def compiled_as(twin: Callable[..., Any], options: Any = INLINE) -> Callable[..., Any]:
+    """Give a plain function that uses numpy a body of loops to be compiled, with the same bits."""
 
-    Number by number both do the same operations, so they give the same bits.
-    """
-
-    def decorate(plain: Callable[..., Any]) -> Any:
+    def register(body: Callable[..., Any]) -> Callable[..., Any]:
         if COMPILED:
-            overload(plain, jit_options=INLINE, strict=False)(lambda *args: loop)
-        return plain
+            overload(twin, jit_options=options, strict=False)(lambda *args: body)
+        return body
 
-    return decorate
+    return register
 
 
 def lowered(twin: Callable[..., Any], result: Callable[..., Any]) -> Callable[..., Any]:
@@ -261,3 +270,9 @@ def lowered(twin: Callable[..., Any], result: Callable[..., Any]) -> Callable[..
         return body
 
     return register
+
+
+@lowered(not_inlined, lambda: types.none)
+def _not_inlined(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    builder.function.attributes.add("noinline")
+    return context.get_dummy_value()

@@ -14,6 +14,7 @@ from onebit.algorithms.confidit import Confidit
 from onebit.algorithms.epsilon_greedy import EpsilonGreedy
 from onebit.algorithms.fastcb import FastCB
 from onebit.algorithms.halving import Halving
+from onebit.algorithms.newtron import Newtron
 from onebit.algorithms.passive_aggressive import PassiveAggressive
 from onebit.algorithms.perceptron import Perceptron
 from onebit.algorithms.pnewtron import PNewtron
@@ -42,6 +43,7 @@ __all__ = [
     "FastCB",
     "Halving",
     "LinearThompson",
+    "Newtron",
     "PNewtron",
     "PNormBandit",
     "PassiveAggressive",

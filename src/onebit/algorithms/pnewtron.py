@@ -37,10 +37,12 @@ class PNewtronParams(NamedTuple):
     D: float
 
 
-@inline
-def ball_scale(params, state):
+def _ball_scale(params, state):
     squared = state.memory[0]
     return params.D / math.sqrt(squared) if squared > params.D * params.D else 1.0
+
+
+ball_scale = inline(_ball_scale)
 
 
 @implement(_kernel.score, PNewtronParams)
@@ -76,19 +78,25 @@ def mix_in_uniform(params, work, turn):
             work.probabilities[label] = (1.0 - params.gamma) * p + params.gamma / turn.count
 
 
+@inline
+def say(params, state, work, turn):
+    """The choice, with p of the said label for a note."""
+    greedy, total = softmax(params, state, work)
+    mix_in_uniform(params, work, turn)
+    label = _kernel.sample(work, turn)
+    p = math.exp(params.alpha * np.float64(work.scores[label] - work.scores[greedy])) / total
+    return Choice(label, greedy, work.probabilities[label], p, np.float64(work.scores[label]))
+
+
 @implement(_kernel.decide, PNewtronParams)
 def decide(params, state, work, turn):
-    greedy, total = softmax(params, state, work)
     mean = 0.0
     for label in range(len(work.mask)):
         if work.mask[label] == 0:
             mean += np.float64(work.scores[label])
-    mean /= turn.count
-    mix_in_uniform(params, work, turn)
-    label = _kernel.sample(work, turn)
-    p = math.exp(params.alpha * np.float64(work.scores[label] - work.scores[greedy])) / total
-    margin = np.float64(work.scores[label]) - mean
-    return Choice(label, greedy, work.probabilities[label], p, margin)
+    said = say(params, state, work, turn)
+    margin = said.other - mean / turn.count
+    return Choice(said.label, said.greedy, said.propensity, said.note, margin)
 
 
 @implement(_kernel.probabilities, PNewtronParams)
@@ -97,13 +105,19 @@ def probabilities(params, state, work, turn):
     mix_in_uniform(params, work, turn)
 
 
-@implement(_kernel.learn, PNewtronParams)
-def learn(params, state, work, row, turn, choice, right):
+@inline
+def pull_and_growth(params, choice, right):
+    """What b grows by, and A, but for direction and context; `other` of the choice is g.W/c."""
     p, margin = choice.note, choice.other
     c = -(1.0 - p) / choice.propensity if right else p / choice.propensity
     kappa = choice.propensity if right else 1.0
-    growth = number(state, kappa * params.beta * c * c)
-    pull = number(state, (1.0 - kappa * params.beta * c * margin) * c)
+    return (1.0 - kappa * params.beta * c * margin) * c, kappa * params.beta * c * c
+
+
+@implement(_kernel.learn, PNewtronParams)
+def learn(params, state, work, row, turn, choice, right):
+    pull, growth = pull_and_growth(params, choice, right)
+    pull, growth = number(state, pull), number(state, growth)
     for label in range(len(work.mask)):  # e_a - 1/K, on the labels that could have been said
         direction = number(state, -1.0 / turn.count if work.mask[label] == 0 else 0.0)
         if label == choice.label:
@@ -187,6 +201,12 @@ def remember(state, memory, gained, column, columns):
         memory[0], memory[1] = total, 0.0
 
 
+def probability(scores: np.ndarray, place: int, alpha: float) -> float:
+    """p of the label at a place, given scores that are -infinity where not possible."""
+    powers = np.exp(alpha * (scores - scores.max()))
+    return float(powers[place] / powers.sum())
+
+
 class PNewtron(Learner):
     """Diagonal Newtron: bandit logistic regression in a ball (Hazan, Kale 2011).
 
@@ -229,10 +249,9 @@ class PNewtron(Learner):
         said = super()._had_it_said(decision, place)
         scores = self._present_scores(said)
         possible = scores[np.isfinite(scores)]
-        powers = np.exp(self._params.alpha * (scores - possible.max()))
-        p = powers[place] / powers.sum()
         margin = scores[place] - possible.mean()
-        return msgspec.structs.replace(said, note=float(p), other=float(margin))
+        p = probability(scores, place, self._params.alpha)
+        return msgspec.structs.replace(said, note=p, other=float(margin))
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, self._reg
@@ -246,5 +265,5 @@ class PNewtron(Learner):
         return table, np.array([np.square(table[:, 0]).sum(), 0.0])
 
     def _weights(self) -> np.ndarray:
-        scale = ball_scale(self._params, self._state)
+        scale = _ball_scale(self._params, self._state)
         return super()._weights() * scale

@@ -1,28 +1,35 @@
 """SOBA: Beygelzimer, Orabona, Zhang, "Efficient online bandit multiclass learning with O~(sqrt T)
-regret", ICML 2017; diagonal.
+regret", ICML 2017.
 
 A second-order Perceptron that learns only from right answers. With a right, r its best rival,
 d = u_r - u_a and P the law of the said label: g = (e_r - e_a) x' / P(a), z = sqrt(P(a)) g,
 m = (d^2 + 2 d)/P(a) / (1 + z' A^-1 z). If the running sum of accepted m stays at 0 or above:
 A += z z', theta -= g, W = A^-1 theta. Else the round is skipped.
 
-The table holds W (plane 0) and 1/A (plane 1); the memory the running sum.
+Two labels are in every z, so all of A hangs together: K d by K d numbers, or its diagonal alone.
+
+The table holds W (plane 0) and 1/A (plane 1), or W alone beside the whole inverse; the memory the
+running sum.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Unpack
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Unpack
 
 import msgspec
 import numpy as np
 
 from onebit import _kernel
-from onebit._jit import implement
-from onebit._kernel import Choice
-from onebit._lanes import at
+from onebit._form import TABLE, Form
+from onebit._full import FormName, shrink_by
+from onebit._jit import implement, inline
+from onebit._kernel import Choice, by_form, number
+from onebit._lanes import aligned_zeros, at
 from onebit.decision import Decision
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import Range, real, searched
+from onebit.settings import Range, choice_of, real, searched
 
 
 class SOBAParams(NamedTuple):
@@ -50,25 +57,148 @@ def learn(params, state, work, row, turn, choice, right):
     if rival < 0 or rival >= len(work.mask) or rival == label:  # not from a decision of ours
         return False
     weight = 1.0 / choice.propensity
+    variance = pair_variance(state, row, label, rival)
+    m = (lead * lead + 2.0 * lead) * weight / (1.0 + weight * variance)
+    if state.memory[0] + m < 0.0:
+        return False
+    state.memory[0] += m
+    pair_step(state, row, label, rival, weight, variance)
+    return True
+
+
+@inline
+def variance_by_diagonal(state, row, label, rival):
     variance = 0.0
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
         variance += (
             x * x * (np.float64(state.table[j, 1, label]) + np.float64(state.table[j, 1, rival]))
         )
-    m = (lead * lead + 2.0 * lead) * weight / (1.0 + weight * variance)
-    if state.memory[0] + m < 0.0:
-        return False
-    state.memory[0] += m
+    return variance
+
+
+@by_form(lambda state: variance_by_diagonal)
+def pair_variance(state, row, label, rival):
+    """e' A^-1 e with e = (e_r - e_a) x'."""
+
+
+@inline
+def step_by_diagonal(state, row, label, rival, weight, variance):
     _kernel.regress(state, row, label, weight, weight)
     _kernel.regress(state, row, rival, -weight, weight)
-    return True
+
+
+@by_form(lambda state: step_by_diagonal)
+def pair_step(state, row, label, rival, weight, variance):
+    """A += weight e e', theta -= weight e, W = A^-1 theta."""
+
+
+# With all of A. Features come first in its order, then labels: one more feature adds at the end.
+
+
+class Whole(NamedTuple):
+    """The inverse of A, and room to work."""
+
+    matrix: Any  # [feature x label, the same]
+    column: Any  # A^-1 e
+    labels: Any
+
+
+@inline
+def whole_variance(state, row, label, rival):
+    matrix, column, labels = state.more
+    size = state.table.shape[0] * labels
+    for k in range(size):
+        column[k] = 0.0
+    for i in range(row.start, row.stop):
+        j, x = at(row.indices, i), np.float64(at(row.values, i))
+        plus, minus = matrix[j * labels + rival], matrix[j * labels + label]
+        for k in range(size):
+            column[k] += x * (plus[k] - minus[k])
+    variance = 0.0
+    for i in range(row.start, row.stop):
+        j, x = at(row.indices, i), np.float64(at(row.values, i))
+        variance += x * (column[j * labels + rival] - column[j * labels + label])
+    return max(variance, 0.0)
+
+
+@inline
+def whole_step(state, row, label, rival, weight, variance):
+    """W moves by A^-1 e alone: what theta has of e, and what A^-1 loses, lie in this direction."""
+    table, (matrix, column, labels) = state.table, state.more
+    lead = 0.0  # the present one
+    for i in range(row.start, row.stop):
+        j, x = at(row.indices, i), np.float64(at(row.values, i))
+        lead += x * (np.float64(table[j, 0, rival]) - np.float64(table[j, 0, label]))
+    shrink = weight / (1.0 + weight * variance)
+    for j in range(table.shape[0]):
+        for k in range(labels):
+            moved = np.float64(table[j, 0, k]) - shrink * (1.0 + lead) * column[j * labels + k]
+            table[j, 0, k] = number(state, moved)
+    shrink_by(matrix, column, table.shape[0] * labels, shrink)
+
+
+pair_variance.forms[Whole] = whole_variance
+pair_step.forms[Whole] = whole_step
+
+
+class Joint(Form):
+    """The inverse of all of A, which starts from `start` times the identity."""
+
+    dtype = "float64"
+    planes = 1
+    settings: Mapping[str, Any] = MappingProxyType({"form": "full"})
+    advice = (
+        "Use form='diagonal', which takes two numbers per feature and label, or hash the features "
+        "into fewer columns with features="
+    )
+
+    def __init__(self, start: float) -> None:
+        self.start = start
+
+    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Whole:
+        size = features * labels
+        matrix = aligned_zeros((size, size), np.float64)
+        np.einsum("ii->i", matrix)[:] = self.start
+        if arrays:
+            old = arrays["matrix"]
+            f, k, _, _ = old.shape
+            matrix.reshape(features, labels, features, labels)[:f, :k, :f, :k] = old
+        return Whole(matrix, aligned_zeros((size,), np.float64), labels)
+
+    def room(self, more: Whole) -> int:
+        return len(more.column) // more.labels
+
+    def arrays(self, more: Whole, features: int, labels: int) -> dict[str, np.ndarray]:
+        size = features * labels
+        shape = (features, labels, features, labels)
+        return {"matrix": more.matrix[:size, :size].reshape(shape).copy()}
+
+    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+        matrix = arrays.get("matrix", np.empty(0))
+        return len(arrays) == 1 and matrix.shape == (features, labels, features, labels)
+
+    def size(self, features: int, labels: int) -> int:
+        return 8 * (features * labels) ** 2
+
+    def faded(
+        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """theta and what A has beyond its prior are sums: a share of both is kept."""
+        shape, W = arrays["matrix"].shape, table[:, 0].reshape(-1)
+        A = np.linalg.inv(arrays["matrix"].reshape(len(W), len(W)))
+        less = keep * A + (1 - keep) / self.start * np.eye(len(W))
+        matrix = np.linalg.inv(less)
+        table[:, 0] = keep * (matrix @ (A @ W)).reshape(table[:, 0].shape)
+        return table, {"matrix": ((matrix + matrix.T) / 2).reshape(shape)}
 
 
 class SOBA(Learner):
-    """Second-order bandit Perceptron (Beygelzimer, Orabona, Zhang 2017), diagonal.
+    """Second-order bandit Perceptron (Beygelzimer, Orabona, Zhang 2017).
 
-    gamma: how often any label is tried, in [0, 1]. a: what the matrix starts from.
+    form: "diagonal", for many sparse features, or "full": the matrix of the paper, with K d x K d
+    numbers; for small problems. gamma: how often any label is tried, in [0, 1]. a: what the matrix
+    starts from.
     """
 
     planes = 2
@@ -76,12 +206,20 @@ class SOBA(Learner):
     ranges = searched(gamma=Range(0.001, 0.5, or_zero=True), a=Range(0.01, 100))
 
     def __init__(
-        self, labels: Labels, *, gamma: float = 0.01, a: float = 1.0, **common: Unpack[Common]
+        self,
+        labels: Labels,
+        *,
+        form: FormName = "diagonal",
+        gamma: float = 0.01,
+        a: float = 1.0,
+        **common: Unpack[Common],
     ) -> None:
+        full = choice_of("form", form, ("diagonal", "full")) == "full"
         params = SOBAParams(real("gamma", gamma, least=0, most=1))
         self._a = real("a", a, above=0)
         settings = {"gamma": params.gamma, "a": self._a}
-        super().__init__(labels, params, settings, memory=(0.0,), **common)
+        state = Joint(1.0 / self._a) if full else TABLE
+        super().__init__(labels, params, settings, memory=(0.0,), form=state, **common)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         said = super()._had_it_said(decision, place)

@@ -1,0 +1,339 @@
+"""Exact Newtron and full SOBA: against their dense twins, and against what defines them."""
+
+import numpy as np
+import pytest
+from naive import Choice, FullSOBA, Newtron
+from numpy.testing import assert_allclose, assert_array_equal
+from test_algorithms import draws, feed, force, play, stream
+
+import onebit as ob
+from onebit import _ball, _full
+from onebit._jit import COMPILED
+from onebit._lanes import State8
+from onebit.algorithms import newtron
+
+ROUNDS = 150 if COMPILED else 60
+HARD = {"D": 100.0, "beta": 1.0, "gamma": 0.2, "alpha": 1.0}
+
+
+def leading(learner):
+    """W, A, b of a learner, A laid out."""
+    S, r = learner._arrays()["S"], learner._plane(1).astype(np.float64)
+    K, d = r.shape
+    P = np.kron(np.eye(K) - 1 / K, np.eye(d))
+    blocks = np.zeros((K, d, K, d))
+    blocks[range(K), :, range(K)] = S
+    A = np.eye(K * d) / learner.settings["D"] + P @ blocks.reshape(K * d, K * d) @ P
+    return learner.weights.astype(np.float64), A, (r - r.mean(axis=0)).ravel()
+
+
+def assert_leader(learner, rtol=1e-9):
+    """W is the least of W'AW/2 + b.W in the ball: the conditions of Karush, Kuhn and Tucker."""
+    W, A, b = leading(learner)
+    D, w = learner.settings["D"], W.ravel()
+    norm = np.linalg.norm(w)
+    assert norm <= D * (1 + 1e-9)
+    assert np.abs(W.sum(axis=0)).max() <= 1e-12 * max(norm, 1e-300)
+    slope = A @ w + b  # = -mu w
+    mu = -(slope @ w) / max(w @ w, 1e-300)
+    if norm < D * (1 - 1e-9):
+        assert_allclose(slope, 0, atol=rtol * np.linalg.norm(b))
+    else:
+        assert mu >= 0
+        assert_allclose(slope + mu * w, 0, atol=rtol * np.linalg.norm(b))
+
+
+def both(learner, twin, X, y):
+    """Round after round. Labels not said yet score the same, in the twin but for rounding."""
+    for t, x in enumerate(X):
+        said, twins = learner.decide(x), twin.decide(x, t, draws(learner.seed, t))
+        assert said.label == twins.label
+        assert twin.scores(x)[said.greedy_place] >= twin.scores(x).max() - 1e-9
+        assert said.propensity == pytest.approx(twins.propensity, rel=1e-7)
+        feed(learner, said, y[t])
+        if np.any(x):
+            twin.learn(x, twins, twins.label == y[t], t, draws(learner.seed, t))
+            yield t
+
+
+CASES = [
+    (3, 5, {}),
+    (9, 10, {"D": 10.0, "beta": 0.1}),
+    (3, 7, {"D": 0.3, "beta": 1.0, "gamma": 0.1}),
+    (5, 12, HARD),
+]
+
+
+@pytest.mark.parametrize(("K", "d", "settings"), CASES)
+def test_newtron_is_its_dense_twin(K, d, settings):
+    X, y = stream(K, d, ROUNDS, seed=1)
+    twin = Newtron(K, d, **settings)
+    learner = ob.Newtron(K, features=d, seed=1, **settings)
+    active = 0
+    for _ in both(learner, twin, X, y):
+        assert_allclose(learner.weights, twin.W, atol=1e-8 * np.abs(twin.W).max())
+        assert_leader(learner)
+        active += twin.mu > 0
+    assert active == 0 if settings == HARD else active > ROUNDS / 2
+
+
+@pytest.mark.parametrize("wanted", [0.0, 1e-3, 1e6])
+def test_whichever_way_the_leader_is_found_it_is_the_leader(wanted):
+    """By inverses for a shift that suits, or for one that does not and has to be moved."""
+    learner = ob.Newtron(6, features=30, D=100.0, beta=0.3, gamma=0.1)
+    ob.simulate(learner, *stream(6, 30, 200 if COMPILED else 80, noise=0.0))
+    more, lam = learner._state.more, 0.01
+    here = slice(30)
+    more.M[:, here, here] = np.linalg.inv(more.S[:, here, here] + (lam + wanted) * np.eye(30))
+    more.Q[0, here, here] = np.linalg.inv(more.M[:, here, here].sum(axis=0))
+    more.plan[:] = wanted, newtron.STAY
+    other = learner.copy()
+    other._state.more.plan[:] = newtron.NONE, 0.0
+    x = np.linspace(-1, 1, 30)
+    for one in (learner, other):
+        feed(one, one.decide(x), 2)
+        assert_leader(one)
+        assert_inverses(one)
+    assert_allclose(learner.weights, other.weights, atol=1e-8 * np.abs(other.weights).max())
+    assert learner._state.more.plan[0] < 1e6  # a shift so far off was given up
+    assert other._state.more.plan[0] != newtron.NONE  # the direct way took too many steps
+
+
+def assert_inverses(learner, atol=1e-8):
+    kept = learner._arrays()
+    unit = np.eye(kept["S"].shape[1])
+    shifted = kept["S"] + (1 / learner.settings["D"] + kept["plan"][0]) * unit
+    off = np.abs(kept["M"] @ shifted - unit).max()
+    joint = np.abs(kept["Q"][0] @ kept["M"].sum(axis=0) - unit).max()
+    assert max(off, joint) < atol
+    return max(off, joint)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "atol"),
+    [(300, 1e-9), pytest.param(100_000, 1e-6, marks=pytest.mark.slow)],
+)
+def test_inverses_stay_inverses(rounds, atol):
+    learner = ob.Newtron(4, features=8, **HARD)
+    data = stream(4, 8, rounds if COMPILED else 100)
+    ob.simulate(learner, *data)
+    assert learner._state.more.plan[0] == 0
+    assert_inverses(learner, atol)
+    kept, r = learner._arrays(), learner._plane(1)
+    q = kept["Q"][0] @ np.einsum("kij,kj->i", kept["M"], r)
+    free = np.einsum("kij,kj->ki", kept["M"], q - r)  # what the ball does not hold back
+    assert_allclose(learner.weights, free, atol=1e-9 * np.abs(free).max())
+
+
+@pytest.mark.parametrize("among", [None, [0, 2, 3]])
+@pytest.mark.parametrize("y", [0, 3])
+def test_newtron_estimates_the_gradient_without_bias(y, among):
+    """The mean over what might be said of g is (p - e_y) x', P being over all labels."""
+    K, d, gamma = 5, 8, 0.2
+    learner = ob.Newtron(K, gamma=gamma, alpha=3.0, beta=1e-13, D=5.0, features=d)
+    ob.simulate(learner, *stream(K, d, 60))
+    x, possible = np.linspace(-1, 2, d), among or range(K)
+    law, said = learner.probabilities(x, among=among), learner.decide(x, among=among)
+    p, u = np.zeros(K), learner.scores(x[None])[0]
+    p[possible] = (law[possible] - gamma / len(possible)) / (1 - gamma)
+    mean = np.zeros((K, d))
+    for a in possible:
+        after = learner.copy()
+        forced = force(said, a, propensity=law[a], note=p[a], other=u[a])
+        after.learn(forced, right=a == y)
+        mean += law[a] * (after._plane(1) - learner._plane(1))
+    assert_allclose(mean - mean.mean(axis=0), np.outer(p - np.eye(K)[y], x), atol=1e-10)
+
+
+def test_newtron_told_the_label_follows_the_gradient_of_a_label_said_for_certain():
+    K, d, x = 5, 8, np.linspace(-1, 2, 8) / 4
+    twin, learner = Newtron(K, d), ob.Newtron(K, features=d)
+    assert list(both(learner, twin, *stream(K, d, 40, seed=1)))
+    said = learner.decide(x)
+    y = (said.place + 2) % K
+    learner.learn(said, label=y)
+    twin.follow(-(1 - twin.softmax(x)[y]) * np.outer(np.eye(K)[y] - 1 / K, x), 1.0)
+    assert_allclose(learner.weights, twin.W, atol=1e-8)
+
+
+@pytest.mark.parametrize("settings", [{}, HARD])
+def test_newtron_leads_after_a_new_label_and_after_forgetting(settings):
+    learner = ob.Newtron(3, features=6, **settings)
+    X, y = stream(3, 6, 60)
+    ob.simulate(learner, X, y)
+    before = learner.weights
+    learner.add_label()
+    assert_array_equal(learner.weights, np.vstack([before, np.zeros(6)]))
+    ob.simulate(learner, X[:30], y[:30])
+    assert_leader(learner)
+    S, r = learner._arrays()["S"], learner._plane(1)
+    learner.forget(0.25)
+    assert_allclose(learner._arrays()["S"], 0.75 * S)
+    assert_allclose(learner._plane(1), 0.75 * r)
+    assert_leader(learner)
+    ob.simulate(learner, X, y)
+    assert_leader(learner)
+
+
+def test_newtron_grows_as_if_the_features_had_been_there():
+    X, y = stream(4, 20, 60)
+    X[:30, 9:] = 0
+    whole, grown = ob.Newtron(4, features=20, **HARD), ob.Newtron(4, **HARD)
+    ob.simulate(whole, X, y)
+    ob.simulate(grown, X[:30, :9], y[:30])
+    ob.simulate(grown, X[30:], y[30:])
+    assert_array_equal(whole._table(), grown._table())
+    for name, array in whole._arrays().items():
+        assert_array_equal(array, grown._arrays()[name])
+
+
+@pytest.mark.parametrize("make", [ob.Newtron, lambda K, **c: ob.SOBA(K, form="full", **c)])
+def test_too_many_features_for_the_memory_are_refused_with_advice(make):
+    with pytest.raises(MemoryError, match=r"PNewtron|diagonal"):
+        make(9, features=3_000_000)
+    learner = make(9)
+    learner.learn(learner.decide([1.0, 2.0]), right=True)
+    with pytest.raises(MemoryError, match="features="):
+        learner.decide(([3_000_000], [1.0]))
+    assert learner.decide([1.0, 2.0]).label in range(9)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda arrays: arrays.pop("plan"),
+        lambda arrays: arrays.pop("M"),
+        lambda arrays: arrays.update(plan=np.array([-0.5, 0.0])),
+        lambda arrays: arrays.update(plan=np.array([np.nan, 0.0])),
+        lambda arrays: arrays.update(Q=arrays["Q"][:, :-1]),
+    ],
+)
+def test_a_damaged_newtron_is_refused(spoil):
+    learner = ob.Newtron(3, features=4, **HARD)
+    ob.simulate(learner, *stream(3, 4, 20))
+    head, arrays = learner._dump()
+    spoil(arrays)
+    with pytest.raises(ValueError, match="this model"):
+        ob.Learner._restore(head, arrays)
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled, the loops are for the compiler alone")
+def test_loops_are_what_numpy_does():
+    """What is compiled, and what runs without a compiler, to the last bit."""
+    rng = np.random.default_rng(1)
+    eight = State8(np.zeros((1, 1, 8)), np.zeros(8))
+    basis = rng.normal(size=(3, 120))
+    space = _ball.Space(basis, basis.copy(), False, None, eight, 3, 5)
+    matrices = rng.normal(size=(3, 40, 40))
+    matrices += matrices.transpose(0, 2, 1)
+    v, w = basis[:2]
+
+    def alike(one, two, out, *args):
+        first, second = out.copy(), out.copy()
+        one(*(first if arg is out else arg for arg in args))
+        two(*(second if arg is out else arg for arg in args))
+        assert_array_equal(first, second)
+        return first
+
+    assert _ball.dot(space, v, w) == _ball.dot_by_loop(space, v, w)
+    assert _ball.dot(space, v, w) == pytest.approx(v @ w)
+    out = np.zeros(120)
+    for each in (True, False):
+        args = (out, space, matrices, v, each, out)
+        found = alike(newtron.times, newtron.times_by_loop, *args)
+        parts = v.reshape(3, 40) if each else np.broadcast_to(v[:40], (3, 40))
+        assert_allclose(found, np.einsum("kij,kj->ki", matrices, parts).ravel(), atol=1e-12)
+    alike(_full.add_line, _full.add_line_by_loop, out, out, 0.3, v, 100)
+    alike(_full.shrink_by, _full.shrink_by_loop, matrices[0], matrices[0], v, 30, 0.3)
+    other = space._replace(basis=basis.copy(), duals=basis.copy())
+    _ball.scale(space, 1, 3.0)
+    _ball.scale_by_loop(other, 1, 3.0)
+    assert_array_equal(space.basis, other.basis)
+
+
+# ---------------------------------------------------------------------------------------- SOBA
+
+
+@pytest.mark.parametrize(("K", "d"), [(3, 5), (5, 12)])
+@pytest.mark.parametrize("settings", [{}, {"gamma": 0.3, "a": 0.1}, {"gamma": 1.0, "a": 10.0}])
+def test_full_soba_is_its_dense_twin(K, d, settings):
+    X, y = stream(K, d, ROUNDS, seed=3, noise=0.1)
+    twin = FullSOBA(K, d, **settings)
+    learner = ob.SOBA(K, form="full", features=d, seed=3, **settings)
+    learned = 0
+    for t in range(ROUNDS):
+        before, said = learner._table(), learner.decide(X[t])
+        twins = twin.decide(X[t], t, draws(3, t))
+        assert (said.label, said.greedy) == twins[:2]
+        feed(learner, said, y[t])
+        if np.any(X[t]):
+            learned += twin.learn(X[t], twins, said.label == y[t], t, draws(3, t))
+        if said.label != y[t]:
+            assert_array_equal(learner._table(), before)
+        assert learner._state.memory[0] >= 0
+        assert learner._state.memory[0] == pytest.approx(twin.m_sum)
+    assert learned > 0
+    assert_allclose(learner.weights, twin.W, atol=1e-9 * np.abs(twin.W).max())
+    inverse = learner._arrays()["matrix"].transpose(1, 0, 3, 2).reshape(K * d, K * d)
+    assert_allclose(inverse @ twin.A, np.eye(K * d), atol=1e-9)
+    assert_array_equal(inverse, inverse.T)
+
+
+def test_full_soba_hears_late_with_the_weights_it_then_has():
+    """W = A^-1 theta, whatever the scores were when the label was said."""
+    K, d = 4, 6
+    X, y = stream(K, d, 80, seed=2)
+    learner = ob.SOBA(K, form="full", gamma=0.5, features=d)
+    A, theta = np.eye(K * d), np.zeros(K * d)
+    said = [learner.decide(x) for x in X]
+    for t in reversed(range(80)):
+        before = learner._table()
+        feed(learner, said[t], y[t])
+        if np.any(learner._table() != before):
+            e = np.kron(np.eye(K)[int(said[t].note)] - np.eye(K)[said[t].place], X[t])
+            A += np.outer(e, e) / said[t].propensity
+            theta -= e / said[t].propensity
+    assert np.any(theta)
+    assert_allclose(learner.weights.ravel(), np.linalg.solve(A, theta), atol=1e-9)
+
+
+def test_full_soba_told_the_label_learns_as_if_it_had_said_it_for_certain():
+    K, d, x = 5, 8, np.linspace(-1, 2, 8)
+    data = stream(K, d, 40, seed=1)
+    twin, learner = FullSOBA(K, d), ob.SOBA(K, form="full", features=d)
+    play(twin, data, 0)
+    ob.simulate(learner, *data)
+    said = learner.decide(x)
+    y = (said.place + 2) % K
+    learner.learn(said, label=y)
+    assert twin.learn(x, Choice(y, said.greedy_place, 1.0), True, 40, draws(0, 40))
+    assert_allclose(learner.weights, twin.W, atol=1e-10)
+
+
+def test_full_soba_grows_as_if_features_and_labels_had_been_there():
+    X, y = stream(3, 9, 60)
+    X[:30, 4:] = 0
+    whole, grown = (ob.SOBA(K, form="full", gamma=0.4) for K in (4, 3))
+    for learner in (whole, grown):
+        for t in range(60):
+            if t == 30 and learner is grown:
+                learner.add_label()
+            context = X[t] if t >= 30 else X[t, :4]
+            feed(learner, learner.decide(context, among=range(3)), y[t])
+    assert_array_equal(whole._table(), grown._table())
+    assert_array_equal(whole._arrays()["matrix"], grown._arrays()["matrix"])
+
+
+def test_full_soba_forgets_in_proportion():
+    learner = ob.SOBA(3, form="full", a=0.5, gamma=0.4, features=5)
+    ob.simulate(learner, *stream(3, 5, 80))
+
+    def sums(learner):
+        A = np.linalg.inv(learner._arrays()["matrix"].reshape(15, 15))
+        return A - 0.5 * np.eye(15), A @ learner._table()[:, 0].ravel()
+
+    before, total = sums(learner), learner._state.memory[0]
+    learner.forget(0.4)
+    for kept, had in zip(sums(learner), before, strict=True):
+        assert_allclose(kept, 0.6 * had, atol=1e-9)
+    assert learner._state.memory[0] == pytest.approx(0.6 * total)
