@@ -134,6 +134,7 @@ class Learner:
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
     # What `tune` tries for a setting: a range, or all there are. Others stay at their defaults.
     ranges: ClassVar[Mapping[str, Range | tuple[Any, ...]]] = {}
+    costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
     needs: ClassVar[str] = ""  # a setting without a default that only Python can give
     registry: ClassVar[dict[str, type[Learner]]] = {}
 

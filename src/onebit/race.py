@@ -76,8 +76,9 @@ class Result(NamedTuple):
 
 
 def all_entrants() -> list[Entrant]:
-    """Every learner of this package that has defaults, at these."""
-    return [entrant(name) for name in algorithms.by_settings()]
+    """Every learner of this package that has defaults, at these, but for the costly ones."""
+    names = algorithms.by_settings()
+    return [entrant(name) for name in names if not Learner.registry[name].costly]
 
 
 def entrant(text: str) -> Entrant:

@@ -452,6 +452,7 @@ class Newtron(Learner):
 
     planes = 2
     importance_weighted = True
+    costly = True
     ranges = searched(
         gamma=Range(0.001, 0.5),
         alpha=Range(1, 100),
