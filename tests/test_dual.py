@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
+import weakref
+from functools import partial
+
 import naive
 import numpy as np
 import pytest
 
 import onebit as ob
-from onebit import persist, race
+from onebit import persist, race, testing
 from onebit._dual import NUMBERS, kernel_named
 from onebit._jit import COMPILED
 from onebit._random import uniform
+from onebit.recipes import Recipe, read_recipe
 
 K, D = 5, 7
 COMMON = {"labels": K, "features": D, "dtype": "float64"}
@@ -53,6 +59,7 @@ PAIRS = [
     for more in ({}, {"width": "theory", "U": 0.1})
     if more == {} or alpha == 0.25
 ]
+PAIRS += [(ob.UCWL, {}, {"form": "full"})]
 
 
 @pytest.mark.parametrize(("make", "settings", "form"), PAIRS)
@@ -357,3 +364,252 @@ def test_arrays_of_first_order_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="do not fit"):
         ob.Learner._restore(head, {**arrays, "noise": np.zeros(11)})
     assert set(NUMBERS) == {"linear", "polynomial", "rbf", "rational"}
+
+
+# Functions as kernels.
+
+
+def rbf(X, Y, gamma=2.0):
+    """Sums go feature by feature: a feature that is nowhere does not change a bit."""
+    return np.exp(-gamma * ((X.T[:, :, None] - Y.T[:, None, :]) ** 2).sum(axis=0))
+
+
+def twins(name, **settings):
+    """A learner with the kernel that is built in, and one with the function."""
+    settings = {**TWINS[name][1], **COMMON, **settings}
+    return [getattr(ob, name)(kernel=kernel, **settings) for kernel in ("rbf(gamma=2)", rbf)]
+
+
+@pytest.mark.parametrize("kept", [{}, {"budget": 10}, {"budget": 10, "remove": "smallest"}])
+@pytest.mark.parametrize("name", TWINS)
+def test_a_function_is_the_kernel_it_works_out(name, kept):
+    X, y = rows(100, repeats=30)
+    X[::9] = 0  # nobody is asked about nothing
+    named, given = twins(name, **kept)
+    one, two = run(named, X, y), run(given, X, y)
+    assert one[0] == two[0]
+    assert np.abs(one[1] - two[1]).max() < 1e-9
+    named, given = twins(name, **kept)
+    traces = [ob.simulate(learner, X, y) for learner in (named, given)]
+    assert all((a == b).all() for a, b in zip(*traces, strict=True))
+    assert np.abs(named.scores(X) - given.scores(X)).max() < 1e-9
+    assert np.abs(named.weights - given.weights).max() < 1e-9
+    for learner in (named, given):
+        learner.forget(0.4)
+    assert np.abs(named.scores(X) - given.scores(X)).max() < 1e-9
+
+
+def test_a_projection_that_fades_asks_the_function_too():
+    named, given = twins("Confidit", project=True, alpha=0.25)
+    X, y = rows(60)
+    for learner in (named, given):
+        run(learner, X, y)
+        learner.forget(0.3)
+    assert np.abs(named.scores(X) - given.scores(X)).max() < 1e-9
+
+
+@pytest.mark.parametrize("name", ["Confidit", "Banditron"])
+def test_a_learner_with_a_function_is_saved_without_it(name, tmp_path):
+    X, y = rows(100)
+    named, given = twins(name, budget=20)
+    assert given.settings["kernel"] == "callable rbf"
+    for learner in (named, given):
+        ob.simulate(learner, X[:50], y[:50])
+    decision = given.decide(X[0])
+    named.decide(X[0])
+    given.save(tmp_path / "k.onebit")
+    others = [
+        ob.load(tmp_path / "k.onebit", kernel=rbf),
+        given.copy(),
+        pickle.loads(pickle.dumps(given)),
+    ]
+    want = run(named, X[50:], y[50:])
+    for learner in others:
+        assert learner.settings == given.settings
+        said, scores = run(learner, X[50:], y[50:])
+        assert said == want[0] and np.abs(scores - want[1]).max() < 1e-9
+        learner.learn(decision, right=True)  # they are the same learner
+    assert given.round == 51
+
+
+def test_what_load_cannot_know_it_asks_for(tmp_path):
+    path = tmp_path / "k.onebit"
+    given = ob.UCWL(3, kernel=partial(rbf, gamma=3))
+    assert given.settings["kernel"] == "callable rbf(gamma=3)"
+    given.save(path)
+    assert ob.load(path, kernel=partial(rbf, gamma=3)).settings == given.settings
+    for kernel, words in (
+        ({}, r"'callable rbf\(gamma=3\)' is a function.*load\(path, kernel=...\)"),
+        ({"kernel": 5}, "kernel must be a function again, not 5"),
+        ({"kernel": "rbf"}, "kernel must be a function again, not 'rbf'"),
+        ({"kernel": rbf}, r"saved with kernel 'callable rbf\(gamma=3\)', not 'callable rbf'"),
+        ({"kernel": partial(rbf, gamma=3), "budget": len}, "saved whole: leave out budget"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ob.load(path, **kernel)
+    for learner in (ob.UCWL(3, kernel="rbf"), ob.UCWL(3), ob.Perceptron(3)):
+        learner.save(path)
+        with pytest.raises(ValueError, match="was saved whole: leave out kernel"):
+            ob.load(path, kernel=rbf)
+
+
+def test_functions_are_named_in_settings():
+    class Kernel:
+        def __call__(self, X, Y):
+            return rbf(X, Y)
+
+    for kernel, name in (
+        (Kernel(), "callable Kernel"),
+        (lambda X, Y: X @ Y.T, "callable <lambda>"),
+        (partial(rbf, gamma=np.float64(0.5)), f"callable rbf(gamma={np.float64(0.5)!r})"),
+        (partial(partial(rbf, [1]), Y=None), "callable rbf(list, Y=NoneType)"),
+    ):
+        assert ob.Banditron(3, kernel=kernel).settings["kernel"] == name
+    one, two = ob.Banditron(3, kernel=rbf), ob.Banditron(3, kernel=partial(rbf, gamma=3))
+    with pytest.raises(ValueError, match="made by another learner"):
+        one.learn(two.decide([1.0]), right=True)
+
+
+def test_functions_see_rows_as_wide_as_is_known():
+    seen = []
+
+    def look(X, Y):
+        seen.append((X, Y))
+        return rbf(X, Y)
+
+    learner = ob.Banditron(3, kernel=look, gamma=0.5)
+    run(learner, [[1.0, 2.0], [0.0, 3.0]], [0, 1])
+    assert all(X.flags.c_contiguous and X.dtype == np.float64 for pair in seen for X in pair)
+    decision = learner.decide(([4], [5.0]))
+    assert seen[-1][0].tolist() == [[0, 0, 0, 0, 5]]
+    assert seen[-1][1].tolist() == [[1, 2, 0, 0, 0], [0, 3, 0, 0, 0], [0, 0, 0, 0, 5]]
+    learner.learn(decision, right=False)
+    scores = learner.scores([([0, 6], [1.0, 5.0])])
+    assert [X.shape for X in seen[-1]] == [(1, 7), (4, 7)]  # only for this once
+    assert learner._state.table.shape[0] == 5
+    named = ob.Banditron(3, kernel="rbf(gamma=2)", gamma=0.5)
+    named._lay_out(learner._table(), learner._state.memory, learner._arrays())
+    assert np.abs(named.scores([([0, 6], [1.0, 5.0])]) - scores).max() < 1e-6
+
+
+def test_the_laws_hold_for_functions_too():
+    def make(labels, **common):
+        return ob.Confidit(labels, kernel=rbf, budget=15, remove="smallest", **common)
+
+    for law in testing.LAWS:
+        if law is not testing.saving_loading_and_going_on_equals_never_stopping:
+            law(make)
+
+
+def _failing(how):
+    """A kernel that works for short contexts, and is made fail by long ones."""
+
+    def kernel(X, Y):
+        values = rbf(X, Y)
+        return how(values) if np.abs(X).max() > 8 else values
+
+    return kernel
+
+
+def _divide(values):
+    raise ZeroDivisionError("too much")
+
+
+def _last_below_zero(values):
+    values[0, -1] = -0.5
+    return values
+
+
+FAILURES = {
+    "it raises": (_divide, ZeroDivisionError, "too much"),
+    "another shape": (
+        lambda v: v[0],
+        ValueError,
+        r"of shape \(1, .* not ndarray of",
+    ),
+    "transposed": (lambda v: v.T, ValueError, "one for each pair of rows"),
+    "one too few": (lambda v: v[:, 1:], ValueError, "one for each pair of rows"),
+    "ragged": (lambda v: [[1.0], [1.0, 2.0]], ValueError, "not list of float64"),
+    "complex": (lambda v: v * 1j, ValueError, "complex128"),
+    "nothing": (lambda v: None, ValueError, "not NoneType of object"),
+    "nan": (lambda v: v * np.nan, ValueError, "are not all numbers"),
+    "infinite": (lambda v: v + np.inf, ValueError, "are not all numbers"),
+    "negative": (_last_below_zero, ValueError, "is -0.5 of a context and itself"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("name", TWINS)
+def test_what_a_function_cannot_say_is_raised_and_nothing_is_learned(name, failure):
+    how, error, words = FAILURES[failure]
+    more = {"project": True, "width": "theory", "alpha": 0.25} if name == "Confidit" else {}
+    learner = getattr(ob, name)(**COMMON, kernel=_failing(how), **more)
+    X, y = rows(20)
+    run(learner, X, y)
+    decision, open_one = learner.decide(X[0]), learner.decide(X[1])
+    before = persist.pack(*learner._dump())
+    long = np.concatenate([[90 * X[0]], X])
+    truth = np.concatenate([[0], y])
+    decision.values[:] *= 90  # a decision travels; somebody may have changed it
+    for call in (
+        lambda: learner.decide(long[0]),
+        lambda: learner.probabilities(long[0]),
+        lambda: learner.scores(long),
+        lambda: learner.predict(long),
+        lambda: learner.learn(decision, right=True),
+        lambda: learner.learn(decision, label=1),
+        lambda: ob.simulate(learner, long, truth, checkpoints=[5]),  # no round after it either
+        lambda: ob.simulate(learner, long, truth, checkpoints=[5], channel=[ob.Silence(0.1)]),
+        lambda: ob.sweep([learner], long, truth),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+        assert persist.pack(*learner._dump()) == before
+    learner.learn(open_one, right=False)  # and it goes on
+    run(learner, X, y)
+
+
+def test_functions_may_be_swept():
+    X, y = rows(40)
+    kernels = ["rbf(gamma=2)", rbf, partial(rbf, gamma=1)]
+    runs = ob.sweep(ob.Banditron, X, y, labels=K, kernel=kernels, seed=[0, 1], test=(X, y))
+    names = [one.settings["kernel"] for one in runs]
+    assert names == ["rbf(gamma=2.0)"] * 2 + ["callable rbf"] * 2 + ["callable rbf(gamma=1)"] * 2
+    for one, two in zip(runs[:2], runs[2:4], strict=True):
+        assert (one.trace.mistakes == two.trace.mistakes).all() and one.test_error == two.test_error
+
+
+def test_where_only_plain_settings_can_be_said_functions_are_refused_kindly(tmp_path):
+    path = tmp_path / "r.toml"
+    path.write_text('learner = "UCWL"\n[settings]\nkernel = "callable rbf"\n')
+    X, y = rows(30)
+    for call, words in (
+        (lambda: read_recipe(path), "'callable rbf' is a function, which no file can hold"),
+        (lambda: race.entrant("UCWL:kernel=callable rbf"), "is a function, which no file can hold"),
+        (lambda: race.entrant("UCWL:kernel=laplacian"), "kernel must be one of 'linear', "),
+        (lambda: ob.tune(ob.UCWL, X, y, grid={"kernel": [rbf]}), "a function is for Python alone"),
+        (lambda: Recipe(ob.UCWL, {"kernel": rbf}).save(path), "no recipe can hold a function"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
+def test_a_learner_with_a_function_is_forgotten_when_nobody_holds_it():
+    learner = ob.Banditron(3, kernel=rbf)
+    learner.decide([1.0])
+    form = weakref.ref(learner._form)
+    del learner
+    gc.collect()
+    assert form() is None
+
+
+def test_scikit_learns_kernels_will_do():
+    pairwise = pytest.importorskip("sklearn.metrics.pairwise")
+    X, y = rows(60)
+    for kernel in (pairwise.laplacian_kernel, partial(pairwise.rbf_kernel, gamma=2)):
+        learner = ob.Confidit(**COMMON, kernel=kernel, reg=0.1, budget=20)
+        run(learner, X, y)
+        assert learner.weights.shape == (K, 20)
+    named = ob.Confidit(**COMMON, kernel="rbf(gamma=2)", reg=0.1, budget=20)
+    run(named, X, y)
+    assert np.abs(named.scores(X) - learner.scores(X)).max() < 1e-9

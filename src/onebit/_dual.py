@@ -22,12 +22,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from onebit import _kernel
+from onebit._callback import Callback, call_back
 from onebit._form import TABLE, Form
 from onebit._full import add_lines, add_product
 from onebit._jit import inline
@@ -35,13 +37,14 @@ from onebit._kernel import TIE, Row, number, squared_norm
 from onebit._lanes import aligned_zeros, at, lanes_for
 from onebit._random import uniform
 from onebit.features import largest
-from onebit.settings import choice_of, real, whole
+from onebit.settings import CALLABLE, called, choice_of, real, whole
 
 REMOVE_DRAW = 2 * 10**6 - 2  # a stream of draws that nobody else uses
 Remove = Literal["oldest", "random", "smallest"]
 REMOVE: tuple[Remove, ...] = get_args(Remove)
 OLDEST, RANDOM, SMALLEST = range(3)
-LINEAR, POLYNOMIAL, RBF, RATIONAL = range(4)
+KernelLike = str | Callable[[np.ndarray, np.ndarray], Any]
+LINEAR, POLYNOMIAL, RBF, RATIONAL, GIVEN = range(5)
 NUMBERS: dict[str, dict[str, float]] = {
     "linear": {},
     "polynomial": {"degree": 3, "gamma": 1.0, "constant": 1.0},
@@ -50,16 +53,17 @@ NUMBERS: dict[str, dict[str, float]] = {
 }
 NAMES = tuple(NUMBERS)
 TOP, FREE, CLOCK = range(3)  # of `count`
-NONE = -1
+NONE, FAILED = -1, -2
 
 
 class Kernel(NamedTuple):
-    """One of NAMES, with its numbers."""
+    """One of NAMES, with its numbers; or a function that was given."""
 
     kind: int
     scale: float  # gamma or nu
     constant: float
     degree: int
+    function: int = 0  # the address of what asks it; 0: there is none
 
 
 class Points(NamedTuple):
@@ -75,7 +79,9 @@ class Points(NamedTuple):
     # Of the row that was scored last:
     near: Any  # [slot] k of the stored context and the row
     here: Any  # its squared length, k of it and itself
-    current: Any  # the slot it got, or NONE
+    current: Any  # the slot it got, or NONE; FAILED: there are no values, so nothing is learned
+    row: Any  # [feature] itself, for functions
+    features: Any  # how many are known
     total: Any  # [lane] room for sums
     kernel: Any
     remove: Any  # which of REMOVE
@@ -115,14 +121,36 @@ def value(kernel, dot, one, two):
 
 
 @inline
+def nothing_near(points):
+    for slot in range(points.count[TOP]):
+        points.near[slot] = 0.0
+    points.here[0], points.here[1] = 0.0, 0.0
+
+
+@inline
+def ask(state, points, row):
+    """Have the function that was given work out its values."""
+    nothing_near(points)
+    points.here[0] = squared_norm(row)
+    points.features[0] = state.table.shape[0]
+    for feature in range(points.features[0]):
+        points.row[feature] = 0.0
+    for i in range(row.start, row.stop):
+        points.row[at(row.indices, i)] = at(row.values, i)
+    if not call_back(points.kernel.function):
+        points.current[0] = FAILED
+
+
+@inline
 def look(state, points, row):
     """Work out the kernel's values for a row, which has no slot yet."""
     points.current[0] = NONE
     top, kernel = points.count[TOP], points.kernel
     if row.start == row.stop:
-        for slot in range(top):
-            points.near[slot] = 0.0
-        points.here[0], points.here[1] = 0.0, 0.0
+        nothing_near(points)
+        return
+    if kernel.kind == GIVEN:
+        ask(state, points, row)
         return
     known = row.stop
     while known > row.start and at(row.indices, known - 1) >= points.x.shape[0]:
@@ -326,7 +354,7 @@ def dot(state, row, plane, out):
 
 def add(state, row, label, step):
     points = state.more
-    if step == 0.0:
+    if step == 0.0 or points.current[0] == FAILED:
         return
     slot = slot_of(points, row)
     touch(points, slot)
@@ -363,6 +391,8 @@ def move(state, row, label, step, shrink):
     more = state.more
     points, amount = more.points, step / more.prior
     first, end = more.start[label], more.start[label + 1]
+    if points.current[0] == FAILED:
+        return
     if shrink == 0.0:  # no observation
         if step != 0.0:
             for position in range(first, end):
@@ -425,9 +455,15 @@ class Dual(Form):
     advice = "Use a smaller budget=, or hash the features into fewer columns with features="
 
     def __init__(
-        self, kernel: str, budget: int, remove: str, seed: int, prior: float | None
+        self, kernel: KernelLike, budget: int, remove: str, seed: int, prior: float | None
     ) -> None:
-        self.kernel, name = kernel_named(kernel)
+        self._callback: Callback | None = None
+        if callable(kernel):
+            self._function, self._callback = kernel, Callback(self._ask)
+            self.kernel = Kernel(GIVEN, 1.0, 0.0, 1, self._callback.address)
+            name, self.unsaved, self.wants_room = called(kernel), {"kernel": kernel}, True
+        else:
+            self.kernel, name = kernel_named(kernel)
         self.budget = whole("budget", budget, least=1, most=10**6)
         self.remove = REMOVE.index(choice_of("remove", remove, REMOVE))
         self.seed, self.prior = seed, prior
@@ -446,6 +482,8 @@ class Dual(Form):
             np.zeros(slots),
             np.zeros(2),
             np.full(1, NONE),
+            np.zeros(features),
+            np.zeros(1, np.int64),
             np.zeros(lanes_for(labels)),
             self.kernel,
             self.remove,
@@ -469,7 +507,28 @@ class Dual(Form):
             mine[tuple(slice(size) for size in old.shape)] = old
         if arrays and self.prior is not None:  # of labels that are new
             more.start[len(arrays["start"]) :] = arrays["start"][-1]
+        self._current = points
         return more
+
+    def _ask(self) -> None:
+        """Fill in the function's values for the row, in one call: itself comes last."""
+        points = self._current
+        width, (top, free, _) = points.features[0], points.count
+        slots = np.delete(np.arange(top), slice(free, free + 1))
+        rows = np.empty((len(slots) + 1, width))
+        rows[:-1] = points.x[:width, slots].T
+        rows[-1] = points.row[:width]
+        rows.flags.writeable = False
+        values = self.matrix(rows[-1:], rows)[0]
+        if values[-1] < 0:
+            raise ValueError(
+                f"kernel {self.settings['kernel']!r} is {values[-1]} of a context and itself, "
+                "and must be at least 0"
+            )
+        points.near[slots], points.here[1] = values[:-1], values[-1]
+
+    def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        return self._callback.guarded(compiled) if self._callback else compiled
 
     def room(self, more: Any) -> int:
         return len(_points(more).x)
@@ -552,14 +611,18 @@ class Dual(Form):
             others = coef[:, label].copy()
             others[own] = 0
             wanted = inverse @ coef[own, label]
-            if others.any():
-                wanted += (1 - keep) * self.matrix(arrays["x"].T[own], arrays["x"].T) @ others
+            far = np.flatnonzero(others)
+            if size and len(far):
+                x = arrays["x"].T
+                wanted += (1 - keep) * self.matrix(x[own], x[far]) @ others[far]
             faded[own, label] = G[own, :size] @ wanted
         return table, {**arrays, "G": G, "noise": noise, "coef": faded}
 
     def matrix(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """The kernel's values between rows."""
-        kind, scale, constant, degree = self.kernel
+        kind, scale, constant, degree, _ = self.kernel
+        if kind == GIVEN:
+            return self._asked(X, Y)
         dots = X @ Y.T
         if kind == RBF:
             squares = (X * X).sum(axis=1)[:, None] + (Y * Y).sum(axis=1) - 2 * dots
@@ -568,9 +631,26 @@ class Dual(Form):
             return 1 / (1 - scale * dots)
         return (scale * dots + constant) ** degree if kind == POLYNOMIAL else dots
 
+    def _asked(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """What the function says, checked."""
+        name, wanted = self.settings["kernel"], (len(X), len(Y))
+        given = self._function(X, Y)
+        try:
+            values = np.asarray(given)
+        except ValueError:  # rows of different lengths
+            values = np.empty(0)
+        if values.shape != wanted or values.dtype.kind not in "biuf":
+            raise ValueError(
+                f"kernel {name!r} must give numbers of shape {wanted}, one for each pair of rows, "
+                f"not {type(given).__name__} of {values.dtype} and shape {values.shape}"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError(f"kernel {name!r} gives values that are not all numbers")
+        return values.astype(np.float64)
+
     def check(self, values: np.ndarray, indptr: np.ndarray | None = None) -> None:
         """Refuse contexts for which the kernel has no value, or one too large."""
-        kind, scale, constant, degree = self.kernel
+        kind, scale, constant, degree, _ = self.kernel
         if kind not in (POLYNOMIAL, RATIONAL) or not len(values):
             return
         starts = [0] if indptr is None else indptr[:-1][np.diff(indptr) > 0]
@@ -593,7 +673,7 @@ def _points(more: Any) -> Points:
 
 
 def dual(
-    kernel: str | None,
+    kernel: KernelLike | None,
     budget: int,
     remove: str,
     *,
@@ -608,7 +688,14 @@ def dual(
 def kernel_named(text: str) -> tuple[Kernel, str]:
     """The kernel spelled so, and its spelling in full: "rbf" is "rbf(gamma=1.0)"."""
     if not isinstance(text, str):
-        raise TypeError(f"kernel must be a name such as 'rbf' or 'rbf(gamma=2)', not {text!r}")
+        raise TypeError(
+            f"kernel must be a name such as 'rbf' or 'rbf(gamma=2)', or a function, not {text!r}"
+        )
+    if text.startswith(CALLABLE):
+        raise ValueError(
+            f"kernel {text!r} is a function, which no file can hold: "
+            "give it again, load(path, kernel=...)"
+        )
     found = re.fullmatch(r"(\w+)(?:\(([^()]*)\))?", text.strip())
     name = choice_of("kernel", found[1] if found else text, NAMES)
     numbers: dict[str, Any] = dict(NUMBERS[name])

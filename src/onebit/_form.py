@@ -20,7 +20,9 @@ class Form:
     planes: int | None = None  # of the table, where that is for the form to say
     learns_from_scores = False  # learning wants the present scores of the row
     settings: Mapping[str, Any] = MappingProxyType({})  # what was said to choose the form
+    unsaved: Mapping[str, Any] = MappingProxyType({})  # those of them that no file can hold
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
+    wants_room = False  # no row is scored that has features beyond the table
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
         """The record for so many features and labels, with what was saved of fewer."""

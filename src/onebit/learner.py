@@ -27,7 +27,7 @@ from onebit._version import __version__
 from onebit.decision import Decision
 from onebit.features import GROWTH_LIMIT, Rows, encode, encode_rows
 from onebit.labels import LabelSet
-from onebit.settings import Range, choice_of, real, whole
+from onebit.settings import CALLABLE, Range, called, choice_of, real, whole
 
 Labels = int | Sequence[str] | Sequence[int]
 
@@ -355,6 +355,10 @@ class Learner:
 
     def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         rows = self._rows(X)
+        if self._form.wants_room and rows.width > self._state.table.shape[0]:
+            wider = self.copy()  # looking changes nothing
+            wider._reserve(rows.width)
+            return wider._score(rows)
         size = len(rows.indptr) - 1
         scores = np.empty((size, self._size), self._dtype)
         places = np.empty(size, np.int64)
@@ -482,7 +486,7 @@ class Learner:
 
     def _given(self) -> dict[str, Any]:
         """Settings that no file can hold: `load` wants them again."""
-        return {}
+        return dict(self._form.unsaved)
 
     @classmethod
     def _settings_beside(
@@ -492,9 +496,15 @@ class Learner:
 
         A ValueError says what is missing, or is not wanted.
         """
-        if given:
-            raise ValueError(f"this {cls.__name__} was saved whole: leave out {', '.join(given)}")
-        return {}
+        for name, function in given.items():
+            saved = head["settings"].get(name)
+            if not isinstance(saved, str) or not saved.startswith(CALLABLE):
+                raise ValueError(f"this {cls.__name__} was saved whole: leave out {name}")
+            if not callable(function):
+                raise ValueError(f"{name} must be a function again, not {function!r}")
+            if called(function) != saved:
+                raise ValueError(f"it was saved with {name} {saved!r}, not {called(function)!r}")
+        return dict(given)
 
     def _weights(self) -> np.ndarray:
         return self._plane(0) if self.planes else self._form.weights(self._state.more, self._size)

@@ -25,6 +25,7 @@ import onebit.algorithms  # noqa: F401 so that every learner is known by its nam
 from onebit import persist
 from onebit.datasets import Steps
 from onebit.learner import Common, Labels, Learner
+from onebit.settings import called
 
 LARGEST = 2**16  # bytes of a file
 ENDING = ".toml"
@@ -178,7 +179,12 @@ def check_settings(learner: type[Learner], settings: dict[str, Any]) -> Learner:
     """Refuse settings that the learner has not, or out of bounds; a learner that has them."""
     check_made_of_settings(learner)
     allowed = settings_of(learner)
-    for name in settings:
+    for name, value in settings.items():
+        if callable(value):
+            raise ValueError(
+                f"{name} is {called(value)!r} here, and a function is for Python alone: "
+                f"onebit.{learner.__name__}(labels, {name}=...), simulate and sweep take it"
+            )
         if name not in allowed:
             has = f"it has {', '.join(allowed)}" if allowed else "it has none"
             raise ValueError(f"no setting {name!r} for {learner.__name__}; {has}")
@@ -187,6 +193,8 @@ def check_settings(learner: type[Learner], settings: dict[str, Any]) -> Learner:
 
 
 def _toml(value: Any) -> str:
+    if callable(value):
+        raise ValueError(f"no recipe can hold a function: {value!r}")
     if isinstance(value, str):  # TOML's strings are JSON's, but for one character
         return json.dumps(_plain(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,6 +62,27 @@ def choice_of(name: str, value: str, choices: Sequence[str]) -> str:
         names = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {names}, not {value!r}")
     return value
+
+
+CALLABLE = "callable "  # begins what stands for a function among settings
+
+
+def called(function: Any) -> str:
+    """What stands for a function where only text can: "callable rbf_kernel(gamma=2)"."""
+    return CALLABLE + _call_of(function)
+
+
+def _call_of(function: Any) -> str:
+    if isinstance(function, functools.partial):
+        given = [*map(_short, function.args)]
+        given += [f"{key}={_short(value)}" for key, value in function.keywords.items()]
+        return f"{_call_of(function.func)}({', '.join(given)})"
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _short(value: Any) -> str:
+    """Plain values as they are; others by their type, for they may not look the same twice."""
+    return repr(value) if isinstance(value, str | int | float) else type(value).__name__
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,8 @@ def _varied(make: Make, learner: Learner, share: float, seed: int) -> Learner:
     if not others:
         return make(LABELS, seed=seed)
     kind: Any = type(learner)
-    return kind(LABELS, seed=seed, dtype=learner._dtype.name, **{**learner.settings, **others})
+    settings = {**learner.settings, **learner._given(), **others}
+    return kind(LABELS, seed=seed, dtype=learner._dtype.name, **settings)
 
 
 def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
@@ -423,8 +424,12 @@ def assert_compiled_equals_plain(learners: Iterable[Learner]) -> None:
             assert _bytes(learner) == _bytes(there[0]), f"{name}: compiled and plain differ"
             assert (trace.mistakes == there[1]).all()
         else:
-            here = learner._dump()[1]["table"]
-            assert np.allclose(here, there[0]._dump()[1]["table"], rtol=1e-4, atol=1e-5), name
+            ours, theirs = learner._dump()[1], there[0]._dump()[1]
+            assert ours.keys() == theirs.keys(), name
+            for part, array in ours.items():
+                same = array.shape == theirs[part].shape
+                same = same and np.allclose(array, theirs[part], rtol=1e-4, atol=1e-5)
+                assert same, f"{name}: compiled and plain differ in {part}"
 
 
 def _run_elsewhere() -> None:

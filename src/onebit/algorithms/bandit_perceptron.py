@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple, Unpack
 
 from onebit import _kernel
-from onebit._dual import Remove, dual
+from onebit._dual import KernelLike, Remove, dual
 from onebit._jit import implement
 from onebit._kernel import Choice, add
 from onebit.learner import Common, Labels, Learner
@@ -66,8 +66,9 @@ class BanditPerceptron(Learner):
     the other labels that they were wrong.
 
     kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
-    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
-    goes when there is one too many, the "oldest", a "random" one or the "smallest".
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. A function
+    f(X, Y) of two arrays of rows will do too: it gives the matrix of values, as scikit-learn's do.
+    remove: which goes when there is one too many, the "oldest", a "random" one or the "smallest".
     kernel="rational" is the paper's, for labels that are not separable each from all others.
     """
 
@@ -80,7 +81,7 @@ class BanditPerceptron(Learner):
         labels: Labels,
         *,
         use_correct: bool = False,
-        kernel: str | None = None,
+        kernel: KernelLike | None = None,
         budget: int = 1000,
         remove: Remove = "oldest",
         **common: Unpack[Common],

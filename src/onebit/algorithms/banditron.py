@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple, Unpack
 
 from onebit import _kernel
-from onebit._dual import Remove, dual
+from onebit._dual import KernelLike, Remove, dual
 from onebit._jit import implement
 from onebit._kernel import add
 from onebit.learner import Common, Labels, Learner
@@ -47,8 +47,9 @@ class Banditron(Learner):
     synthetic text, 0.05 on Reuters.
 
     kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
-    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
-    goes when there is one too many, the "oldest", a "random" one or the "smallest".
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. A function
+    f(X, Y) of two arrays of rows will do too: it gives the matrix of values, as scikit-learn's do.
+    remove: which goes when there is one too many, the "oldest", a "random" one or the "smallest".
     """
 
     planes = 1
@@ -60,7 +61,7 @@ class Banditron(Learner):
         labels: Labels,
         *,
         gamma: float = 0.05,
-        kernel: str | None = None,
+        kernel: KernelLike | None = None,
         budget: int = 1000,
         remove: Remove = "oldest",
         **common: Unpack[Common],

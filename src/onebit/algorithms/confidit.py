@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Unpack
 import numpy as np
 
 from onebit import _dual, _full, _kernel
-from onebit._dual import Posterior, Remove, dual
+from onebit._dual import KernelLike, Posterior, Remove, dual
 from onebit._full import FormName, Matrices, form_named
 from onebit._jit import implement, inline
 from onebit._kernel import TIE, Choice, update_of_planes
@@ -250,8 +250,9 @@ class Confidit(Learner):
     "residual", or "coordinate" as printed; the first is what the paper's tables show.
 
     kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
-    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
-    goes when there is one too many, the "oldest", a "random" one or the "smallest".
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. A function
+    f(X, Y) of two arrays of rows will do too: it gives the matrix of values, as scikit-learn's do.
+    remove: which goes when there is one too many, the "oldest", a "random" one or the "smallest".
     This is kernel ridge regression, the full form whatever `form` says:
 
         Confidit(labels=10, kernel="rbf(gamma=2)", reg=0.1, budget=500)
@@ -279,7 +280,7 @@ class Confidit(Learner):
         U: float = 1.0,
         delta: float = 0.05,
         update: Literal["residual", "coordinate"] = "residual",
-        kernel: str | None = None,
+        kernel: KernelLike | None = None,
         budget: int = 1000,
         remove: Remove = "oldest",
         **common: Unpack[Common],

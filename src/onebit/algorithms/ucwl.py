@@ -16,7 +16,7 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from onebit import _kernel
-from onebit._dual import Remove, dual
+from onebit._dual import KernelLike, Remove, dual
 from onebit._full import FormName, form_named
 from onebit._jit import implement
 from onebit._kernel import Choice
@@ -65,8 +65,9 @@ class UCWL(Learner):
     the bound in standard deviations, at least 0.
 
     kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
-    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
-    goes when there is one too many, the "oldest", a "random" one or the "smallest".
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. A function
+    f(X, Y) of two arrays of rows will do too: it gives the matrix of values, as scikit-learn's do.
+    remove: which goes when there is one too many, the "oldest", a "random" one or the "smallest".
     The covariance is full then.
     """
 
@@ -86,7 +87,7 @@ class UCWL(Learner):
         eta: float = 0.75,
         C: float = 1.0,
         k: float = 1.0,
-        kernel: str | None = None,
+        kernel: KernelLike | None = None,
         budget: int = 1000,
         remove: Remove = "oldest",
         **common: Unpack[Common],
