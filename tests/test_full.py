@@ -243,3 +243,29 @@ def test_too_many_features_are_refused_with_advice_before_anything_is_allocated(
 def test_settings_that_do_not_fit_are_refused(settings, message):
     with pytest.raises((TypeError, ValueError), match=message):
         ob.Confidit(3, **settings)
+
+
+def test_under_the_model_scores_stay_within_the_width_of_the_theorem():
+    """Eq. (5), and what Theorem 1 makes of it: no round costs more than twice its width."""
+    rounds, alpha = (1500 if COMPILED else 150), 1.0
+    data = ob.datasets.linear_noise(rounds, alpha=alpha, seed=3)
+    U = float(np.linalg.norm(data.weights))
+    learner = ob.Confidit(
+        5, form="full", project=True, width="theory", alpha=alpha, U=U, delta=0.05, features=20
+    )
+    said, widest = [], 0.0
+    for t, x in enumerate(data.X.astype(float)):
+        v = np.einsum("i,kij,j->k", x, matrices(learner), x)
+        scores = project(learner.weights @ x, v, alpha)
+        spread = U**2 / 2 + learner._state.memory[0] / 2 + 9 * np.log((t + 5) / 0.05)
+        width = (1 + alpha) * np.sqrt(2 * spread * v)
+        widest = max(widest, np.max(np.abs(scores - data.weights @ x) / width))
+        decision = learner.decide(x)
+        assert decision.label == int(np.argmax(scores + width))
+        learner.learn(decision, right=decision.label == data.y[t])
+        lost = data.probabilities[t].max() - data.probabilities[t, decision.label]
+        assert lost <= 2 * width[decision.label] / (1 + alpha) + 1e-9
+        said.append(decision.label)
+    assert 0.01 < widest < 1  # with probability 0.95: and the check could fail
+    most = ob.bounds.confidit(rounds, labels=5, features=20, norm=U, delta=0.05, alpha=alpha)
+    assert data.regret(np.array(said))[-1] <= most
