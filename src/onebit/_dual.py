@@ -16,6 +16,9 @@ had never been made (but what a projection moved of other labels' weights along 
 
 A row is scored before anything is learned from it: what updates need is kept from then. Within a
 round, a row's observation is its last update. An empty row scores nothing, whatever the kernel.
+
+A kernel may be a function of the user's. It is asked once a row; if it fails, the row teaches
+nothing, and `guarded` raises what went wrong.
 """
 
 from __future__ import annotations
