@@ -58,8 +58,8 @@ def race(
         and digits.
     learner
         A learner, with settings if need be: Banditron or PNewtron:gamma=0.01:D=10; or a file that
-        `onebit tune` wrote: tuned.toml (repeat for several). Unless given: all that take O(K s) a round; Newtron, and
-        Confidit:form=full and the like, have to be named.
+        `onebit tune` wrote: tuned.toml (repeat for several). Unless given: all that take O(K s) a
+        round; Newtron, and Confidit:form=full and the like, have to be named.
     prepare
         A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant,
         hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for several, from
