@@ -35,6 +35,7 @@ RIVER = "River, a model per label"
 SKLEARN = "scikit-learn, told the label"
 SKLEARN_PASS = "scikit-learn, told the labels, predicts nothing"
 C = "C, tuned, labels fixed"
+DENSE = "dense K d x K d, numpy and LAPACK"
 REPLICAS = 32
 ONE_BY_ONE = f"{REPLICAS} single runs"
 LOCKSTEP = f"{REPLICAS} Banditrons in lockstep"
@@ -52,10 +53,11 @@ class Size:
     sklearn_rounds: int
     repeats: int
     epochs: int  # against C
+    dense_rounds: int  # of Newtron with its matrix laid out
 
 
-FULL = Size(200_000, 200_000, 20_000, 5_000, 500, repeats=5, epochs=10)
-QUICK = Size(50_000, 50_000, 4_000, 1_000, 100, repeats=3, epochs=10)
+FULL = Size(200_000, 200_000, 20_000, 5_000, 500, repeats=5, epochs=10, dense_rounds=3)
+QUICK = Size(50_000, 50_000, 4_000, 1_000, 100, repeats=3, epochs=10, dense_rounds=2)
 
 
 @dataclass(frozen=True)
@@ -267,6 +269,42 @@ def lockstep(stream: Stream, gamma: float, size: Size) -> list[Line]:
     return lines
 
 
+def newtron(size: Size) -> list[Line]:
+    """Exact Newtron as it is here, and with its matrix laid out; both have the same past."""
+    learned, rounds, repeats = 1000, 500, 2
+    stream = streams.synnonsep(learned + rounds)
+    say(f"Newtron: {stream.name}, rounds from {learned} on, {repeats} times each")
+    settings = {"gamma": 0.006, "alpha": 10.0, "beta": 0.01, "D": 1.0}
+    learner = ob.Newtron(stream.labels, features=stream.X.shape[1], seed=7, **settings)
+    dense = peers.DenseNewtron(stream, **settings)
+
+    def play(t: int) -> Any:
+        decision = learner.decide(stream.row(t))
+        learner.learn(decision, right=bool(decision.label == stream.y[t]))
+        return decision
+
+    for t in range(learned):
+        d = play(t)
+        dense.hear(t, d.place, d.note, d.other, right=bool(d.label == stream.y[t]))
+    dense.solve()
+    before = learner.copy()
+    contestants = {
+        "Newtron(gamma=0.006)": lambda: peers.onebit_from(before, stream, learned, rounds),
+        DENSE: lambda: dense.play(learned, said),
+    }
+    contestants["Newtron(gamma=0.006)"]()  # compiles
+    said = [play(learned + i).place for i in range(size.dense_rounds)]
+    factors = dense.factors
+    runs = fastest_runs(contestants, repeats)
+    factors = (dense.factors - factors) / (repeats * size.dense_rounds)
+    off = np.abs(dense.last - learner.weights).max() / np.abs(learner.weights).max()
+    say(f"    {factors:.1f} Cholesky factors a dense round; the weights differ by {off:.0e}")
+    if off > 1e-6:
+        say("    this is more than rounding: one of them is wrong")
+    name, peer = contestants
+    return [Line(f"exact, {name}", stream.name, peer, runs[name], runs[peer], 10.0)]
+
+
 # --- reporting ------------------------------------------------------------------------------------
 
 HEAD = (
@@ -370,6 +408,7 @@ def main() -> None:
     lines += whole_stream(synsep, 0.014, 18, (40, 20), size)
     lines += round_by_round(synsep, 0.014, size)
     lines += lockstep(synsep, 0.014, size)
+    lines += newtron(size)
     text = streams.text_shaped(size.text)
     lines += whole_stream(text, 0.05, 24, (15, 12), size)
     lines += round_by_round(text, 0.05, size)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 import onebit as ob
 from benchmarks.streams import Stream, vw_features, write_vw_file
@@ -63,6 +64,85 @@ def onebit_rounds(new_learner: Callable[[], Any], stream: Stream, rounds: int) -
         learner.learn(decision, right=right)
         mistakes += not right
     return Run(time.process_time() - begin, rounds, mistakes)
+
+
+def onebit_from(learner: Any, stream: Stream, first: int, rounds: int) -> Run:
+    """A copy of a learner that has learned the rows before the first goes on."""
+    learner = learner.copy()
+    X, y = stream.X[first : first + rounds], stream.y[first : first + rounds]
+    begin = time.process_time()
+    trace = ob.simulate(learner, X, y)
+    seconds = time.process_time() - begin
+    return Run(seconds, rounds, int(trace.mistakes[-1]))
+
+
+# --- Newtron with its matrix laid out -------------------------------------------------------------
+
+
+class DenseNewtron:
+    """Newtron by the book: A, of K d by K d numbers, and b are kept, and every round solves for W.
+
+    The least of W'AW/2 + b.W in the ball is -(A + mu I)^-1 b; mu is found by Newton's method on
+    1/|W| - 1/D (More, Sorensen 1983) from the last round's, at a Cholesky factor a step.
+    """
+
+    def __init__(
+        self, stream: Stream, *, gamma: float, alpha: float, beta: float, D: float
+    ) -> None:
+        self.stream, self.labels, self.features = stream, stream.labels, stream.X.shape[1]
+        self.gamma, self.alpha, self.beta, self.D = gamma, alpha, beta, D
+        size = self.labels * self.features
+        self.A = np.zeros((size, size), order="F")
+        np.fill_diagonal(self.A, 1.0 / D)
+        self.factor = np.empty_like(self.A)
+        self.b, self.W, self.mu = np.zeros(size), np.zeros(size), 0.0
+        self.factors = 0  # made so far
+
+    def hear(self, t: int, said: int, p: float, score: float, right: bool) -> None:
+        """Let A and b grow by what round t tells; p is the softmax of the said label."""
+        law = (1.0 - self.gamma) * p + self.gamma / self.labels
+        c = -(1.0 - p) / law if right else p / law
+        kappa = law if right else 1.0
+        indices, values = self.stream.row(t)
+        direction = np.full(self.labels, -c / self.labels)
+        direction[said] += c
+        g = np.outer(direction, values).ravel()
+        places = (np.arange(self.labels)[:, None] * self.features + indices).ravel()
+        self.A[np.ix_(places, places)] += kappa * self.beta * np.outer(g, g)
+        self.b[places] += (1.0 - kappa * self.beta * c * score) * g
+
+    def solve(self) -> None:
+        """W from A and b."""
+        diagonal = np.einsum("ii->i", self.factor)
+        while True:
+            np.copyto(self.factor, self.A)
+            diagonal += self.mu
+            lower, _ = cho_factor(self.factor, lower=True, overwrite_a=True, check_finite=False)
+            self.factors += 1
+            self.W = -cho_solve((lower, True), self.b, check_finite=False)
+            norm = np.linalg.norm(self.W)
+            if abs(norm - self.D) <= 1e-9 * self.D or (self.mu == 0.0 and norm < self.D):
+                return
+            half = solve_triangular(lower, self.W, lower=True, check_finite=False)
+            step = norm**2 / (half @ half) * (norm / self.D - 1.0)
+            self.mu = max(self.mu + step, 0.0)
+
+    def play(self, first: int, said: list[int]) -> Run:
+        """Rounds from the first on, in which the labels are said that it is told to say."""
+        A, b, W, mu = self.A.copy(order="F"), self.b.copy(), self.W, self.mu
+        answers = self.stream.y.tolist()
+        begin = time.process_time()
+        for t, label in enumerate(said, first):
+            indices, values = self.stream.row(t)
+            scores = self.W.reshape(self.labels, -1)[:, indices] @ values
+            powers = np.exp(self.alpha * (scores - scores.max()))
+            p = powers[label] / powers.sum()
+            self.hear(t, label, p, scores[label], right=label == answers[t])
+            self.solve()
+        seconds = time.process_time() - begin
+        self.last = self.W.reshape(self.labels, -1)
+        self.A, self.b, self.W, self.mu = A, b, W, mu  # to be played again
+        return Run(seconds, len(said), None)
 
 
 # --- Vowpal Wabbit --------------------------------------------------------------------------------

@@ -32,6 +32,12 @@ def synsep(rows: int) -> Stream:
     return Stream("SynSep", 9, csr_matrix(data.X), np.asarray(data.y, np.int64))
 
 
+def synnonsep(rows: int) -> Stream:
+    """SynSep with 5% of the labels replaced."""
+    data = ob.datasets.synnonsep(rows, seed=0)
+    return Stream("SynNonSep", 9, csr_matrix(data.X), np.asarray(data.y, np.int64))
+
+
 def text_shaped(rows: int, features: int = 350_000, nonzeros: int = 75, labels: int = 4) -> Stream:
     """Rows like weighted words of short documents, with labels that a linear rule gives.
 

@@ -153,7 +153,7 @@ def test_a_stream_makes_no_objects_a_round():
 
 
 def test_more_weights_than_there_is_memory_are_refused_before_they_are_allocated():
-    with pytest.raises(MemoryError, match=r"GiB of weights; this machine has .* features="):
+    with pytest.raises(MemoryError, match=r"GiB; this machine has .* features="):
         ob.Confidit(50_000, features=2**31 - 1)
     learner = ob.Confidit(50_000)
     with pytest.raises(MemoryError, match="GiB"):
