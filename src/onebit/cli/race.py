@@ -58,13 +58,8 @@ def race(
         and digits.
     learner
         A learner, with settings if need be: Banditron or PNewtron:gamma=0.01:D=10; or a file that
-<<<<<<< HEAD
         `onebit tune` wrote: tuned.toml (repeat for several). Unless given: all whose rounds take
         time in proportion to the row; Newtron, Confidit:form=full and the like have to be named.
-=======
-        `onebit tune` wrote: tuned.toml (repeat for several). Unless given: all that take O(K s) a
-        round; Newtron, and Confidit:form=full and the like, have to be named.
->>>>>>> 53cf7beb03f9f40fbe60a5e716de4a9d3193682e
     prepare
         A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant,
         hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for several, from
