@@ -1231,7 +1231,7 @@ class KernelUCWL(SecondOrder):
         return True
 
 
-class KernelNewtron(Dual, NewtronRound):
+class KernelNewtron(Dual, Sampled):
     """HK11 in an RKHS: W = -sum of e (e_a - 1/K) x', ((1/D + mu) I + Om Ga) e = ze, by bisection.
 
     A lesson is ze and om, of the label that was said; |W|^2 = e'Ga e is D^2 unless mu = 0.
@@ -1249,7 +1249,7 @@ class KernelNewtron(Dual, NewtronRound):
         alpha: float = 10.0,
         beta: float = 0.01,
     ):
-        Dual.__init__(self, K, k, budget, remove)
+        super().__init__(K, k, budget, remove)
         self.gamma, self.alpha, self.beta, self.D = gamma, alpha, beta, D
         self.mu = 0.0
 
@@ -1258,6 +1258,8 @@ class KernelNewtron(Dual, NewtronRound):
 
     def softmax(self, x: np.ndarray) -> np.ndarray:
         return softmax(self.alpha * self.scores(x))
+
+    probabilities = NewtronRound.probabilities
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
         p, p1 = self.softmax(x)[choice.label], self.probabilities(x)[choice.label]
