@@ -1229,3 +1229,70 @@ class KernelUCWL(SecondOrder):
         noise = 1 / cw_beta(alpha, v, self.phi) - v  # Sigma^-1 += x x'/noise
         self.observe(x, choice.label, u + alpha * z * (noise + v), noise)
         return True
+
+
+class KernelNewtron(Dual, Sampled):
+    """HK11 in an RKHS: W = -sum of e (e_a - 1/K) x', ((1/D + mu) I + Om Ga) e = ze, by bisection.
+
+    A lesson is ze and om, of the label that was said; |W|^2 = e'Ga e is D^2 unless mu = 0.
+    """
+
+    def __init__(
+        self,
+        K: int,
+        k: Kernel,
+        D: float = 1.0,
+        budget: int = 10**9,
+        remove: str = "oldest",
+        *,
+        gamma: float = 0.01,
+        alpha: float = 10.0,
+        beta: float = 0.01,
+    ):
+        super().__init__(K, k, budget, remove)
+        self.gamma, self.alpha, self.beta, self.D = gamma, alpha, beta, D
+        self.mu = 0.0
+
+    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return sum((one.coef * self.k(one.x, x) for one in self.stored), np.zeros(self.K))
+
+    def softmax(self, x: np.ndarray) -> np.ndarray:
+        return softmax(self.alpha * self.scores(x))
+
+    probabilities = NewtronRound.probabilities
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        p, p1 = self.softmax(x)[choice.label], self.probabilities(x)[choice.label]
+        c, kappa = (-(1 - p) / p1, p1) if right else (p / p1, 1.0)
+        if c == 0:
+            return True
+        margin = c * self.scores(x)[choice.label]  # g.W'
+        one = self.place_of(x, choice.label)
+        one.lessons.append(((1 - kappa * self.beta * margin) * c, kappa * self.beta * c**2))
+        self.shrink(one)
+        self.follow_leader()
+        return True
+
+    def loss(self, one: Stored) -> float:
+        return float(one.coef @ one.coef) * self.k(one.x, one.x)
+
+    def follow_leader(self) -> None:
+        n, a = len(self.stored), np.array([one.label for one in self.stored])
+        gram = np.array([[self.k(s.x, t.x) for t in self.stored] for s in self.stored])
+        Ga = ((a[:, None] == a) - 1 / self.K) * gram
+        ze, om = np.array([np.sum(one.lessons, axis=0) for one in self.stored]).T
+
+        def solve(mu: float) -> tuple[np.ndarray, float]:
+            e = np.linalg.solve((1 / self.D + mu) * np.eye(n) + om[:, None] * Ga, ze)
+            return e, math.sqrt(max(e @ Ga @ e, 0.0))
+
+        low, high = 0.0, 1.0
+        if solve(0.0)[1] > self.D:
+            while solve(high)[1] > self.D:
+                low, high = high, 2 * high
+            for _ in range(80):
+                middle = (low + high) / 2
+                low, high = (middle, high) if solve(middle)[1] > self.D else (low, middle)
+        self.mu = low and high
+        for one, e in zip(self.stored, solve(self.mu)[0], strict=True):
+            one.coef[:] = -e * (one_hot(one.label, self.K) - 1 / self.K)

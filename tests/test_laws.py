@@ -34,7 +34,10 @@ SETTINGS: dict[str, list[dict]] = {
     "EGBandit": [{"signed": True}],
     "EpsilonGreedy": [{"epsilon": 0.0}],
     "Halving": [{"project": 6}],
-    "Newtron": [{"D": 10.0, "beta": 0.1}],
+    "Newtron": [
+        {"D": 10.0, "beta": 0.1},
+        {"kernel": "rbf(gamma=0.1)", "budget": 15, "remove": "smallest", "D": 10.0, "beta": 0.1},
+    ],
     "PNewtron": [{"D": 10.0, "gamma": 0.1}],
     "PNormBandit": [{"p": 2.0}, {"p": 12.0}],
     "PassiveAggressive": [{"variant": "PA"}, {"variant": "PA-II", "C": 0.5}],

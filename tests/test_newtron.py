@@ -1,5 +1,6 @@
 """Exact Newtron and full SOBA: against their dense twins, and against what defines them."""
 
+import naive
 import numpy as np
 import pytest
 from naive import Choice, FullSOBA, Newtron
@@ -223,7 +224,7 @@ def test_loops_are_what_numpy_does():
     rng = np.random.default_rng(1)
     eight = State8(np.zeros((1, 1, 8)), np.zeros(8))
     basis = rng.normal(size=(3, 120))
-    space = _ball.Space(basis, basis.copy(), False, None, eight, 3, 5)
+    space = _ball.Space(basis, None, eight, 3, 5)
     matrices = rng.normal(size=(3, 40, 40))
     matrices += matrices.transpose(0, 2, 1)
     v, w = basis[:2]
@@ -247,10 +248,151 @@ def test_loops_are_what_numpy_does():
     alike(_full.add_product, _full._add_product, out, out, 100, 0.3, 0.7, v)
     alike(_full.add_four, _full._add_four, out, out, 90, 0.1, v, 0.2, w, 0.3, v, 0.4, w)
     alike(_full.shrink_by, _full._shrink_by, matrices[0], matrices[0], v, 30, 0.3)
-    other = space._replace(basis=basis.copy(), duals=basis.copy())
+    other = space._replace(basis=basis.copy())
     _ball.scale(space, 1, 3.0)
     _ball.scale_by_loop(other, 1, 3.0)
     assert_array_equal(space.basis, other.basis)
+
+
+# ----------------------------------------------------------------------------- Newtron, kernels
+
+
+def W_and_length(learner):
+    """The coefficients [label, slot], and |W| in the kernel's geometry."""
+    kept = learner._arrays()
+    x = kept["x"].T
+    return kept["coef"].T, np.sqrt(
+        max(np.einsum("is,st,it->", kept["coef"].T, learner._form.matrix(x, x), kept["coef"].T), 0)
+    )
+
+
+def twice(stream, times=20):
+    """Some contexts come again, some under another label."""
+    X, y = stream
+    X[-times:], y[-times:] = X[:times], y[:times]
+    y[-times::3] = 0
+    return X, y
+
+
+@pytest.mark.parametrize(
+    ("K", "d", "settings"), [*CASES, (7, 20, {"D": 100.0, "beta": 0.3, "gamma": 0.1}), (4, 10, {})]
+)
+def test_a_linear_kernel_is_newtron_itself(K, d, settings):
+    X, y = twice(stream(K, d, 100 if COMPILED else 80, seed=2))
+    one = ob.Newtron(K, features=d, **settings)
+    two = ob.Newtron(K, features=d, kernel="linear", budget=200, **settings)
+    for x, label in zip(X, y, strict=True):
+        want = one.scores([x])[0]
+        assert_allclose(two.scores([x])[0], want, atol=1e-8 * max(np.abs(want).max(), 1))
+        said, twins = one.decide(x), two.decide(x)
+        assert said.label == twins.label
+        feed(one, said, label)
+        feed(two, twins, label)
+        coef, length = W_and_length(two)
+        assert length <= settings.get("D", 1.0) * (1 + 1e-8)
+        assert_allclose(coef.sum(axis=0), 0, atol=1e-14 * np.abs(coef).max(initial=1))
+    for learner in (one, two):
+        learner.forget(0.3)
+    assert_allclose(two.scores(X), one.scores(X), atol=1e-7 * np.abs(one.scores(X)).max())
+    for learner in (one, two):
+        learner.add_label()
+        feed(learner, learner.decide(X[0], among=[1]), 1)
+    assert_allclose(two.scores(X), one.scores(X), atol=1e-7 * np.abs(one.scores(X)).max())
+
+
+def compare_kernels(X, y, budget, remove, D, **settings):
+    K = 5
+    twin = naive.KernelNewtron(K, naive.kernel("rbf", gamma=0.3), D, budget, remove, **settings)
+    kept = {"kernel": "rbf(gamma=0.3)", "budget": budget, "remove": remove}
+    learner = ob.Newtron(K, D=D, seed=1, **kept, **settings)
+    some = X.any(axis=1)  # an empty row scores nothing, whatever the kernel
+    X, y = X[some], y[some]
+    for t in both(learner, twin, X, y):
+        assert W_and_length(learner)[1] <= D * (1 + 1e-9)
+        assert_allclose(learner.scores(X[t : t + 1])[0], twin.scores(X[t]), atol=1e-8 * max(1, D))
+    return learner, twin
+
+
+@pytest.mark.parametrize(
+    ("D", "beta", "active"), [(1.0, 0.01, True), (10.0, 0.1, True), (100.0, 1.0, False)]
+)
+@pytest.mark.parametrize(("budget", "remove"), [(100, "oldest"), (9, "oldest"), (9, "smallest")])
+def test_a_kernel_newtron_is_its_twin(budget, remove, D, beta, active):
+    X, y = twice(stream(5, 6, 70, seed=1))
+    settings = {"beta": beta, "gamma": 0.1, "alpha": 10.0 / D}
+    learner, twin = compare_kernels(X, y, budget, remove, D, **settings)
+    assert learner.weights.shape == (5, len(twin.stored)) and len(twin.stored) <= budget
+    assert (twin.mu > 0) == active or budget == 9
+
+
+@pytest.mark.parametrize("remove", ["oldest", "random", "smallest"])
+def test_the_inverse_of_what_was_observed_does_not_drift(remove):
+    D = 100.0
+    learner = ob.Newtron(
+        4, kernel="rbf(gamma=0.2)", budget=30, remove=remove, D=D, beta=1.0, gamma=0.2, alpha=0.3
+    )
+    X, y = stream(4, 6, 150)
+    ob.simulate(learner, X, y, epochs=40 if COMPILED else 1)
+    kept = learner._arrays()
+    assert kept["plan"][0] != newtron.NONE
+    used = np.flatnonzero(kept["weight"])
+    said, x = kept["said"][used], kept["x"].T[used]
+    Ga = ((said[:, None] == said) - 0.25) * learner._form.matrix(x, x)
+    assert_allclose(kept["Ga"][np.ix_(used, used)], Ga, atol=1e-12)
+    G = np.linalg.inv(np.diag((1 / D + kept["plan"][0]) / kept["weight"][used]) + Ga)
+    assert_allclose(kept["G"][np.ix_(used, used)], G, atol=1e-8 * np.abs(G).max())
+
+
+def test_a_kernel_newtron_learns_what_lines_cannot():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(1000 if COMPILED else 250, 2))
+    y = ((X[:, 0] > 0) != (X[:, 1] > 0)).astype(int)
+    settings, half = {"D": 30.0, "gamma": 0.02, "alpha": 1.0, "beta": 0.1}, len(y) // 2
+    errors = []
+    for more in ({}, {"kernel": "rbf(gamma=5)", "budget": 200}):
+        trace = ob.simulate(ob.Newtron(2, **settings, **more), X, y, checkpoints=[half])
+        errors.append(np.diff(trace.mistakes)[-1] / half)
+    assert errors[0] > 0.35 and errors[1] < 0.6 * errors[0], errors
+
+
+def test_what_was_said_for_certain_and_was_right_is_not_stored():
+    learner = ob.Newtron(3, kernel="rbf", budget=5)
+    learner.learn(learner.decide([1.0, 2.0], among=[1]), right=True)
+    assert learner.weights.shape == (3, 0)
+    learner.learn(learner.decide([1.0, 2.0], among=[1]), right=False)
+    learner.learn(learner.decide([1.0, 2.0], among=[1]), right=False)
+    assert learner.weights.shape == (3, 1)
+    learner.learn(learner.decide([1.0, 2.0], among=[2]), right=False)
+    assert learner.weights.shape == (3, 2)
+
+
+@pytest.mark.parametrize("budget", [10**6, 500_000])
+def test_more_contexts_than_the_memory_holds_are_refused(budget):
+    with pytest.raises(MemoryError, match="smaller budget="):
+        ob.Newtron(3, kernel="rbf", budget=budget, features=4)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda arrays: arrays.pop("Ga"),
+        lambda arrays: arrays.pop("G"),
+        lambda arrays: arrays.pop("age"),
+        lambda arrays: arrays.update(plan=np.array([-0.5, 0.0])),
+        lambda arrays: arrays.update(said=arrays["said"] + 3),
+        lambda arrays: arrays.update(said=arrays["said"].astype(np.float64)),
+        lambda arrays: arrays.update(weight=arrays["weight"] * 0),
+        lambda arrays: arrays.update(drive=arrays["drive"][:-1]),
+    ],
+)
+def test_a_damaged_kernel_newtron_is_refused(spoil):
+    learner = ob.Newtron(3, features=4, kernel="rbf", budget=10, **HARD)
+    ob.simulate(learner, *stream(3, 4, 30))
+    head, arrays = learner._dump()
+    ob.Learner._restore(head, arrays)
+    spoil(arrays)
+    with pytest.raises(ValueError, match="this model"):
+        ob.Learner._restore(head, arrays)
 
 
 # ---------------------------------------------------------------------------------------- SOBA

@@ -1,14 +1,15 @@
 """The least of w'Aw/2 + b.w on a ball, A positive definite: a trust-region problem.
 
 Its solution is w(mu) = -(A + mu I)^-1 b with the one mu >= 0 for which w is in the ball, and on its
-surface unless mu = 0. Lanczos vectors of A, or of an inverse of it, turn the problem into one with
-a tridiagonal matrix T for all mu at once (Gould, Lucidi, Roma, Toint, "Solving the trust-region
-subproblem using the Lanczos method", SIAM J. Optim. 9, 1999): w(mu) is near V y with
-(s I + t T) y = |start| e_1, where s and t depend on mu. Newton's method on 1/|y| - 1/radius comes
-to mu from below; with every vector |y| and so mu can only grow, so it goes on from the last one.
+surface unless mu = 0. Lanczos vectors of an operator B, which is A or an inverse of it, turn the
+problem into one with a tridiagonal matrix T for all mu at once (Gould, Lucidi, Roma, Toint,
+"Solving the trust-region subproblem using the Lanczos method", SIAM J. Optim. 9, 1999): w(mu) is
+near V y, or B V y, with (s I + t T) y = |b| e_1, where s and t depend on mu. Its length need not be
+the usual one, if only it can be told from B. Newton's method on 1/|w| - 1/radius comes to mu from
+below; with every vector it goes on from the last one.
 
-What A is, and what the inner product, is up to the operator, a record: see the generic functions.
-Vectors are as long as groups x blocks x WIDTH; trailing zeros in every group change no bit.
+What B is, and what the length, is up to the operator, a record: see the generic functions. Vectors
+are as long as groups x blocks x WIDTH; trailing zeros in every group change no bit.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from onebit._lanes import fetch, store, zero
 WIDTH = 8  # numbers in a block
 LIMIT = 20  # Lanczos vectors: by then another operator is worth its making
 TOLERANCE = 1e-11  # of the solution's relative error
+ROUNDING = 1e-15  # of what one starts from: no residual gets smaller
 NEWTON_STEPS = 100  # it takes six or so
 
 
@@ -32,8 +34,6 @@ class Space(NamedTuple):
     """Room for Lanczos vectors, and how long they are."""
 
     basis: Any  # [LIMIT + 1, length]; the first is what one starts from
-    duals: Any  # the same as the inner product sees them: `basis` itself where it is the usual one
-    usual: Any  # whether it is
     small: Any  # [5, LIMIT]: the tridiagonal problem
     eight: Any  # tells `fetch` how wide a block is, and has room for one
     groups: Any
@@ -42,12 +42,7 @@ class Space(NamedTuple):
 
 @generic
 def operate(operator, space, v, out):
-    """out = the operator on v."""
-
-
-@generic
-def image(operator, space, v, dual):
-    """dual = v as the inner product sees it; nothing to do where the product is the usual one."""
+    """out = B v."""
 
 
 @generic
@@ -56,8 +51,14 @@ def pencil(operator, mu):
 
 
 @generic
+def gauge(operator):
+    """Whether w is B V y rather than V y; and a, b, c: |w|^2 = u'(a I + b B + c B^2) u, u = V y."""
+
+
+@generic
 def least(operator, mu):
-    """No eigenvalue of s I + t T is below this."""
+    """A residual of the problem with B makes an error of w, as its length is told, that is no
+    longer than the residual over this."""
 
 
 def total(eight: Any, vector: Any) -> Any:
@@ -111,19 +112,14 @@ def add(space, out, step, v):
 def scale(space: Any, i: Any, factor: Any) -> None:
     """Scale a vector of the basis."""
     space.basis[i, : length(space)] *= factor
-    if not space.usual:
-        space.duals[i, : length(space)] *= factor
 
 
 @compiled_as(scale, OUTLINE)
 def scale_by_loop(space, i, factor):
     not_inlined()
-    v, dual = space.basis[i], space.duals[i]
+    v = space.basis[i]
     for k in range(length(space)):
         v[k] *= factor
-    if not space.usual:
-        for k in range(length(space)):
-            dual[k] *= factor
 
 
 @outline
@@ -145,75 +141,95 @@ def solve_tridiagonal(small, steps, s, t, first, y):
 
 
 @inline
+def line_of_tridiagonal(small, steps, v, i):
+    """(T v)_i."""
+    diagonal, beside = small[0], small[1]
+    value = diagonal[i] * v[i]
+    if i:
+        value += beside[i - 1] * v[i - 1]
+    if i + 1 < steps:
+        value += beside[i] * v[i + 1]
+    return value
+
+
+@outline
+def product_of_lengths(small, steps, v, w, a, b, c):
+    """v' V' (a I + b B + c B^2) V w. B takes the last Lanczos vector out of what they span."""
+    not_inlined()
+    out = small[1, steps - 1]
+    value = c * (out * v[steps - 1]) * (out * w[steps - 1])
+    for i in range(steps):
+        own, other = a * w[i], 0.0
+        if b != 0.0 or c != 0.0:
+            image = line_of_tridiagonal(small, steps, w, i)
+            own += b * image
+            other = c * image * line_of_tridiagonal(small, steps, v, i)
+        value += own * v[i] + other
+    return value
+
+
+@inline
 def at_surface(operator, small, steps, start, radius, mu):
-    """mu and |y| of the tridiagonal problem, from a mu that is not too large."""
-    diagonal, beside, y, z = small[0], small[1], small[3], small[4]
+    """mu and |w| of the tridiagonal problem, from a mu that is near enough."""
+    y, z = small[3], small[4]
     norm = 0.0
-    for _ in range(NEWTON_STEPS):
+    _, a, b, c = gauge(operator)
+    for turn in range(NEWTON_STEPS):
         s, t, ds, dt = pencil(operator, mu)
         solve_tridiagonal(small, steps, s, t, start, y)
-        squares = 0.0
-        for i in range(steps):
-            squares += y[i] * y[i]
-            z[i] = y[i]
+        squares = max(product_of_lengths(small, steps, y, y, a, b, c), 0.0)
         norm = math.sqrt(squares)
-        if not norm > radius * (1.0 + 1e-14):
+        if not norm > radius * (1.0 + 1e-14) and (turn > 0 or mu == 0.0):
             break
-        solve_tridiagonal(small, steps, s, t, 0.0, z)
-        slope = 0.0  # y' (ds I + dt T) z
         for i in range(steps):
-            row = (ds + dt * diagonal[i]) * y[i]
-            if i:
-                row += dt * beside[i - 1] * y[i - 1]
-            if i + 1 < steps:
-                row += dt * beside[i] * y[i + 1]
-            slope += row * z[i]
-        moved = mu + squares / slope * ((norm - radius) / radius)
-        if not moved > mu:  # as near as numbers come
+            z[i] = ds * y[i] + dt * line_of_tridiagonal(small, steps, y, i)
+        solve_tridiagonal(small, steps, s, t, 0.0, z)
+        slope = product_of_lengths(small, steps, y, z, a, b, c)
+        moved = max(mu + squares / slope * ((norm - radius) / radius), 0.0)
+        if turn > 0 and not moved > mu:  # as near as numbers come
             break
-        mu = moved
+        mu = moved  # the first step may go back, and then it is again from below
     return mu, norm
 
 
 @outline
 def least_in_ball(operator, space, out, radius):
-    """Fill `out` with w; -b, or its image under the inverse, is to stand in basis[0].
+    """Fill `out` with w; -b is to stand in basis[0].
 
-    How many vectors it took comes back, and mu. -1: LIMIT was not enough, and mu, the best guess,
-    is too small; or there is something that is not a number.
+    How many vectors it took comes back, and mu. -1: LIMIT was not enough, and mu is a guess; or
+    there is something that is not a number.
     """
     not_inlined()
-    basis, duals, small = space.basis, space.duals, space.small
+    basis, small = space.basis, space.small
     diagonal, beside, y = small[0], small[1], small[3]
-    image(operator, space, basis[0], duals[0])
-    start = math.sqrt(dot(space, basis[0], duals[0]))
+    start = math.sqrt(dot(space, basis[0], basis[0]))
     out[: length(space)] = 0.0
     if start == 0.0:
         return 0, 0.0
     if not start < math.inf:
         return -1, math.nan
-    s, t, _, _ = pencil(operator, 0.0)
-    if t == 0.0 and start <= radius * s:
-        add(space, out, 1.0 / s, basis[0])
-        return 0, 0.0
     scale(space, 0, 1.0 / start)
+    applied, _, _, _ = gauge(operator)
     mu = 0.0
     for last in range(LIMIT):
         w = basis[last + 1]
         operate(operator, space, basis[last], w)
-        diagonal[last] = dot(space, w, duals[last])
+        diagonal[last] = dot(space, w, basis[last])
         for _ in range(2):  # twice is enough
             for i in range(last, -1, -1):
-                add(space, w, -dot(space, w, duals[i]), basis[i])
-        image(operator, space, w, duals[last + 1])
-        beside[last] = math.sqrt(max(dot(space, w, duals[last + 1]), 0.0))
+                add(space, w, -dot(space, w, basis[i]), basis[i])
+        beside[last] = math.sqrt(dot(space, w, w))
         mu, norm = at_surface(operator, small, last + 1, start, radius, mu)
         _, t, _, _ = pencil(operator, mu)
         if not norm < math.inf:
             return -1, math.nan
-        if abs(t * beside[last] * y[last]) <= TOLERANCE * least(operator, mu) * norm:
+        residual = abs(t * beside[last] * y[last])
+        if residual <= max(TOLERANCE * least(operator, mu) * norm, ROUNDING * start):
             for i in range(last + 1):
-                add(space, out, y[i], basis[i])
+                amount = line_of_tridiagonal(small, last + 1, y, i) if applied else y[i]
+                add(space, out, amount, basis[i])
+            if applied:
+                add(space, out, y[last], w)
             return last + 1, mu
         scale(space, last + 1, 1.0 / beside[last])
     return -1, mu

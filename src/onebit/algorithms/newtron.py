@@ -18,6 +18,16 @@ P is over all labels, though perhaps not all were possible: the coefficients c h
 might be said, so the estimate of the gradient has the right mean with any offset.
 
 The table holds W (plane 0) and r (plane 1).
+
+With a kernel there are stored contexts instead (see `_dual`), each an observation of the label that
+was said: phi_s = (P e_a) x_s' of weight om_s, the sum of kappa beta c^2 over the rounds that said a
+to it, and drive ze_s, the sum of their (1 - kappa beta g.W) c. So A = lam I + sum om_s phi_s phi_s'
+and b = sum ze_s phi_s. With W = -sum e_s phi_s and Ga_st = phi_s.phi_t, which is k(x_s, x_t) times
+1[a_s = a_t] - 1/K, this is ((lam + mu) I + om Ga) e = ze, |W|^2 = e'Ga e. In e = sqrt(om) f it is
+symmetric: (lam + mu + H) f = ze/sqrt(om), H = sqrt(om) Ga sqrt(om), |W|^2 = f'Hf, and the two ways
+are by H or by (lam + shift + H)^-1. The latter comes from G = ((lam + shift)/om + Ga)^-1, which an
+observation that comes, goes or gets heavier changes by rank one. What goes is forgotten as if it
+had never been observed.
 """
 
 from __future__ import annotations
@@ -28,11 +38,12 @@ from typing import Any, NamedTuple, Unpack
 import msgspec
 import numpy as np
 
-from onebit import _ball, _kernel
-from onebit._ball import WIDTH, Space, add, least_in_ball, length, operate, total
+from onebit import _ball, _dual, _kernel
+from onebit._ball import WIDTH, Space, add, dot, least_in_ball, length, total
+from onebit._dual import SMALLEST, TOP, Dual, Points, Remove, clear, is_full, is_same, touch
 from onebit._form import Form
 from onebit._full import add_lines, add_times, shrink_by
-from onebit._jit import OUTLINE, compiled_as, implement, inline, not_inlined, outline
+from onebit._jit import OUTLINE, compiled_as, generic, implement, inline, not_inlined, outline
 from onebit._kernel import number
 from onebit._lanes import State8, aligned_zeros, at, fetch, store, zero
 from onebit.algorithms.pnewtron import (
@@ -50,6 +61,7 @@ NONE = -1.0  # for a shift: there are no inverses
 STAY = 1000.0  # rounds to go by the inverses before the direct way is tried again
 FEW = 5  # products: more would be saved by the inverses while W is inside the ball
 MANY = 12  # products: a shift nearer to mu would save some
+LEAST = 1e-200  # weight of an observation: of less there is nothing to see
 
 
 class NewtronParams(NamedTuple):
@@ -74,6 +86,27 @@ class Blocks(NamedTuple):
     basis: Any
     small: Any
     eight: Any
+
+
+class Observed(NamedTuple):
+    """What was observed in each slot; one of them may be in use by none."""
+
+    points: Any
+    said: Any  # [slot] the label
+    weight: Any  # [slot], to a multiple of WIDTH; 0: in use by none
+    drive: Any  # the same
+    root: Any  # of the weight
+    pull: Any  # drive / root
+    Ga: Any  # [1, slot, slot]
+    G: Any  # the same
+    plan: Any  # as above
+    leader: Any  # f
+    column: Any  # [slot]
+    other: Any  # [slot]
+    basis: Any
+    small: Any
+    eight: Any
+    labels: Any  # how many
 
 
 class Operator(NamedTuple):
@@ -153,11 +186,21 @@ def add_up(space, v, column):
         add_times(column, 0, size, 1.0, v[label * size :])
 
 
+@generic
+def product(more, inverse, lam, space, v, out):
+    """out = A v or (A + shift I)^-1 v; with a kernel H is in place of A."""
+
+
 @implement(_ball.operate, Operator)
-def operate_by_blocks(operator, space, v, out):
-    more, size = operator.more, space.blocks * WIDTH
-    times(space, more.M if operator.inverse else more.S, v, True, out)
-    if operator.inverse:  # M_i (v_i - q), q = Q sum of M_i v_i
+def operate(operator, space, v, out):
+    product(operator.more, operator.inverse, operator.lam, space, v, out)
+
+
+@implement(product, Blocks)
+def product_by_blocks(more, inverse, lam, space, v, out):
+    size = space.blocks * WIDTH
+    times(space, more.M if inverse else more.S, v, True, out)
+    if inverse:  # M_i (v_i - q), q = Q sum of M_i v_i
         add_up(space, out, more.column)
         times(space, more.Q, more.column, True, more.other)
         times(space, more.M, more.other, False, more.aside)
@@ -165,28 +208,83 @@ def operate_by_blocks(operator, space, v, out):
     add_up(space, out, more.column)  # P; after the inverse it takes away rounding alone
     for label in range(space.groups):
         add_times(out[label * size :], 0, size, -1.0 / space.groups, more.column)
-    if not operator.inverse:
-        add(space, out, operator.lam, v)
+    if not inverse:
+        add(space, out, lam, v)
 
 
-@implement(_ball.image, Operator)
-def image(operator, space, v, dual):
-    return
+@implement(product, Observed)
+def product_of_observed(more, inverse, lam, space, v, out):
+    root, column = more.root, more.column
+    for slot in range(length(space)):
+        r = root[slot]
+        column[slot] = v[slot] * r if not inverse else v[slot] / r if r > 0.0 else 0.0
+    times(space, more.G if inverse else more.Ga, column, True, out)
+    for slot in range(length(space)):
+        r = root[slot]
+        out[slot] = out[slot] * r if not inverse else out[slot] / r if r > 0.0 else 0.0
 
 
 @implement(_ball.pencil, Operator)
 def pencil(operator, mu):
-    """(A + mu I)^-1 = (I + (mu - shift) B)^-1 B with B = (A + shift I)^-1."""
+    """(A + mu I)^-1 = B (I + (mu - shift) B)^-1 with B = (A + shift I)^-1."""
     if operator.inverse:
         return 1.0, mu - operator.more.plan[0], 0.0, 1.0
-    return mu, 1.0, 1.0, 0.0
+    return own_part(operator.more, operator.lam) + mu, 1.0, 1.0, 0.0
+
+
+@implement(_ball.gauge, Operator)
+def gauge(operator):
+    return gauge_of(operator.more, operator.inverse, operator.lam)
 
 
 @implement(_ball.least, Operator)
 def least(operator, mu):
-    if operator.inverse:
-        return min(1.0, (operator.lam + mu) / (operator.lam + operator.more.plan[0]))
-    return operator.lam + mu
+    return least_of(operator.more, operator.lam + mu)
+
+
+@generic
+def own_part(more, lam):
+    """What A has beyond its product."""
+
+
+@generic
+def gauge_of(more, inverse, lam): ...
+
+
+@generic
+def least_of(more, shifted): ...
+
+
+@implement(own_part, Blocks)
+def nothing(more, lam):
+    return 0.0
+
+
+@implement(gauge_of, Blocks)
+def usual_gauge(more, inverse, lam):
+    return (True, 0.0, 0.0, 1.0) if inverse else (False, 1.0, 0.0, 0.0)
+
+
+@implement(least_of, Blocks)
+def least_eigenvalue(more, shifted):
+    return shifted
+
+
+@implement(own_part, Observed)
+def prior(more, lam):
+    return lam
+
+
+@implement(gauge_of, Observed)
+def gauge_by_H(more, inverse, lam):
+    """H = B^-1 - (lam + shift)."""
+    return (True, 0.0, 1.0, -(lam + more.plan[0])) if inverse else (False, 0.0, 1.0, 0.0)
+
+
+@implement(least_of, Observed)
+def least_by_H(more, shifted):
+    """sqrt(h)/(shifted + h) is at most the inverse of this, whatever h is."""
+    return 2.0 * math.sqrt(shifted)
 
 
 @outline
@@ -211,8 +309,13 @@ def invert(matrix, size, column):
             matrix[k, i] = matrix[i, k]
 
 
-@outline
+@generic
 def make_inverses(more, size, lam, shift):
+    """Make the inverses for a shift."""
+
+
+@outline
+def invert_blocks(more, size, lam, shift):
     not_inlined()
     labels = more.S.shape[0]
     Q = more.Q[0]
@@ -229,6 +332,31 @@ def make_inverses(more, size, lam, shift):
             add_times(Q[i], 0, size, 1.0, M[i])
     invert(Q, size, more.column)
     more.plan[0] = shift
+
+
+@outline
+def invert_observed(more, size, lam, shift):
+    not_inlined()
+    G, weight = more.G[0], more.weight
+    for i in range(size):
+        G[i, :size] = 0.0
+        add_times(G[i], 0, size, 1.0, more.Ga[0, i])
+        G[i, i] += (lam + shift) / weight[i] if weight[i] > 0.0 else 1.0
+    invert(G, size, more.column)
+    for i in range(size):
+        if weight[i] == 0.0:
+            G[i, i] = 0.0
+    more.plan[0] = shift
+
+
+@implement(make_inverses, Blocks)
+def make_inverses_of_blocks(more, size, lam, shift):
+    invert_blocks(more, size, lam, shift)
+
+
+@implement(make_inverses, Observed)
+def make_inverse_of_observed(more, size, lam, shift):
+    invert_observed(more, size, lam, shift)
 
 
 @outline
@@ -261,16 +389,20 @@ def add_matrix_lines(matrix, v, out, size):
         add_times(out, 0, size, v[i], matrix[i])
 
 
+@inline
+def start_from(space, v):
+    space.basis[0, : length(space)] = 0.0
+    add(space, space.basis[0], 1.0, v)
+
+
 @outline
-def find_leader(more, blocks, size, lam, radius):
+def find_leader(more, space, size, lam, radius):
     """Fill `leader` from `pull`; False if numbers have overflowed."""
     not_inlined()
-    labels, plan = more.S.shape[0], more.plan
-    space = Space(more.basis, more.basis, True, more.small, more.eight, labels, blocks)
+    plan = more.plan
     steps, mu = -1, 0.0
     if plan[0] == NONE or plan[1] <= 0.0:
-        more.basis[0, : length(space)] = 0.0
-        add(space, more.basis[0], 1.0, more.pull)
+        start_from(space, more.pull)
         steps, mu = least_in_ball(Operator(more, lam, False), space, more.leader, radius)
         enough = steps >= 0
         if enough and (mu > 0.0 or steps <= FEW):
@@ -285,7 +417,7 @@ def find_leader(more, blocks, size, lam, radius):
             return True
     for _ in range(10):
         inverse = Operator(more, lam, True)
-        operate(inverse, space, more.pull, more.basis[0])
+        start_from(space, more.pull)
         steps, mu = least_in_ball(inverse, space, more.leader, radius)
         if mu > 0.0:
             plan[1] -= 1.0
@@ -316,8 +448,18 @@ def probabilities(params, state, work, turn):
 @implement(_kernel.learn, NewtronParams)
 def learn(params, state, work, row, turn, choice, right):
     pull, growth = pull_and_growth(params, choice, right)
-    table, more, label = state.table, state.more, choice.label
-    size, labels, lam = table.shape[0], more.S.shape[0], 1.0 / params.D
+    observe(state, row, choice.label, pull, growth, params.D)
+    return True
+
+
+@_kernel.by_form(lambda state: observe_in_blocks)
+def observe(state, row, label, pull, growth, radius):
+    """One more round, and the leader after it."""
+
+
+def observe_in_blocks(state, row, label, pull, growth, radius):
+    table, more = state.table, state.more
+    size, labels, lam = table.shape[0], more.S.shape[0], 1.0 / radius
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
         table[j, 1, label] = number(state, np.float64(table[j, 1, label]) + pull * x)
@@ -338,11 +480,118 @@ def learn(params, state, work, row, turn, choice, right):
     for i in range(labels):
         for k in range(i * stride + size, (i + 1) * stride):
             more.pull[k] = 0.0
-    if find_leader(more, blocks, size, lam, params.D):
+    space = Space(more.basis, more.small, more.eight, labels, blocks)
+    if find_leader(more, space, size, lam, radius):
         for j in range(size):
             for i in range(labels):
                 table[j, 0, i] = number(state, more.leader[i * stride + j])
-    return True
+
+
+# With a kernel.
+
+
+def dot_with_observed(state, row, plane, out):
+    _dual.look(state, state.more.points, row)
+    _dual.sum_up(state, state.more.points, out)
+
+
+@outline
+def unborder(more, size, slot):
+    """Take a line out of G."""
+    not_inlined()
+    G, column = more.G[0], more.column
+    for k in range(size):
+        column[k] = G[slot, k]
+    if column[slot] > 0.0:
+        shrink_by(G, column, size, 1.0 / column[slot])
+    else:  # rounding has eaten it
+        more.plan[0] = NONE
+    for k in range(size):
+        G[slot, k], G[k, slot] = 0.0, 0.0
+
+
+@outline
+def border(more, space, size, slot, own):
+    """Keep G up to date with a line of Ga that is new; own: what the diagonal has besides."""
+    not_inlined()
+    line, column, other = more.Ga[0, slot], more.column, more.other
+    for k in range(length(space)):
+        column[k] = line[k] if k != slot else 0.0
+    times(space, more.G, column, True, other)
+    left = own + line[slot] - dot(space, column, other)
+    if left > 0.0:
+        other[slot] = -1.0
+        shrink_by(more.G[0], other, size, -1.0 / left)
+    else:
+        more.plan[0] = NONE
+
+
+@outline
+def drop(more, size, slot):
+    """Forget an observation."""
+    not_inlined()
+    if more.plan[0] != NONE:
+        unborder(more, size, slot)
+    for k in range(size):
+        more.Ga[0, slot, k], more.Ga[0, k, slot] = 0.0, 0.0
+    more.weight[slot], more.drive[slot], more.said[slot] = 0.0, 0.0, 0
+
+
+@inline
+def store_observation(more, row, label):
+    """The slot for the row that was looked at, with its line of Ga."""
+    points, Ga, share = more.points, more.Ga[0], 1.0 / more.labels
+    slot = _dual.new_slot(points, row)
+    more.said[slot] = label
+    for k in range(points.count[TOP]):
+        if more.weight[k] > 0.0:
+            same = 1.0 if more.said[k] == label else 0.0
+            Ga[slot, k] = (same - share) * points.near[k]
+            Ga[k, slot] = Ga[slot, k]
+    Ga[slot, slot] = (1.0 - share) * points.own[slot]
+    return slot
+
+
+def observe_with_kernel(state, row, label, pull, growth, radius):
+    more, lam = state.more, 1.0 / radius
+    points, weight, plan = more.points, more.weight, more.plan
+    if not growth > LEAST or points.current[0] != _dual.NONE:  # right for certain; or no values
+        return
+    slot, top = 0, points.count[TOP]
+    while slot < top and not (more.said[slot] == label and is_same(points, slot, row)):
+        slot += 1
+    is_new = slot == top
+    if is_new:
+        slot = store_observation(more, row, label)
+    weight[slot] += growth
+    more.drive[slot] += pull
+    size = points.count[TOP]
+    blocks = (size + WIDTH - 1) // WIDTH
+    space = Space(more.basis, more.small, more.eight, 1, blocks)
+    if plan[0] != NONE and not is_new:
+        unborder(more, size, slot)
+    if plan[0] != NONE:
+        border(more, space, size, slot, (lam + plan[0]) / weight[slot])
+    touch(points, slot)
+    if is_full(points):
+        smallest = points.remove == SMALLEST
+        gone = _dual.lightest(points, slot) if smallest else _dual.oldest_or_any(points, slot)
+        drop(more, size, gone)
+        clear(points, gone)
+    for s in range(length(space)):
+        more.root[s] = math.sqrt(weight[s])
+        more.pull[s] = more.drive[s] / more.root[s] if weight[s] > 0.0 else 0.0
+    if find_leader(more, space, size, lam, radius):
+        for s in range(size):
+            e = more.root[s] * more.leader[s]
+            for i in range(more.labels):
+                points.coef[s, i] = e / more.labels
+            points.coef[s, more.said[s]] -= e
+
+
+_kernel.known.forms[Observed] = _dual.known
+_kernel.dot.forms[Observed] = dot_with_observed
+observe.forms[Observed] = observe_with_kernel
 
 
 class Coupled(Form):
@@ -431,6 +680,109 @@ def _leader(S: np.ndarray, r: np.ndarray, D: float) -> np.ndarray:
         mu += step
 
 
+class CoupledDual(Dual):
+    """What was observed in Newtron's rounds, with a kernel."""
+
+    def __init__(self, kernel: str, budget: int, remove: str, seed: int, D: float) -> None:
+        super().__init__(kernel, budget, remove, seed, None)
+        self.D = D
+
+    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Observed:
+        points = super().lay_out(_of_points(arrays), features, labels)
+        slots, room = self.budget + 1, _padded(self.budget + 1)
+        said = np.zeros(slots, np.int64)
+        weight, drive, root, pull, leader, column, other = (
+            aligned_zeros((room,), np.float64) for _ in range(7)
+        )
+        Ga, G = (aligned_zeros((1, room, room), np.float64) for _ in range(2))
+        plan = np.array([NONE, 0.0])
+        if arrays:
+            here = slice(len(arrays["said"]))
+            said[here], weight[here] = arrays["said"], arrays["weight"]
+            drive[here], Ga[0, here, here] = arrays["drive"], arrays["Ga"]
+            plan[:] = arrays["plan"]
+            if arrays["coef"].shape[1] < labels:
+                Ga[0, here, here] = self._products(arrays, labels)
+                plan[:] = NONE, 0.0
+            elif plan[0] != NONE:
+                G[0, here, here] = arrays["G"]
+        basis = aligned_zeros((_ball.LIMIT + 1, room), np.float64)
+        small, eight = np.zeros((5, _ball.LIMIT)), State8(np.zeros((1, 1, WIDTH)), np.zeros(WIDTH))
+        vectors, work = (weight, drive, root, pull), (leader, column, other, basis, small, eight)
+        return Observed(points, said, *vectors, Ga, G, plan, *work, labels)
+
+    def _products(self, arrays: dict[str, np.ndarray], labels: int) -> np.ndarray:
+        """Ga for so many labels."""
+        live = np.flatnonzero(arrays["weight"])
+        said, x = arrays["said"][live], arrays["x"].T[live]
+        Ga = np.zeros_like(arrays["Ga"])
+        if len(live):
+            shared = (said[:, None] == said) - 1.0 / labels
+            Ga[np.ix_(live, live)] = shared * self.matrix(x, x)
+        return (Ga + Ga.T) / 2
+
+    def arrays(self, more: Observed, features: int, labels: int) -> dict[str, np.ndarray]:
+        kept = super().arrays(more, features, labels)
+        here = slice(len(kept["age"]))
+        own = {"said": more.said[here], "weight": more.weight[here], "drive": more.drive[here]}
+        own |= {"Ga": more.Ga[0, here, here], "plan": more.plan}
+        if more.plan[0] != NONE:
+            own["G"] = more.G[0, here, here]
+        return kept | {name: array.copy() for name, array in own.items()}
+
+    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+        if not super().fits(_of_points(arrays), features, labels):
+            return False
+        own = {name: array for name, array in arrays.items() if name not in Points._fields}
+        top, free, _ = arrays["count"].tolist()
+        shapes = {"said": (top,), "weight": (top,), "drive": (top,), "Ga": (top, top), "plan": (2,)}
+        if "G" in own:
+            shapes["G"] = (top, top)
+        good = shapes.keys() == own.keys() and all(
+            own[name].shape == shape
+            and own[name].dtype == (np.int64 if name == "said" else np.float64)
+            for name, shape in shapes.items()
+        )
+        if not good or not (own["plan"][0] >= 0 if "G" in own else own["plan"][0] == NONE):
+            return False
+        used = np.arange(top) != free
+        known = (own["said"] >= 0) & (own["said"] < labels)
+        return bool(known.all() and ((own["weight"] > 0) == used).all())
+
+    def size(self, features: int, labels: int) -> int:
+        room = _padded(self.budget + 1)
+        return super().size(features, labels) + 8 * room * (2 * room + _ball.LIMIT + 9)
+
+    def faded(
+        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Weights and pulls are sums: a share of both is kept, and the leader follows."""
+        used, said = arrays["weight"] > 0, arrays["said"]
+        weight = np.where(used, np.maximum(keep * arrays["weight"], LEAST), 0.0)
+        drive = keep * arrays["drive"]
+        e = _coefficients(arrays["Ga"], weight, drive, self.D)[:, None]
+        coef = e / arrays["coef"].shape[1] - e * (said[:, None] == range(arrays["coef"].shape[1]))
+        changed = {"weight": weight, "drive": drive, "coef": coef, "plan": np.array([NONE, 0.0])}
+        return table, {k: v for k, v in (arrays | changed).items() if k != "G"}
+
+
+def _of_points(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: array for name, array in arrays.items() if name in Points._fields}
+
+
+def _coefficients(Ga: np.ndarray, weight: np.ndarray, drive: np.ndarray, D: float) -> np.ndarray:
+    """The leader given what was observed."""
+    mu, unit = 0.0, np.eye(len(Ga))
+    while True:
+        A = (1.0 / D + mu) * unit + weight[:, None] * Ga
+        e = np.linalg.solve(A, drive)
+        norm = math.sqrt(max(e @ Ga @ e, 0.0))
+        step = (norm / D - 1.0) * norm**2 / max(e @ Ga @ np.linalg.solve(A, e), 1e-300)
+        if norm <= D * (1 + 1e-13) or mu + step == mu:
+            return e
+        mu += step
+
+
 def _padded(features: int) -> int:
     return -(-features // WIDTH) * WIDTH
 
@@ -448,6 +800,10 @@ class Newtron(Learner):
 
     For up to a thousand features or so: it keeps d x d numbers a label, and reads them several
     times a round. `PNewtron` keeps the diagonal alone.
+
+    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
+    goes when there is one too many, the "oldest", a "random" one or the "smallest".
     """
 
     planes = 2
@@ -468,6 +824,9 @@ class Newtron(Learner):
         alpha: float = 10.0,
         beta: float = 0.01,
         D: float = 1.0,
+        kernel: str | None = None,
+        budget: int = 1000,
+        remove: Remove = "oldest",
         **common: Unpack[Common],
     ) -> None:
         params = NewtronParams(
@@ -476,7 +835,10 @@ class Newtron(Learner):
             real("beta", beta, above=0),
             real("D", D, above=0),
         )
-        super().__init__(labels, params, params._asdict(), form=Coupled(params.D), **common)
+        form: Form = Coupled(params.D)
+        if kernel is not None:
+            form = CoupledDual(kernel, budget, remove, common.get("seed", 0), params.D)
+        super().__init__(labels, params, params._asdict(), form=form, **common)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         said = super()._had_it_said(decision, place)
