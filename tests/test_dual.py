@@ -376,12 +376,12 @@ def rbf(X, Y, gamma=2.0):
 
 def twins(name, **settings):
     """A learner with the kernel that is built in, and one with the function."""
-    settings = {**TWINS[name][1], **COMMON, **settings}
+    settings = {**(TWINS[name][1] if name in TWINS else {}), **COMMON, **settings}
     return [getattr(ob, name)(kernel=kernel, **settings) for kernel in ("rbf(gamma=2)", rbf)]
 
 
 @pytest.mark.parametrize("kept", [{}, {"budget": 10}, {"budget": 10, "remove": "smallest"}])
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", [*TWINS, "Newtron"])
 def test_a_function_is_the_kernel_it_works_out(name, kept):
     X, y = rows(100, repeats=30)
     X[::9] = 0  # nobody is asked about nothing
@@ -539,7 +539,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", [*TWINS, "Newtron"])
 def test_what_a_function_cannot_say_is_raised_and_nothing_is_learned(name, failure):
     how, error, words = FAILURES[failure]
     more = {"project": True, "width": "theory", "alpha": 0.25} if name == "Confidit" else {}

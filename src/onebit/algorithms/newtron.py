@@ -40,7 +40,18 @@ import numpy as np
 
 from onebit import _ball, _dual, _kernel
 from onebit._ball import WIDTH, Space, add, dot, least_in_ball, length, total
-from onebit._dual import SMALLEST, TOP, Dual, Points, Remove, clear, is_full, is_same, touch
+from onebit._dual import (
+    SMALLEST,
+    TOP,
+    Dual,
+    KernelLike,
+    Points,
+    Remove,
+    clear,
+    is_full,
+    is_same,
+    touch,
+)
 from onebit._form import Form
 from onebit._full import add_lines, add_times, shrink_by
 from onebit._jit import OUTLINE, compiled_as, generic, implement, inline, not_inlined, outline
@@ -683,7 +694,7 @@ def _leader(S: np.ndarray, r: np.ndarray, D: float) -> np.ndarray:
 class CoupledDual(Dual):
     """What was observed in Newtron's rounds, with a kernel."""
 
-    def __init__(self, kernel: str, budget: int, remove: str, seed: int, D: float) -> None:
+    def __init__(self, kernel: KernelLike, budget: int, remove: str, seed: int, D: float) -> None:
         super().__init__(kernel, budget, remove, seed, None)
         self.D = D
 
@@ -802,8 +813,9 @@ class Newtron(Learner):
     times a round. `PNewtron` keeps the diagonal alone.
 
     kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
-    contexts instead of weights, at most `budget` of them, and compare by the kernel. remove: which
-    goes when there is one too many, the "oldest", a "random" one or the "smallest".
+    contexts instead of weights, at most `budget` of them, and compare by the kernel. A function
+    f(X, Y) of two arrays of rows will do too: it gives the matrix of values, as scikit-learn's do.
+    remove: which goes when there is one too many, the "oldest", a "random" one or the "smallest".
     """
 
     planes = 2
@@ -824,7 +836,7 @@ class Newtron(Learner):
         alpha: float = 10.0,
         beta: float = 0.01,
         D: float = 1.0,
-        kernel: str | None = None,
+        kernel: KernelLike | None = None,
         budget: int = 1000,
         remove: Remove = "oldest",
         **common: Unpack[Common],
