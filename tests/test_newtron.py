@@ -111,10 +111,11 @@ def assert_inverses(learner, atol=1e-8):
 
 
 @pytest.mark.parametrize(
-    ("rounds", "atol"),
-    [(300, 1e-9), pytest.param(100_000, 1e-6, marks=pytest.mark.slow)],
+    ("rounds", "atol", "rtol"),
+    [(300, 1e-9, 3e-10), pytest.param(100_000, 1e-6, 3e-8, marks=pytest.mark.slow)],
 )
-def test_inverses_stay_inverses(rounds, atol):
+def test_inverses_stay_inverses(rounds, atol, rtol):
+    """A hundred times what was measured: 1e-11 and 2e-8, and of the weights 3e-12 and 3e-10."""
     learner = ob.Newtron(4, features=8, **HARD)
     data = stream(4, 8, rounds if COMPILED else 100)
     ob.simulate(learner, *data)
@@ -123,7 +124,7 @@ def test_inverses_stay_inverses(rounds, atol):
     kept, r = learner._arrays(), learner._plane(1)
     q = kept["Q"][0] @ np.einsum("kij,kj->i", kept["M"], r)
     free = np.einsum("kij,kj->ki", kept["M"], q - r)  # what the ball does not hold back
-    assert_allclose(learner.weights, free, atol=1e-9 * np.abs(free).max())
+    assert_allclose(learner.weights, free, atol=rtol * np.abs(free).max())
 
 
 @pytest.mark.parametrize("among", [None, [0, 2, 3]])
