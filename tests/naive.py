@@ -323,9 +323,10 @@ class Newtron(NewtronRound):
         alpha: float = 10.0,
         beta: float = 0.01,
         D: float = 1.0,
+        reg: float | None = None,
     ):
         super().__init__(K, d, gamma, alpha, beta, D)
-        self.A = np.eye(K * d) / D
+        self.A = np.eye(K * d) * (1 / D if reg is None else reg)
         self.b = np.zeros(K * d)
         self.W, self.mu = np.zeros((K, d)), 0.0
 
@@ -927,7 +928,7 @@ class FullConfidit(Optimist):
         self.eta, self.alpha, self.width, self.project = eta, alpha, width, project
         self.U, self.delta, self.sum = U, delta, 0.0
         self.A = np.tile(((1 + alpha) ** 2 if reg is None else reg) * np.eye(d), (K, 1, 1))
-        self.W = np.zeros((K, d))
+        self.W, self.prior = np.zeros((K, d)), float(self.A[0, 0, 0])
 
     def variances(self, x: np.ndarray) -> np.ndarray:
         return np.array([x @ np.linalg.solve(A, x) for A in self.A])
@@ -952,7 +953,8 @@ class FullConfidit(Optimist):
         v, c = self.variances(x), (1 + self.alpha) ** 2
         if self.width == "theory":
             t = round + 1
-            inner = c * self.U**2 / 2 + c * self.sum / 2 + 9 * c * math.log((t + 4) / self.delta)
+            noise = 9 * c * math.log((t + 4) / self.delta)
+            inner = self.prior * self.U**2 / 2 + c * self.sum / 2 + noise
             return np.sqrt(2 * v * inner)
         return np.sqrt(self.eta * (math.log(round + 1) if self.width == "log" else 1.0) * v)
 

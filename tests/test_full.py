@@ -30,6 +30,7 @@ CASES = [
     (ob.Confidit, naive.FullConfidit, {"project": True, "eta": 0.3}),
     (ob.Confidit, naive.FullConfidit, {"project": True, "alpha": 0.0, "width": "theory", "U": 2.0}),
     (ob.Confidit, naive.FullConfidit, {"project": True, "alpha": -0.5, "reg": 1.0}),
+    (ob.Confidit, naive.FullConfidit, {"width": "theory", "reg": 0.1, "U": 5.0}),
     (ob.LinearThompson, naive.FullThompson, {"reg": 0.3}),
     (ob.UCWL, naive.FullUCWL, {}),
     (ob.UCWL, naive.FullUCWL, {"eta": 0.9, "C": 0.05, "k": 0.2}),
@@ -118,7 +119,7 @@ def run_projection(params, work):
 def test_the_projection_is_the_optimum_of_the_quadratic_programme():
     """In the space of all weights, by a solver that knows nothing of scores."""
     rng = np.random.default_rng(5)
-    worst = 0.0
+    worst, solved = 0.0, 0
     for _ in range(200):
         k, d = int(rng.integers(2, 7)), int(rng.integers(2, 5))
         alpha = float(rng.uniform(-0.5, 1))
@@ -153,8 +154,9 @@ def test_the_projection_is_the_optimum_of_the_quadratic_programme():
         # Never dearer than the solver's, and the solver's own answer is ours.
         assert cost(moved.ravel()) <= found.fun + 1e-9 * (1 + found.fun)
         if found.success:
+            solved += 1
             worst = max(worst, float(np.abs(found.x.reshape(k, d) - moved).max()))
-    assert worst < 1e-4, worst
+    assert solved > 150 and worst < 1e-4, (solved, worst)
 
 
 def test_projecting_twice_is_projecting_once_and_what_is_allowed_stays():
@@ -179,11 +181,14 @@ def test_equal_scores_and_one_label_are_projected_too():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not COMPILED, reason="a hundred thousand rounds")
-@pytest.mark.parametrize("reg", [4.0, 0.01])
-def test_inverses_are_inverses_after_a_hundred_thousand_updates(reg):
+@pytest.mark.parametrize(
+    ("reg", "spread", "most"), [(4.0, 1, 1e-12), (0.01, 1, 1e-12), (0.01, 100, 1e-7)]
+)
+def test_inverses_are_inverses_after_a_hundred_thousand_updates(reg, spread, most):
+    """spread: of the features' sizes; the condition number grows with its square."""
     rng = np.random.default_rng(2)
     d, rounds = 30, 100_000
-    X = rng.normal(size=(1000, d))
+    X = rng.normal(size=(1000, d)) * np.geomspace(1, 1 / spread, d)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = rng.integers(2, size=1000)
     learner = ob.Confidit(2, form="full", reg=reg)
@@ -201,11 +206,11 @@ def test_inverses_are_inverses_after_a_hundred_thousand_updates(reg):
     inverse = matrices(learner)
     assert_array_equal(inverse, inverse.transpose(0, 2, 1))  # to the last bit
     drift = np.abs(A @ inverse - np.eye(d)).max()
-    assert drift < 1e-12, drift
+    assert drift < most, drift
 
 
-def test_variances_by_entries_and_by_lines_agree(monkeypatch):
-    """Sparse and dense rows are summed in different orders, to the same."""
+def test_sparse_and_dense_rows_are_scored_by_the_same_matrix():
+    """Their variances are summed in different orders, to the same."""
     learner = ob.Confidit(3, form="full", reg=0.5, features=40)
     rng = np.random.default_rng(3)
     ob.simulate(learner, rng.normal(size=(100, 40)), rng.integers(3, size=100))
@@ -253,7 +258,7 @@ def test_under_the_model_scores_stay_within_the_width_of_the_theorem():
     learner = ob.Confidit(
         5, form="full", project=True, width="theory", alpha=alpha, U=U, delta=0.05, features=20
     )
-    said, widest = [], 0.0
+    widest = 0.0
     for t, x in enumerate(data.X.astype(float)):
         v = np.einsum("i,kij,j->k", x, matrices(learner), x)
         scores = project(learner.weights @ x, v, alpha)
@@ -265,7 +270,4 @@ def test_under_the_model_scores_stay_within_the_width_of_the_theorem():
         learner.learn(decision, right=decision.label == data.y[t])
         lost = data.probabilities[t].max() - data.probabilities[t, decision.label]
         assert lost <= 2 * width[decision.label] / (1 + alpha) + 1e-9
-        said.append(decision.label)
     assert 0.01 < widest < 1  # with probability 0.95: and the check could fail
-    most = ob.bounds.confidit(rounds, labels=5, features=20, norm=U, delta=0.05, alpha=alpha)
-    assert data.regret(np.array(said))[-1] <= most

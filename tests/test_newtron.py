@@ -24,7 +24,7 @@ def leading(learner):
     P = np.kron(np.eye(K) - 1 / K, np.eye(d))
     blocks = np.zeros((K, d, K, d))
     blocks[range(K), :, range(K)] = S
-    A = np.eye(K * d) / learner.settings["D"] + P @ blocks.reshape(K * d, K * d) @ P
+    A = np.eye(K * d) * learner.settings["reg"] + P @ blocks.reshape(K * d, K * d) @ P
     return learner.weights.astype(np.float64), A, (r - r.mean(axis=0)).ravel()
 
 
@@ -62,6 +62,7 @@ CASES = [
     (9, 10, {"D": 10.0, "beta": 0.1}),
     (3, 7, {"D": 0.3, "beta": 1.0, "gamma": 0.1}),
     (5, 12, HARD),
+    (4, 6, {"D": 2.0, "beta": 0.2, "reg": 0.05}),
 ]
 
 
@@ -394,6 +395,29 @@ def test_a_damaged_kernel_newtron_is_refused(spoil):
     spoil(arrays)
     with pytest.raises(ValueError, match="this model"):
         ob.Learner._restore(head, arrays)
+
+
+def test_each_round_costs_no_more_than_the_proof_allows():
+    """With the leader V after a round: g.(W - V) <= g A^-1 g, and these sum up to a log-det."""
+    K, d, beta = 3, 4, 0.3
+    X, y = stream(K, d, 150, seed=2)
+    learner = ob.Newtron(K, features=d, gamma=0.2, alpha=2.0, beta=beta, D=3.0, seed=3)
+    total, kappas = 0.0, []
+    for x, label in zip(X[1:], y[1:], strict=True):
+        if not np.any(x):
+            continue
+        W, said = learner.weights, learner.decide(x)
+        right = said.label == label
+        c = -(1 - said.note) / said.propensity if right else said.note / said.propensity
+        kappas.append(said.propensity if right else 1.0)
+        g = np.outer(c * ((np.arange(K) == said.place) - 1 / K), x).ravel()
+        learner.learn(said, right=right)
+        A = leading(learner)[1]
+        cost, most = g @ (W - learner.weights).ravel(), g @ np.linalg.solve(A, g)
+        assert -1e-9 <= cost <= most + 1e-9
+        total += most
+    _, size = np.linalg.slogdet(A * 3.0)
+    assert 0.3 * size / beta < total <= size / (min(kappas) * beta)
 
 
 # ---------------------------------------------------------------------------------------- SOBA

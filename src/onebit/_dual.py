@@ -467,8 +467,8 @@ class Dual(Form):
             name, self.unsaved, self.wants_room = called(kernel), {"kernel": kernel}, True
         else:
             self.kernel, name = kernel_named(kernel)
-        self.budget = whole("budget", budget, least=1, most=10**6)
-        self.remove = REMOVE.index(choice_of("remove", remove, REMOVE))
+        check_budget(budget, remove)
+        self.budget, self.remove = budget, REMOVE.index(remove)
         self.seed, self.prior = seed, prior
         self.settings = {"kernel": name, "budget": self.budget, "remove": remove}
 
@@ -583,6 +583,9 @@ class Dual(Form):
             and np.array_equal(np.sort(arrays["order"]), live)
         )
 
+    def what(self, features: int, labels: int) -> str:
+        return f"A budget of {self.budget:,} contexts, {super().what(features, labels)}"
+
     def size(self, features: int, labels: int) -> int:
         slots = self.budget + 1
         numbers = features + lanes_for(labels) + 8 + (slots + 8 if self.prior else 0)
@@ -679,13 +682,22 @@ def dual(
     kernel: KernelLike | None,
     budget: int,
     remove: str,
+    otherwise: Form = TABLE,
     *,
     prior: float | None = None,
     seed: int = 0,
     **others: Any,
 ) -> Form:
-    """The form that these settings ask for: without a kernel, the table."""
-    return TABLE if kernel is None else Dual(kernel, budget, remove, seed, prior)
+    """The form that these settings ask for; otherwise: which it is without a kernel."""
+    if kernel is not None:
+        return Dual(kernel, budget, remove, seed, prior)
+    check_budget(budget, remove)  # a slip is one without a kernel too
+    return otherwise
+
+
+def check_budget(budget: int, remove: str) -> None:
+    whole("budget", budget, least=1, most=10**6)
+    choice_of("remove", remove, REMOVE)
 
 
 def kernel_named(text: str) -> tuple[Kernel, str]:

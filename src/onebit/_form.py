@@ -24,6 +24,8 @@ class Form:
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
     wants_room = False  # no row is scored that has features beyond the table
 
+    advice = "Hash the features into fewer columns with features="
+
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
         """The record for so many features and labels, with what was saved of fewer."""
         return None
@@ -40,6 +42,10 @@ class Form:
         """Whether these could have been saved by a learner of so many features and labels."""
         return not arrays
 
+    def what(self, features: int, labels: int) -> str:
+        """What the size depends on, in words."""
+        return f"{features:,} features and {labels:,} labels"
+
     def size(self, features: int, labels: int) -> int:
         """How many bytes the record takes."""
         return 0
@@ -47,8 +53,6 @@ class Form:
     def weights(self, more: Any, labels: int) -> np.ndarray:
         """What stands for weights where the table has none."""
         return np.zeros((labels, 0))
-
-    advice = "Hash the features into fewer columns with features="
 
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float

@@ -204,7 +204,7 @@ class Full(Form):
     planes = 1
     settings: Mapping[str, Any] = MappingProxyType({"form": "full"})
     advice = (
-        "Use form='diagonal', which takes a number per feature and label, or hash the features "
+        "Use form='diagonal', which takes two numbers per feature and label, or hash the features "
         "into fewer columns with features="
     )
 

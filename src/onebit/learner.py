@@ -413,7 +413,7 @@ class Learner:
         self._size = len(self._labels)
         lanes = lanes_for(self._size)
         self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
-        self._check_memory(0)
+        self._check_memory(self.features or 0)
         more = self._form.lay_out({}, 0, self._size)
         self._state = state_type(lanes)(self._buffer, memory.copy(), more)
         self._reserve(len(table), arrays)
@@ -462,7 +462,7 @@ class Learner:
         needed = self._bytes_for(rows)
         if needed > _physical_memory():
             raise MemoryError(
-                f"{rows:,} features and {self._size:,} labels take {needed / 2**30:,.1f} GiB; "
+                f"{self._form.what(rows, self._size)} take {needed / 2**30:,.1f} GiB; "
                 f"this machine has {_physical_memory() / 2**30:,.1f} GiB. {self._form.advice}"
             )
 

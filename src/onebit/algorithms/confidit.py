@@ -46,7 +46,7 @@ class CoordinateParams(NamedTuple):
     alpha: float
     width: int  # which of WIDTHS
     project: bool
-    U: float
+    prior: float  # U' A_0 U, of the weights to compare with
     delta: float
 
 
@@ -55,7 +55,7 @@ class ResidualParams(NamedTuple):
     alpha: float
     width: int
     project: bool
-    U: float
+    prior: float  # U' A_0 U, of the weights to compare with
     delta: float
 
 
@@ -64,8 +64,8 @@ def width_factor(params, state, turn):
     """How many times sqrt(v) the bound is wide."""
     if params.width == THEORY:
         noise = 9.0 * math.log((turn.round + 5.0) / params.delta)  # rounds count from 1 there
-        spread = params.U * params.U / 2.0 + state.memory[0] / 2.0 + noise
-        return (1.0 + params.alpha) * math.sqrt(2.0 * spread)
+        spread = (1.0 + params.alpha) ** 2 * (state.memory[0] / 2.0 + noise)
+        return math.sqrt(2.0 * (params.prior / 2.0 + spread))
     eta = params.eta * math.log(turn.round + 1.0) if params.width == LOG else params.eta
     return math.sqrt(eta)
 
@@ -287,12 +287,14 @@ class Confidit(Learner):
     ) -> None:
         full = form == "full" or kernel is not None
         by_residual = choice_of("update", update, ("residual", "coordinate")) == "residual" or full
+        alpha, U = real("alpha", alpha, above=-1, most=1), real("U", U, least=0)
+        self._reg = (1.0 + alpha) ** 2 if reg is None else real("reg", reg, above=0)
         params = (ResidualParams if by_residual else CoordinateParams)(
             real("eta", eta, least=0),
-            real("alpha", alpha, above=-1, most=1),
+            alpha,
             WIDTHS.index(choice_of("width", width, WIDTHS)),
             flag("project", project),
-            real("U", U, least=0),
+            self._reg * U * U,
             real("delta", delta, above=0, below=1),
         )
         if params.width == THEORY and not full:
@@ -300,18 +302,15 @@ class Confidit(Learner):
         if params.project and not by_residual:
             raise ValueError("project=True goes with update='residual', not 'coordinate'")
         self.learns_from_scores = by_residual
-        prior = (1.0 + params.alpha) ** 2
-        self._reg = prior if reg is None else real("reg", reg, above=0)
         settings = {"eta": params.eta, "alpha": params.alpha, "reg": self._reg}
         settings |= {"width": width, "project": project}
         if params.width == THEORY:
-            settings |= {"U": params.U, "delta": params.delta}
+            settings |= {"U": U, "delta": params.delta}
         if not full:
             settings["update"] = update
         memory = (0.0,) if params.width == THEORY else ()
         state = form_named(form, 1.0 / self._reg)
-        if kernel is not None:
-            state = dual(kernel, budget, remove, prior=self._reg, **common)
+        state = dual(kernel, budget, remove, state, prior=self._reg, **common)
         super().__init__(labels, params, settings, memory=memory, form=state, **common)
 
     def _fill(self) -> tuple[float, ...]:

@@ -1,11 +1,11 @@
 """Newtron: Hazan, Kale, "Newtron: an efficient bandit algorithm for online multiclass prediction",
 NIPS 2011, Algorithm 1, exactly.
 
-The round is PNewtron's (see there), but A = I/D + sum of kappa beta g g' is the whole matrix of K d
-by K d numbers, and W the least of W'AW/2 + b.W within the ball of radius D. It is never laid out:
-every g is c (P e_a) x' with P = I - 11'/K, so A = lam I + P blockdiag(S_1, ..., S_K) P with
-lam = 1/D and S_i the sum of kappa beta c^2 x x' over the rounds that said i, and b = P r. All W
-have columns that sum to 0, and g.W = c w_a.x.
+The round is PNewtron's (see there), but A = reg I + sum of kappa beta g g' is the whole matrix of
+K d by K d numbers, and W the least of W'AW/2 + b.W within the ball of radius D. It is never laid
+out: every g is c (P e_a) x' with P = I - 11'/K, so A = lam I + P blockdiag(S_1, ..., S_K) P with
+lam = reg, 1/D in the paper, S_i the sum of kappa beta c^2 x x' over the rounds that said i, and
+b = P r. All W have columns that sum to 0, and g.W = c w_a.x.
 
 W is found by Lanczos (`_ball`), in one of two ways. Directly: a product with A reads every S_i
 once; with the published settings five will do. Or by the inverse of A + shift I, for when it takes
@@ -48,6 +48,7 @@ from onebit._dual import (
     Points,
     Remove,
     clear,
+    dual,
     is_full,
     is_same,
     touch,
@@ -80,6 +81,7 @@ class NewtronParams(NamedTuple):
     alpha: float
     beta: float
     D: float
+    reg: float
 
 
 class Blocks(NamedTuple):
@@ -459,18 +461,18 @@ def probabilities(params, state, work, turn):
 @implement(_kernel.learn, NewtronParams)
 def learn(params, state, work, row, turn, choice, right):
     pull, growth = pull_and_growth(params, choice, right)
-    observe(state, row, choice.label, pull, growth, params.D)
+    observe(state, row, choice.label, pull, growth, params.reg, params.D)
     return True
 
 
 @_kernel.by_form(lambda state: observe_in_blocks)
-def observe(state, row, label, pull, growth, radius):
+def observe(state, row, label, pull, growth, lam, radius):
     """One more round, and the leader after it."""
 
 
-def observe_in_blocks(state, row, label, pull, growth, radius):
+def observe_in_blocks(state, row, label, pull, growth, lam, radius):
     table, more = state.table, state.more
-    size, labels, lam = table.shape[0], more.S.shape[0], 1.0 / radius
+    size, labels = table.shape[0], more.S.shape[0]
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
         table[j, 1, label] = number(state, np.float64(table[j, 1, label]) + pull * x)
@@ -563,8 +565,8 @@ def store_observation(more, row, label):
     return slot
 
 
-def observe_with_kernel(state, row, label, pull, growth, radius):
-    more, lam = state.more, 1.0 / radius
+def observe_with_kernel(state, row, label, pull, growth, lam, radius):
+    more = state.more
     points, weight, plan = more.points, more.weight, more.plan
     if not growth > LEAST or points.current[0] != _dual.NONE:  # right for certain; or no values
         return
@@ -614,8 +616,8 @@ class Coupled(Form):
         "fewer columns with features="
     )
 
-    def __init__(self, D: float) -> None:
-        self.D = D
+    def __init__(self, D: float, reg: float) -> None:
+        self.D, self.reg = D, reg
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Blocks:
         room = _padded(features)
@@ -627,7 +629,7 @@ class Coupled(Form):
             if len(old) < labels:  # Q would be another one
                 plan[:] = NONE, 0.0
         if plan[0] != NONE:
-            own = 1.0 / (1.0 / self.D + plan[0])
+            own = 1.0 / (self.reg + plan[0])
             _diagonal(M)[:] = own
             _diagonal(Q)[:] = 1.0 / sum([own] * labels)
             if arrays:
@@ -668,15 +670,15 @@ class Coupled(Form):
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """S and r are sums: a share of both is kept, and the leader follows."""
         S, r = keep * arrays["S"], keep * table[:, 1].T
-        table[:, 0], table[:, 1] = _leader(S, r, self.D).T, r.T
+        table[:, 0], table[:, 1] = _leader(S, r, self.D, self.reg).T, r.T
         return table, {"S": S, "plan": np.array([NONE, 0.0])}
 
 
-def _leader(S: np.ndarray, r: np.ndarray, D: float) -> np.ndarray:
+def _leader(S: np.ndarray, r: np.ndarray, D: float, reg: float) -> np.ndarray:
     """W given S and r, by inverses at every mu on the way."""
     mu, unit = 0.0, np.eye(S.shape[1])
     while True:
-        M = np.linalg.inv(S + (1.0 / D + mu) * unit)
+        M = np.linalg.inv(S + (reg + mu) * unit)
 
         def solve(v: np.ndarray, M: np.ndarray = M) -> np.ndarray:
             """(A + mu I)^-1 v."""
@@ -694,9 +696,11 @@ def _leader(S: np.ndarray, r: np.ndarray, D: float) -> np.ndarray:
 class CoupledDual(Dual):
     """What was observed in Newtron's rounds, with a kernel."""
 
-    def __init__(self, kernel: KernelLike, budget: int, remove: str, seed: int, D: float) -> None:
+    def __init__(
+        self, kernel: KernelLike, budget: int, remove: str, seed: int, D: float, reg: float
+    ) -> None:
         super().__init__(kernel, budget, remove, seed, None)
-        self.D = D
+        self.D, self.reg = D, reg
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Observed:
         points = super().lay_out(_of_points(arrays), features, labels)
@@ -771,7 +775,7 @@ class CoupledDual(Dual):
         used, said = arrays["weight"] > 0, arrays["said"]
         weight = np.where(used, np.maximum(keep * arrays["weight"], LEAST), 0.0)
         drive = keep * arrays["drive"]
-        e = _coefficients(arrays["Ga"], weight, drive, self.D)[:, None]
+        e = _coefficients(arrays["Ga"], weight, drive, self.D, self.reg)[:, None]
         coef = e / arrays["coef"].shape[1] - e * (said[:, None] == range(arrays["coef"].shape[1]))
         changed = {"weight": weight, "drive": drive, "coef": coef, "plan": np.array([NONE, 0.0])}
         return table, {k: v for k, v in (arrays | changed).items() if k != "G"}
@@ -781,11 +785,13 @@ def _of_points(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: array for name, array in arrays.items() if name in Points._fields}
 
 
-def _coefficients(Ga: np.ndarray, weight: np.ndarray, drive: np.ndarray, D: float) -> np.ndarray:
+def _coefficients(
+    Ga: np.ndarray, weight: np.ndarray, drive: np.ndarray, D: float, reg: float
+) -> np.ndarray:
     """The leader given what was observed."""
     mu, unit = 0.0, np.eye(len(Ga))
     while True:
-        A = (1.0 / D + mu) * unit + weight[:, None] * Ga
+        A = (reg + mu) * unit + weight[:, None] * Ga
         e = np.linalg.solve(A, drive)
         norm = math.sqrt(max(e @ Ga @ e, 0.0))
         step = (norm / D - 1.0) * norm**2 / max(e @ Ga @ np.linalg.solve(A, e), 1e-300)
@@ -808,6 +814,7 @@ class Newtron(Learner):
 
     gamma: exploration, in (0, 1). alpha: steepness of the softmax. beta: curvature. D: radius of
     the ball; with contexts of unit length try 10 (the published 1 belongs to raw 0/1 features).
+    reg: what the matrix starts from; 1/D unless given.
 
     For up to a thousand features or so: it keeps d x d numbers a label, and reads them several
     times a round. `PNewtron` keeps the diagonal alone.
@@ -836,6 +843,7 @@ class Newtron(Learner):
         alpha: float = 10.0,
         beta: float = 0.01,
         D: float = 1.0,
+        reg: float | None = None,
         kernel: KernelLike | None = None,
         budget: int = 1000,
         remove: Remove = "oldest",
@@ -846,10 +854,11 @@ class Newtron(Learner):
             real("alpha", alpha, above=0),
             real("beta", beta, above=0),
             real("D", D, above=0),
+            1.0 / D if reg is None else real("reg", reg, above=0),
         )
-        form: Form = Coupled(params.D)
+        form = dual(None, budget, remove, Coupled(params.D, params.reg))
         if kernel is not None:
-            form = CoupledDual(kernel, budget, remove, common.get("seed", 0), params.D)
+            form = CoupledDual(kernel, budget, remove, common.get("seed", 0), params.D, params.reg)
         super().__init__(labels, params, params._asdict(), form=form, **common)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:

@@ -95,9 +95,7 @@ class UCWL(Learner):
         eta = real("eta", eta, above=0.5, below=1)
         params = UCWLParams(NormalDist().inv_cdf(eta), real("C", C, above=0), real("k", k, least=0))
         settings = {"eta": eta, "C": params.C, "k": params.k}
-        state = form_named(form, 1.0)
-        if kernel is not None:
-            state = dual(kernel, budget, remove, prior=1.0, **common)
+        state = dual(kernel, budget, remove, form_named(form, 1.0), prior=1.0, **common)
         super().__init__(labels, params, settings, form=state, **common)
 
     def _fill(self) -> tuple[float, ...]:
