@@ -8,7 +8,7 @@ lam = 1/D and S_i the sum of kappa beta c^2 x x' over the rounds that said i, an
 have columns that sum to 0, and g.W = c w_a.x.
 
 W is found by Lanczos (`_ball`), in one of two ways. Directly: a product with A reads every S_i
-once; with the published settings five will do. Or by the inverse of A + shift I, for when it takes
+once; with the published settings six will do. Or by the inverse of A + shift I, for when it takes
 too many: with M_i = ((lam + shift) I + S_i)^-1 and Q = (sum of M_i)^-1 it takes v to
 M_i (v_i - Q sum of M_j v_j). A shift near mu makes few products do, whatever A is; with shift 0 one
 is enough while W lies inside the ball. Once made, in (K + 1) d^3, inverses are kept up to date: a
