@@ -271,3 +271,28 @@ def test_under_the_model_scores_stay_within_the_width_of_the_theorem():
         lost = data.probabilities[t].max() - data.probabilities[t, decision.label]
         assert lost <= 2 * width[decision.label] / (1 + alpha) + 1e-9
     assert 0.01 < widest < 1  # with probability 0.95: and the check could fail
+
+
+@pytest.mark.parametrize("settings", [{"form": "full", "reg": 0.01}, {"kernel": "linear"}])
+def test_contexts_too_long_to_compute_with_are_refused_and_the_longest_leave_numbers(settings):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(80, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = rng.integers(3, size=80)
+    learner = ob.Confidit(3, features=6, **settings)
+    longest = 0.99e5 if "form" in settings else 0.99 * np.sqrt(4e7)
+    ob.simulate(learner, X * longest, y)
+    assert np.isfinite(learner.weights).all() and np.isfinite(learner.scores(X)).all()
+    before = learner.weights.tobytes()
+    for call in (learner.decide, learner.predict, lambda rows: ob.simulate(learner, rows, y)):
+        rows = 2 * longest * X
+        with pytest.raises(ValueError, match="scale contexts to length 1"):
+            call(rows[0] if call == learner.decide else rows)
+    assert learner.weights.tobytes() == before
+
+
+def test_a_setting_that_a_learner_has_not_is_named():
+    with pytest.raises(TypeError, match="no setting 'form' for Banditron; it has gamma, kernel"):
+        ob.Banditron(3, form="full")
+    with pytest.raises(TypeError, match="no setting 'from' for Confidit; it has form, eta"):
+        ob.Confidit(3, **{"from": 1})

@@ -33,7 +33,7 @@ import numpy as np
 
 from onebit import _kernel
 from onebit._callback import Callback, call_back
-from onebit._form import TABLE, Form
+from onebit._form import TABLE, Form, largest_square
 from onebit._full import add_lines, add_product
 from onebit._jit import inline
 from onebit._kernel import TIE, Row, number, squared_norm
@@ -57,6 +57,7 @@ NUMBERS: dict[str, dict[str, float]] = {
 NAMES = tuple(NUMBERS)
 TOP, FREE, CLOCK = range(3)  # of `count`
 NONE, FAILED = -1, -2
+MOST_EVIDENCE = 1e7  # k(x, x) against the prior: beyond, inverses lose all digits
 
 
 class Kernel(NamedTuple):
@@ -657,10 +658,9 @@ class Dual(Form):
     def check(self, values: np.ndarray, indptr: np.ndarray | None = None) -> None:
         """Refuse contexts for which the kernel has no value, or one too large."""
         kind, scale, constant, degree, _ = self.kernel
-        if kind not in (POLYNOMIAL, RATIONAL) or not len(values):
+        if kind in (RBF, GIVEN):
             return
-        starts = [0] if indptr is None else indptr[:-1][np.diff(indptr) > 0]
-        square = float(np.add.reduceat(values.astype(np.float64) ** 2, starts).max())
+        square = largest_square(values, indptr)
         if kind == RATIONAL and not scale * square < 1 - 1e-9:
             raise ValueError(
                 f"kernel {self.settings['kernel']!r} is for contexts shorter than "
@@ -671,6 +671,13 @@ class Dual(Form):
             raise ValueError(
                 f"kernel {self.settings['kernel']!r} has no numbers for a context of length "
                 f"{square**0.5:.4g}: scale it"
+            )
+        own = (scale * square + constant) ** degree if kind == POLYNOMIAL else square
+        if self.prior and own > MOST_EVIDENCE * self.prior:
+            raise ValueError(
+                f"kernel {self.settings['kernel']!r} is {own:.3g} for a context of length "
+                f"{square**0.5:.4g}, too much to compute with: at most "
+                f"{MOST_EVIDENCE * self.prior:.3g} here; scale contexts to length 1"
             )
 
 

@@ -66,3 +66,11 @@ class Form:
 
 
 TABLE = Form()
+
+
+def largest_square(values: np.ndarray, indptr: np.ndarray | None) -> float:
+    """The largest squared length of the rows, or of the one row."""
+    if not len(values):
+        return 0.0
+    starts = [0] if indptr is None else indptr[:-1][np.diff(indptr) > 0]
+    return float(np.add.reduceat(np.square(values, dtype=np.float64), starts).max())

@@ -9,6 +9,7 @@ symmetric to the last bit: both halves are made by the same operations.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -16,12 +17,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit import _kernel
-from onebit._form import TABLE, Form
+from onebit._form import TABLE, Form, largest_square
 from onebit._jit import compiled_as, inline
 from onebit._kernel import number
 from onebit._lanes import aligned_zeros, at
 from onebit.settings import choice_of
 
+MOST_VARIANCE = 1e12  # of a score before anything is learned: beyond, updates lose all digits
 FEW = 8  # a row with fewer than one in so many features is looked at entry by entry
 
 
@@ -210,6 +212,16 @@ class Full(Form):
 
     def __init__(self, start: float) -> None:
         self.start = start
+        self.longest = math.sqrt(MOST_VARIANCE / start)
+
+    def check(self, values: np.ndarray, indptr: np.ndarray | None = None) -> None:
+        """Refuse contexts after which nothing of the matrix would be left but rounding."""
+        longest = math.sqrt(largest_square(values, indptr))
+        if longest > self.longest:
+            raise ValueError(
+                f"a context of length {longest:.3g} is too long for full matrices: at most "
+                f"{self.longest:.3g} here; scale contexts to length 1, or use form='diagonal'"
+            )
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Matrices:
         matrix = aligned_zeros((labels, features, features), np.float64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -149,23 +150,28 @@ class Learner:
         settings: dict[str, Any],
         *,
         memory: tuple[float, ...] = (),
-        form: Form = TABLE,
+        state: Form = TABLE,
         features: int | None = None,
         seed: int = 0,
         dtype: Literal["float32", "float64"] | None = None,
+        **unknown: Any,
     ) -> None:
+        for name in unknown:
+            known = inspect.signature(type(self)).parameters.values()
+            has = ", ".join(one.name for one in known if one.kind == one.KEYWORD_ONLY) or "none"
+            raise TypeError(f"no setting {name!r} for {type(self).__name__}; it has {has}")
         self._labels = LabelSet(labels)
         self._params = params
-        self.settings: dict[str, Any] = {**form.settings, **settings}
+        self.settings: dict[str, Any] = {**state.settings, **settings}
         self.features = (
             None if features is None else whole("features", features, least=1, most=2**31 - 1)
         )
         self.seed = whole("seed", seed, least=0, most=2**63 - 1)
-        self._form = form
-        if form.planes is not None:
-            self.planes = form.planes
-        self.learns_from_scores |= form.learns_from_scores
-        self._dtype = precision(form.dtype if dtype is None else dtype)
+        self._form = state
+        if state.planes is not None:
+            self.planes = state.planes
+        self.learns_from_scores |= state.learns_from_scores
+        self._dtype = precision(state.dtype if dtype is None else dtype)
         self.round = 0
         self._origin = self._fingerprint()
         self._lay_out(np.empty((0, self.planes, 0), self._dtype), np.array(memory, np.float64), {})
@@ -428,6 +434,7 @@ class Learner:
 
     def _reserve(self, rows: int, arrays: dict[str, np.ndarray] | None = None) -> None:
         """Make room for at least so many features; arrays: what the form is to start from."""
+        rows = int(rows)  # numpy's would overflow where sizes are worked out
         have, form, more = self._state.table.shape[0], self._form, self._state.more
         if rows <= have and not arrays:
             return

@@ -67,7 +67,7 @@ class AROW(Learner):
     ) -> None:
         params = AROWParams(real("r", r, above=0))
         settings = {"r": params.r}
-        super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)
+        super().__init__(labels, params, settings, state=form_named(form, 1.0), **common)
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0

@@ -88,4 +88,4 @@ class BanditPerceptron(Learner):
     ) -> None:
         params = BanditPerceptronParams(flag("use_correct", use_correct))
         form = dual(kernel, budget, remove, **common)
-        super().__init__(labels, params, params._asdict(), form=form, **common)
+        super().__init__(labels, params, params._asdict(), state=form, **common)

@@ -68,4 +68,4 @@ class Banditron(Learner):
     ) -> None:
         params = BanditronParams(real("gamma", gamma, above=0, most=1))
         form = dual(kernel, budget, remove, **common)
-        super().__init__(labels, params, params._asdict(), form=form, **common)
+        super().__init__(labels, params, params._asdict(), state=form, **common)

@@ -311,7 +311,7 @@ class Confidit(Learner):
         memory = (0.0,) if params.width == THEORY else ()
         state = form_named(form, 1.0 / self._reg)
         state = dual(kernel, budget, remove, state, prior=self._reg, **common)
-        super().__init__(labels, params, settings, memory=memory, form=state, **common)
+        super().__init__(labels, params, settings, memory=memory, state=state, **common)
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0 / self._reg

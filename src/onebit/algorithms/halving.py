@@ -317,7 +317,7 @@ class Halving(Learner):
             )
         dtype = precision(common.get("dtype") or _Hypotheses.dtype)
         form = _Hypotheses(given, size, common.get("seed", 0), dtype)
-        super().__init__(labels, HalvingParams(size), {"project": project}, form=form, **common)
+        super().__init__(labels, HalvingParams(size), {"project": project}, state=form, **common)
         form.names = self._labels
 
     @property

@@ -8,7 +8,7 @@ lam = reg, 1/D in the paper, S_i the sum of kappa beta c^2 x x' over the rounds 
 b = P r. All W have columns that sum to 0, and g.W = c w_a.x.
 
 W is found by Lanczos (`_ball`), in one of two ways. Directly: a product with A reads every S_i
-once; with the published settings five will do. Or by the inverse of A + shift I, for when it takes
+once; with the published settings six will do. Or by the inverse of A + shift I, for when it takes
 too many: with M_i = ((lam + shift) I + S_i)^-1 and Q = (sum of M_i)^-1 it takes v to
 M_i (v_i - Q sum of M_j v_j). A shift near mu makes few products do, whatever A is; with shift 0 one
 is enough while W lies inside the ball. Once made, in (K + 1) d^3, inverses are kept up to date: a
@@ -852,14 +852,14 @@ class Newtron(Learner):
         params = NewtronParams(
             real("gamma", gamma, above=0, below=1),
             real("alpha", alpha, above=0),
-            real("beta", beta, above=0),
-            real("D", D, above=0),
+            real("beta", beta, least=1e-15, most=1e6),  # beyond, rounding would decide
+            real("D", D, least=1e-6, most=1e9),
             1.0 / D if reg is None else real("reg", reg, above=0),
         )
         form = dual(None, budget, remove, Coupled(params.D, params.reg))
         if kernel is not None:
             form = CoupledDual(kernel, budget, remove, common.get("seed", 0), params.D, params.reg)
-        super().__init__(labels, params, params._asdict(), form=form, **common)
+        super().__init__(labels, params, params._asdict(), state=form, **common)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         said = super()._had_it_said(decision, place)

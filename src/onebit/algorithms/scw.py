@@ -85,7 +85,7 @@ class CW(_ConfidenceWeighted):
         eta = real("eta", eta, above=0.5, below=1)
         params = SCWParams(NormalDist().inv_cdf(eta), math.inf, False)
         settings = {"eta": eta}
-        super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)
+        super().__init__(labels, params, settings, state=form_named(form, 1.0), **common)
 
 
 class SCW(_ConfidenceWeighted):
@@ -115,4 +115,4 @@ class SCW(_ConfidenceWeighted):
         squared = choice_of("variant", variant, ("I", "II")) == "II"
         params = SCWParams(NormalDist().inv_cdf(eta), real("C", C, above=0), squared)
         settings = {"eta": eta, "C": params.C, "variant": variant}
-        super().__init__(labels, params, settings, form=form_named(form, 1.0), **common)
+        super().__init__(labels, params, settings, state=form_named(form, 1.0), **common)

@@ -219,7 +219,7 @@ class SOBA(Learner):
         self._a = real("a", a, above=0)
         settings = {"gamma": params.gamma, "a": self._a}
         state = Joint(1.0 / self._a) if full else TABLE
-        super().__init__(labels, params, settings, memory=(0.0,), form=state, **common)
+        super().__init__(labels, params, settings, memory=(0.0,), state=state, **common)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         said = super()._had_it_said(decision, place)

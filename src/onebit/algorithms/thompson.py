@@ -155,7 +155,7 @@ class LinearThompson(Learner):
         self._reg = real("reg", reg, above=0)
         settings = {"c": params.c, "reg": self._reg}
         state = form_named(form, 1.0 / self._reg)
-        super().__init__(labels, params, settings, form=state, **common)
+        super().__init__(labels, params, settings, state=state, **common)
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0 / self._reg

@@ -96,7 +96,7 @@ class UCWL(Learner):
         params = UCWLParams(NormalDist().inv_cdf(eta), real("C", C, above=0), real("k", k, least=0))
         settings = {"eta": eta, "C": params.C, "k": params.k}
         state = dual(kernel, budget, remove, form_named(form, 1.0), prior=1.0, **common)
-        super().__init__(labels, params, settings, form=state, **common)
+        super().__init__(labels, params, settings, state=state, **common)
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0

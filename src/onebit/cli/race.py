@@ -146,10 +146,14 @@ def _print(panels: list[Panel]) -> None:
         console.print(f"\n[bold]{panel.data}[/bold]: {panel.about}", highlight=False)
         console.print(f"{panel.rounds:,} rounds, repeats: {panel.repeats}", highlight=False)
         table = Table(box=box.SIMPLE_HEAD)
-        table.add_column("learner", no_wrap=True, min_width=23)
+        # What is long is cut, not the figures: rich would take from all columns alike.
+        names = [line.learner + " *" * line.full_information for line in panel.lines]
+        longest = min(max([len(name) for name in names] + [23]), max(console.width - 66, 23))
+        rest = max(console.width - longest - 53, 8)
+        table.add_column("learner", overflow="ellipsis", no_wrap=True, width=longest)
         for name in ("error %", "±", "explored %", "rounds/s"):
             table.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 6))
-        table.add_column("settings", overflow="ellipsis", no_wrap=True)
+        table.add_column("settings", overflow="ellipsis", no_wrap=True, max_width=rest)
         for line in sorted(panel.lines, key=lambda line: line.error[-1]):
             table.add_row(
                 f"{line.learner} *" if line.full_information else line.learner,
