@@ -450,3 +450,10 @@ def least_on_ball(A, b, radius):
         longer = np.linalg.norm(turned / (values + middle)) > radius
         low, high = (middle, high) if longer else (low, middle)
     return -vectors @ (turned / (values + high))
+
+
+def test_the_best_gamma_is_of_one_number_of_rounds():
+    with pytest.raises(TypeError, match="rounds must be a number"):
+        bounds.banditron_gamma([10, 100], labels=3, norm=1.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="rounds must be a number"):
+        bounds.rcnbf_gamma([10], labels=3, norm=1.0, rho0=0.1, rho1=0.1)  # type: ignore[arg-type]

@@ -104,7 +104,8 @@ def banditron_gamma(rounds: float, *, labels: int, norm: float, loss: float = 0.
     The paper's rules of thumb have the same order: sqrt(K D / T) where the loss is small,
     (K D / T)^(1/3) where it is not.
     """
-    return _best_gamma(lambda g: banditron(rounds, labels=labels, gamma=g, norm=norm, loss=loss))
+    T, L = real("rounds", rounds, least=1), real("loss", loss, least=0)
+    return _best_gamma(lambda g: banditron(T, labels=labels, gamma=g, norm=norm, loss=L))
 
 
 def rcnbf(
@@ -139,8 +140,9 @@ def rcnbf_gamma(
     Of order T^(-1/2) without flips or with rates that fall as T^(-1/2) (Corollaries 1 and 2), and
     T^(-1/3) otherwise (Corollary 3); the bound then grows as T^(1/2) and T^(2/3).
     """
-    more: dict[str, Any] = {"labels": labels, "norm": norm, "loss": loss}
-    return _best_gamma(lambda g: rcnbf(rounds, gamma=g, rho0=rho0, rho1=rho1, **more))
+    T, L = real("rounds", rounds, least=1), real("loss", loss, least=0)
+    more: dict[str, Any] = {"labels": labels, "norm": norm, "loss": L}
+    return _best_gamma(lambda g: rcnbf(T, gamma=g, rho0=rho0, rho1=rho1, **more))
 
 
 class _Moments(NamedTuple):
@@ -315,7 +317,8 @@ def newtron_gamma(
     more: dict[str, Any] = {"labels": labels, "features": features, "norm": norm}
     more |= {"alpha": alpha, "radius": radius}
     tried = [0.0, *np.geomspace(1e-12, _MOST_GAMMA, 1000).tolist()]
-    return min(tried, key=lambda gamma: newtron(rounds, gamma=min(gamma, _MOST_GAMMA), **more))
+    T = real("rounds", rounds, least=1)
+    return min(tried, key=lambda gamma: newtron(T, gamma=min(gamma, _MOST_GAMMA), **more))
 
 
 def newtron_order(

@@ -268,7 +268,7 @@ def _bound(
     data: str, learner: Learner, known: Sequence[bounds.Comparator], rounds: np.ndarray
 ) -> Bound | None:
     """The mean bound over the repeats, if one is proved of this learner with these settings."""
-    if not known:
+    if not known or "kernel" in learner.settings:
         return None
     if type(learner) is algorithms.Banditron and learner.settings["gamma"] <= 0.5:
         more = {"labels": len(learner.labels), "gamma": learner.settings["gamma"]}
