@@ -100,7 +100,9 @@ def test_wrong_use_is_one_sentence(tmp_path, args, says):
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 @pytest.mark.skipif(not COMPILED, reason="a call of thousands of rounds hears nothing for minutes")
 def test_ctrl_c_stops_a_long_race_without_a_traceback(tmp_path):
-    command = [sys.executable, "-c", "from onebit.cli import main; main()", "race"]
+    # Whoever runs this in the background may have the signal ignored, and children inherit that.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    command = [sys.executable, "-c", f"{heard}from onebit.cli import main; main()", "race"]
     more = ["--learner", "LinearThompson", "--rounds", "5000000", "--data", "digits"]
     process = subprocess.Popen(
         [*command, *more], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
