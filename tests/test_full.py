@@ -273,14 +273,22 @@ def test_under_the_model_scores_stay_within_the_width_of_the_theorem():
     assert 0.01 < widest < 1  # with probability 0.95: and the check could fail
 
 
-@pytest.mark.parametrize("settings", [{"form": "full", "reg": 0.01}, {"kernel": "linear"}])
-def test_contexts_too_long_to_compute_with_are_refused_and_the_longest_leave_numbers(settings):
+@pytest.mark.parametrize(
+    ("make", "settings", "longest"),
+    [
+        (ob.Confidit, {"form": "full", "reg": 0.01}, 0.99e5),
+        (ob.Confidit, {"kernel": "linear"}, 0.99 * np.sqrt(4e7)),
+        (ob.SOBA, {"form": "full", "gamma": 0.3}, 0.99e6),
+    ],
+)
+def test_contexts_too_long_to_compute_with_are_refused_and_the_longest_leave_numbers(
+    make, settings, longest
+):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(80, 6))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = rng.integers(3, size=80)
-    learner = ob.Confidit(3, features=6, **settings)
-    longest = 0.99e5 if "form" in settings else 0.99 * np.sqrt(4e7)
+    learner = make(3, features=6, **settings)
     ob.simulate(learner, X * longest, y)
     assert np.isfinite(learner.weights).all() and np.isfinite(learner.scores(X)).all()
     before = learner.weights.tobytes()

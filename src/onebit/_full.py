@@ -223,18 +223,18 @@ class Full(Form):
                 f"{self.longest:.3g} here; scale contexts to length 1, or use form='diagonal'"
             )
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Matrices:
+    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
         matrix = aligned_zeros((labels, features, features), np.float64)
-        _diagonal(matrix)[:] = self.start
+        diagonals(matrix)[:] = self.start
         if arrays:
             old = arrays["matrix"]
             matrix[: len(old), : old.shape[1], : old.shape[2]] = old
         return Matrices(matrix, aligned_zeros((features,), np.float64))
 
-    def room(self, more: Matrices) -> int:
+    def room(self, more: Any) -> int:
         return len(more.column)
 
-    def arrays(self, more: Matrices, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, more: Any, features: int, labels: int) -> dict[str, np.ndarray]:
         return {"matrix": more.matrix[:, :features, :features].copy()}
 
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
@@ -251,7 +251,7 @@ class Full(Form):
         A = np.linalg.inv(arrays["matrix"])
         b = np.einsum("kij,jk->ki", A, table[:, 0])
         less = keep * A
-        _diagonal(less)[:] += (1 - keep) / self.start
+        diagonals(less)[:] += (1 - keep) / self.start
         matrix = np.linalg.inv(less)
         table[:, 0] = keep * np.einsum("kij,kj->ik", matrix, b)
         return table, {"matrix": (matrix + matrix.transpose(0, 2, 1)) / 2}
@@ -266,6 +266,6 @@ def form_named(name: str, start: float) -> Form:
     return Full(start) if full else TABLE
 
 
-def _diagonal(matrices: np.ndarray) -> np.ndarray:
+def diagonals(matrices: np.ndarray) -> np.ndarray:
     """The diagonals [label, feature] of matrices, to be written to."""
     return np.einsum("kii->ki", matrices)

@@ -54,7 +54,7 @@ from onebit._dual import (
     touch,
 )
 from onebit._form import Form
-from onebit._full import add_lines, add_times, shrink_by
+from onebit._full import add_lines, add_times, diagonals, shrink_by
 from onebit._jit import OUTLINE, compiled_as, generic, implement, inline, not_inlined, outline
 from onebit._kernel import number
 from onebit._lanes import State8, aligned_zeros, at, fetch, store, zero
@@ -630,8 +630,8 @@ class Coupled(Form):
                 plan[:] = NONE, 0.0
         if plan[0] != NONE:
             own = 1.0 / (self.reg + plan[0])
-            _diagonal(M)[:] = own
-            _diagonal(Q)[:] = 1.0 / sum([own] * labels)
+            diagonals(M)[:] = own
+            diagonals(Q)[:] = 1.0 / sum([own] * labels)
             if arrays:
                 old = slice(arrays["Q"].shape[1])
                 M[:, old, old], Q[:, old, old] = arrays["M"], arrays["Q"]
@@ -802,11 +802,6 @@ def _coefficients(
 
 def _padded(features: int) -> int:
     return -(-features // WIDTH) * WIDTH
-
-
-def _diagonal(matrices: np.ndarray) -> np.ndarray:
-    """The diagonals [label, feature] of matrices, to be written to."""
-    return np.einsum("kii->ki", matrices)
 
 
 class Newtron(Learner):

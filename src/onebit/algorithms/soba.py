@@ -14,16 +14,14 @@ running sum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple, Unpack
 
 import msgspec
 import numpy as np
 
 from onebit import _kernel
-from onebit._form import TABLE, Form
-from onebit._full import FormName, shrink_by
+from onebit._form import TABLE
+from onebit._full import FormName, Full, shrink_by
 from onebit._jit import implement, inline
 from onebit._kernel import Choice, by_form, number
 from onebit._lanes import aligned_zeros, at
@@ -142,21 +140,10 @@ pair_variance.forms[Whole] = whole_variance
 pair_step.forms[Whole] = whole_step
 
 
-class Joint(Form):
-    """The inverse of all of A, which starts from `start` times the identity."""
+class Joint(Full):
+    """One matrix for all labels together: the inverse of all of A."""
 
-    dtype = "float64"
-    planes = 1
-    settings: Mapping[str, Any] = MappingProxyType({"form": "full"})
-    advice = (
-        "Use form='diagonal', which takes two numbers per feature and label, or hash the features "
-        "into fewer columns with features="
-    )
-
-    def __init__(self, start: float) -> None:
-        self.start = start
-
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Whole:
+    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
         size = features * labels
         matrix = aligned_zeros((size, size), np.float64)
         np.einsum("ii->i", matrix)[:] = self.start
@@ -166,10 +153,10 @@ class Joint(Form):
             matrix.reshape(features, labels, features, labels)[:f, :k, :f, :k] = old
         return Whole(matrix, aligned_zeros((size,), np.float64), labels)
 
-    def room(self, more: Whole) -> int:
+    def room(self, more: Any) -> int:
         return len(more.column) // more.labels
 
-    def arrays(self, more: Whole, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, more: Any, features: int, labels: int) -> dict[str, np.ndarray]:
         size = features * labels
         shape = (features, labels, features, labels)
         return {"matrix": more.matrix[:size, :size].reshape(shape).copy()}
