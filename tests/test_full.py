@@ -14,7 +14,7 @@ from test_algorithms import draws, feed, stream
 
 import onebit as ob
 from onebit._jit import COMPILED, entry
-from onebit._kernel import Work
+from onebit._kernel import Turn, Work
 from onebit.algorithms import confidit
 
 K, D = 5, 12
@@ -304,3 +304,14 @@ def test_a_setting_that_a_learner_has_not_is_named():
         ob.Banditron(3, form="full")
     with pytest.raises(TypeError, match="no setting 'from' for Confidit; it has form, eta"):
         ob.Confidit(3, **{"from": 1})
+
+
+def test_the_width_of_the_theorem_is_that_of_eq_5():
+    width = getattr(confidit.width_factor, "py_func", confidit.width_factor)
+    U, alpha, delta, t, total = 2.0, 0.5, 0.1, 7, 3.0
+    learner = ob.Confidit(3, form="full", width="theory", U=U, alpha=alpha, delta=delta, features=2)
+    learner._state.memory[0] = total
+    c = (1 + alpha) ** 2
+    inner = c * U**2 / 2 + c * total / 2 + 9 * c * np.log((t + 4) / delta)
+    turn = Turn(0, t - 1, 3)  # the paper counts rounds from 1
+    assert width(learner._params, learner._state, turn) == pytest.approx(np.sqrt(2 * inner))
