@@ -9,6 +9,7 @@ KSST08  Kakade, Shalev-Shwartz, Tewari, ICML 2008 (Banditron)
 HK11    Hazan, Kale, NIPS 2011 (Newtron, PNewtron)
 CG11    Crammer, Gentile, ICML 2011 (Confidit)
 NLVS13  Ngo, Luciw, Vien, Schmidhuber, IJCAI 2013 (UCWL)
+AM21    Agarwal, Manwani, PAKDD 2021 (RCNBF, RCINE)
 BOZ17   Beygelzimer, Orabona, Zhang, ICML 2017 (SOBA)
 ZD15    Zhong, Dauce, 2015 (BPA)
 WJV10   Wang, Jin, Valizadegan, AISTATS 2010 (potential-based bandit learning)
@@ -161,10 +162,16 @@ class UniformRandom(Twin):
 # -------------------------------------------------------- Banditron and its other potentials
 
 
-def banditron_update(K: int, x: np.ndarray, choice: Choice, right: bool) -> np.ndarray:
+def proxy(right: bool, rho: tuple[float, float]) -> float:
+    """AM21 eq. (4): h(f_rho), whose mean over the flips is the true bit f."""
+    f, f1 = int(right), 1 - int(right)
+    return ((1 - rho[f1]) * f - rho[f] * f1) / (1 - rho[0] - rho[1])
+
+
+def banditron_update(K: int, x: np.ndarray, choice: Choice, f: float) -> np.ndarray:
     """KSST08: U~ = (1[a = y] / P(a)) e_a x' - e_h x', an unbiased estimate of (e_y - e_h) x'."""
     a, h, P = choice
-    return np.outer((right / P) * one_hot(a, K) - one_hot(h, K), x)
+    return np.outer((f / P) * one_hot(a, K) - one_hot(h, K), x)
 
 
 class Banditron(EpsilonUniform):
@@ -177,6 +184,21 @@ class Banditron(EpsilonUniform):
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
         self.W = self.W + banditron_update(self.K, x, choice, right)
+        return True
+
+
+class RCNBF(EpsilonUniform):
+    """AM21 Algorithm 1: W^{t+1} = W^t + H^t with h(f_rho) in place of the bit, eq. (5)."""
+
+    def __init__(
+        self, K: int, d: int, *, gamma: float = 0.05, rho0: float = 0.0, rho1: float = 0.0
+    ):
+        super().__init__(K, d)
+        self.gamma, self.rho = gamma, (rho0, rho1)
+        self.W = np.zeros((K, d))
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        self.W = self.W + banditron_update(self.K, x, choice, proxy(right, self.rho))
         return True
 
 
@@ -217,9 +239,10 @@ class Halving(Twin):
 
 
 class PotentialBandit(EpsilonUniform):
-    """WJV10: theta += eta U~, W = grad Phi(theta)."""
+    """WJV10: theta += eta U~, W = grad Phi(theta). Flips: as in AM21."""
 
     eta = 1.0
+    rho = (0.0, 0.0)
 
     def __init__(self, K: int, d: int, gamma: float):
         super().__init__(K, d)
@@ -227,16 +250,26 @@ class PotentialBandit(EpsilonUniform):
         self.theta = np.zeros((K, d))
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
-        self.theta = self.theta + self.eta * banditron_update(self.K, x, choice, right)
+        f = proxy(right, self.rho)
+        self.theta = self.theta + self.eta * banditron_update(self.K, x, choice, f)
         return True
 
 
 class PNormBandit(PotentialBandit):
     """WJV10 with Phi = ||theta||_p^2 / 2; W is homogeneous in theta, so no rate is needed."""
 
-    def __init__(self, K: int, d: int, *, gamma: float = 0.05, p: float = 4.0):
+    def __init__(
+        self,
+        K: int,
+        d: int,
+        *,
+        gamma: float = 0.05,
+        p: float = 4.0,
+        rho0: float = 0.0,
+        rho1: float = 0.0,
+    ):
         super().__init__(K, d, gamma)
-        self.p = p
+        self.p, self.rho = p, (rho0, rho1)
 
     @property
     def W(self) -> np.ndarray:
@@ -263,8 +296,11 @@ class EGBandit(PotentialBandit):
         eta: float = 0.1,
         signed: bool = False,
         B: float = 1.0,
+        rho0: float = 0.0,
+        rho1: float = 0.0,
     ):
         super().__init__(K, d, gamma)
+        self.rho = (rho0, rho1)
         self.eta, self.B, self.signed = eta, B, signed
 
     @property
@@ -281,7 +317,12 @@ class EGBandit(PotentialBandit):
 
 
 class NewtronRound(Sampled):
-    """What Newtron and PNewtron have in common: HK11 Algorithm 1, lines 3 to 11."""
+    """What Newtron and PNewtron have in common: HK11 Algorithm 1, lines 3 to 11.
+
+    Flips: the gradient is (p - f)/p' (e_a - 1/K) x' whatever the bit f; AM21's h takes its place.
+    """
+
+    rho = (0.0, 0.0)
 
     def __init__(self, K: int, d: int, gamma: float, alpha: float, beta: float, D: float):
         super().__init__(K, d)
@@ -299,6 +340,9 @@ class NewtronRound(Sampled):
         """The estimate of the gradient and kappa, lines 7 to 11."""
         p, p1 = self.softmax(x)[a], self.probabilities(x)[a]
         e = one_hot(a, self.K)
+        if any(self.rho):
+            c = (p - proxy(right, self.rho)) / p1
+            return c * np.outer(e - 1 / self.K, x), p1 if right else 1.0
         if right:
             return (1 - p) / p1 * np.outer(1 / self.K - e, x), p1
         return p / p1 * np.outer(e - 1 / self.K, x), 1.0
@@ -324,8 +368,11 @@ class Newtron(NewtronRound):
         beta: float = 0.01,
         D: float = 1.0,
         reg: float | None = None,
+        rho0: float = 0.0,
+        rho1: float = 0.0,
     ):
         super().__init__(K, d, gamma, alpha, beta, D)
+        self.rho = (rho0, rho1)
         self.A = np.eye(K * d) * (1 / D if reg is None else reg)
         self.b = np.zeros(K * d)
         self.W, self.mu = np.zeros((K, d)), 0.0
@@ -358,8 +405,11 @@ class PNewtron(NewtronRound):
         beta: float = 0.01,
         D: float = 1.0,
         reg: float | None = None,
+        rho0: float = 0.0,
+        rho1: float = 0.0,
     ):
         super().__init__(K, d, gamma, alpha, beta, D)
+        self.rho = (rho0, rho1)
         self.A = np.full((K, d), 1 / D if reg is None else reg)
         self.b = np.zeros((K, d))
 
@@ -497,11 +547,23 @@ class LinearThompson(Ridge):
 
 
 class SOBA(EpsilonUniform):
-    """BOZ17, second-order Banditron, A diagonal; learns from right answers only."""
+    """BOZ17, second-order Banditron, A diagonal; learns from right answers only.
 
-    def __init__(self, K: int, d: int, *, gamma: float = 0.01, a: float = 1.0):
+    Flips: g is multiplied by AM21's h, so that its mean is as without them; z follows g.
+    """
+
+    def __init__(
+        self,
+        K: int,
+        d: int,
+        *,
+        gamma: float = 0.01,
+        a: float = 1.0,
+        rho0: float = 0.0,
+        rho1: float = 0.0,
+    ):
         super().__init__(K, d)
-        self.gamma = gamma
+        self.gamma, self.rho = gamma, (rho0, rho1)
         self.A = np.full((K, d), float(a))
         self.theta = np.zeros((K, d))
         self.m_sum = 0.0
@@ -515,11 +577,12 @@ class SOBA(EpsilonUniform):
         return 1 / self.A
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
-        if not right:
+        f = proxy(right, self.rho)
+        if f == 0:
             return False
         y, P = choice.label, choice.propensity
         r = best_other(self.scores(x), y)
-        g = np.outer(one_hot(r, self.K) - one_hot(y, self.K), x) / P
+        g = np.outer(one_hot(r, self.K) - one_hot(y, self.K), x) * f / P
         z = math.sqrt(P) * g
         v = np.sum(z * z / self.A)
         if v == 0:
@@ -536,9 +599,18 @@ class SOBA(EpsilonUniform):
 class FullSOBA(EpsilonUniform):
     """BOZ17, second-order Banditron as printed: A has all K d x K d entries."""
 
-    def __init__(self, K: int, d: int, *, gamma: float = 0.01, a: float = 1.0):
+    def __init__(
+        self,
+        K: int,
+        d: int,
+        *,
+        gamma: float = 0.01,
+        a: float = 1.0,
+        rho0: float = 0.0,
+        rho1: float = 0.0,
+    ):
         super().__init__(K, d)
-        self.gamma = gamma
+        self.gamma, self.rho = gamma, (rho0, rho1)
         self.A = a * np.eye(K * d)
         self.theta = np.zeros(K * d)
         self.m_sum = 0.0
@@ -548,11 +620,12 @@ class FullSOBA(EpsilonUniform):
         return np.linalg.solve(self.A, self.theta).reshape(self.K, self.d)
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
-        if not right:
+        f = proxy(right, self.rho)
+        if f == 0:
             return False
         y, P = choice.label, choice.propensity
         r = best_other(self.scores(x), y)
-        g = np.outer(one_hot(r, self.K) - one_hot(y, self.K), x).ravel() / P
+        g = np.outer(one_hot(r, self.K) - one_hot(y, self.K), x).ravel() * f / P
         z, W = math.sqrt(P) * g, self.W.ravel()
         m = ((W @ z) ** 2 + 2 * (W @ g)) / (1 + z @ np.linalg.solve(self.A, z))
         if self.m_sum + m < 0:

@@ -30,11 +30,17 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"epsilon": 1.0, "lr": 0.1},
     ],
     "Banditron": [{}, {"gamma": 1e-3}, {"gamma": 0.4}, {"gamma": 1.0}],
-    "PNormBandit": [{}, {"p": 2.0, "gamma": 0.3}, {"p": 2.5}, {"p": 12.0, "gamma": 0.3}],
+    "RCNBF": [{}, {"gamma": 1.0, "rho1": 0.9}, {"gamma": 0.3, "rho0": 0.2, "rho1": 0.4}],
+    "PNormBandit": [
+        {},
+        {"p": 2.0, "gamma": 0.3},
+        {"p": 2.5, "gamma": 0.3, "rho0": 0.2},
+        {"p": 12.0, "gamma": 0.3},
+    ],
     "EGBandit": [
         {},
         {"gamma": 0.3, "eta": 0.01},
-        {"gamma": 1.0, "signed": True},
+        {"gamma": 1.0, "signed": True, "rho0": 0.1, "rho1": 0.3},
         {"gamma": 0.1, "eta": 1.0},
         {"gamma": 0.2, "eta": 0.5, "signed": True},
     ],
@@ -42,6 +48,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {},
         {"gamma": 0.3, "alpha": 1.0, "D": 10.0},
         {"gamma": 0.1, "beta": 1.0, "D": 0.3},
+        {"gamma": 0.3, "D": 3.0, "rho0": 0.2, "rho1": 0.1},
         {"gamma": 0.05, "alpha": 2.0, "reg": 0.05, "D": 3.0},
     ],
     "Confidit": [
@@ -62,7 +69,12 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"eta": 0.51, "C": 100.0, "k": 3.0},
         {"eta": 0.9, "k": 0.0},
     ],
-    "SOBA": [{}, {"gamma": 0.3, "a": 0.1}, {"gamma": 1.0, "a": 10.0}],
+    "SOBA": [
+        {},
+        {"gamma": 0.3, "a": 0.1},
+        {"gamma": 0.3, "rho0": 0.2, "rho1": 0.1},
+        {"gamma": 1.0, "a": 10.0},
+    ],
     "BPA": [
         {"gamma": 0.1},
         {"gamma": 0.0},
@@ -106,6 +118,8 @@ class Case(NamedTuple):
 CASES = [Case(name, settings) for name in SETTINGS for settings in SETTINGS[name]]
 BANDIT = [case for case in CASES if not case.is_full]
 ONE_EACH = [Case(name, SETTINGS[name][-1]) for name in SETTINGS]  # the last, rarely the defaults
+
+FLIPPED = ("RCNBF", "PNormBandit", "EGBandit", "PNewtron", "SOBA")  # they take rho0 and rho1
 
 # What the second plane of the table is called in the twin.
 SECOND_PLANE = {
@@ -843,9 +857,12 @@ def test_other_labels_every_round_is_the_twin_on_those_rows(case):
 
 @cases(BANDIT)
 def test_naming_the_said_label_is_saying_right(case):
+    """Right without a doubt: a label that is named is not a bit that may have been flipped."""
     one = trained(case, 5, 8)
     two = one.copy()
     said = one.decide(np.linspace(-1, 2, 8))
+    if case.name in FLIPPED:
+        one._params = one._params._replace(rho0=0.0, rho1=0.0)
     one.learn(said, right=True)
     two.learn(said, label=said.label)
     assert state(one) == state(two)
@@ -865,7 +882,7 @@ def test_naming_another_label_is_two_lessons(case):
         assert state(named) == state(taught)
 
 
-@cases([case for case in CASES if case.name in ("Banditron", "PNormBandit", "EGBandit")])
+@cases([case for case in CASES if case.name in ("Banditron", "RCNBF", "PNormBandit", "EGBandit")])
 def test_naming_another_label_is_a_perceptron_update(case):
     """The estimated update, once the label is known: (e_y - e_h) x', times the rate."""
     K, x = 5, np.linspace(-1, 2, 8)
@@ -889,6 +906,7 @@ def test_soba_told_the_label_learns_as_if_it_had_said_it_for_certain(case):
     said = learner.decide(x)
     y = (said.place + 2) % K
     learner.learn(said, label=y)
+    twin.rho = (0.0, 0.0)  # a label that is named is not a bit that may have been flipped
     assert twin.learn(x, naive.Choice(y, said.greedy_place, 1.0), True, 40, draws(0, 40))
     assert_same_state(case, learner, twin)
 
@@ -904,6 +922,7 @@ def test_pnewtron_told_the_label_follows_the_gradient_of_a_label_said_for_certai
     said = learner.decide(x)
     y = (said.place + 2) % K
     learner.learn(said, label=y)
+    twin.rho = (0.0, 0.0)  # a label that is named is not a bit that may have been flipped
     g = -(1 - twin.softmax(x)[y]) * np.outer(np.eye(K)[y] - 1 / K, x)
     twin.b = twin.b + (1 - twin.beta * np.sum(g * twin.W)) * g
     twin.A = twin.A + twin.beta * g**2

@@ -242,9 +242,10 @@ class Learner:
             )
         self._learn_bit(decision, right)
 
-    def _learn_bit(self, decision: Decision, right: bool) -> None:
+    def _learn_bit(self, decision: Decision, right: bool, params: Any = None) -> None:
         work, count = self._as_then(decision)
-        learn, params, seed = self._kernels.learn, self._params, self.seed
+        learn, seed = self._kernels.learn, self.seed
+        params = self._params if params is None else params
         indices, values, round = decision.indices, decision.values, decision.round
         label, greedy, propensity = decision.place, decision.greedy_place, decision.propensity
         note, other, afresh = decision.note, decision.other, self.learns_from_scores
@@ -264,12 +265,14 @@ class Learner:
                 == NO_ROOM
             ):
                 self._reserve(int(indices.max()) + 1)
-        elif place == decision.place:
-            self._learn_bit(decision, True)
-        else:
-            if not self.importance_weighted:
-                self._learn_bit(decision, False)
-            self._learn_bit(self._had_it_said(decision, place), True)
+            return
+        truth = self._params_for_truth()
+        if place == decision.place:
+            self._learn_bit(decision, True, truth)
+            return
+        if not self.importance_weighted:
+            self._learn_bit(decision, False, truth)
+        self._learn_bit(self._had_it_said(decision, place), True, truth)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         """The decision with the label at `place` possible, and said for certain."""
@@ -474,6 +477,10 @@ class Learner:
             )
 
     # What an algorithm may say otherwise.
+
+    def _params_for_truth(self) -> Any:
+        """The settings with which a label that somebody named is learned from."""
+        return self._params
 
     def _fill(self) -> tuple[float, ...]:
         """What each plane of the table holds before anything is learned."""

@@ -12,7 +12,7 @@ from typing import NamedTuple, Unpack
 
 from onebit import _kernel
 from onebit._dual import KernelLike, Remove, dual
-from onebit._jit import implement
+from onebit._jit import implement, inline
 from onebit._kernel import add
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import Range, real, searched
@@ -28,15 +28,21 @@ implement(_kernel.decide, BanditronParams)(_kernel.say_epsilon_greedy)
 implement(_kernel.probabilities, BanditronParams)(_kernel.epsilon_greedy_law)
 
 
-@implement(_kernel.learn, BanditronParams)
-def learn(params, state, work, row, turn, choice, right):
-    gain = 1.0 / choice.propensity if right else 0.0
+@inline
+def step(state, row, choice, bit):
+    """The update for a bit: 1, 0, or a number that stands for one of them."""
+    gain = bit / choice.propensity
     if choice.label == choice.greedy:
         add(state, row, choice.label, gain - 1.0)
     else:
         add(state, row, choice.greedy, -1.0)
-        if right:
+        if bit != 0.0:
             add(state, row, choice.label, gain)
+
+
+@implement(_kernel.learn, BanditronParams)
+def learn(params, state, work, row, turn, choice, right):
+    step(state, row, choice, 1.0 if right else 0.0)
     return True
 
 

@@ -58,6 +58,7 @@ from onebit._full import add_lines, add_times, diagonals, shrink_by
 from onebit._jit import OUTLINE, compiled_as, generic, implement, inline, not_inlined, outline
 from onebit._kernel import number
 from onebit._lanes import State8, aligned_zeros, at, fetch, store, zero
+from onebit.algorithms.flips import _CorrectsFlips, flip_rates
 from onebit.algorithms.pnewtron import (
     mix_in_uniform,
     probability,
@@ -66,7 +67,7 @@ from onebit.algorithms.pnewtron import (
     softmax,
 )
 from onebit.decision import Decision
-from onebit.learner import Common, Labels, Learner
+from onebit.learner import Common, Labels
 from onebit.settings import Range, real, searched
 
 NONE = -1.0  # for a shift: there are no inverses
@@ -82,6 +83,8 @@ class NewtronParams(NamedTuple):
     beta: float
     D: float
     reg: float
+    rho0: float
+    rho1: float
 
 
 class Blocks(NamedTuple):
@@ -804,7 +807,7 @@ def _padded(features: int) -> int:
     return -(-features // WIDTH) * WIDTH
 
 
-class Newtron(Learner):
+class Newtron(_CorrectsFlips):
     """Bandit logistic regression in a ball, by exact Newton steps (Hazan, Kale 2011).
 
     gamma: exploration, in (0, 1). alpha: steepness of the softmax. beta: curvature. D: radius of
@@ -818,10 +821,11 @@ class Newtron(Learner):
     contexts instead of weights, at most `budget` of them, and compare by the kernel. A function
     f(X, Y) of two arrays of rows will do too: it gives the matrix of values, as scikit-learn's do.
     remove: which goes when there is one too many, the "oldest", a "random" one or the "smallest".
+
+    rho0, rho1: how often wrong is heard as right, and right as wrong; as in `PNewtron`.
     """
 
     planes = 2
-    importance_weighted = True
     costly = True
     ranges = searched(
         gamma=Range(0.001, 0.5),
@@ -842,6 +846,8 @@ class Newtron(Learner):
         kernel: KernelLike | None = None,
         budget: int = 1000,
         remove: Remove = "oldest",
+        rho0: float = 0.0,
+        rho1: float = 0.0,
         **common: Unpack[Common],
     ) -> None:
         params = NewtronParams(
@@ -850,6 +856,7 @@ class Newtron(Learner):
             real("beta", beta, least=1e-15, most=1e6),  # beyond, rounding would decide
             real("D", D, least=1e-6, most=1e9),
             1.0 / D if reg is None else real("reg", reg, above=0),
+            *flip_rates(rho0, rho1),
         )
         form = dual(None, budget, remove, Coupled(params.D, params.reg))
         if kernel is not None:

@@ -3,9 +3,10 @@ NIPS 2011, Section 5: the diagonal form of Newtron.
 
 Follow the regularised leader on the logistic loss, with a quadratic lower bound estimated from one
 bit. With p = softmax(alpha W x) over K labels and p' = (1 - gamma) p + gamma/K the law of the said
-label a, g = c (e_a - 1/K) x' where c = -(1 - p_a)/p'_a, kappa = p'_a if right, else c = p_a/p'_a,
-kappa = 1. The diagonal A grows by kappa beta g^2 from `reg`, b by (1 - kappa beta g.W) g, and
-W = -b/A scaled into the ball of radius D.
+label a, g = c (e_a - 1/K) x' where c = (p_a - f)/p'_a with f the bit, or what stands for it where
+bits are flipped (see `flips`); kappa = p'_a if right is heard, else 1. The diagonal A grows by
+kappa beta g^2 from `reg`, b by (1 - kappa beta g.W) g, and W = -b/A scaled into the ball of
+radius D.
 
 The table holds V = -b/A before scaling (plane 0) and A (plane 1); the memory holds ||V||^2, kept up
 to date, and the number of updates since it was last summed up afresh.
@@ -23,8 +24,9 @@ from onebit import _kernel
 from onebit._jit import chosen, implement, inline
 from onebit._kernel import Choice, blocks, dot, number
 from onebit._lanes import at, fetch, if_greater, load, save, store, zero
+from onebit.algorithms.flips import _CorrectsFlips, flip_rates, unflipped
 from onebit.decision import Decision
-from onebit.learner import Common, Labels, Learner
+from onebit.learner import Common, Labels
 from onebit.settings import Range, real, searched
 
 FRESH_NORM_EVERY = 100_000  # updates: the running sum of squares drifts by rounding
@@ -35,6 +37,8 @@ class PNewtronParams(NamedTuple):
     alpha: float
     beta: float
     D: float
+    rho0: float
+    rho1: float
 
 
 def _ball_scale(params, state):
@@ -109,7 +113,7 @@ def probabilities(params, state, work, turn):
 def pull_and_growth(params, choice, right):
     """What b grows by, and A, but for direction and context; `other` of the choice is g.W/c."""
     p, margin = choice.note, choice.other
-    c = -(1.0 - p) / choice.propensity if right else p / choice.propensity
+    c = (p - unflipped(params.rho0, params.rho1, right)) / choice.propensity
     kappa = choice.propensity if right else 1.0
     return (1.0 - kappa * params.beta * c * margin) * c, kappa * params.beta * c * c
 
@@ -207,16 +211,18 @@ def probability(scores: np.ndarray, place: int, alpha: float) -> float:
     return float(powers[place] / powers.sum())
 
 
-class PNewtron(Learner):
+class PNewtron(_CorrectsFlips):
     """Diagonal Newtron: bandit logistic regression in a ball (Hazan, Kale 2011).
 
     gamma: exploration, in (0, 1). alpha: steepness of the softmax. beta: curvature. D: radius of
     the ball; with contexts of unit length try 10 (the published 1 belongs to raw 0/1 features).
     reg: what the diagonal starts from; 1/D unless given.
+
+    rho0, rho1: how often wrong is heard as right, and right as wrong. The gradient is corrected for
+    it as in `RCNBF`; the curvature is that of the corrected gradient.
     """
 
     planes = 2
-    importance_weighted = True
     ranges = searched(
         gamma=Range(0.001, 0.5),
         alpha=Range(1, 100),
@@ -233,6 +239,8 @@ class PNewtron(Learner):
         beta: float = 0.01,
         D: float = 1.0,
         reg: float | None = None,
+        rho0: float = 0.0,
+        rho1: float = 0.0,
         **common: Unpack[Common],
     ) -> None:
         params = PNewtronParams(
@@ -240,6 +248,7 @@ class PNewtron(Learner):
             real("alpha", alpha, above=0),
             real("beta", beta, above=0),
             real("D", D, above=0),
+            *flip_rates(rho0, rho1),
         )
         self._reg = 1.0 / params.D if reg is None else real("reg", reg, above=0)
         settings = {**params._asdict(), "reg": self._reg}

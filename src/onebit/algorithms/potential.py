@@ -21,7 +21,8 @@ from onebit import _kernel
 from onebit._jit import generic, implement, inline
 from onebit._kernel import dot, number
 from onebit._lanes import at
-from onebit.learner import Common, Labels, Learner
+from onebit.algorithms.flips import _CorrectsFlips, flip_rates, unflipped
+from onebit.learner import Common, Labels
 from onebit.settings import Range, flag, real, searched
 
 
@@ -29,11 +30,15 @@ class EGParams(NamedTuple):
     gamma: float
     eta: float
     signed: bool
+    rho0: float
+    rho1: float
 
 
 class PNormParams(NamedTuple):
     gamma: float
     p: float
+    rho0: float
+    rho1: float
 
 
 @generic
@@ -121,12 +126,13 @@ def push(params, state, row, label, step):
 
 @inline
 def learn_potential(params, state, row, choice, right, rate):
-    gain = 1.0 / choice.propensity if right else 0.0
+    bit = unflipped(params.rho0, params.rho1, right)
+    gain = bit / choice.propensity
     if choice.label == choice.greedy:
         push(params, state, row, choice.label, rate * (gain - 1.0))
     else:
         push(params, state, row, choice.greedy, -rate)
-        if right:
+        if bit != 0.0:
             push(params, state, row, choice.label, rate * gain)
     return True
 
@@ -180,17 +186,18 @@ def learn_pnorm(params, state, work, row, turn, choice, right):
     return learn_potential(params, state, row, choice, right, 1.0)
 
 
-class EGBandit(Learner):
+class EGBandit(_CorrectsFlips):
     """Exponentiated gradient from one bit (Wang, Jin, Valizadegan 2010).
 
     The weights are one softmax over all K d numbers, so they are never negative; with signed=True
     (EG+-) they are differences of two such, and may be. gamma: how often any label is tried.
     eta: learning rate. The paper's B scales all weights alike and changes no choice, so there is
     none here. `scores` come up to one positive factor common to all labels.
+
+    rho0, rho1: how often wrong is heard as right, and right as wrong; corrected for as in `RCNBF`.
     """
 
     planes = 2
-    importance_weighted = True
     ranges = searched(gamma=Range(0.001, 0.5), eta=Range(0.001, 10), signed=(False, True))
 
     def __init__(
@@ -200,12 +207,15 @@ class EGBandit(Learner):
         gamma: float = 0.05,
         eta: float = 0.1,
         signed: bool = False,
+        rho0: float = 0.0,
+        rho1: float = 0.0,
         **common: Unpack[Common],
     ) -> None:
         params = EGParams(
             real("gamma", gamma, above=0, most=1),
             real("eta", eta, above=0),
             flag("signed", signed),
+            *flip_rates(rho0, rho1),
         )
         super().__init__(labels, params, params._asdict(), memory=(0.0,), **common)
 
@@ -231,21 +241,33 @@ class EGBandit(Learner):
         return (up - down) / (up + down).sum()
 
 
-class PNormBandit(Learner):
+class PNormBandit(_CorrectsFlips):
     """Banditron with a p-norm potential (Wang, Jin, Valizadegan 2010).
 
     p: at least 2, where it is Banditron itself; about 2 ln(K d) favours few relevant features.
     gamma: how often any label is tried. `scores` come up to one positive factor.
+
+    rho0, rho1: how often wrong is heard as right, and right as wrong; corrected for as in `RCNBF`.
     """
 
     planes = 2
-    importance_weighted = True
     ranges = searched(gamma=Range(0.001, 0.5), p=Range(2, 20))
 
     def __init__(
-        self, labels: Labels, *, gamma: float = 0.05, p: float = 4.0, **common: Unpack[Common]
+        self,
+        labels: Labels,
+        *,
+        gamma: float = 0.05,
+        p: float = 4.0,
+        rho0: float = 0.0,
+        rho1: float = 0.0,
+        **common: Unpack[Common],
     ) -> None:
-        params = PNormParams(real("gamma", gamma, above=0, most=1), real("p", p, least=2, most=100))
+        params = PNormParams(
+            real("gamma", gamma, above=0, most=1),
+            real("p", p, least=2, most=100),
+            *flip_rates(rho0, rho1),
+        )
         super().__init__(labels, params, params._asdict(), memory=(0.0,), **common)
 
     def _faded(

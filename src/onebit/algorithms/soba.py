@@ -4,7 +4,8 @@ regret", ICML 2017.
 A second-order Perceptron that learns only from right answers. With a right, r its best rival,
 d = u_r - u_a and P the law of the said label: g = (e_r - e_a) x' / P(a), z = sqrt(P(a)) g,
 m = (d^2 + 2 d)/P(a) / (1 + z' A^-1 z). If the running sum of accepted m stays at 0 or above:
-A += z z', theta -= g, W = A^-1 theta. Else the round is skipped.
+A += z z', theta -= g, W = A^-1 theta. Else the round is skipped. Where bits are flipped, g is
+multiplied by what stands for the true bit (see `flips`), and z follows it.
 
 Two labels are in every z, so all of A hangs together: K d by K d numbers, or its diagonal alone.
 
@@ -25,13 +26,16 @@ from onebit._full import FormName, Full, shrink_by
 from onebit._jit import implement, inline
 from onebit._kernel import Choice, by_form, number
 from onebit._lanes import aligned_zeros, at
+from onebit.algorithms.flips import _CorrectsFlips, flip_rates, unflipped
 from onebit.decision import Decision
-from onebit.learner import Common, Labels, Learner
+from onebit.learner import Common, Labels
 from onebit.settings import Range, choice_of, real, searched
 
 
 class SOBAParams(NamedTuple):
     gamma: float
+    rho0: float
+    rho1: float
 
 
 implement(_kernel.score, SOBAParams)(_kernel.linear_score)
@@ -49,18 +53,20 @@ def decide(params, state, work, turn):
 
 @implement(_kernel.learn, SOBAParams)
 def learn(params, state, work, row, turn, choice, right):
-    if not right:
+    bit = unflipped(params.rho0, params.rho1, right)
+    if bit == 0.0:
         return False
     label, rival, lead = choice.label, int(choice.note), choice.other
     if rival < 0 or rival >= len(work.mask) or rival == label:  # not from a decision of ours
         return False
-    weight = 1.0 / choice.propensity
+    pull = bit / choice.propensity
+    weight = bit * pull
     variance = pair_variance(state, row, label, rival)
-    m = (lead * lead + 2.0 * lead) * weight / (1.0 + weight * variance)
+    m = (weight * lead * lead + 2.0 * pull * lead) / (1.0 + weight * variance)
     if state.memory[0] + m < 0.0:
         return False
     state.memory[0] += m
-    pair_step(state, row, label, rival, weight, variance)
+    pair_step(state, row, label, rival, pull, weight, variance)
     return True
 
 
@@ -81,14 +87,14 @@ def pair_variance(state, row, label, rival):
 
 
 @inline
-def step_by_diagonal(state, row, label, rival, weight, variance):
-    _kernel.regress(state, row, label, weight, weight)
-    _kernel.regress(state, row, rival, -weight, weight)
+def step_by_diagonal(state, row, label, rival, pull, weight, variance):
+    _kernel.regress(state, row, label, pull, weight)
+    _kernel.regress(state, row, rival, -pull, weight)
 
 
 @by_form(lambda state: step_by_diagonal)
-def pair_step(state, row, label, rival, weight, variance):
-    """A += weight e e', theta -= weight e, W = A^-1 theta."""
+def pair_step(state, row, label, rival, pull, weight, variance):
+    """A += weight e e', theta -= pull e, W = A^-1 theta."""
 
 
 # With all of A. Features come first in its order, then labels: one more feature adds at the end.
@@ -121,7 +127,7 @@ def whole_variance(state, row, label, rival):
 
 
 @inline
-def whole_step(state, row, label, rival, weight, variance):
+def whole_step(state, row, label, rival, pull, weight, variance):
     """W moves by A^-1 e alone: what theta has of e, and what A^-1 loses, lie in this direction."""
     table, (matrix, column, labels) = state.table, state.more
     lead = 0.0  # the present one
@@ -129,9 +135,10 @@ def whole_step(state, row, label, rival, weight, variance):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
         lead += x * (np.float64(table[j, 0, rival]) - np.float64(table[j, 0, label]))
     shrink = weight / (1.0 + weight * variance)
+    change = (pull + weight * lead) / (1.0 + weight * variance)
     for j in range(table.shape[0]):
         for k in range(labels):
-            moved = np.float64(table[j, 0, k]) - shrink * (1.0 + lead) * column[j * labels + k]
+            moved = np.float64(table[j, 0, k]) - change * column[j * labels + k]
             table[j, 0, k] = number(state, moved)
     shrink_by(matrix, column, table.shape[0] * labels, shrink)
 
@@ -180,16 +187,18 @@ class Joint(Full):
         return table, {"matrix": ((matrix + matrix.T) / 2).reshape(shape)}
 
 
-class SOBA(Learner):
+class SOBA(_CorrectsFlips):
     """Second-order bandit Perceptron (Beygelzimer, Orabona, Zhang 2017).
 
     form: "diagonal", for many sparse features, or "full": the matrix of the paper, with K d x K d
     numbers; for small problems. gamma: how often any label is tried, in [0, 1]. a: what the matrix
     starts from.
+
+    rho0, rho1: how often wrong is heard as right, and right as wrong. The gradient is corrected for
+    it as in `RCNBF`; with rho0 above 0 wrong answers teach as well.
     """
 
     planes = 2
-    importance_weighted = True
     ranges = searched(gamma=Range(0.001, 0.5, or_zero=True), a=Range(0.01, 100))
 
     def __init__(
@@ -199,12 +208,14 @@ class SOBA(Learner):
         form: FormName = "diagonal",
         gamma: float = 0.01,
         a: float = 1.0,
+        rho0: float = 0.0,
+        rho1: float = 0.0,
         **common: Unpack[Common],
     ) -> None:
         full = choice_of("form", form, ("diagonal", "full")) == "full"
-        params = SOBAParams(real("gamma", gamma, least=0, most=1))
+        params = SOBAParams(real("gamma", gamma, least=0, most=1), *flip_rates(rho0, rho1))
         self._a = real("a", a, above=0)
-        settings = {"gamma": params.gamma, "a": self._a}
+        settings = {**params._asdict(), "a": self._a}
         state = Joint(1.0 / self._a) if full else TABLE
         super().__init__(labels, params, settings, memory=(0.0,), state=state, **common)
 

@@ -1,0 +1,42 @@
+"""Feedback that is flipped on its way: what stands for the bit where the rates are known.
+
+Wrong is heard as right with probability rho0, right as wrong with rho1. With b = 1 - rho0 - rho1,
+h = (1 - rho0)/b when right is heard and -rho0/b when wrong is heard have the true bit for their
+mean (Natarajan and others 2013; Agarwal, Manwani 2021, Lemma 1). Where an update's gradient is
+linear in the bit, h in its place makes the gradient unbiased again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onebit._jit import inline
+from onebit.learner import Learner
+from onebit.settings import real
+
+
+@inline
+def unflipped(rho0, rho1, right):
+    """h: its mean over the flips is 1 if the truth is right, 0 if it is wrong."""
+    return (1.0 - rho0 if right else -rho0) / (1.0 - rho0 - rho1)
+
+
+class _CorrectsFlips(Learner):
+    """A learner with rho0 and rho1 among its settings."""
+
+    importance_weighted = True
+
+    def _params_for_truth(self) -> Any:
+        return self._params._replace(rho0=0.0, rho1=0.0)
+
+
+def flip_rates(rho0: float, rho1: float) -> tuple[float, float]:
+    """Both rates, or an error that says what they may be."""
+    rho0 = real("rho0", rho0, least=0, below=1)
+    rho1 = real("rho1", rho1, least=0, below=1)
+    if rho0 + rho1 >= 1:
+        raise ValueError(
+            f"rho0 + rho1 must be below 1, not {rho0:g} + {rho1:g}: with as many flips as that, "
+            "what is heard says nothing of the truth, or the contrary of it"
+        )
+    return rho0, rho1
