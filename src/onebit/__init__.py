@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from onebit._version import __version__
 
 if TYPE_CHECKING:
-    from onebit import bounds, datasets, testing
+    from onebit import bounds, datasets, noise, testing
     from onebit.algorithms import (
         AROW,
         BPA,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "bounds": "onebit.bounds",
     "datasets": "onebit.datasets",
+    "noise": "onebit.noise",
     "testing": "onebit.testing",
     **dict.fromkeys(
         ("Channel", "Delay", "Flip", "LabelNoise", "Rotate", "Silence", "Swap"), "onebit.channels"
@@ -106,6 +107,7 @@ __all__ = [
     "bounds",
     "datasets",
     "load",
+    "noise",
     "read_recipe",
     "simulate",
     "sweep",
@@ -118,7 +120,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'onebit' has no attribute {name!r}")
     module = importlib.import_module(_MODULE_OF.get(name, "onebit.algorithms"))
-    value = module if name in ("bounds", "datasets", "testing") else getattr(module, name)
+    value = module if name in ("bounds", "datasets", "noise", "testing") else getattr(module, name)
     globals()[name] = value
     return value
 
