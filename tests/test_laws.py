@@ -12,6 +12,12 @@ from onebit import testing
 from onebit._jit import COMPILED
 from onebit.learner import Learner
 
+
+def rates_of(log):
+    """Stands for an estimate, which would want more answers than laws have."""
+    return float(log.right.mean()) / 4, float(log.propensities.mean()) / 2
+
+
 SETTINGS: dict[str, list[dict]] = {
     "AROW": [{"r": 0.1}],
     "BPA": [{"gamma": 0.0}, {"variant": "PA-I", "C": 0.1}, {"variant": "PA-II", "gamma": 0.3}],
@@ -38,11 +44,13 @@ SETTINGS: dict[str, list[dict]] = {
         {"D": 10.0, "beta": 0.1},
         {"kernel": "rbf(gamma=0.1)", "budget": 15, "remove": "smallest", "D": 10.0, "beta": 0.1},
     ],
-    "PNewtron": [{"D": 10.0, "gamma": 0.1}],
+    "PNewtron": [{"D": 10.0, "gamma": 0.1, "rho0": 0.2, "rho1": 0.1}],
     "PNormBandit": [{"p": 2.0}, {"p": 12.0}],
     "PassiveAggressive": [{"variant": "PA"}, {"variant": "PA-II", "C": 0.5}],
+    "RCINE": [{"N_s": 23, "estimate": rates_of}],
+    "RCNBF": [{"rho0": 0.2, "rho1": 0.1, "gamma": 0.3}],
     "SCW": [{"variant": "II", "C": 0.5}],
-    "SOBA": [{"form": "full"}],
+    "SOBA": [{"form": "full"}, {"rho0": 0.2, "rho1": 0.1, "gamma": 0.3}],
     "SquareCB": [{"loss": "squared"}],
     "UCWL": [{"kernel": "rbf(gamma=0.1)", "budget": 15, "remove": "random"}],
 }

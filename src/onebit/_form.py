@@ -50,6 +50,10 @@ class Form:
         """How many bytes the record takes."""
         return 0
 
+    def swing(self, features: int) -> int:
+        """By how many bytes what is saved may grow and shrink, for contexts of so many features."""
+        return 0
+
     def weights(self, more: Any, labels: int) -> np.ndarray:
         """What stands for weights where the table has none."""
         return np.zeros((labels, 0))

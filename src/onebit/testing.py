@@ -231,7 +231,7 @@ def saving_loading_and_going_on_equals_never_stopping(make: Make) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onebit"
         stopped.save(path)
-        resumed = load(path)
+        resumed = load(path, **stopped._given())
     _rounds(resumed, X[50:], y[50:])
     assert _bytes(resumed) == _bytes(through)
     assert type(resumed) is type(through) and resumed.settings == through.settings
@@ -373,11 +373,12 @@ def memory_is_bounded(make: Make) -> None:
     simulate(learner, X, y)
     size = len(_bytes(learner))
     simulate(learner, X, y, epochs=EPOCHS)
-    assert abs(len(_bytes(learner)) - size) < 16, "it grows though no feature is new"
+    swing = learner._form.swing(FEATURES)
+    assert abs(len(_bytes(learner)) - size) < 16 + swing, "it grows though no feature is new"
     number = np.dtype(learner.dtype).itemsize
     lanes, more = learner._state.table.shape[2], learner._form.size(FEATURES, LABELS)
     assert learner._buffer.nbytes == learner.planes * lanes * FEATURES * number
-    assert size <= 2 * learner.planes * LABELS * FEATURES * number + more + 4096
+    assert size <= 2 * learner.planes * LABELS * FEATURES * number + more + swing + 4096
 
 
 LAWS: list[Callable[[Make], None]] = [
@@ -413,7 +414,8 @@ def assert_compiled_equals_plain(learners: Iterable[Learner]) -> None:
     modules = sorted({type(learner).__module__ for learner in learners})
     job = pickle.dumps((modules, pickle.dumps((learners, X, y))))
     code = "from onebit import testing; testing._run_elsewhere()"
-    env = {**os.environ, "NUMBA_DISABLE_JIT": "1" if COMPILED else "0"}
+    here = os.pathsep.join(filter(None, sys.path))  # where learners of one's own are found
+    env = {**os.environ, "PYTHONPATH": here, "NUMBA_DISABLE_JIT": "1" if COMPILED else "0"}
     done = subprocess.run([sys.executable, "-c", code], input=job, capture_output=True, env=env)
     assert done.returncode == 0, done.stderr.decode()
     for learner, there in zip(learners, pickle.loads(done.stdout), strict=True):

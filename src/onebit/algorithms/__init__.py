@@ -19,6 +19,7 @@ from onebit.algorithms.passive_aggressive import PassiveAggressive
 from onebit.algorithms.perceptron import Perceptron
 from onebit.algorithms.pnewtron import PNewtron
 from onebit.algorithms.potential import EGBandit, PNormBandit
+from onebit.algorithms.rcine import RCINE
 from onebit.algorithms.rcnbf import RCNBF
 from onebit.algorithms.scw import CW, SCW
 from onebit.algorithms.second_order_perceptron import SecondOrderPerceptron
@@ -33,6 +34,7 @@ __all__ = [
     "AROW",
     "BPA",
     "CW",
+    "RCINE",
     "RCNBF",
     "SCW",
     "SOBA",

@@ -1,0 +1,336 @@
+"""RCINE: Agarwal, Manwani, "Learning multiclass classifier under noisy bandit feedback", PAKDD
+2021, Algorithm 2.
+
+RCNBF that starts from rates of 0 and estimates them as it goes: what it is told is collected, and
+after every N_s answers the rates become what `noise` makes of these, which are then dropped. (The
+paper prints 1[h = r] in the first term of its update; it must be 1[a = r], as in RCNBF.)
+
+Compiled code collects answers in a buffer. When that is full it calls back into Python, where they
+are kept, and where the rates are estimated once there are enough.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, NamedTuple, Unpack
+
+import numpy as np
+
+from onebit import _kernel
+from onebit._callback import Callback, call_back
+from onebit._form import Form
+from onebit._jit import implement, inline
+from onebit._lanes import at
+from onebit.algorithms.banditron import step
+from onebit.algorithms.flips import unflipped
+from onebit.decision import Decision
+from onebit.features import Rows
+from onebit.learner import Common, Labels, Learner, precision
+from onebit.noise import Log, NotIdentified, Rates, estimate_rates
+from onebit.settings import CALLABLE, Range, called, choice_of, flag, real, searched, whole
+
+Estimate = Literal["levels", "nrest"] | Callable[[Log], Rates | tuple[float, float]]
+
+ESTIMATES = ("levels", "nrest")
+NEAR_CHANCE = 1e-3  # rates whose sum is as near to 1 as that are not taken over
+_BUFFER = 2**12  # answers
+_LONGER = 16  # times as many values
+_ANSWERS, _VALUES, _LEFT = range(3)  # in count: held in the buffer; answers until an estimate
+
+
+class RCINEParams(NamedTuple):
+    gamma: float
+    certain: bool  # the truth is told: nothing to correct, nothing to estimate from
+
+
+class Sample(NamedTuple):
+    """Answers not yet taken over by Python, one after the other; a context may be cut in two."""
+
+    indices: Any
+    values: Any
+    lengths: Any
+    said: Any
+    right: Any
+    propensities: Any
+    count: Any
+    rates: Any  # rho0, rho1
+    address: Any  # of what takes them over
+    room: Any
+
+
+implement(_kernel.score, RCINEParams)(_kernel.linear_score)
+implement(_kernel.decide, RCINEParams)(_kernel.say_epsilon_greedy)
+implement(_kernel.probabilities, RCINEParams)(_kernel.epsilon_greedy_law)
+
+
+@implement(_kernel.learn, RCINEParams)
+def learn(params, state, work, row, turn, choice, right):
+    if params.certain:
+        step(state, row, choice, 1.0 if right else 0.0)
+    else:
+        rates = state.more.rates
+        step(state, row, choice, unflipped(rates[0], rates[1], right))
+        collect(state.more, row, choice, right)
+    return True
+
+
+@inline
+def collect(sample, row, choice, right):
+    count = sample.count
+    for i in range(row.start, row.stop):
+        if count[_VALUES] == len(sample.values):
+            hand_over(sample)
+        n = count[_VALUES]
+        sample.indices[n] = at(row.indices, i)
+        sample.values[n] = at(row.values, i)
+        count[_VALUES] = n + 1
+    n = count[_ANSWERS]
+    sample.lengths[n] = row.stop - row.start
+    sample.said[n] = choice.label
+    sample.right[n] = right
+    sample.propensities[n] = choice.propensity
+    count[_ANSWERS] = n + 1
+    count[_LEFT] -= 1
+    if count[_LEFT] == 0 or count[_ANSWERS] == len(sample.lengths):
+        hand_over(sample)
+
+
+@inline
+def hand_over(sample):
+    call_back(sample.address)
+    # It has done so itself, unless it failed: then nobody may write beyond the end.
+    sample.count[_ANSWERS] = 0
+    sample.count[_VALUES] = 0
+
+
+_COLUMNS = {
+    "indices": np.uint32,
+    "values": None,  # those of the learner
+    "lengths": np.int64,
+    "said": np.int64,
+    "right": np.bool_,
+    "propensities": np.float64,
+}
+
+
+_LONG = ("indices", "values")  # a number for each feature of a context
+
+
+class Collected(Form):
+    """The answers since the last estimate, and the rates."""
+
+    def __init__(self, N_s: int, estimate: Estimate, dtype: np.dtype) -> None:
+        self.N_s, self._dtype = N_s, dtype
+        name = estimate
+        if callable(estimate):
+            name, self.unsaved = called(estimate), {"estimate": estimate}
+            self._estimate: Any = estimate
+        else:
+            if str(estimate).startswith(CALLABLE):
+                raise ValueError(
+                    f"it was saved with a function, {estimate!r}: give it again, "
+                    "load(path, estimate=...)"
+                )
+            choice_of("estimate", estimate, ESTIMATES)
+            self._estimate = partial(estimate_rates, method=estimate)
+        self.settings = {"estimate": name}
+        self._callback = Callback(self._take_over)
+        self._kept: dict[str, list[np.ndarray]] = {}
+        self._sample: Any = None
+        self._labels = 0
+        self.in_background = False
+        self.found: tuple[float, float] | None = None  # by a thread, to be used from now on
+        self.thread: threading.Thread | None = None
+        self.doubt = ""
+
+    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Sample:
+        self._labels = labels
+        self._kept = {name: [arrays[name]] if arrays else [] for name in _COLUMNS}
+        heard = len(arrays["said"]) if arrays else 0
+        size = min(_BUFFER, self.N_s)
+        columns: Any = {
+            name: np.zeros(size * (_LONGER if name in _LONG else 1), dtype or self._dtype)
+            for name, dtype in _COLUMNS.items()
+        }
+        self._sample = Sample(
+            **columns,
+            count=np.array([0, 0, self.N_s - heard]),
+            rates=arrays["rates"].copy() if arrays else np.zeros(2),
+            address=self._callback.address,
+            room=features,
+        )
+        return self._sample
+
+    def _take_over(self) -> None:
+        """Empty the buffer; estimate the rates if it is time."""
+        sample = self._sample
+        for name, held in _held(sample).items():
+            self._kept[name].append(held.copy())
+        sample.count[:2] = 0
+        if sample.count[_LEFT] == 0:
+            sample.count[_LEFT] = self.N_s
+            log = self._log()
+            self._kept = {name: [] for name in _COLUMNS}
+            if not self.in_background:
+                self._use(self._rates_of(log))
+            elif self.thread is None or not self.thread.is_alive():
+                self.thread = threading.Thread(target=self._find, args=(log,), daemon=True)
+                self.thread.start()
+
+    def _log(self) -> Log:
+        columns = {name: _joined(self._kept[name]) for name in _COLUMNS}
+        indptr = np.concatenate([[0], np.cumsum(columns["lengths"])])
+        width = int(columns["indices"].max(initial=0)) + 1
+        rows = Rows(columns["indices"], columns["values"], indptr, width)
+        return Log(rows, columns["said"], columns["right"], columns["propensities"], self._labels)
+
+    def _find(self, log: Log) -> None:
+        try:
+            self.found = self._rates_of(log)
+        except Exception as error:  # of a function that a user gave: nobody waits for it here
+            self.doubt = f"{type(error).__name__}: {error}"
+
+    def _rates_of(self, log: Log) -> tuple[float, float] | None:
+        """What the answers say of the rates; None if nothing, or nothing that could be used."""
+        self.doubt = ""
+        try:
+            found = self._estimate(log)
+        except NotIdentified as doubt:
+            self.doubt = str(doubt)
+            return None
+        rho0, rho1 = (found.rho0, found.rho1) if isinstance(found, Rates) else found
+        rho0, rho1 = (real("an estimated rate", rho, least=0, most=1) for rho in (rho0, rho1))
+        if rho0 + rho1 >= 1 - NEAR_CHANCE:
+            self.doubt = f"rates of {rho0:.3f} and {rho1:.3f}: what is heard says nothing"
+            return None
+        return rho0, rho1
+
+    def _use(self, rates: tuple[float, float] | None) -> None:
+        if rates is not None:
+            self._sample.rates[:] = rates
+
+    def catch_up(self) -> None:
+        """Use what a thread has found."""
+        if self.found is not None:
+            self._use(self.found)
+            self.found = None
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        rho0, rho1 = self._sample.rates.tolist()
+        return rho0, rho1
+
+    def room(self, more: Sample) -> int:
+        return more.room
+
+    def arrays(self, more: Sample, features: int, labels: int) -> dict[str, np.ndarray]:
+        kept = {name: _joined([*self._kept[name], held]) for name, held in _held(more).items()}
+        return {"rates": more.rates.copy(), **kept}
+
+    def swing(self, features: int) -> int:
+        return self.N_s * (features * (4 + self._dtype.itemsize) + 25)
+
+    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+        if set(arrays) != {"rates", *_COLUMNS}:
+            return False
+        rates, lengths, said = arrays["rates"], arrays["lengths"], arrays["said"]
+        types = all(arrays[n].dtype == (dtype or self._dtype) for n, dtype in _COLUMNS.items())
+        flat = all(array.ndim == 1 for array in arrays.values())
+        if not (types and flat and rates.shape == (2,) and rates.dtype == np.float64):
+            return False
+        return bool(
+            len({len(arrays[name]) for name in ("lengths", "said", "right", "propensities")}) == 1
+            and len(said) < self.N_s
+            and len(arrays["indices"]) == len(arrays["values"]) == lengths.sum()
+            and (lengths > 0).all()
+            and (arrays["indices"] < features).all()
+            and ((said >= 0) & (said < labels)).all()
+            and (rates >= 0).all()
+            and rates.sum() < 1
+        )
+
+    def faded(
+        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        return keep * table, arrays  # the way that feedback takes is the same as before
+
+    def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        return self._callback.guarded(compiled)
+
+
+def _held(sample: Sample) -> dict[str, np.ndarray]:
+    """What is in the buffer."""
+    answers, values, _ = sample.count
+    return {n: getattr(sample, n)[: values if n in _LONG else answers] for n in _COLUMNS}
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return parts[0].copy() if len(parts) == 1 else np.concatenate(parts)
+
+
+class RCINE(Learner):
+    """Banditron for flipped feedback whose rates it estimates as it goes (Agarwal, Manwani 2021).
+
+        learner = RCINE(10, gamma=0.1)
+        learner.rates                   # rho0, rho1: what it takes them to be
+        learner.doubt                   # why the last estimate was not used, if it was not
+
+    gamma: how often any label is tried, in (0, 1]. N_s: after how many answers the rates are
+    estimated from these; until then they are 0. estimate: "levels", or "nrest" as in the paper (see
+    `noise.estimate_rates`; the latter wants scikit-learn and half a minute each time), or a
+    function from a `noise.Log` to the two rates. An estimate that cannot be made leaves the rates
+    as they are.
+
+    background: estimate in a thread while `learn` goes on; the rates are used from the first answer
+    after it is done. `simulate` always waits, so that a run can be repeated.
+
+    The log is kept with the learner, and saved: N_s contexts.
+    """
+
+    planes = 1
+    importance_weighted = True
+    ranges = searched(gamma=Range(0.001, 0.5))
+    _form: Collected
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        gamma: float = 0.05,
+        N_s: int = 50_000,
+        estimate: Estimate = "levels",
+        background: bool = False,
+        **common: Unpack[Common],
+    ) -> None:
+        params = RCINEParams(real("gamma", gamma, above=0, most=1), certain=False)
+        form = Collected(
+            whole("N_s", N_s, least=1, most=10**8),
+            estimate,
+            precision(common.get("dtype") or Collected.dtype),
+        )
+        self._background = flag("background", background)
+        settings = {"gamma": params.gamma, "N_s": form.N_s, "background": background}
+        super().__init__(labels, params, settings, state=form, **common)
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """rho0 and rho1 as they are taken to be now."""
+        return self._form.rates
+
+    @property
+    def doubt(self) -> str:
+        """Why the last estimate was not used; empty if it was, or if there was none yet."""
+        return self._form.doubt
+
+    def _learn_bit(self, decision: Decision, right: bool, params: Any = None) -> None:
+        self._form.catch_up()
+        self._form.in_background = self._background
+        try:
+            super()._learn_bit(decision, right, params)
+        finally:
+            self._form.in_background = False
+
+    def _params_for_truth(self) -> Any:
+        return self._params._replace(certain=True)
