@@ -51,6 +51,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     tuning: bool
     repeat: int  # of the stream; or the fold that is left out
     epochs: int
+    rounds: int | None = None  # so many, whatever the epochs
     alone: bool
     learner: str
     settings: tuple[tuple[str, Setting], ...]
@@ -65,7 +66,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         """What cells share that can run side by side."""
         return (
             self.source, self.digest, self.columns, self.rows, self.prepare, self.channel,
-            self.folds, self.tuning, self.repeat, self.epochs, self.alone, self.learner,
+            self.folds, self.tuning, self.repeat, self.epochs, self.rounds, self.alone,
+            self.learner,
         )  # fmt: skip
 
     def __str__(self) -> str:
@@ -90,6 +92,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     updates: list[int] = []
     bayes_mistakes: list[int] = []  # of the best rule there is, where the data know it
     test_error: float | None = None
+    rates: list[float] = []  # of flips, as a learner that estimates them took them to be at the end
     seconds: float = 0.0
     error: str = ""
 
@@ -179,7 +182,8 @@ def stream_of(cell: Cell) -> Stream:
     with _making:
         if find(cell.source).drawn:
             seed = cell.repeat + _APART * cell.tuning
-            table = _drawn(cell.source, cell.rows, cell.prepare, seed)
+            rows = min((n for n in (cell.rows, cell.rounds) if n), default=None)
+            table = _drawn(cell.source, rows, cell.prepare, seed)
             where = points(len(table.y) * cell.epochs, len(table.y))
             labels, channel = len(table.labels), cell.channel.steps()
             return Stream(
@@ -203,7 +207,9 @@ def _bayes_mistakes(table: Any, where: list[int]) -> list[int]:
 
 def _in_turn(cell: Cell, table: Dataset, rows: Rows | None) -> Stream:
     """The rows of a table, shuffled anew for each epoch."""
-    order = _shuffled(np.arange(len(table.y)), cell.epochs, cell.repeat + _APART * cell.tuning)
+    rounds = cell.rounds or cell.epochs * len(table.y)
+    epochs = -(-rounds // len(table.y))
+    order = _shuffled(np.arange(len(table.y)), epochs, cell.repeat + _APART * cell.tuning)[:rounds]
     X, y, labels = rows, table.y, len(table.labels)
     where = points(len(order), len(y))
     if X is None:
@@ -269,7 +275,7 @@ def _run(cells: Sequence[Cell], progress: Callable[[int], None] | None) -> list[
             learners[0], stream.X, stream.y, epochs=epochs, order=order, checkpoints=where,
             channel=stream.channel, progress=progress,
         )  # fmt: skip
-        return [_result(trace, stream, None, time.thread_time() - before)]
+        return [_result(trace, stream, None, None, time.thread_time() - before)]
     before = time.perf_counter()
     runs = sweep(
         learners, stream.X, stream.y, epochs=epochs, order=order, checkpoints=where,
@@ -277,10 +283,19 @@ def _run(cells: Sequence[Cell], progress: Callable[[int], None] | None) -> list[
     )  # fmt: skip
     each = (time.perf_counter() - before) / len(runs)
     test = [run.test_error if stream.test else None for run in runs]
-    return [_result(run.trace, stream, error, each) for run, error in zip(runs, test, strict=True)]
+    return [
+        _result(run.trace, stream, error, run.rates, each)
+        for run, error in zip(runs, test, strict=True)
+    ]
 
 
-def _result(trace: Any, stream: Stream, test_error: float | None, seconds: float) -> Result:
+def _result(
+    trace: Any,
+    stream: Stream,
+    test_error: float | None,
+    rates: tuple[float, float] | None,
+    seconds: float,
+) -> Result:
     return Result(
         rounds=trace.rounds.tolist(),
         mistakes=trace.mistakes.tolist(),
@@ -289,5 +304,6 @@ def _result(trace: Any, stream: Stream, test_error: float | None, seconds: float
         updates=trace.updates.tolist(),
         bayes_mistakes=list(stream.bayes_mistakes),
         test_error=test_error,
+        rates=list(rates or ()),
         seconds=seconds,
     )

@@ -19,6 +19,7 @@ from onebit.studies.findings import (
     Curve,
     Failure,
     Findings,
+    RatesTable,
     Section,
     Table,
     Value,
@@ -32,8 +33,10 @@ from onebit.studies.spec import (
     Experiment,
     Less,
     Lowest,
+    Nearer,
     Optimum,
     Order,
+    RatesSpec,
     SectionSpec,
     Slope,
     TableSpec,
@@ -117,6 +120,8 @@ class _Book:
             return "no data"
         place = Place(one, data, channel, one.method(method))
         tried = [cell for some in self.plan.tuning_cells(place) for cell in some]
+        if place.method.slow and self.plan.quick:
+            return "not in a quick run"
         cells = tried + [cell for _, some in self.plan.cells(place) for cell in some]
         results = [self.plan.store.get(cell) for cell in cells]
         return "failed" if any(r is not None and r.error for r in results) else "not run yet"
@@ -175,17 +180,21 @@ def _sections(book: _Book) -> Iterator[Section]:
             about=section.about,
             charts=[chart for spec in section.charts for chart in _charts(book, spec)],
             tables=[table for spec in section.tables for table in _tables(book, spec)],
+            rates=[_rates_table(book, spec) for spec in section.rates],
             checks=[check for spec in section.checks for check in _checks(book, spec)],
             notes=[*section.notes, *_data_notes(book, [name for name in used if name not in told])],
         )
         told |= set(used)
 
 
-def _parts(section: SectionSpec) -> list[ChartSpec | TableSpec | CheckSpec]:
-    return [*section.charts, *section.tables, *section.checks]
+_Part = ChartSpec | TableSpec | RatesSpec | CheckSpec
 
 
-def _data_of(book: _Book, part: ChartSpec | TableSpec | CheckSpec) -> list[str]:
+def _parts(section: SectionSpec) -> list[_Part]:
+    return [*section.charts, *section.tables, *section.rates, *section.checks]
+
+
+def _data_of(book: _Book, part: _Part) -> list[str]:
     named = getattr(part, "data", None) or book.plan.experiment(part.experiment).data
     return [named] if isinstance(named, str) else named
 
@@ -421,6 +430,7 @@ def _checks(book: _Book, spec: CheckSpec) -> Iterator[Check]:
         Slope: _slope,
         Optimum: _optimum,
         Lowest: _lowest_of,
+        Nearer: _nearer,
     }
     yield from judge[type(spec)](book, spec, one)
 
@@ -558,3 +568,66 @@ def _lowest_of(book: _Book, spec: Lowest, one: Experiment) -> Iterator[Check]:
         share = len(won) / told >= spec.least / len(one.data) - 1e-9
         names = f": {', '.join(won)}" if won else ""
         yield Check(claim, bool(share), f"on {len(won)} of the {told} that ran{names}")
+
+
+def _rates_table(book: _Book, spec: RatesSpec) -> RatesTable:
+    one = book.plan.experiment(spec.experiment)
+    there = [data for data in one.data if book.plan.sources[data] is not None]
+    methods = [method.name for method in one.methods]
+    values: list[list[list[tuple[float, float] | None]]] = []
+    for channel in one.channels:
+        line = []
+        for data in there:
+            said = one.published_rates.get(data, {}).get(channel)
+            line.append([said, *(_mean_rates(book, one, data, channel, m) for m in methods)])
+        values.append(line)
+    return RatesTable(
+        title=spec.title,
+        caption=f"ρ₀ and ρ₁, means of {one.repeats} repeats. The last line is the mean distance "
+        "of a rate from the truth.",
+        truth=[book.plan.study.channel_of(channel).flip for channel in one.channels],
+        data=there,
+        sources=["paper", *methods],
+        values=values,
+        away=[[_distance(book, one, data, method) for method in ("", *methods)] for data in there],
+    )
+
+
+def _mean_rates(
+    book: _Book, one: Experiment, data: str, channel: str, method: str
+) -> tuple[float, float] | None:
+    groups = book.groups(one, data, channel, method)
+    if len(groups) != 1 or not all(result.rates for result in groups[0].results):
+        return None
+    rho0, rho1 = np.mean([result.rates for result in groups[0].results], axis=0).tolist()
+    return rho0, rho1
+
+
+def _nearer(book: _Book, spec: Nearer, one: Experiment) -> Iterator[Check]:
+    """By the mean over repeats of the distance: a mean of rates could be near by chance."""
+    rival = f"those of {spec.than}" if spec.than else "the paper's"
+    for data in one.data:
+        claim = f"The rates of {spec.method} are nearer to the truth than {rival} on {data}"
+        ours = _distance(book, one, data, spec.method)
+        theirs = _distance(book, one, data, spec.than)
+        if ours is None or theirs is None:
+            yield Check(claim, None, book.why_absent(one, data, one.channels[-1], spec.method))
+        else:
+            evidence = f"{ours:.3f} away on average, against {theirs:.3f}"
+            yield Check(claim, ours < theirs, evidence)
+
+
+def _distance(book: _Book, one: Experiment, data: str, method: str) -> float | None:
+    """Of a method's rates, or of the paper's, from the truth: over channels, repeats and rates."""
+    away = []
+    for channel in one.channels:
+        truth = book.plan.study.channel_of(channel).flip
+        if method:
+            groups = book.groups(one, data, channel, method)
+            found = [result.rates for group in groups for result in group.results]
+        else:
+            found = [list(one.published_rates.get(data, {}).get(channel, ()))]
+        if not found or not all(len(rates) == 2 for rates in found):
+            return None
+        away.append(np.abs(np.array(found) - truth).mean())
+    return float(np.mean(away))

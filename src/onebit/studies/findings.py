@@ -63,6 +63,19 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class RatesTable:
+    """Rates of flips: a line for each pair of true ones, a block of columns for each data set."""
+
+    title: str
+    caption: str
+    truth: list[tuple[float, float]]
+    data: list[str]
+    sources: list[str]  # "paper", and the methods
+    values: list[list[list[tuple[float, float] | None]]]  # [truth][data][source]
+    away: list[list[float | None]]  # [data][source] the mean distance from the truth
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """A claim of the paper, and whether it holds here."""
 
@@ -81,6 +94,7 @@ class Section:
     tables: list[Table] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # substitutes for data, readings of the paper
+    rates: list[RatesTable] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from onebit.studies.plots import (
     pair_in_words,
     ratios,
 )
-from onebit.studies.tables import ball, key, table_of
+from onebit.studies.tables import ball, key, rates_of, table_of
 from onebit.studies.verdict import Verdict, together, verdict
 
 CALLED = {True: "holds", False: "does not hold", None: "cannot be told"}
@@ -211,8 +211,11 @@ def _section(section: Section, looks: dict[str, Looks], where: str) -> str:
         table_of(table, looks, f"{where}-table{number}")
         for number, table in enumerate(section.tables, 1)
     ]
+    parts += [
+        rates_of(table, f"{where}-rates{number}") for number, table in enumerate(section.rates, 1)
+    ]
     parts += [_settings(section.charts, where), _notes(section.notes)]
-    if not (section.charts or section.tables or section.checks):
+    if not (section.charts or section.tables or section.rates or section.checks):
         parts.append('<p class="nothing">No results.</p>')
     return f'<section class="panel" aria-labelledby="{where}">{"".join(parts)}</section>\n'
 
@@ -458,6 +461,8 @@ tbody th:first-child { min-width:8rem; max-width:14rem; white-space:normal;
   justify-content:end; justify-items:end; align-items:baseline }
 .numbers th + th, .numbers td { padding-left:.9rem; border-left:1px solid var(--rule) }
 .numbers thead th + th { text-align:center } .numbers thead .swatch { margin:0 auto }
+.rates td, .rates th + th { text-align:center; white-space:nowrap; padding:.25rem .7rem }
+.rates tbody tr:last-child > * { border-top:1px solid var(--rule); font-weight:600 }
 td .sd { padding-right:.96em }
 .ours, .paper { position:relative; padding-right:calc(var(--marks, 0) * .55em) }
 .ours sup, .value .paper sup { position:absolute; top:-.25em; font-size:.75em }

@@ -43,7 +43,8 @@ class Plan:
                 if self.sources[data] is not None:
                     for channel in one.channels:
                         for method in one.methods:
-                            yield Place(one, data, channel, method)
+                            if not (method.slow and self.quick):
+                                yield Place(one, data, channel, method)
 
     def tuning_cells(self, place: Place) -> list[list[Cell]]:
         """For each setting of the grid, its cells; none where nothing is to be chosen."""
@@ -96,17 +97,21 @@ class Plan:
         source = self.sources[place.data]
         assert source is not None
         folds = one.repeats if one.protocol == "folds" else 0
+        channel = self.study.channel_of(place.channel)
+        if place.method.knows_flips:
+            settings = {**settings, "rho0": channel.flip[0], "rho1": channel.flip[1]}
         return Cell(
             source=source.name,
             digest=source.digest,
             columns=data.columns if source.own else (),
             rows=one.rows_of(data, self.quick),
             prepare=tuple(data.prepare),
-            channel=self.study.channel_of(place.channel),
+            channel=channel,
             folds=folds,
             tuning=tuning,
             repeat=repeat,
             epochs=one.epochs,
+            rounds=one.rounds,
             alone=one.alone and not tuning,
             learner=place.method.learner,
             settings=tuple(sorted(settings.items())),

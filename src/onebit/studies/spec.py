@@ -79,6 +79,8 @@ class Method(_Strict, frozen=True):
     learner: str
     settings: dict[str, Setting | list[Setting]] = {}
     on: dict[str, dict[str, Setting | list[Setting]]] = {}  # by data set, over the former
+    knows_flips: bool = False  # rho0 and rho1 are those of the channel
+    slow: bool = False  # left out of quick runs
 
     def grid(self, data: str) -> list[dict[str, Setting]]:
         """Every combination of the settings."""
@@ -93,6 +95,7 @@ class Quick(_Strict, frozen=True):
     repeats: int | None = None
     rows: int | None = None
     epochs: int | None = None
+    rounds: int | None = None
 
 
 class Experiment(_Strict, frozen=True):
@@ -102,6 +105,7 @@ class Experiment(_Strict, frozen=True):
     protocol: Literal["online", "folds"] = "online"
     repeats: int = 1  # of the stream, drawn or shuffled anew; or folds
     epochs: int = 1
+    rounds: int | None = None  # so many on each data set, in as many epochs as it takes
     rows: int | None = None  # at most so many of each data set
     channels: list[str] = field(default_factory=lambda: [CLEAN])
     tuned: int = 0  # streams on which one setting of a grid is chosen first; 0: all are run
@@ -109,11 +113,13 @@ class Experiment(_Strict, frozen=True):
     quick: Quick = field(default_factory=Quick)
     # per cent by data set, channel and method; a text may carry marks: "(*)24.73"
     published: dict[str, dict[str, dict[str, float | str]]] = {}
+    # rates of flips as the paper estimates them, by data set and channel
+    published_rates: dict[str, dict[str, tuple[float, float]]] = {}
 
     def sized(self, quick: bool) -> Experiment:
         if not quick:
             return self
-        less = {"repeats": self.quick.repeats, "epochs": self.quick.epochs}
+        less = {key: getattr(self.quick, key) for key in ("repeats", "epochs", "rounds")}
         return msgspec.structs.replace(self, **{k: v for k, v in less.items() if v})
 
     def rows_of(self, data: Data, quick: bool) -> int | None:
@@ -156,6 +162,13 @@ class TableSpec(_Strict, frozen=True):
     channels: list[str] = []
     compared: list[str] = []  # the lowest of these is bold
     pair: list[str] = []  # the lower of these is underlined
+
+
+class RatesSpec(_Strict, frozen=True):
+    """Rates of flips: the true ones, the paper's, and those of methods that estimate them."""
+
+    experiment: str
+    title: str
 
 
 class Less(_Strict, frozen=True, tag="less"):
@@ -224,7 +237,15 @@ class Lowest(_Strict, frozen=True, tag="lowest"):
     y: Measure = "error"
 
 
-CheckSpec = Less | Order | Between | Slope | Optimum | Lowest
+class Nearer(_Strict, frozen=True, tag="nearer"):
+    """A method's rates of flips are nearer to the truth than another's, or than the paper's."""
+
+    experiment: str
+    method: str
+    than: str = ""  # the paper unless given
+
+
+CheckSpec = Less | Order | Between | Slope | Optimum | Lowest | Nearer
 
 
 class SectionSpec(_Strict, frozen=True):
@@ -232,6 +253,7 @@ class SectionSpec(_Strict, frozen=True):
     about: str = ""
     charts: list[ChartSpec] = []
     tables: list[TableSpec] = []
+    rates: list[RatesSpec] = []
     checks: list[CheckSpec] = []
     notes: list[str] = []
 
@@ -322,6 +344,10 @@ def _wrong(study: Study) -> Iterator[str]:
                 learner = kind(2)
                 way = link(study.channel_of(channel).steps(), 0)
                 yield from _refused(there, lambda w=way, one=learner: check(w, one))
+        for data, by_channel in one.published_rates.items():
+            yield from _unknown(f"{where}, published_rates", {"data": [data]}, one.data)
+            names = {"channel": list(by_channel)}
+            yield from _unknown(f"{where}, published_rates", names, one.channels)
         for data, by_channel in one.published.items():
             yield from _unknown(f"{where}, published", {"data": [data]}, one.data)
             for channel, values in by_channel.items():
@@ -332,7 +358,7 @@ def _wrong(study: Study) -> Iterator[str]:
                     if isinstance(said, str) and not re.search(r"\d+(\.\d+)?$", said):
                         yield f"{where}, published: {said!r} does not end in a number"
     for section in study.sections:
-        for part in (*section.charts, *section.tables, *section.checks):
+        for part in (*section.charts, *section.tables, *section.rates, *section.checks):
             yield from _wrong_part(study, f"section {section.title!r}", part)
 
 
@@ -343,10 +369,15 @@ def _wrong_sizes(one: Experiment, where: str) -> Iterator[str]:
             ("repeats", least, 10_000),
             ("epochs", 1, 10_000),
             ("rows", 1, 10**9),
+            ("rounds", 1, 10**9),
         ):
             value = getattr(part, key)
             if value is not None and not low <= value <= high:
                 yield f"{where}: {which}{key} must be between {low:,} and {high:,}, not {value:,}"
+    if one.rounds and (one.epochs > 1 or one.protocol == "folds"):
+        yield f"{where}: rounds say how long an online experiment is, without epochs"
+    if one.quick.rounds and not one.rounds:
+        yield f"{where}: quick rounds are for an experiment with rounds"
     if not 0 <= one.tuned <= 1000:
         yield f"{where}: tuned must be between 0 and 1,000, not {one.tuned:,}"
     if one.protocol == "folds" and one.alone:
@@ -360,6 +391,9 @@ def _wrong_sizes(one: Experiment, where: str) -> Iterator[str]:
 def _wrong_method(one: Experiment, method: Method, where: str) -> Iterator[str]:
     make = getattr(algorithms, method.learner)
     allowed = settings_of(make)
+    if method.knows_flips and "rho0" not in allowed:
+        yield f"{where}: {method.learner} has no rates of flips to know"
+        return
     for data in one.data:
         settings = {**method.settings, **method.on.get(data, {})}
         for key in settings:
@@ -433,9 +467,12 @@ def _wrong_part(study: Study, where: str, part: Any) -> Iterator[str]:
     methods = [method.name for method in one.methods]
     for key in ("methods", "than", "among", "compared", "pair", "method"):
         value = getattr(part, key, [])
-        yield from _unknown(
-            where, {"method": [value] if isinstance(value, str) else value}, methods
-        )
+        named = [value] if isinstance(value, str) else value
+        yield from _unknown(where, {"method": [name for name in named if name]}, methods)
+    if isinstance(part, RatesSpec | Nearer):
+        for method in one.methods:
+            if not hasattr(getattr(algorithms, method.learner), "rates"):
+                yield f"{where}: {method.learner} of {one.name} estimates no rates"
     data = getattr(part, "data", [])
     yield from _unknown(where, {"data": [data] if isinstance(data, str) else data}, one.data)
     yield from _unknown(where, {"channel": getattr(part, "channels", [])}, one.channels)

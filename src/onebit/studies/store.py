@@ -49,7 +49,8 @@ class Store:
             **msgspec.to_builtins(result),
         }
         counts = [key for key, value in msgspec.to_builtins(result).items() if type(value) is list]
-        types = {key: polars.List(polars.Int64) for key in counts} | {"test_error": polars.Float64}
+        types = {key: polars.List(polars.Int64) for key in counts}
+        types |= {"test_error": polars.Float64, "rates": polars.List(polars.Float64)}
         file = io.BytesIO()
         polars.DataFrame([row], schema_overrides=types).write_parquet(file)
         write_bytes(self._path(cell), file.getvalue())

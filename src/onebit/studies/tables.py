@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from onebit.charts import Looks, swatch
-from onebit.studies.findings import Table, Value
+from onebit.studies.findings import RatesTable, Table, Value
 from onebit.studies.plots import WORDS
 from onebit.studies.verdict import is_number, nearness
 
@@ -33,6 +33,33 @@ def table_of(table: Table, looks: dict[str, Looks], where: str) -> str:
 <table class="numbers" style="--methods:{len(table.methods)};{_widths(values, form)}">
 <thead><tr><th scope="col">{escape(unit)}</th>{head}</tr></thead>
 <tbody>{rows}</tbody></table></div>"""
+
+
+def rates_of(table: RatesTable, where: str) -> str:
+    """Rates of flips, true and estimated."""
+    heads = "".join(
+        f'<th scope="colgroup" colspan="{len(table.sources)}">{escape(name)}</th>'
+        for name in table.data
+    )
+    sources = "".join(f'<th scope="col">{escape(s)}</th>' for s in table.sources) * len(table.data)
+    rows = "".join(
+        f'<tr><th scope="row">{_pair(truth)}</th>'
+        f"{''.join(f'<td>{_pair(found)}</td>' for block in line for found in block)}</tr>\n"
+        for truth, line in zip(table.truth, table.values, strict=True)
+    )
+    away = "".join(
+        f"<td>{'–' if off is None else f'{off:.3f}'}</td>" for block in table.away for off in block
+    )
+    return f"""<h3 class="title" id="{where}">{escape(table.title)}</h3>
+<p class="note">{escape(table.caption)}</p>
+<div class="scroll" role="region" aria-labelledby="{where}" tabindex="0">
+<table class="rates">
+<thead><tr><th scope="col"></th>{heads}</tr><tr><th scope="col">true</th>{sources}</tr></thead>
+<tbody>{rows}<tr><th scope="row">away</th>{away}</tr></tbody></table></div>"""
+
+
+def _pair(rates: tuple[float, float] | None) -> str:
+    return "–" if rates is None else f"{rates[0]:.3f}, {rates[1]:.3f}"
 
 
 def _how_to_read() -> str:
