@@ -246,6 +246,7 @@ def test_nrest_is_its_slow_twins(seed, percentile, labels, answers):
         rho0, rho1 = (getattr(np, combine)(part) for part in class_twin(q, percentile))
         known = Known(some_q(labels, seed), labels)
         more = {"method": "nrest", "classifier": known, "percentile": percentile, "resamples": 5}
+        more |= {"anchor": "class"}
         if rho0 + rho1 >= 1 - 1e-3:
             with pytest.raises(NotIdentified, match="sum to 1 or more"):
                 estimate_rates(log, combine=combine, **more)
@@ -254,7 +255,7 @@ def test_nrest_is_its_slow_twins(seed, percentile, labels, answers):
             assert (rates.rho0, rates.rho1) == pytest.approx((rho0, rho1), abs=1e-12)
     rates = None
     with contextlib.suppress(NotIdentified):
-        rates = estimate_rates(log, anchor="feedback", **more)
+        rates = estimate_rates(log, **(more | {"anchor": "feedback"}))
     assert len(known.learned) == int(0.9 * answers)  # the rest is the paper's test part
     twin = feedback_twin(known.predict_proba(known.learned), percentile)
     if rates is None:
@@ -298,7 +299,7 @@ def test_nrest_on_wide_sparse_contexts_learns_crosses(monkeypatch):
     X[np.abs(X) < 0.6] = 0
     said, right = heard(y, 3, 0.1, 0.2)
     log = Log(sparse.csr_matrix(X), said, right, labels=3)
-    assert near(estimate_rates(log, method="nrest"), 0.1, 0.2, within=0.1)
+    assert near(estimate_rates(log, method="nrest", anchor="class"), 0.1, 0.2, within=0.1)
     assert near(estimate_rates(log), 0.1, 0.2, within=0.06)
 
 
@@ -356,10 +357,20 @@ def test_feedback_turned_round_is_refused():
     propensities = np.where(said == y, 0.7, 0.1)
     assert near(estimate_rates(Log(X, said, right, propensities, 4)), 0.1, 0.1, within=0.03)
     sentence = refused(Log(X, said, ~right, propensities, 4))
-    assert "changed places" in sentence and "one in 4 is right" in sentence
+    assert "changed places" in sentence and "as one label in 4 is right" in sentence
     # Without propensities, or where some labels had none, it cannot be known.
     for unknown in (None, np.ones(6000)):
         estimate_rates(Log(X, said, ~right, unknown, 4))
+
+
+def test_labels_that_no_linear_rule_tells_apart_are_refused_if_exploration_says_so():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 2))
+    y = np.digitize(np.linalg.norm(X, axis=1), [0.8, 1.5])  # rings
+    said, right = heard(y, 3, 0.1, 0.2)
+    propensities = np.where(said == y, 0.6, 0.0) + 0.4 / 3
+    assert "tell too little to a linear rule" in refused(Log(X, said, right, propensities, 3))
+    assert not near(estimate_rates(Log(X, said, right, labels=3)), 0.1, 0.2, within=0.1)
 
 
 def test_too_few_answers_for_so_much_noise_are_refused_or_have_a_wide_interval():

@@ -51,7 +51,7 @@ class Log:
     said: the places, 0 to labels - 1, of the labels that were said.
     right: whether right was heard.
     propensities: the probabilities with which the labels were said, if known. Rates are told from
-    bits given context and label, without them; they serve to notice feedback turned round.
+    bits given context and label, without them; they serve to check the outcome.
     labels: how many labels there are.
     """
 
@@ -126,13 +126,14 @@ def _same_length(name: str, values: np.ndarray, answers: int) -> None:
 def _matrix(rows: Rows) -> Any:
     """Contexts as an array where that is small or they are mostly not zero, else as CSR.
 
-    Columns that are nowhere used are left out, so that weights are no longer than need be.
+    In a CSR matrix columns that are nowhere used are left out: no weights are kept for them.
     """
-    answers = len(rows.indptr) - 1
-    used = np.zeros(rows.width, bool)
-    used[rows.indices] = True
-    columns = (np.cumsum(used) - 1).astype(np.int32)[rows.indices]
-    width = max(int(used.sum()), 1)
+    answers, columns, width = len(rows.indptr) - 1, rows.indices.view(np.int32), max(rows.width, 1)
+    if answers * width * _FLOAT.itemsize > _DENSE_BYTES:
+        used = np.zeros(width, bool)
+        used[columns] = True
+        columns = (np.cumsum(used) - 1).astype(np.int32)[columns]
+        width = max(int(used.sum()), 1)
     thin = sparse.csr_matrix((rows.values, columns, rows.indptr), shape=(answers, width))
     size = answers * width
     small = size * _FLOAT.itemsize <= _DENSE_BYTES
@@ -186,7 +187,7 @@ def estimate_rates(
     confidence: float = 0.9,
     resamples: int = 200,
     seed: int = 0,
-    anchor: Literal["class", "feedback"] = "class",
+    anchor: Literal["feedback", "class"] = "feedback",
     percentile: float = 89.0,
     combine: Literal["mean", "median"] = "mean",
     coding: Literal["one-hot", "integer"] = "one-hot",
@@ -275,6 +276,7 @@ _CHUNK = 4096  # rows scored at a time, so that memory is bounded for many label
 _EVIDENCE = 30.0  # twice the log-likelihood ratio against no curve at all
 _ON_A_LEVEL = 30  # answers within a tenth of it
 _WIDEST = 0.25  # interval
+_SLACK = 0.02  # of the rates, for a check by exploration
 
 
 def _levels(log: Log, confidence: float, resamples: int, rng: np.random.Generator) -> Rates:
@@ -286,7 +288,7 @@ def _levels(log: Log, confidence: float, resamples: int, rng: np.random.Generato
     drawn = rng.binomial(groups.answers, share, (resamples, len(share)))
     curves, _ = _climb(groups, drawn, np.tile(curve, (resamples, 1)))
     rates = _rates(_levels_of(curve), _levels_of(curves), confidence, "levels", len(log))
-    _refuse_turned(log, rates)
+    _refuse_contradicted(log, rates)
     wide = max(rates.rho0_high - rates.rho0_low, rates.rho1_high - rates.rho1_low)
     if wide > _WIDEST:
         raise NotIdentified(
@@ -339,8 +341,8 @@ class _Halves(NamedTuple):
         """For every label the weights and the constant that predict its bit."""
         X, right = self.X[learned], self.right[learned].astype(_FLOAT)
         starts = np.searchsorted(self.said[learned], np.arange(self.labels + 1))
-        squares = X.multiply(X) if sparse.issparse(X) else np.square(X)
-        strength = strength * max(float(squares.sum()) / X.shape[0], 1e-30)
+        numbers = X.data if sparse.issparse(X) else X.ravel()
+        strength = strength * max(float(numbers @ numbers) / X.shape[0], 1e-30)
         overall = right.mean()
         W = np.zeros((X.shape[1], self.labels), _FLOAT)
         level = np.full(self.labels, -np.inf, _FLOAT)
@@ -495,26 +497,30 @@ def _refuse_flat(groups: _Groups, curve: np.ndarray, fit: float) -> None:
         )
 
 
-def _refuse_turned(log: Log, rates: Rates) -> None:
-    """Where right and wrong have changed places: rho0 + rho1 above 1.
+def _refuse_contradicted(log: Log, rates: Rates) -> None:
+    """Where exploration tells another story than the curve.
 
-    The curve looks the same then. But of all labels just one is right, so that a label drawn at
-    random is right once in K times, and not K - 1 times in K. The log tells what such a label would
-    hear if the propensities are known, and every label had one above 0.
+    Of K labels one is right, so that a label drawn at random is heard right with probability
+    rho0 + (1 - rho0 - rho1) / K, exactly. The log tells that probability without any model, if the
+    propensities are known and no label's was 0. It differs where right and wrong have changed
+    places, for then the curve looks the same with other levels; and where the scores know too
+    little to find answers that are surely right.
     """
-    if log.propensities is None or log.labels < 3:
+    if log.propensities is None:
         return
     weight = 1 / log.propensities
-    if weight.mean() < 0.8 * log.labels:  # it is K in the mean, if every label may be said
+    if not 0.8 < weight.mean() / log.labels < 1.25:  # 1 in the mean, if every label may be said
         return
-    share = float(weight @ log.right / weight.sum())
-    error = math.sqrt(float((weight**2) @ (log.right - share) ** 2)) / weight.sum()
-    middle = rates.rho0 + (1 - rates.rho0 - rates.rho1) / 2
-    if share - 4 * error > middle:
+    heard = float(weight @ log.right / weight.sum())
+    error = math.sqrt(float((weight**2) @ (log.right - heard) ** 2)) / weight.sum()
+    expected = rates.rho0 + (1 - rates.rho0 - rates.rho1) / log.labels
+    if abs(heard - expected) > 4 * error + _SLACK:
         raise NotIdentified(
-            f"a label drawn at random would be heard right {share:.0%} of the time, though one in "
-            f"{log.labels} is right: right and wrong seem to have changed places, that is "
-            "rho0 + rho1 above 1; turn the bits round"
+            f"a label drawn at random would be heard right {heard:.1%} of the time, by the "
+            f"propensities; rho0 = {rates.rho0:.3f} and rho1 = {rates.rho1:.3f} make that "
+            f"{expected:.1%}, as one label in {log.labels} is right: the contexts tell too little "
+            "to a linear rule, or more labels than one may be right, or right and wrong have "
+            "changed places"
         )
 
 
