@@ -168,13 +168,13 @@ def test_the_order_of_the_hypotheses_does_not_matter():
     assert (one.alive[order] == other.alive).all()
 
 
-def test_late_feedback_counts_once_and_for_what_was_said():
+def test_late_feedback_is_about_what_was_said_and_would_not_count_twice():
     W, X, y, best = problem(6)
     learner = ob.Halving(K, hypotheses=W)
     decisions = [learner.decide(x) for x in X]
     for _ in range(2):
         for decision, label in reversed(list(zip(decisions, y, strict=True))):
-            learner.learn(decision, right=decision.label == label)
+            learner._learn_bit(decision, bool(decision.label == label))
         alive = [i for i, w in enumerate(W) if _consistent(w, decisions, X, y)]
         assert np.flatnonzero(learner.alive).tolist() == alive and best in alive
 

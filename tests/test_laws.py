@@ -97,7 +97,7 @@ def test_check_learner_runs_all_laws_and_finds_a_broken_learner():
 
     class Forgetful(ob.Banditron):
         def save(self, path):
-            self.round = 0
+            self.forget()
             super().save(path)
 
     with pytest.raises(AssertionError):

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from onebit.channels import Channel, Delay, Flip, LabelNoise, Rotate, Silence, Swap
     from onebit.decision import Decision
+    from onebit.drift import DriftAlarm
     from onebit.learner import Learner
     from onebit.recipes import read_recipe
     from onebit.simulation import Trace, simulate
@@ -62,6 +63,7 @@ _MODULE_OF = {
         ("Channel", "Delay", "Flip", "LabelNoise", "Rotate", "Silence", "Swap"), "onebit.channels"
     ),
     "Decision": "onebit.decision",
+    "DriftAlarm": "onebit.drift",
     "Learner": "onebit.learner",
     "Trace": "onebit.simulation",
     "simulate": "onebit.simulation",
@@ -85,6 +87,7 @@ __all__ = [
     "Confidit",
     "Decision",
     "Delay",
+    "DriftAlarm",
     "EGBandit",
     "EpsilonGreedy",
     "FastCB",

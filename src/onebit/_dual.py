@@ -42,6 +42,7 @@ from onebit._random import uniform
 from onebit.features import largest
 from onebit.settings import CALLABLE, called, choice_of, real, whole
 
+MOST_NOISE = 1e9  # of an observation: one so faint says nothing, and need not become fainter
 REMOVE_DRAW = 2 * 10**6 - 2  # a stream of draws that nobody else uses
 Remove = Literal["oldest", "random", "smallest"]
 REMOVE: tuple[Remove, ...] = get_args(Remove)
@@ -608,7 +609,8 @@ class Dual(Form):
         coef, faded = arrays["coef"], keep * arrays["coef"]
         if self.prior is None:
             return table, {**arrays, "coef": faded}
-        G, noise, start = np.zeros_like(arrays["G"]), arrays["noise"] / keep, arrays["start"]
+        G, start = np.zeros_like(arrays["G"]), arrays["start"]
+        noise = np.minimum(arrays["noise"] / keep, np.maximum(arrays["noise"], MOST_NOISE))
         for label, (first, end) in enumerate(pairwise(start)):
             own, size = arrays["order"][first:end], end - first
             inverse = np.linalg.inv(arrays["G"][own, :size])

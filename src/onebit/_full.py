@@ -247,14 +247,23 @@ class Full(Form):
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """b = A w and what A has beyond its prior are sums: a share of both is kept."""
-        A = np.linalg.inv(arrays["matrix"])
-        b = np.einsum("kij,jk->ki", A, table[:, 0])
-        less = keep * A
-        diagonals(less)[:] += (1 - keep) / self.start
-        matrix = np.linalg.inv(less)
-        table[:, 0] = keep * np.einsum("kij,kj->ik", matrix, b)
-        return table, {"matrix": (matrix + matrix.transpose(0, 2, 1)) / 2}
+        """b = A w and what A has beyond its prior are sums: a share of both is kept.
+
+        With N = M / start this leaves N (keep + (1 - keep) N)^-1, and keep times that inverse on w:
+        no matrix that is hard to invert, however often it is done. Features never met stay as they
+        are, and what becomes of the others does not depend on room for them, to the last bit.
+        """
+        matrix, features = arrays["matrix"] / self.start, len(table)
+        met = np.flatnonzero((matrix != np.eye(features)).any(axis=(0, 2)))
+        table[:, 0] *= keep
+        N, w = matrix[:, met][:, :, met], table[met, 0].T[:, :, None]
+        grown = (1 - keep) * N
+        diagonals(grown)[:] += keep
+        faded = np.linalg.solve(grown, np.concatenate([N, w], axis=2))
+        table[met, 0] = faded[:, :, -1].T
+        N = (faded[:, :, :-1] + faded[:, :, :-1].transpose(0, 2, 1)) / 2
+        matrix[:, met[:, None], met] = N
+        return table, {"matrix": self.start * matrix}
 
 
 FormName = Literal["diagonal", "full"]

@@ -154,6 +154,11 @@ def inline(function: Callable[..., Any]) -> Any:
     return numba.njit(function, **INLINE) if COMPILED else function
 
 
+def plain(function: Any) -> Any:
+    """A compiled helper as the Python function it was written as."""
+    return getattr(function, "py_func", function)
+
+
 def outline(function: Callable[..., Any]) -> Any:
     """Compile a helper once, for what is large; it should begin with `not_inlined()`."""
     return numba.njit(function, **OUTLINE) if COMPILED else function

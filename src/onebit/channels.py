@@ -13,17 +13,19 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit._jit import inline
+from onebit._jit import inline, plain
 from onebit._random import uniform
 from onebit.decision import Decision
 from onebit.learner import Learner
 from onebit.settings import choice_of, real, whole
+from onebit.silence import PLAIN, is_taken
 
 STREAM = 2 * 10**6  # two streams of draws a step, from here on: neither learners nor data use them
 DELAY_STREAM = STREAM - 1
 
 SWAP, ROTATE, NOISE_OTHERS, NOISE_ALL, FLIP, SILENCE = range(6)
 UNHEARD = -1
+LEFT_OUT = -2  # heard, and not learned from
 
 
 class Swap:
@@ -139,6 +141,7 @@ class Link(NamedTuple):
     mean: Any
     given: Any
     longest: Any
+    hearing: Any  # what the learner makes of it
 
 
 def link(channels: Iterable[Step], seed: int) -> Link:
@@ -155,7 +158,14 @@ def link(channels: Iterable[Step], seed: int) -> Link:
     if delays > 1:
         raise ValueError("there may be one Delay among the channels")
     steps = np.array(rows, np.float64).reshape(len(rows), 4)
-    return Link(steps, seed, delay.fixed, delay.mean, delay.given, delay.longest)
+    return Link(steps, seed, delay.fixed, delay.mean, delay.given, delay.longest, PLAIN)
+
+
+def link_to(learner: Learner, channels: Iterable[Step]) -> Link:
+    """Several channels as one, as far as into the learner's ear."""
+    way = link(channels, learner.seed)._replace(hearing=learner._hearing)
+    check(way, learner)
+    return way
 
 
 def check(way: Link, learner: Learner) -> None:
@@ -211,6 +221,14 @@ def heard(link, round, right):
 
 
 @inline
+def understood(link, round, answer):
+    """What the learner makes of what is heard: 1, 0, UNHEARD or LEFT_OUT."""
+    if answer == UNHEARD:
+        return 0 if link.hearing.silence_is_wrong else UNHEARD
+    return answer if is_taken(link.hearing, link.seed, round, answer == 1) else LEFT_OUT
+
+
+@inline
 def delay_of(link, round, t):
     """After how many rounds the feedback on a round comes; t counts from the start of the run."""
     if link.mean > 0.0:
@@ -256,27 +274,24 @@ class Channel:
                 raise TypeError(f"say right=True, right=False or label=..., not right={right!r}")
             place = -1
         else:
-            place = _plain(drifted)(self._link, decision.round, known.place(label), len(known))
-            place = _plain(noisy)(self._link, decision.round, place, len(known))
+            place = plain(drifted)(self._link, decision.round, known.place(label), len(known))
+            place = plain(noisy)(self._link, decision.round, place, len(known))
             right = place == decision.place
-        answer = _plain(heard)(self._link, decision.round, int(bool(right)))
-        if answer != UNHEARD:
-            told = known.names[place] if learner.full_information and place >= 0 else answer == 1
-            wait = int(_plain(delay_of)(self._link, decision.round, self._time))
+        answer = plain(heard)(self._link, decision.round, int(bool(right)))
+        if answer == UNHEARD:
+            told = {"silence": True}
+        elif learner.full_information and place >= 0:
+            told = {"label": known.names[place]}
+        else:
+            told = {"right": answer == 1}
+        if answer != UNHEARD or learner._hearing.silence_is_wrong:
+            wait = int(plain(delay_of)(self._link, decision.round, self._time))
             heapq.heappush(self._waiting, (self._time + wait, self._time, decision, told))
         while self._waiting and self._waiting[0][0] <= self._time:
             _, _, late, told = heapq.heappop(self._waiting)
-            if learner.full_information:
-                learner.learn(late, label=told)
-            else:
-                learner.learn(late, right=told)
+            learner.learn(late, **told)
         self._time += 1
 
     def __len__(self) -> int:
         """How many answers are still on their way."""
         return len(self._waiting)
-
-
-def _plain(function: Any) -> Any:
-    """A kernel as the Python function it was written as."""
-    return getattr(function, "py_func", function)

@@ -21,14 +21,16 @@ import numpy as np
 
 from onebit import _kernel, persist
 from onebit._form import TABLE, Form
-from onebit._jit import direct, entry, inline
+from onebit._jit import direct, entry, inline, plain
 from onebit._kernel import Choice, Row, Turn, Work
 from onebit._lanes import aligned_zeros, lanes_for, state_type
 from onebit._version import __version__
+from onebit.answers import Answers
 from onebit.decision import Decision
 from onebit.features import GROWTH_LIMIT, Rows, encode, encode_rows
 from onebit.labels import LabelSet
 from onebit.settings import CALLABLE, Range, called, choice_of, real, whole
+from onebit.silence import Reading, hearing, is_taken
 
 Labels = int | Sequence[str] | Sequence[int]
 
@@ -39,12 +41,16 @@ class Common(TypedDict, total=False):
     features: int | None  # fix the number of features; None: grow as larger indices come
     seed: int
     dtype: Literal["float32", "float64"] | None  # None: float32; float64 for full matrices
+    silence: Reading  # "nothing", "wrong", or its chances after right and wrong answers
+    half_life: int | None  # rounds after which half of what was learned is left; None: all stays
 
 
 # One round, called from Python. A context beyond the table is not touched: NO_ROOM comes back, the
 # learner makes room and asks again.
 
 NO_ROOM = -1
+STEPS = 16  # in which half of what was learned fades
+NEVER = 2**63
 
 
 @inline
@@ -125,6 +131,13 @@ class Learner:
     seed: all randomness follows from it. dtype: precision of the weights, "float32" or "float64"
     (the first unless said otherwise; the second where a learner keeps full matrices).
 
+    silence: what it means when nothing is heard: "nothing"; or "wrong"; or {"right": 0.7,
+    "wrong": 0.2}, the chances of silence after right and after wrong answers, by which those heard
+    are thinned out so that neither sort is heard more often than it was given.
+
+    half_life: for a world that drifts, after how many rounds half of what was learned is left. It
+    fades in 16 equal steps, as by `forget`, each before a decision.
+
     A learner is not thread-safe: it has one owner.
     """
 
@@ -154,6 +167,8 @@ class Learner:
         features: int | None = None,
         seed: int = 0,
         dtype: Literal["float32", "float64"] | None = None,
+        silence: Reading = "nothing",
+        half_life: int | None = None,
         **unknown: Any,
     ) -> None:
         for name in unknown:
@@ -163,6 +178,19 @@ class Learner:
         self._labels = LabelSet(labels)
         self._params = params
         self.settings: dict[str, Any] = {**state.settings, **settings}
+        self.silence, self._hearing = hearing(silence)
+        if self.silence != "nothing":  # defaults are not named: files of before had none
+            self.settings["silence"] = self.silence
+        if self._hearing.silence_is_wrong and self.full_information:
+            raise ValueError(
+                f"{type(self).__name__} is told the true label, and silence names none: "
+                "silence='wrong' is for learners that hear right or wrong"
+            )
+        self._thins = min(self._hearing[1:]) < 1
+        self.half_life = half_life
+        if half_life is not None:
+            self.half_life = whole("half_life", half_life, least=STEPS, most=2**53)
+            self.settings["half_life"] = self.half_life
         self.features = (
             None if features is None else whole("features", features, least=1, most=2**31 - 1)
         )
@@ -173,6 +201,8 @@ class Learner:
         self.learns_from_scores |= state.learns_from_scores
         self._dtype = precision(state.dtype if dtype is None else dtype)
         self.round = 0
+        self._fades_at = self._next_fade(0)
+        self._answers = Answers()
         self._origin = self._fingerprint()
         self._lay_out(np.empty((0, self.planes, 0), self._dtype), np.array(memory, np.float64), {})
         if self.features is not None:
@@ -188,10 +218,14 @@ class Learner:
         indices, values = encode(x, self._dtype, self.features)
         if self._form.check:
             self._form.check(values)
-        if among is None:
-            places, work, count = None, self._work, self._size
+        places = None if among is None else self._places(among)
+        if self.round >= self._fades_at:
+            if len(indices):  # what may be refused is refused before anything changes
+                self._reserve(int(indices.max()) + 1)
+            self._fade()
+        if places is None:
+            work, count = self._work, self._size
         else:
-            places = self._places(among)
             work, count = self._restricted(places), len(places)
         decide, params, seed, round = self._kernels.decide, self._params, self.seed, self.round
         while True:
@@ -220,27 +254,57 @@ class Learner:
         )
 
     def learn(
-        self, decision: Decision, *, right: bool | None = None, label: str | int | None = None
+        self,
+        decision: Decision,
+        *,
+        right: bool | None = None,
+        label: str | int | None = None,
+        silence: bool = False,
     ) -> None:
-        """Feedback on a decision: right or wrong, or the true label. For silence, do not call this.
+        """Feedback on a decision: right or wrong, or the true label. It is learned from once.
+
+        silence=True: no answer came, and none is waited for any longer. It is read as the setting
+        `silence` says; unless that is "wrong", it changes nothing and need not be said.
 
         A learner that hears only right or wrong makes of a true label other than the one it said
         two lessons: what it said was wrong, and the true label, had it been said, would have been
         right. (Where one update stands for all labels, as in Banditron, the second alone.)
         """
         self._check_mine(decision)
-        if label is not None:
+        place = None
+        if silence is not False and _bit("silence", silence):
+            if right is not None or label is not None:
+                raise TypeError("silence=True says that there is no right=... and no label=...")
+            if not self._hearing.silence_is_wrong:
+                return
+            right = False
+        elif label is not None:
             if right is not None:
                 raise TypeError("say either right=... or label=..., not both")
-            self._learn_label(decision, self._labels.place(label))
-            return
-        if right is not True and right is not False:
-            right = _bit(right)
-        if self.full_information:
-            raise ValueError(
-                f"{type(self).__name__} is a reference that must be told the true label: label=..."
-            )
-        self._learn_bit(decision, right)
+            place = self._labels.place(label)
+            right = place == decision.place
+        else:
+            if right is not True and right is not False:
+                right = _bit("right", right)
+            if self.full_information:
+                raise ValueError(
+                    f"{type(self).__name__} is a reference that must be told the true label: "
+                    "label=..."
+                )
+        # A decision from the future was made after this learner was saved, and is not remembered.
+        round, rounds, answers = decision.round, self.round, self._answers
+        if round < answers.next and answers.has(round, rounds):
+            raise ValueError(f"round {round} was answered already; a decision is learned from once")
+        if not self._thins or _is_taken(self._hearing, self.seed, round, right):
+            if place is None:
+                self._learn_bit(decision, right)
+            else:
+                self._learn_label(decision, place)
+        if round < rounds:
+            if round == answers.next:  # in order, as most
+                answers.next = round + 1
+            else:
+                answers.mark(round, rounds)
 
     def _learn_bit(self, decision: Decision, right: bool, params: Any = None) -> None:
         work, count = self._as_then(decision)
@@ -354,6 +418,10 @@ class Learner:
         if self._form.check:
             self._form.check(values)
         places = range(len(self._labels)) if among is None else self._places(among)
+        if self.round >= self._fades_at:  # as it will be said; but looking changes nothing
+            faded = self.copy()
+            faded._fade()
+            return faded.probabilities((indices, values), among=among)
         work = self._restricted(places)
         if len(indices):
             self._reserve(int(indices[-1]) + 1)
@@ -401,19 +469,36 @@ class Learner:
         share = real("share", share, least=0, most=1)
         if share == 0:
             return
-        table, memory = self._table().astype(np.float64), self._state.memory.copy()
-        arrays = self._arrays()
+        table, memory = self._state.table[:, :, : self._size], self._state.memory.copy()
+        arrays, met = self._arrays(), np.arange(len(table))
+        features = len(table)
         if share == 1:
             memory[:] = 0
-            table, arrays = table[:0], {}
+            table, arrays, met = table[:0], {}, met[:0]
         elif arrays:
             memory *= 1 - share
-            table, arrays = self._form.faded(table, arrays, 1 - share)
-        else:
-            table, memory = self._faded(table, memory, 1 - share)
-        features = self._state.table.shape[0]
-        self._lay_out(table.astype(self._dtype), memory, arrays)
-        self._reserve(features)
+            table, arrays = self._form.faded(table.astype(np.float64), arrays, 1 - share)
+        else:  # of features never met there is nothing to fade, and they may be most
+            prior = np.array(self._fill()[: self.planes], self._dtype)[:, None]
+            met = np.flatnonzero((table != prior).any(axis=(1, 2)))
+            table, memory = self._faded(table[met].astype(np.float64), memory, 1 - share)
+        # What fades on and on would end as numbers so small that machines are slow with them.
+        table = np.where(np.abs(table) < np.finfo(self._dtype).tiny, 0, table)
+        self._lay_out(np.empty((0, self.planes, 0), self._dtype), memory, {})
+        self._reserve(features, arrays)
+        self._buffer[met, :, : self._size] = table
+
+    def _fade(self) -> None:
+        """One of the steps in which half of what was learned fades; due before this round."""
+        self.forget(1 - 0.5 ** (1 / STEPS))
+        self._fades_at = self._next_fade(self.round)
+
+    def _next_fade(self, round: int) -> int:
+        """The first round after this one before which it fades: a function of the round alone."""
+        if self.half_life is None:
+            return NEVER
+        steps = STEPS * round // self.half_life + 1
+        return -(-steps * self.half_life // STEPS)
 
     def _lay_out(
         self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
@@ -491,10 +576,11 @@ class Learner:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Table and memory with only a share of the evidence kept."""
         if self.planes == 2:  # w = b/A and 1/A: b and what A has beyond its prior are sums
-            prior, A = 1 / self._fill()[1], 1 / table[:, 1]
-            less = prior + keep * (A - prior)
-            table[:, 0] *= keep * A / less
-            table[:, 1] = 1 / less
+            # Written so that a prior stays itself to the last bit, however often it fades.
+            prior = float(self._dtype.type(self._fill()[1]))
+            grown = keep + (1 - keep) * (table[:, 1] / prior)
+            table[:, 0] *= keep / grown
+            table[:, 1] /= grown
             return table, keep * memory
         return keep * table, keep * memory
 
@@ -547,7 +633,8 @@ class Learner:
             "seed": self.seed,
             "round": self.round,
         }
-        return head, {"table": self._table(), "memory": self._state.memory, **self._arrays()}
+        arrays = {"table": self._table(), "memory": self._state.memory, **self._arrays()}
+        return head, arrays | self._answers.saved(self.round)
 
     @staticmethod
     def _restore(
@@ -560,6 +647,7 @@ class Learner:
         try:
             arrays = dict(arrays)
             name, table, memory = head["algorithm"], arrays.pop("table"), arrays.pop("memory")
+            answered = arrays.pop("answered", None)  # older files have none
             if name not in Learner.registry:
                 raise ValueError(f"this onebit has no algorithm {name!r}")
             if head["features"] is not None and head["features"] != len(table):
@@ -570,6 +658,8 @@ class Learner:
             settings |= kind._settings_beside(head, arrays, given or {})
             learner = kind(head["labels"], **settings, **common)
             learner.round = whole("round", head["round"], least=0, most=2**63 - 1)
+            learner._answers = Answers.restored(answered, learner.round)
+            learner._fades_at = learner._next_fade(max(learner.round - 1, 0))
         except KeyError as error:
             raise ValueError(f"there is no {error} in this model") from None
         except TypeError as error:
@@ -655,12 +745,15 @@ def _physical_memory() -> float:
         return there
 
 
-def _bit(right: Any) -> bool:
-    if isinstance(right, np.bool_):
-        return bool(right)
-    if right is None:
+_is_taken = plain(is_taken)
+
+
+def _bit(name: str, value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if value is None:
         raise TypeError("say right=True, right=False or label=...; for silence, do not call learn")
-    raise TypeError(f"right must be True or False, not {right!r}")
+    raise TypeError(f"{name} must be True or False, not {value!r}")
 
 
 class _Kernels:

@@ -10,7 +10,8 @@ import numpy as np
 from onebit import _kernel
 from onebit._jit import chosen, direct, entry, inline
 from onebit._kernel import Choice, Row, Turn
-from onebit.channels import UNHEARD, Step, check, delay_of, drifted, heard, link, noisy
+from onebit.answers import mark
+from onebit.channels import UNHEARD, Step, delay_of, drifted, heard, link_to, noisy, understood
 from onebit.features import Rows
 from onebit.learner import Learner
 from onebit.settings import whole
@@ -153,9 +154,9 @@ def _last(rows: Rows, count: int) -> Rows:
 
 @entry
 def _run_through(
-    params, state, work, stream, link, pending, seed, first, begin, end, count, counts
+    params, state, work, stream, link, pending, seed, first, begin, end, count, counts, marks
 ):
-    """_run with a channel between the truth and the learner."""
+    """_run with a channel between the truth and the learner; what is answered is marked."""
     mistakes = greedy_mistakes = explored = updates = 0
     rows, ring = len(stream.labels), len(pending.first)
     i = (pending.kept + begin) % rows - 1
@@ -173,6 +174,7 @@ def _run_through(
         explored += choice.label != choice.greedy
         named = noisy(link, turn.round, label, count)
         bit = heard(link, turn.round, int(choice.label == named))
+        bit = understood(link, turn.round, bit)
         if bit != UNHEARD:
             arrival = (time + delay_of(link, turn.round, time)) % ring
             _post(pending, time % ring, arrival, i, turn.round, choice, bit, named)
@@ -187,7 +189,9 @@ def _run_through(
             propensity, note, other = pending.numbers[place]
             choice = Choice(label, greedy, propensity, note, other)
             _kernel.score(params, state, work, row, turn)
-            updates += told(params, state, work, row, turn, choice, bit == 1, named)
+            if bit >= 0:
+                updates += told(params, state, work, row, turn, choice, bit == 1, named)
+            mark(marks, round)
             place = pending.after[place]
     counts[0] += mistakes
     counts[1] += greedy_mistakes
@@ -337,8 +341,7 @@ def simulate_places(
     order_rows = order_of(order, size, epochs, learner.seed)
     total = len(order_rows) if len(order_rows) else size * epochs
     points = points_of(checkpoints, total)
-    way = link(channel, learner.seed)
-    check(way, learner)
+    way = link_to(learner, channel)
     pending = (late and late.pending) or _pending(way.longest)
     if late:
         rows, labels = late.in_front_of(rows, labels)
@@ -348,21 +351,34 @@ def simulate_places(
     kept = np.zeros((len(points), 4), np.int64)
     first, done, size = learner.round, 0, len(learner._labels)
     kind = learner._kind
+    answers, all_heard = learner._answers, not (channel or learner._thins)
     rest: tuple[Any, ...] = (stream, learner.seed, first)
     records = (learner._params, learner._state, learner._work)
-    if channel:
-        rest = (stream, way, pending, learner.seed, first)
-        run = direct(_run_through, kind, *records, *rest, done, total, size, counts)
-    else:
+    if all_heard:
         run = direct(_run, kind, *records, *rest, done, total, size, counts)
+    else:
+        rest = (stream, way, pending, learner.seed, first)
+        like = (done, total, size, counts, answers.marks(first))
+        run = direct(_run_through, kind, *records, *rest, *like)
     run = learner._form.guarded(run)
     for i, point in enumerate(points):
         while done < point:
-            end = min(point, done + _LONGEST_CALL)
+            if first + done >= learner._fades_at:
+                learner._fade()
+            end = min(point, done + _LONGEST_CALL, learner._fades_at - first)
             if learner._kind != kind:
                 raise RuntimeError("the learner was given another label in mid-stream")
             records = (learner._params, learner._state, learner._work)  # progress may have used it
-            run(*records, *rest, done, end, size, counts)
+            if all_heard:
+                run(*records, *rest, done, end, size, counts)
+                answers.mark_all(first + done, first + end, first + end)
+            else:
+                marks = answers.marks(first + end)
+                try:
+                    run(*records, *rest, done, end, size, counts, marks)
+                except BaseException:
+                    answers.cut(learner.round)  # these rounds are not counted
+                    raise
             done = end
             learner.round = first + done
             if progress:

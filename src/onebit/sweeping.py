@@ -36,7 +36,7 @@ from onebit._lanes import (
 )
 from onebit._random import bits_by, key_of, limit_of, uniform
 from onebit.algorithms.banditron import BanditronParams
-from onebit.channels import UNHEARD, Delay, Link, Step, check, drifted, heard, link, noisy
+from onebit.channels import Delay, Link, Step, drifted, heard, link_to, noisy, understood
 from onebit.features import Rows, encode_rows
 from onebit.learner import Learner
 from onebit.settings import whole
@@ -132,7 +132,9 @@ def _run_together(
             state = _column(like, tables, memories, replica)
             seed, round = seeds[replica], firsts[replica] + t
             turn = Turn(seed, round, count)
-            way = Link(link.steps, seed, link.fixed, link.mean, link.given, link.longest)
+            way = Link(
+                link.steps, seed, link.fixed, link.mean, link.given, link.longest, link.hearing
+            )
             _kernel.score(own, state, work, row, turn)
             choice = _kernel.decide(own, state, work, turn)
             label = drifted(way, round, truth, count)
@@ -140,8 +142,8 @@ def _run_together(
             counts[replica, 1] += choice.greedy != label
             counts[replica, 2] += choice.label != choice.greedy
             named = noisy(way, round, label, count)
-            bit = heard(way, round, int(choice.label == named))
-            if bit != UNHEARD:
+            bit = understood(way, round, heard(way, round, int(choice.label == named)))
+            if bit >= 0:
                 counts[replica, 3] += told(own, state, work, row, turn, choice, bit == 1, named)
         _settled(params, like, row)
 
@@ -294,7 +296,7 @@ def sweep(
         threads = os.cpu_count() or 1
     threads = whole("threads", threads, least=1, most=1024)
     for one in learners:
-        check(link(channel, one.seed), one)
+        link_to(one, channel)  # or it says what is wrong
     stopped = threading.Event()
 
     def report(rounds: int) -> None:
@@ -366,7 +368,7 @@ def _of_a_kind(learners: Sequence[Learner], order: Any) -> Iterable[list[int]]:
     """The places of learners that could share a table and a stream."""
     kinds: dict[Any, list[int]] = {}
     for place, one in enumerate(learners):
-        kind = (type(one), one._kind, tuple(one.labels), one.features)
+        kind = (type(one), one._kind, tuple(one.labels), one.features, one._hearing, one.half_life)
         if isinstance(order, str) and order == "shuffled":  # by each one's own seed
             kind = (*kind, one.seed)
         kinds.setdefault(kind, []).append(place)
@@ -400,14 +402,15 @@ def _groups(
 
     As many replicas as share the work evenly among the threads and as fit the memory, or half as
     many if those have their weights near by. Feedback that comes late comes to each learner at its
-    own time, so with a Delay each runs by itself; and so does one that holds more than a table.
+    own time, so with a Delay each runs by itself; and so does one that holds more than a table, or
+    that fades as it goes.
     """
     late = any(isinstance(step, Delay) and step.longest > 0 for step in channel)
     features = max(course.rows.width, like._state.table.shape[0])
     one = features * like.planes * len(like.labels) * like._dtype.itemsize
     most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(one, 1))
     size = min(max(-(-len(places) // threads), 1), most)
-    alone = late or like._state.more is not None
+    alone = late or like._state.more is not None or like.half_life is not None
     if alone or size < 2 or most < 4 or not course.points:
         return [(0, [place]) for place in places]
     sizes = [s for s in (4, 8, 16, LARGEST_GROUP) if s <= most]
@@ -471,11 +474,11 @@ def _run_lockstep(
     firsts = np.array([one.round for one in learners], np.int64)
     counts = np.zeros((count, 4), np.int64)
     fixed = (*together.records, first.copy()._work, stream)
-    if type(first._params) is BanditronParams and not channel:
+    if type(first._params) is BanditronParams and not channel and not first._thins:
         fixed, rest = (*fixed, seeds, firsts), (counts, _scratch(size, learners))
         run = direct(_run_banditrons, (first._kind, together.kind), *fixed, 0, 0, *rest)
     else:
-        fixed, rest = (*fixed, link(channel, 0), seeds, firsts), (counts,)
+        fixed, rest = (*fixed, link_to(first, channel), seeds, firsts), (counts,)
         run = direct(_run_together, (first._kind, together.kind), *fixed, 0, 0, *rest)
     kept = np.zeros((len(course.points), count, 4), np.int64)
     done, longest = 0, max(_LONGEST_CALL // count, 1)

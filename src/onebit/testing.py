@@ -88,8 +88,9 @@ def _bytes(learner: Learner) -> bytes:
 
 
 def _learned(learner: Learner) -> bytes:
-    """What was learned: the arrays alone, without the count of rounds."""
-    return persist.pack({}, learner._dump()[1]) + learner._state.memory.tobytes()
+    """What was learned: the arrays alone, without the count of rounds, and which were answered."""
+    arrays = {name: a for name, a in learner._dump()[1].items() if name != "answered"}
+    return persist.pack({}, arrays) + learner._state.memory.tobytes()
 
 
 def it_answers_before_any_learning(make: Make) -> None:
@@ -258,6 +259,35 @@ def decisions_may_travel_and_come_back_late(make: Make) -> None:
     assert _bytes(one) == _bytes(two)
 
 
+def feedback_twice_is_refused(make: Make) -> None:
+    learner, (X, y) = make(LABELS, seed=6), _stream(40)
+    twin = make(LABELS, seed=6)
+    decisions = [learner.decide(_pair(X, i)) for i in range(20)]
+    future = [twin.decide(_pair(X, i)) for i in range(40)][-1]
+    for i in range(0, 20, 2):
+        _teach(learner, decisions[i], int(y[i]))
+    simulate(learner, X[20:30], y[20:30])
+    restored = pickle.loads(pickle.dumps(learner))
+    learner.forget(0.5)
+    learner.add_label()
+    for one in (learner, restored):
+        before = _bytes(one)
+        for i in range(0, 20, 2):
+            for decision in (decisions[i], Decision.from_bytes(decisions[i].to_bytes())):
+                try:
+                    one.learn(decision, label=int(y[i]))
+                except ValueError as error:
+                    if f"round {i} " not in str(error):
+                        raise AssertionError(f"the refusal says only {error}") from error
+                else:
+                    raise AssertionError(f"round {i} was learned from twice")
+        assert _bytes(one) == before, "refused feedback changed the learner"
+        for i in range(1, 20, 2):  # these are open
+            _teach(one, decisions[i], int(y[i]))
+    _teach(restored, future, 0)  # made by a learner that was a few rounds ahead
+    _rounds(restored, X[30:], y[30:])
+
+
 def a_refused_call_changes_nothing(make: Make) -> None:
     learner, (X, y) = make(LABELS, features=FEATURES), _stream(40)
     _rounds(learner, X, y)
@@ -371,10 +401,11 @@ def forgetting_fades_what_was_learned(make: Make) -> None:
 def memory_is_bounded(make: Make) -> None:
     learner, (X, y) = make(LABELS), _stream()
     simulate(learner, X, y)
-    size = len(_bytes(learner))
+    size = len(_learned(learner))
     simulate(learner, X, y, epochs=EPOCHS)
     swing = learner._form.swing(FEATURES)
-    assert abs(len(_bytes(learner)) - size) < 16 + swing, "it grows though no feature is new"
+    assert abs(len(_learned(learner)) - size) < 16 + swing, "it grows though no feature is new"
+    assert len(learner._answers.bits) <= max(learner.round // 4, 64), "a round takes over two bits"
     number = np.dtype(learner.dtype).itemsize
     lanes, more = learner._state.table.shape[2], learner._form.size(FEATURES, LABELS)
     assert learner._buffer.nbytes == learner.planes * lanes * FEATURES * number
@@ -394,6 +425,7 @@ LAWS: list[Callable[[Make], None]] = [
     saving_loading_and_going_on_equals_never_stopping,
     copies_are_independent,
     decisions_may_travel_and_come_back_late,
+    feedback_twice_is_refused,
     a_refused_call_changes_nothing,
     only_possible_labels_are_said,
     it_learns_from_the_bit_alone,

@@ -1,0 +1,132 @@
+"""Which rounds were answered: a decision is learned from once.
+
+One bit a round, for the last 4 to 8 million rounds: half a megabyte to one. What lies further back
+is not remembered, and an answer to it is taken for the first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit._jit import inline
+
+HALF = 2**22  # rounds; they are dropped so many at a time
+
+
+def since(rounds: int) -> int:
+    """The first round that is remembered after so many."""
+    return max((rounds - 1) // HALF - 1, 0) * HALF
+
+
+class Marks(NamedTuple):
+    """The bits, as compiled code sees them."""
+
+    bits: Any  # eight rounds a byte
+    base: Any  # the round of the first bit
+
+
+@inline
+def mark(marks, round):
+    place = round - marks.base
+    if place >= 0:
+        marks.bits[place >> 3] |= np.uint8(1 << (place & 7))
+
+
+class Answers:
+    """What a learner knows of it. `rounds`: how many it has had, which says what is remembered.
+
+    Most answers come in order, and a run of rounds is two numbers: the latest, of rounds `first` to
+    `next`, is among the bits only when it has ended. No round from `next` on was answered.
+    """
+
+    __slots__ = ("base", "bits", "first", "next")
+
+    def __init__(self) -> None:
+        self.base, self.bits, self.first, self.next = 0, bytearray(), 0, 0
+
+    def has(self, round: int, rounds: int) -> bool:
+        """Whether the round was answered, as far as that is remembered."""
+        if round >= self.next or round < since(rounds):
+            return False
+        place = round - self.base
+        byte = self.bits[place >> 3] if place < len(self.bits) << 3 else 0
+        return round >= self.first or bool(byte >> (place & 7) & 1)
+
+    def mark(self, round: int, rounds: int) -> None:
+        """The round was answered, and had not been."""
+        if round >= self.next:
+            self.mark_all(round, round + 1, rounds)
+            return
+        if round - self.base >= len(self.bits) << 3:
+            self.reserve(rounds)
+        place = round - self.base
+        if place >= 0:
+            self.bits[place >> 3] |= 1 << (place & 7)
+
+    def mark_all(self, first: int, end: int, rounds: int) -> None:
+        """Rounds from the first to the end were answered; none of them or later had been."""
+        if first > self.next:
+            self.settle(rounds)
+            self.first = first
+        self.next = end
+
+    def settle(self, rounds: int) -> None:
+        """Put the latest run among the bits."""
+        self.reserve(rounds)
+        first, end = max(self.first - self.base, 0), max(self.next - self.base, 0)
+        self.first = self.next
+        whole = range((first + 7) >> 3, end >> 3)  # bytes
+        if whole:
+            self.bits[whole.start : whole.stop] = b"\xff" * len(whole)
+        before, after = range(first, min(end, 8 * whole.start)), range(8 * whole.stop, end)
+        for place in (*before, *after[max(first - after.start, 0) :]):
+            self.bits[place >> 3] |= 1 << (place & 7)
+
+    def marks(self, rounds: int) -> Marks:
+        """For compiled code to write to; it may mark what it likes of so many rounds."""
+        self.settle(rounds)
+        self.first = self.next = rounds
+        return Marks(np.frombuffer(self.bits, np.uint8), self.base)
+
+    def reserve(self, rounds: int) -> None:
+        """Make room for so many rounds; those too far behind are dropped."""
+        base = since(rounds)
+        if base > self.base:
+            self.bits = self.bits[(base - self.base) >> 3 :]
+            self.base = base
+        needed, have = (rounds - self.base + 7) >> 3, len(self.bits)
+        if needed > have:  # a new one: while an array looks at the old one, that cannot grow
+            self.bits = self.bits + bytes(max(needed, min(2 * have, HALF >> 2), 64) - have)
+
+    def cut(self, rounds: int) -> None:
+        """None but the first so many rounds were answered."""
+        place = max(rounds - self.base, 0)
+        edge = self.bits[place >> 3 : (place >> 3) + 1]
+        if edge:
+            edge[0] &= (1 << (place & 7)) - 1
+        self.bits = self.bits[: place >> 3] + edge
+        self.first, self.next = min(self.first, rounds), min(self.next, rounds)
+        base = since(rounds)
+        if base < self.base:  # what was dropped in between is lost
+            self.base, self.bits = base, bytearray((self.base - base) >> 3) + self.bits
+
+    def saved(self, rounds: int) -> dict[str, np.ndarray]:
+        """An array to be saved, if any round was answered: the same answers give the same bytes."""
+        self.settle(rounds)
+        bits = self.bits[max(since(rounds) - self.base, 0) >> 3 :].rstrip(b"\0")
+        return {"answered": np.frombuffer(bits, np.uint8)} if bits else {}
+
+    @classmethod
+    def restored(cls, saved: np.ndarray | None, rounds: int) -> Answers:
+        """The reverse of `saved`; a ValueError says that it is not."""
+        answers = cls()
+        answers.base = since(rounds)
+        if saved is not None:
+            good = saved.ndim == 1 and saved.dtype == np.uint8 and len(saved) and saved[-1]
+            if not good or 8 * len(saved) - 8 + int(saved[-1]).bit_length() > rounds - answers.base:
+                raise ValueError("this model's list of answered rounds is damaged")
+            answers.bits = bytearray(saved.tobytes())
+            answers.first = answers.next = rounds
+        return answers
