@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 import onebit as ob
 from onebit import bounds, testing
+from onebit._jit import COMPILED
 from onebit.algorithms.flips import unflipped
 
 K, D = 5, 8
@@ -225,6 +226,30 @@ def test_the_correction_undoes_the_flips_on_average(rho):
         for learner, law in ((one, (0.0, 0.0)), (two, rho))
     ]
     assert_allclose(*means, atol=1e-7)
+
+
+BLIND = [
+    (ob.Confidit, {"form": "full", "reg": 1.0, "eta": 3.0}),
+    (ob.Confidit, {"eta": 3.0}),
+    (ob.LinearThompson, {"c": 0.5}),
+    (ob.SquareCB, {"scale": 3.0}),
+    (ob.FastCB, {"scale": 3.0}),
+    (ob.EpsilonGreedy, {"epsilon": 0.2}),
+]
+
+
+@pytest.mark.skipif(not COMPILED, reason="many rounds, of lines that the laws reach too")
+@pytest.mark.parametrize("rho", [(0.3, 0.3), (0.2, 0.4), (0.4, 0.2)])
+@pytest.mark.parametrize(("make", "given"), BLIND)
+def test_who_regresses_the_bit_needs_no_rates(make, given, rho):
+    """What is heard right with probability rho0 + b P(y = a | x) is still highest for y."""
+    rows = np.arange(6000) % 4
+    runs = ob.sweep(
+        [make(4, **given, seed=seed) for seed in range(4)],
+        np.eye(4)[rows], rows, channel=[ob.Flip(*rho)], checkpoints=[4000, 6000], threads=1,
+    )  # fmt: skip
+    late = np.mean([np.diff(run.trace.greedy_mistakes)[0] / 2000 for run in runs])
+    assert late < 0.1
 
 
 @pytest.mark.parametrize("rho", [(0.2, 0.2), (0.2, 0.4), (0.4, 0.2)])

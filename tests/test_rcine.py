@@ -125,7 +125,7 @@ DAMAGE = {
     "a negative rate": lambda a: a["rates"].__setitem__(0, -0.1),
     "three rates": lambda a: a.update(rates=np.zeros(3)),
     "more answers than there may be": lambda a: a.update(
-        {n: np.tile(a[n], 4) for n in a if n not in ("rates", "table", "memory")}
+        {n: np.tile(a[n], 4) for n in a if n not in ("rates", "table", "memory", "answered")}
     ),
 }
 

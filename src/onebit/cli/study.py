@@ -41,7 +41,7 @@ def study(
 
     onebit study banditron-2008 --quick
 
-    onebit study all --quick            all of them, about five minutes on two cores
+    onebit study all --quick            all of them, about ten minutes on two cores
 
     onebit study mine.toml --engine ray --workers 16
 
