@@ -633,7 +633,7 @@ def test_refused_feedback_leaves_the_learner_byte_for_byte_as_it_was(learner):
         ({}, TypeError, "say right=True, right=False or label="),
         ({"right": True, "label": 1}, TypeError, "not both"),
         ({"right": "yes"}, TypeError, "right must be True or False, not 'yes'"),
-        ({"right": None}, TypeError, "for silence, do not call learn"),
+        ({"right": None}, TypeError, "of silence, silence=True"),
         ({"right": 1}, TypeError, "right must be True or False, not 1"),
         ({"label": 3}, ValueError, "no label 3"),
         ({"label": "a"}, ValueError, "no label 'a'"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import onebit as ob
-from onebit import bounds, testing
+from onebit import bounds
 from onebit._jit import COMPILED
 from onebit.algorithms.flips import unflipped
 
@@ -181,15 +181,6 @@ def test_without_flips_rcnbf_is_banditron_bit_for_bit(dtype):
         first, second = (ob.simulate(learner, X, y, channel=now) for learner in (one, two))
         assert all((a == b).all() for a, b in zip(first, second, strict=True))
         assert one._table().tobytes() == two._table().tobytes()
-
-
-@pytest.mark.parametrize("make", FLIPPED)
-def test_without_flips_the_rates_change_nothing(make):
-    X, y = stream(150)
-    one, two = make(K, seed=3), make(K, seed=3, rho0=0.0, rho1=0.0)
-    ob.simulate(one, X, y)
-    ob.simulate(two, X, y)
-    assert testing._bytes(one) == testing._bytes(two)
 
 
 @pytest.mark.parametrize("make", FLIPPED)

@@ -81,7 +81,7 @@ def test_before_its_first_estimate_it_is_banditron_bit_for_bit(dtype):
     for learner, trace in zip(three, traces, strict=True):
         assert_array_equal(trace, traces[0])
         assert learner._table().tobytes() == three[0]._table().tobytes()
-    assert three[2].rates == (0.0, 0.0) and three[2].doubt == ""
+    assert three[2].rates == (0.0, 0.0) and three[2].doubt == "there was no estimate yet"
 
 
 @pytest.mark.parametrize("channel", [FLIPS, [ob.Flip(0.2, 0.1), ob.Silence(0.5), ob.Delay(9)]])
@@ -95,7 +95,9 @@ def test_a_stream_gives_the_same_rates_as_round_by_round(channel):
     assert one.rates == two.rates != (0.0, 0.0)
     assert testing._bytes(one) == testing._bytes(two)
     (run,) = sweep([ob.RCINE(K, N_s=N_S, estimate=by_mean, seed=4)], X, y, channel=channel)
-    assert run.trace.updates[-1] > 0
+    assert run.rates == one.rates
+    (early,) = sweep([ob.RCINE(K, N_s=10**4)], X, y)
+    assert early.rates is None
 
 
 def test_a_log_in_progress_is_saved(tmp_path):
@@ -118,6 +120,10 @@ DAMAGE = {
     "a negative label": lambda a: a["said"].__setitem__(0, -1),
     "an index beyond the table": lambda a: a["indices"].__setitem__(0, 99),
     "lengths that do not add up": lambda a: a["lengths"].__setitem__(0, 99),
+    "lengths whose sum wraps": lambda a: a["lengths"].__setitem__(
+        slice(0, 4), [2**62 + a["lengths"][:4].sum(), 2**62, 2**62, 2**62]
+    ),
+    "a propensity of nothing": lambda a: a["propensities"].__setitem__(0, 0.0),
     "a length of nothing": lambda a: a["lengths"].__setitem__(0, 0),
     "columns of different lengths": lambda a: a.update(right=a["right"][:-1]),
     "another type": lambda a: a.update(said=a["said"].astype(np.int32)),
@@ -160,10 +166,13 @@ def test_an_estimate_that_cannot_be_made_leaves_the_rates():
         assert (learner.rates, learner.doubt) == (expected[i], doubts[i])
 
 
-@pytest.mark.parametrize("answer", [(1.5, 0.0), (-0.1, 0.0), (float("nan"), 0.0), ("a", 0.0)])
+@pytest.mark.parametrize(
+    "answer", [(1.5, 0.0), (-0.1, 0.0), (float("nan"), 0.0), ("a", 0.0), None, (0.1,), "ab", 0.2]
+)
 def test_an_estimate_that_makes_no_sense_is_an_error(answer):
     learner = ob.RCINE(K, N_s=10, estimate=lambda log: answer)
-    with pytest.raises((TypeError, ValueError), match="an estimated rate must be"):
+    says = "an estimated rate must be|estimate must give two rates"
+    with pytest.raises((TypeError, ValueError), match=says):
         ob.simulate(learner, *stream(40))
     assert learner.rates == (0.0, 0.0)
 
@@ -176,16 +185,35 @@ def test_errors_of_a_function_are_raised_and_nothing_overflows(monkeypatch):
 
     learner = ob.RCINE(K, N_s=10, estimate=fails)
     with pytest.raises(OSError, match="no such file"):
-        ob.simulate(learner, *stream(200))
-    said = learner.decide(np.ones(D))
-    learner.learn(said, right=True)
-    assert np.isfinite(learner.weights).all()
+        ob.simulate(learner, *stream(200), checkpoints=[200])
+    assert len(learner._arrays()["said"]) < 10 and learner.round == 200
+    learner._form._estimate = by_mean
+    ob.simulate(learner, *stream(50))
+    assert learner.rates != (0.0, 0.0)
+    again = learner.copy()
+    assert testing._bytes(again) == testing._bytes(learner)
+
+
+def test_an_error_of_the_estimate_comes_when_the_answer_is_taken_down():
+    def fails(log):
+        raise OSError("no such file")
+
+    learner = ob.RCINE(K, N_s=2, estimate=fails)
+    first, second = (learner.decide(np.ones(D)) for _ in range(2))
+    learner.learn(first, right=True)
+    with pytest.raises(OSError, match="no such file"):
+        learner.learn(second, right=False)
+    with pytest.raises(ValueError, match="answered already"):
+        learner.learn(second, right=False)
+    learner.learn(learner.decide(np.ones(D)), right=True)
 
 
 def test_in_the_background_learning_goes_on():
     begun, go_on = threading.Event(), threading.Event()
+    calls = []
 
     def slowly(log):
+        calls.append(log)
         begun.set()
         assert go_on.wait(20)
         return 0.2, 0.1
@@ -196,11 +224,36 @@ def test_in_the_background_learning_goes_on():
     for x in X[:40]:
         learner.learn(learner.decide(x), right=True)
     assert begun.wait(20) and learner.rates == (0.0, 0.0)
-    assert learner.round == 40
+    assert learner.round == 40 and len(calls) == 1  # one at a time
     go_on.set()
     learner._form.thread.join(20)
-    learner.learn(learner.decide(X[0]), right=True)
     assert learner.rates == (0.2, 0.1)
+
+
+def test_a_fresh_start_does_not_wait_for_a_thread():
+    go_on = threading.Event()
+
+    def slowly(log):
+        assert go_on.wait(20)
+        return 0.2, 0.1
+
+    learner = ob.RCINE(K, N_s=5, estimate=slowly, background=True)
+    for _ in range(5):
+        learner.learn(learner.decide(np.ones(D)), right=True)
+    thread = learner._form.thread
+    learner.forget()
+    go_on.set()
+    thread.join(20)
+    learner.learn(learner.decide(np.ones(D)), right=True)
+    assert learner.rates == (0.0, 0.0)
+
+
+def test_what_a_thread_has_found_is_saved():
+    learner = ob.RCINE(K, N_s=5, estimate=by_mean, background=True)
+    for _ in range(5):
+        learner.learn(learner.decide(np.ones(D)), right=True)
+    learner._form.thread.join(20)
+    assert learner.copy().rates != (0.0, 0.0)
 
 
 def test_in_the_background_a_failure_is_told():
@@ -242,6 +295,12 @@ def test_a_named_label_is_neither_corrected_nor_collected():
     twin.learn(twin.decide(x), label=2)
     assert (learner.weights == twin.weights).all()
     assert len(learner._arrays()["said"]) == collected
+
+
+def test_the_network_is_asked_for_at_once(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="wants scikit-learn"):
+        ob.RCINE(K, estimate="nrest")
 
 
 def test_bad_settings_are_refused():

@@ -740,3 +740,131 @@ def test_regret_is_refused_where_the_best_rule_is_not_known():
     wrong = REGRET.replace('"model", y = "regret"', '"words", y = "regret"')
     with pytest.raises(ValueError, match="the best rule for Words is not known"):
         parse(wrong.encode())
+
+
+# Rates of flips.
+
+FLIPS = """
+name = "flips"
+title = "Rates"
+paper = "nobody"
+about = "For tests."
+
+[channel.flips]
+flip = [0.1, 0.2]
+
+[data.Digits]
+sources = ["digits"]
+prepare = ["unit_norm"]
+
+[[experiment]]
+name = "told"
+data = ["Digits"]
+channels = ["clean", "flips"]
+rounds = 300
+
+[[experiment.methods]]
+name = "told"
+learner = "RCNBF"
+settings.gamma = 0.3
+knows_flips = true
+
+[[experiment]]
+name = "rates"
+data = ["Digits"]
+channels = ["clean", "flips"]
+repeats = 2
+rounds = 2500
+
+[[experiment.methods]]
+name = "ours"
+learner = "RCINE"
+settings = { gamma = 0.5, N_s = 2000 }
+
+[[experiment.methods]]
+name = "never"
+learner = "RCINE"
+settings = { gamma = 0.5, N_s = 5000 }
+slow = true
+
+[experiment.published_rates]
+Digits = { clean = [0.1, 0.1], flips = [0.3, 0.4] }
+
+[[section]]
+title = "All"
+rates = [{ experiment = "rates", title = "Found" }]
+checks = [
+    { type = "nearer", experiment = "rates", method = "ours" },
+    { type = "nearer", experiment = "rates", method = "never", than = "ours" },
+]
+"""
+
+
+def test_rates_of_flips_are_told_estimated_and_judged(tmp_path):
+    plan = Plan(parse(FLIPS.encode()), Store(tmp_path), quick=False)
+    told = [cell for cell in plan.needed()[0].values() if cell.learner == "RCNBF"]
+    settings = {tuple(sorted(dict(cell.settings).items())) for cell in told}
+    assert settings == {
+        (("gamma", 0.3), ("rho0", 0.0), ("rho1", 0.0)),
+        (("gamma", 0.3), ("rho0", 0.1), ("rho1", 0.2)),
+    }
+    for cell in plan.needed()[0].values():
+        if cell.learner == "RCNBF":
+            (result,) = run_cells([cell])
+            assert result.rounds[-1] == 300 and result.rates == []
+        else:  # as if it had run: what is found by it is a matter of other tests
+            found = {0.0: [0.02, 0.0], 0.1: [0.12, 0.2]}[cell.channel.flip[0]]
+            good = dict(cell.settings)["N_s"] == 2000
+            result = cells_module.Result(rounds=[2500], mistakes=[9], rates=found if good else [])
+        plan.store.put(cell, result)
+    assert all(Store(tmp_path).get(cell) for cell in plan.needed()[0].values())
+    findings = evaluate(plan, "onebit study flips.toml")
+    (table,) = findings.sections[0].rates
+    assert table.truth == [(0.0, 0.0), (0.1, 0.2)] and table.sources == ["paper", "ours", "never"]
+    assert table.values[1][0] == [(0.3, 0.4), (0.12, 0.2), None]
+    assert table.away[0] == [pytest.approx(0.15), pytest.approx(0.01), None]
+    first, second = findings.sections[0].checks
+    assert first.holds is True and first.evidence == "0.010 away on average, against 0.150"
+    assert second.holds is None and "refused" in second.evidence
+    page = study_page(findings, "1.0")
+    assert "0.120, 0.200" in page and 'class="rates"' in page and "ours" in page
+
+
+def test_an_estimate_of_a_learner_is_kept_with_its_cell():
+    plan_cell = Cell(
+        source="digits", digest="", columns=(), rows=None, prepare=("unit_norm",),
+        channel=Channel(flip=(0.1, 0.2)), folds=0, tuning=False, repeat=0, epochs=1, rounds=2500,
+        alone=False, learner="RCINE", settings=(("N_s", 2000), ("gamma", 0.8)),
+    )  # fmt: skip
+    (result,) = run_cells([plan_cell])
+    assert not result.error and result.rounds[-1] == 2500
+    assert result.rates == [] or (len(result.rates) == 2 and sum(result.rates) < 1)
+
+
+def test_slow_methods_are_left_out_of_quick_runs(tmp_path):
+    plan = Plan(parse(FLIPS.encode()), Store(tmp_path), quick=True)
+    assert {place.method.name for place in plan.places()} == {"told", "ours"}
+    assert "not in a quick run" in str(evaluate(plan, "onebit study").sections[0].checks)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('learner = "RCNBF"', 'learner = "BPA"', "BPA has no rates of flips to know"),
+        ('learner = "RCINE"', 'learner = "Banditron"', "no setting 'N_s'|estimates no rates"),
+        ("rounds = 300", "rounds = 300\nepochs = 2", "rounds say how long an online experiment is"),
+        (
+            "rounds = 300",
+            "quick = { rounds = 3 }",
+            "quick rounds are for an experiment with rounds",
+        ),
+        ("rounds = 300", "rounds = 0", "rounds must be between"),
+        ("Digits = { clean", "Letters = { clean", "no data 'Letters'"),
+        ("flips = [0.3", "silence = [0.3", "no channel 'silence'"),
+        ('than = "ours"', 'than = "yours"', "no method 'yours'"),
+        ('sources = ["digits"]', 'sources = ["synsep"]\nrows = 100', "does not come twice"),
+    ],
+)
+def test_rates_and_rounds_that_do_not_fit_are_refused(old, new, says):
+    with pytest.raises(ValueError, match=says):
+        parse(FLIPS.replace(old, new, 1).encode())

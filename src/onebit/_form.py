@@ -22,6 +22,7 @@ class Form:
     settings: Mapping[str, Any] = MappingProxyType({})  # what was said to choose the form
     unsaved: Mapping[str, Any] = MappingProxyType({})  # those of them that no file can hold
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
+    fails_at_the_end = False  # what goes wrong is raised when all rounds of a call are done
     wants_room = False  # no row is scored that has features beyond the table
 
     advice = "Hash the features into fewer columns with features="

@@ -149,6 +149,7 @@ class Learner:
     # What `tune` tries for a setting: a range, or all there are. Others stay at their defaults.
     ranges: ClassVar[Mapping[str, Range | tuple[Any, ...]]] = {}
     costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
+    variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
     needs: ClassVar[str] = ""  # a setting without a default that only Python can give
     registry: ClassVar[dict[str, type[Learner]]] = {}
 
@@ -752,7 +753,7 @@ def _bit(name: str, value: Any) -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if value is None:
-        raise TypeError("say right=True, right=False or label=...; for silence, do not call learn")
+        raise TypeError("say right=True, right=False or label=...; or, of silence, silence=True")
     raise TypeError(f"{name} must be True or False, not {value!r}")
 
 

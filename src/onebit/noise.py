@@ -317,7 +317,12 @@ class _Halves(NamedTuple):
         half = rng.permutation(len(log)) % 2
         order = np.lexsort((log.said, half))
         middle = int((half == 0).sum())
-        return cls(_matrix(log.X)[order], log.right[order], log.said[order], middle, log.labels)
+        X = _matrix(log.X)
+        # The unit of the contexts does not matter, but squares of far too large numbers would. A
+        # power of two changes no digit.
+        largest = float(max(abs(X.max()), abs(X.min())))
+        X = X * _FLOAT.type(2.0 ** -math.frexp(largest)[1]) if largest else X
+        return cls(X[order], log.right[order], log.said[order], middle, log.labels)
 
     def scores(self, strength: float) -> np.ndarray:
         """By how much each said label leads the best other, in the eyes of the other half."""

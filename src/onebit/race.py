@@ -76,9 +76,12 @@ class Result(NamedTuple):
 
 
 def all_entrants() -> list[Entrant]:
-    """Every learner of this package that has defaults, at these, but for the costly ones."""
-    names = algorithms.by_settings()
-    return [entrant(name) for name in names if not Learner.registry[name].costly]
+    """Every learner of this package at its defaults, but for the costly, and those that are others.
+
+    Left out are also those that want more than settings.
+    """
+    kinds = [Learner.registry[name] for name in algorithms.by_settings()]
+    return [entrant(k.__name__) for k in kinds if not k.costly and not k.variant_of]
 
 
 def entrant(text: str) -> Entrant:

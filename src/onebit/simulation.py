@@ -369,18 +369,22 @@ def simulate_places(
             if learner._kind != kind:
                 raise RuntimeError("the learner was given another label in mid-stream")
             records = (learner._params, learner._state, learner._work)  # progress may have used it
-            if all_heard:
-                run(*records, *rest, done, end, size, counts)
-                answers.mark_all(first + done, first + end, first + end)
-            else:
-                marks = answers.marks(first + end)
-                try:
-                    run(*records, *rest, done, end, size, counts, marks)
-                except BaseException:
-                    answers.cut(learner.round)  # these rounds are not counted
+            marks = () if all_heard else (answers.marks(first + end),)
+            failure = None
+            try:
+                run(*records, *rest, done, end, size, counts, *marks)
+            except BaseException as error:
+                if not learner._form.fails_at_the_end:
+                    if not all_heard:
+                        answers.cut(learner.round)  # these rounds are not counted
                     raise
+                failure = error
+            if all_heard:
+                answers.mark_all(first + done, first + end, first + end)
             done = end
             learner.round = first + done
+            if failure is not None:
+                raise failure
             if progress:
                 progress(done)
         kept[i] = counts

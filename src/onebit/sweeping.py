@@ -62,7 +62,7 @@ class Run(NamedTuple):
     settings: dict[str, Any]  # of the learner, its seed among them
     trace: Trace
     test_error: float  # of the frozen greedy rule on the test rows; not a number without them
-    rates: tuple[float, float] | None = None  # of flips, of a learner that estimates them
+    rates: tuple[float, float] | None = None  # of flips, where a learner has estimated them
 
 
 def _column_of(kind: type) -> Any:
@@ -454,7 +454,7 @@ def _run(learner: Learner, trace: Trace, judge: tuple[Any, np.ndarray] | None) -
     error = np.nan
     if judge is not None:
         error = float(np.mean(learner._score(judge[0])[1] != judge[1]))
-    rates = getattr(learner, "rates", None)
+    rates = None if getattr(learner, "doubt", "") else getattr(learner, "rates", None)
     return Run({**learner.settings, "seed": learner.seed}, trace, error, rates)
 
 

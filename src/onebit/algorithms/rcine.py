@@ -11,10 +11,11 @@ are kept, and where the rates are estimated once there are enough.
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 
@@ -28,10 +29,12 @@ from onebit.algorithms.flips import unflipped
 from onebit.decision import Decision
 from onebit.features import Rows
 from onebit.learner import Common, Labels, Learner, precision
-from onebit.noise import Log, NotIdentified, Rates, estimate_rates
 from onebit.settings import CALLABLE, Range, called, choice_of, flag, real, searched, whole
 
-Estimate = Literal["levels", "nrest"] | Callable[[Log], Rates | tuple[float, float]]
+if TYPE_CHECKING:  # it is loaded when first used: few learners estimate
+    from onebit.noise import Log, Rates
+
+Estimate = Literal["levels", "nrest"] | Callable[["Log"], "Rates | tuple[float, float]"]
 
 ESTIMATES = ("levels", "nrest")
 NEAR_CHANCE = 1e-3  # rates whose sum is as near to 1 as that are not taken over
@@ -121,6 +124,8 @@ _LONG = ("indices", "values")  # a number for each feature of a context
 class Collected(Form):
     """The answers since the last estimate, and the rates."""
 
+    fails_at_the_end = True
+
     def __init__(self, N_s: int, estimate: Estimate, dtype: np.dtype) -> None:
         self.N_s, self._dtype = N_s, dtype
         name = estimate
@@ -134,7 +139,12 @@ class Collected(Form):
                     "load(path, estimate=...)"
                 )
             choice_of("estimate", estimate, ESTIMATES)
-            self._estimate = partial(estimate_rates, method=estimate)
+            if estimate == "nrest" and importlib.util.find_spec("sklearn") is None:
+                raise ImportError(
+                    'estimate="nrest" wants scikit-learn, which is not installed: '
+                    "pip install onebit[lab]"
+                )
+            self._estimate = partial(_estimate_rates, estimate)
         self.settings = {"estimate": name}
         self._callback = Callback(self._take_over)
         self._kept: dict[str, list[np.ndarray]] = {}
@@ -143,7 +153,9 @@ class Collected(Form):
         self.in_background = False
         self.found: tuple[float, float] | None = None  # by a thread, to be used from now on
         self.thread: threading.Thread | None = None
-        self.doubt = ""
+        self.holds = False  # a failure waits until the answer is taken down
+        self._failure: BaseException | None = None
+        self.doubt = "there was no estimate yet"
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Sample:
         self._labels = labels
@@ -174,12 +186,17 @@ class Collected(Form):
             log = self._log()
             self._kept = {name: [] for name in _COLUMNS}
             if not self.in_background:
-                self._use(self._rates_of(log))
+                try:
+                    self._use(self._rates_of(log))
+                except BaseException as failure:  # compiled code goes on; Ctrl-C as well
+                    self._failure = self._failure or failure
             elif self.thread is None or not self.thread.is_alive():
                 self.thread = threading.Thread(target=self._find, args=(log,), daemon=True)
                 self.thread.start()
 
     def _log(self) -> Log:
+        from onebit.noise import Log
+
         columns = {name: _joined(self._kept[name]) for name in _COLUMNS}
         indptr = np.concatenate([[0], np.cumsum(columns["lengths"])])
         width = int(columns["indices"].max(initial=0)) + 1
@@ -188,23 +205,35 @@ class Collected(Form):
 
     def _find(self, log: Log) -> None:
         try:
-            self.found = self._rates_of(log)
+            found = self._rates_of(log)
         except Exception as error:  # of a function that a user gave: nobody waits for it here
             self.doubt = f"{type(error).__name__}: {error}"
+            return
+        if self.thread is threading.current_thread():  # nobody wanted a fresh start meanwhile
+            self.found = found
+
+    def start_afresh(self) -> None:
+        """What a thread finds out is of no use any more."""
+        self.thread = self.found = None
 
     def _rates_of(self, log: Log) -> tuple[float, float] | None:
         """What the answers say of the rates; None if nothing, or nothing that could be used."""
-        self.doubt = ""
+        from onebit.noise import NotIdentified, Rates
+
         try:
             found = self._estimate(log)
         except NotIdentified as doubt:
             self.doubt = str(doubt)
             return None
-        rho0, rho1 = (found.rho0, found.rho1) if isinstance(found, Rates) else found
+        rates = (found.rho0, found.rho1) if isinstance(found, Rates) else found
+        if not isinstance(rates, tuple | list | np.ndarray) or len(rates) != 2:
+            raise TypeError(f"estimate must give two rates, rho0 and rho1, not {found!r}")
+        rho0, rho1 = rates
         rho0, rho1 = (real("an estimated rate", rho, least=0, most=1) for rho in (rho0, rho1))
         if rho0 + rho1 >= 1 - NEAR_CHANCE:
             self.doubt = f"rates of {rho0:.3f} and {rho1:.3f}: what is heard says nothing"
             return None
+        self.doubt = ""
         return rho0, rho1
 
     def _use(self, rates: tuple[float, float] | None) -> None:
@@ -244,7 +273,8 @@ class Collected(Form):
             len({len(arrays[name]) for name in ("lengths", "said", "right", "propensities")}) == 1
             and len(said) < self.N_s
             and len(arrays["indices"]) == len(arrays["values"]) == lengths.sum()
-            and (lengths > 0).all()
+            and ((lengths > 0) & (lengths <= features)).all()
+            and ((arrays["propensities"] > 0) & (arrays["propensities"] <= 1)).all()
             and (arrays["indices"] < features).all()
             and ((said >= 0) & (said < labels)).all()
             and (rates >= 0).all()
@@ -257,7 +287,27 @@ class Collected(Form):
         return keep * table, arrays  # the way that feedback takes is the same as before
 
     def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        return self._callback.guarded(compiled)
+        compiled = self._callback.guarded(compiled)
+
+        def call(*args: Any) -> Any:
+            result = compiled(*args)
+            if not self.holds:
+                self.fail()
+            return result
+
+        return call
+
+    def fail(self) -> None:
+        """Raise what went wrong in an estimate, once all else is in order."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+
+def _estimate_rates(method: str, log: Any) -> Any:
+    from onebit.noise import estimate_rates
+
+    return estimate_rates(log, method=method)  # type: ignore[arg-type]
 
 
 def _held(sample: Sample) -> dict[str, np.ndarray]:
@@ -275,7 +325,7 @@ class RCINE(Learner):
 
         learner = RCINE(10, gamma=0.1)
         learner.rates                   # rho0, rho1: what it takes them to be
-        learner.doubt                   # why the last estimate was not used, if it was not
+        learner.doubt                   # why the last estimate was not used; "" if it was
 
     gamma: how often any label is tried, in (0, 1]. N_s: after how many answers the rates are
     estimated from these; until then they are 0. estimate: "levels", or "nrest" as in the paper (see
@@ -284,13 +334,15 @@ class RCINE(Learner):
     as they are.
 
     background: estimate in a thread while `learn` goes on; the rates are used from the first answer
-    after it is done. `simulate` always waits, so that a run can be repeated.
+    after it is done; answers that fill another log before that are let go. `simulate` always waits,
+    so that a run can be repeated.
 
     The log is kept with the learner, and saved: N_s contexts.
     """
 
     planes = 1
     importance_weighted = True
+    variant_of = "Banditron"
     ranges = searched(gamma=Range(0.001, 0.5))
     _form: Collected
 
@@ -317,20 +369,34 @@ class RCINE(Learner):
     @property
     def rates(self) -> tuple[float, float]:
         """rho0 and rho1 as they are taken to be now."""
+        self._form.catch_up()
         return self._form.rates
 
     @property
     def doubt(self) -> str:
-        """Why the last estimate was not used; empty if it was, or if there was none yet."""
+        """Why the last estimate was not used, or that there was none yet; empty if it was."""
         return self._form.doubt
 
-    def _learn_bit(self, decision: Decision, right: bool, params: Any = None) -> None:
-        self._form.catch_up()
-        self._form.in_background = self._background
+    def learn(self, decision: Decision, **feedback: Any) -> None:
+        """Feedback on a decision: see `Learner.learn`. An error of `estimate` comes at its end."""
+        form = self._form
+        form.catch_up()
+        form.in_background, form.holds = self._background, True
         try:
-            super()._learn_bit(decision, right, params)
+            super().learn(decision, **feedback)
         finally:
-            self._form.in_background = False
+            form.in_background = form.holds = False
+        form.fail()
+
+    def forget(self, share: float = 1.0) -> None:
+        """Weaken what was learned: see `Learner.forget`. A fresh start forgets the rates too."""
+        super().forget(share)
+        if share == 1:
+            self._form.start_afresh()
+
+    def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        self._form.catch_up()
+        return super()._dump()
 
     def _params_for_truth(self) -> Any:
         return self._params._replace(certain=True)

@@ -49,6 +49,7 @@ class RCNBF(_CorrectsFlips):
     """
 
     planes = 1
+    variant_of = "Banditron"
     ranges = searched(gamma=Range(0.001, 0.5))
 
     def __init__(

@@ -611,7 +611,8 @@ def _nearer(book: _Book, spec: Nearer, one: Experiment) -> Iterator[Check]:
         ours = _distance(book, one, data, spec.method)
         theirs = _distance(book, one, data, spec.than)
         if ours is None or theirs is None:
-            yield Check(claim, None, book.why_absent(one, data, one.channels[-1], spec.method))
+            why = book.why_absent(one, data, one.channels[-1], spec.method)
+            yield Check(claim, None, why if why != "not run yet" else "not run yet, or refused")
         else:
             evidence = f"{ours:.3f} away on average, against {theirs:.3f}"
             yield Check(claim, ours < theirs, evidence)

@@ -331,7 +331,7 @@ def _wrong(study: Study) -> Iterator[str]:
         where = f"experiment {one.name}"
         yield from _unknown(where, {"data": one.data}, study.data)
         yield from _unknown(where, {"channel": one.channels}, [CLEAN, *study.channel])
-        yield from _wrong_sizes(one, where)
+        yield from _wrong_sizes(study, one, where)
         yield from _wrong_folds(study, one, where) if one.protocol == "folds" else ()
         for method in one.methods:
             there = f"{where}, method {method.name}"
@@ -362,7 +362,11 @@ def _wrong(study: Study) -> Iterator[str]:
             yield from _wrong_part(study, f"section {section.title!r}", part)
 
 
-def _wrong_sizes(one: Experiment, where: str) -> Iterator[str]:
+def _is_drawn(data: Data) -> bool:
+    return any(source in _DRAWN for source in data.sources)
+
+
+def _wrong_sizes(study: Study, one: Experiment, where: str) -> Iterator[str]:
     least = 2 if one.protocol == "folds" else 1
     for which, part in (("", one), ("quick ", one.quick)):
         for key, low, high in (
@@ -376,6 +380,10 @@ def _wrong_sizes(one: Experiment, where: str) -> Iterator[str]:
                 yield f"{where}: {which}{key} must be between {low:,} and {high:,}, not {value:,}"
     if one.rounds and (one.epochs > 1 or one.protocol == "folds"):
         yield f"{where}: rounds say how long an online experiment is, without epochs"
+    for name in one.data:
+        data = study.data.get(name)
+        if data and one.rounds and data.rows and data.rows < one.rounds and _is_drawn(data):
+            yield f"{where}: {name} has {data.rows:,} rows, and a drawn set does not come twice"
     if one.quick.rounds and not one.rounds:
         yield f"{where}: quick rounds are for an experiment with rounds"
     if not 0 <= one.tuned <= 1000:
@@ -414,7 +422,7 @@ def _wrong_folds(study: Study, one: Experiment, where: str) -> Iterator[str]:
         data = study.data[name]
         if Steps(data.prepare).order_matters:
             yield f"{where}: folds have no order of rounds, and a step for {name} needs one"
-        if any(source in _DRAWN for source in data.sources):
+        if _is_drawn(data):
             yield f"{where}: {name} is drawn anew each time and cannot be cut into folds"
     for name in one.channels:
         if study.channel_of(name) != Channel(label_noise=study.channel_of(name).label_noise):
