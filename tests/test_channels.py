@@ -206,3 +206,11 @@ def test_a_channel_wants_what_it_needs():
         ob.Channel([]).tell(learner, decision)
     with pytest.raises(ValueError, match="Flip"):
         ob.Channel([ob.Flip(0.1, 0.1)]).tell(ob.AROW(3), decision, label=1)
+
+
+def test_a_decision_of_another_learner_is_refused_at_once_however_late_it_would_be_heard():
+    learner, other = ob.UCWL(3), ob.UCWL(3, seed=4)
+    channel = ob.Channel([ob.Delay(2)])
+    with pytest.raises(ValueError, match="made by another learner"):
+        channel.tell(learner, other.decide([1.0]), right=True)
+    assert len(channel) == 0

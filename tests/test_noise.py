@@ -97,7 +97,11 @@ def test_dense_sparse_and_pairs_are_one_log():
 
 
 @settings(max_examples=6, deadline=None)
-@given(st.permutations(range(4)), st.integers(0, 100), st.sampled_from([0.25, 1.0, 32.0, 2.0**-40, 2.0**40]))
+@given(
+    st.permutations(range(4)),
+    st.integers(0, 100),
+    st.sampled_from([0.25, 1.0, 32.0, 2.0**-40, 2.0**40]),
+)
 def test_names_of_labels_and_units_of_features_do_not_matter(places, seed, unit):
     X, y = clusters(1500, seed=seed)
     said, right = heard(y, 4, 0.1, 0.2, seed=seed)

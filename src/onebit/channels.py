@@ -267,6 +267,7 @@ class Channel:
         """What is true of a decision: right or wrong, or the true label."""
         known = learner._labels
         check(self._link, learner)
+        learner._check_mine(decision)  # now, not when it is heard in the turn of another
         if label is None:
             if self._kinds & {SWAP, ROTATE, NOISE_OTHERS, NOISE_ALL}:
                 raise ValueError("label noise and drift want the true label: label=...")
