@@ -581,9 +581,10 @@ def _rates_table(book: _Book, spec: RatesSpec) -> RatesTable:
             said = one.published_rates.get(data, {}).get(channel)
             line.append([said, *(_mean_rates(book, one, data, channel, m) for m in methods)])
         values.append(line)
+    repeats = "one run" if one.repeats == 1 else f"means of {one.repeats} repeats"
     return RatesTable(
         title=spec.title,
-        caption=f"ρ₀ and ρ₁, means of {one.repeats} repeats. The last line is the mean distance "
+        caption=f"ρ₀ and ρ₁, {repeats}. The last line is the mean distance "
         "of a rate from the truth.",
         truth=[book.plan.study.channel_of(channel).flip for channel in one.channels],
         data=there,
