@@ -12,16 +12,12 @@ from numpy.testing import assert_allclose
 
 import onebit as ob
 from onebit import bounds
-from onebit._jit import COMPILED
+from onebit._jit import COMPILED, plain
 from onebit.algorithms.flips import unflipped
 
 K, D = 5, 8
 RATES = [(0.0, 0.0), (0.15, 0.15), (0.4, 0.4), (0.2, 0.4), (0.4, 0.2), (0.0, 0.9), (0.9, 0.0)]
 FLIPPED = [ob.RCNBF, ob.PNormBandit, ob.EGBandit, ob.PNewtron, ob.Newtron, ob.SOBA]
-
-
-def plain(function):
-    return getattr(function, "py_func", function)
 
 
 def stream(rows=60, seed=1):
