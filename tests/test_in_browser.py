@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, Browser
 from sample_studies import ROUNDS, banditron, confidit, curve, error_chart, everything, noisy
-from test_page import MANY, TOLD, bounded, make_line, make_panel
+from test_page import LONG_NAMES, MANY, TOLD, bounded, make_line, make_panel
 from test_page import page_of as race_of
+from test_report import many_long
 
 from onebit.studies.findings import Check, Findings, Section, Table, Value
 from onebit.studies.report import overview_page, study_page
@@ -52,12 +53,21 @@ def extreme() -> Findings:
 PAGES = {
     "race": lambda: race_of(make_panel(*MANY, *TOLD), make_panel(*MANY[:3], data="Other")),
     "race of long names": lambda: race_of(make_panel(*(make_line(LONG, 0.1) for _ in range(3)))),
+    "race of many long names": lambda: race_of(make_panel(*LONG_NAMES, *TOLD)),
     "race with bounds": lambda: race_of(
         make_panel(*(bounded(line, *[0.5] * 7) for line in (*MANY[:3], *TOLD)))
     ),
     "banditron": lambda: study_page(banditron(), "1.2.3"),
     "confidit": lambda: study_page(confidit(), "1.2.3"),
     "noisy": lambda: study_page(noisy(), "1.2.3"),
+    "many long names": lambda: study_page(
+        replace(
+            banditron(),
+            quick=True,
+            sections=[Section("F", "", [error_chart("S", many_long())] * k) for k in (1, 2, 3)],
+        ),
+        "1.2.3",
+    ),
     "extreme": lambda: study_page(extreme(), "1.2.3"),
     "overview": lambda: overview_page([*everything(), (extreme(), "x" * 80)], "1.2.3"),
 }
@@ -101,6 +111,30 @@ CELLS = """(() => {
   return wrong;
 })()"""
 
+# Tables: what stands outside the screen.
+FOLDED = """(() => {
+  const wrong = [];
+  for (const cell of document.querySelectorAll('.scroll tbody th, .scroll tbody td')) {
+    if (!cell.textContent || !cell.checkVisibility()) continue;
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    for (const box of [cell.getBoundingClientRect(), range.getBoundingClientRect()])
+      if (box.left < 0 || box.right > innerWidth) wrong.push(`"${cell.textContent}" is off-screen`);
+    const named = getComputedStyle(cell, '::before').content;
+    if (cell.dataset.name && named !== JSON.stringify(cell.dataset.name))
+      wrong.push(`"${cell.textContent}" lacks the name of its column`);
+  }
+  for (const region of document.querySelectorAll('.scroll'))
+    if (region.scrollWidth > region.clientWidth) wrong.push(`${region.ariaLabel} scrolls`);
+  return wrong;
+})()"""
+
+# Tables that scroll: [their label, whether this can be seen, and reached by keyboard].
+SCROLLING = """[...document.querySelectorAll('.scroll')]
+  .filter(region => region.scrollWidth > region.clientWidth)
+  .map(region => [getComputedStyle(region).backgroundImage.includes('gradient'),
+    region.tabIndex === 0, region.role === 'region'])"""
+
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 INK = "getComputedStyle(document.body).color"
 
@@ -127,6 +161,27 @@ def test_nothing_overlaps_or_is_cut_off(browser: Browser, page: Path, width: int
     assert browser.run(LABELS) == []
     assert browser.run(CELLS) == []
     assert browser.complaints == []
+
+
+@pytest.mark.parametrize("width", [320, 375, 600])
+def test_on_a_phone_every_cell_of_every_table_is_on_the_screen(
+    browser: Browser, page: Path, width: int
+) -> None:
+    browser.open(page, width)
+    browser.run("document.querySelectorAll('details').forEach(part => part.open = true)")
+    assert browser.run(FOLDED) == []
+    assert browser.run("document.documentElement.scrollWidth") <= width
+
+
+def test_a_table_that_scrolls_shows_it_and_takes_the_focus(
+    browser: Browser, tmp_path: Path
+) -> None:
+    file = tmp_path / "page.html"
+    for name in ("race", "extreme"):
+        file.write_text(PAGES[name](), encoding="utf-8")
+        browser.open(file, 700)
+        scrolling = browser.run(SCROLLING)
+        assert scrolling and all(all(region) for region in scrolling)
 
 
 def brightness(colour: str) -> float:

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from markup import Checker, charts, coordinates
 
-from onebit.charts import one_two_five, spread
+from onebit.charts import COLOURS, one_two_five, spread
 from onebit.page import Bound, Line, Panel, race_page
+from onebit.sheet import STYLE
 
 
 def make_line(learner: str, final: float = 0.2, told: bool = False, settings: str = "") -> Line:
@@ -112,13 +113,106 @@ def test_a_bound_that_says_nothing_is_not_drawn() -> None:
     assert "Bounds on" not in page_of(make_panel(make_line("A")))
 
 
-def test_only_the_best_six_are_coloured_and_keep_their_colour() -> None:
-    page = page_of(make_panel(*MANY), make_panel(*MANY[::-1], data="Other"))
+LONG_NAMES = [
+    make_line(f"Confidit form=full reg={reg} eta={eta}", 0.05 + 0.02 * i, settings="alpha=1")
+    for i, (reg, eta) in enumerate(itertools.product((0.3, 1, 3, 10), (0.01, 0.03, 0.1, 0.3, 1, 3)))
+]
+
+
+def looks_by_label(page: str) -> list[dict[str, tuple[str, ...]]]:
+    """Kind, colour, dash and marker of each curve in each chart for a desktop, by its name."""
+    found = []
+    for svg in charts(page):
+        if "chart wide" in svg.get("class", ""):
+            found.append({})
+            for group in svg.iter("g"):
+                _, *name, _ = " ".join(group.find("text").itertext()).split()
+                line, marker = (
+                    next(path for path in group.iter("path") if path.get("class") == kind)
+                    for kind in ("line", "point")
+                )
+                found[-1]["".join(name)] = (
+                    *(group.get("class"), group.get("style")),
+                    *(line.get("stroke-dasharray"), marker.get("d")),
+                )
+    return found
+
+
+def test_a_learner_looks_the_same_in_all_panels_and_like_no_other() -> None:
+    rivals = [make_line(line.learner, 0.9 - line.error[-1]) for line in LONG_NAMES]
+    told = [make_line(line.learner, 0.5 - line.error[-1], told=True) for line in TOLD]
+    third = make_panel(*MANY[:5], LONG_NAMES[3], data="Third")  # some learners are new here
+    first, second, third = looks_by_label(
+        page_of(make_panel(*LONG_NAMES, *TOLD), make_panel(*rivals, *told, data="Other"), third)
+    )
+    assert first == second and len(first) == 24 + 6
+    assert third["".join(LONG_NAMES[3].learner.split())] in first.values()
+    everything = {**first, **third}
+    assert len(set(everything.values())) == len(everything) == 35
+    (default,) = looks_by_label(page_of(make_panel(*MANY)))
+    assert len({colour for _, colour, *_ in default.values()}) == 14  # one for each
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_colours_are_told_apart_and_seen(mode: str) -> None:
+    style = STYLE.split("@media")[mode == "dark"]
+    colours = [
+        [int(code[i : i + 2], 16) for i in (0, 2, 4)]
+        for code in re.findall(r"--c\d+:#(\w{6})\b", style)
+    ]
+    assert len(colours) == COLOURS
+    for one, two in itertools.combinations(colours, 2):
+        assert math.dist(one, two) > 60
+    page = luminance([255, 255, 255] if mode == "light" else [0x14, 0x17, 0x1C])
+    for colour in colours:
+        dark, bright = sorted([page + 0.05, luminance(colour) + 0.05])
+        assert bright / dark >= 3  # WCAG 1.4.11
+
+
+def luminance(colour: list[int]) -> float:
+    linear = [((c / 255 + 0.055) / 1.055) ** 2.4 if c > 10 else c / 255 / 12.92 for c in colour]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_curves_begin_at_round_10_unless_the_run_is_short() -> None:
+    # A band over the first rounds, as high as the chart, would leave the rest a strip.
+    line = replace(make_line("A", 0.2), low=[1e-5] * 3 + [0.15] * 4, high=[1.0] * 3 + [0.25] * 4)
+    page = page_of(make_panel(line))
+    wide = next(svg for svg in charts(page) if "wide" in svg.get("class", ""))
+    texts = [text.text for text in wide.iter("text")]
+    assert "rounds, from 10 on" in texts and "Curves begin at round 10" in page
+    assert {"10", "100"} < set(texts) and "1" not in texts
+    assert next(text for text in texts if text and text.endswith("%")) == "10%"  # the lowest
+    assert "after 5 rounds" not in page and "after 10 rounds" in page
+    assert "20.00" in Checker(page).rows[1]  # the table counts all rounds
+    fifty = [replace(line, rounds=[1, 2, 5, 10, 20, 30, 50]) for line in MANY[:2]]
+    page = page_of(make_panel(*fifty))
+    assert "from 10 on" not in page and "begin at" not in page and "after 2 rounds" in page
+
+
+def test_no_name_is_cut() -> None:
+    endless = make_line("W" * 90, 0.01)
+    page = page_of(make_panel(*LONG_NAMES, endless, TOLD[0]))
+    assert "…" not in page
+    labels = {"".join(label.split()) for label in looks_by_label(page)[0]}
+    assert {"".join(line.learner.split()) for line in (*LONG_NAMES, endless)} <= labels
+
+
+def test_one_repeat_has_no_spread() -> None:
+    line = make_line("A")
+    once = replace(line, low=line.error, high=line.error, error_sd=0.0)
+    page = page_of(replace(make_panel(once), repeats=1))
+    head, row = Checker(page).rows
+    assert row[head.index("Repeats ±")] == "–" and "±" not in "".join(row)
+    assert "repeat" not in "".join(re.findall(r"<title>.*?</title>", page, re.DOTALL))
+    assert "A band" not in page and "(1 run)" in page
+
+
+def test_the_best_are_thick_and_keep_their_colour() -> None:
+    page = page_of(make_panel(*MANY))
     groups = re.findall(r'class="curve (\w+)" data-line="(\d+)" style="--c:(.*?)"', page)
     assert {kind for kind, key, _ in groups if int(key) <= 6} == {"top"}
     assert {kind for kind, key, _ in groups if int(key) > 6} == {"muted"}
-    first = {key: colour for kind, key, colour in groups if kind == "top"}
-    assert len(set(first.values())) == 6
     swapped = page_of(
         make_panel(make_line("A", 0.1), make_line("B", 0.2)),
         make_panel(make_line("A", 0.2), make_line("B", 0.1)),
@@ -155,7 +249,10 @@ def test_command_version_and_settings_are_in_the_footer() -> None:
 def test_exact_values_are_in_the_tooltips() -> None:
     line = replace(make_line("A"), error=[0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.12345])
     assert "A: 12.345% wrong\nafter 100 rounds" in page_of(make_panel(line))
-    assert "after 1 round;" in page_of(make_panel(line))
+    brief = replace(  # too short a run to leave its first rounds out
+        line, rounds=line.rounds[:3], error=line.error[:3], low=line.low[:3], high=line.high[:3]
+    )
+    assert "after 1 round;" in page_of(make_panel(brief))
 
 
 def without_errors() -> Line:

@@ -10,7 +10,7 @@ import pytest
 from markup import Checker, charts, coordinates
 from sample_studies import ROUNDS, banditron, confidit, curve, error_chart, everything, noisy
 
-from onebit.charts import across, even_steps, shortened, upwards, width_of
+from onebit.charts import across, even_steps, shortened, upwards, width_of, wrapped
 from onebit.studies.findings import (
     Chart,
     Check,
@@ -133,6 +133,88 @@ def test_a_method_that_comes_twice_is_told_apart_by_its_settings() -> None:
     curves = [curve("A", 0.1, settings="gamma=1"), curve("A", 0.2, settings="gamma=2")]
     legend = page_of(section(charts=[error_chart("S", curves)])).split('class="legend"')[1]
     assert "A gamma=1" in legend and "A gamma=2" in legend
+
+
+def many_long() -> list[Curve]:
+    return [
+        curve(f"Confidit form=full reg={reg} eta={eta}", 0.1 * reg * eta, published=0.2)
+        for reg in (0.3, 1, 3)
+        for eta in (0.01, 0.03, 0.1, 0.3, 1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize("several", [1, 2, 3])
+def test_no_name_is_cut(several: int) -> None:
+    names = ["2nd-order Perceptron", "Confidit form=full reg=0.3 eta=0.03"]
+    chart = error_chart("S", [curve(name, 0.1 * i + 0.1) for i, name in enumerate(names)])
+    page = page_of(section(charts=[chart] * several))
+    assert "…" not in page
+    for svg in charts(page):
+        if svg.find("g[@data-line]") is not None:
+            labels = "".join("".join(text.itertext()) for text in svg.iter("text"))
+            assert all(name.replace(" ", "") in labels.replace(" ", "") for name in names)
+
+
+@pytest.mark.parametrize("several", [1, 2, 3])
+def test_numbers_stand_for_names_that_have_no_room_and_the_legend_explains(several: int) -> None:
+    page = page_of(section(charts=[error_chart("S", many_long())] * several))
+    assert "…" not in page
+    keys = re.findall(r"<b>(\d+)</b>(.*?)</button>", page)
+    assert [(int(number), name) for number, name in keys] == [
+        (i, one.method) for i, one in enumerate(many_long(), 1)
+    ]
+    for svg in charts(page):
+        if svg.find("g[@data-line]") is not None:
+            labels = [text.text or "" for text in svg.iter("text") if text.get("class") == "label"]
+            assert sorted(int(label.split()[0]) for label in labels) == list(range(1, 22))
+
+
+def test_more_methods_than_colours_are_still_told_apart() -> None:
+    page = page_of(section(charts=[error_chart("S", many_long())]))
+    looks = set()
+    for group in (g for svg in charts(page) for g in svg.iter("g") if g.get("data-line")):
+        marker = next(path for path in group.iter("path") if path.get("class") == "point")
+        looks.add((group.get("data-line"), group.get("style"), marker.get("d")))
+    assert len(looks) == len({look[1:] for look in looks}) == 21
+
+
+def test_curves_over_rounds_begin_at_round_10() -> None:
+    page = page_of(section(charts=[error_chart("S", [curve("A", 0.01)])]))
+    assert "rounds, from 10 on" in page and ">10</text>" in page and ">1</text>" not in page
+    late = curve("A", 0.01, x=[1000.0, 2000.0, 3000.0])
+    assert "from 10 on" not in page_of(section(charts=[error_chart("S", [late])]))
+    assert "from 10 on" not in study_page(banditron(), "1").split('id="part2"')[1]  # over gamma
+
+
+def test_a_quick_run_gets_no_score() -> None:
+    quick = replace(banditron(), quick=True, command="onebit study banditron-2008 --quick")
+    header = study_page(quick, "1").split("</header>")[0]
+    headline = re.findall("<h2>(.*?)</h2>", header)
+    assert headline == [
+        "A quick run at reduced size: its numbers are not comparable with the published ones"
+    ]
+    assert "<code>onebit study banditron-2008</code>" in header
+    full = study_page(banditron(), "1").split("</header>")[0]
+    for words in ("within 10%", "claims hold", "Furthest"):
+        assert words in full.replace("4 of 5 claims", "claims") and words not in header
+    assert "quick" not in full
+
+
+def test_the_overview_does_not_count_quick_runs() -> None:
+    quick = replace(noisy(), quick=True)
+    some = overview_page([(banditron(), "b.html"), (quick, "n.html")], "1")
+    assert "4 of 5 claims hold" in some and "3 of 5 numbers within 10%" in some
+    assert "Quick runs at reduced size: 1 of the 2 studies." in some
+    row = next(row for row in Checker(some).rows if row[0] == quick.name)
+    assert row[1:] == ["quick run, not counted", "0"]
+    only = overview_page([(quick, "n.html")], "1")
+    assert "Quick runs at reduced size: all studies." in only
+    assert "claims hold" not in only and "numbers within" not in only
+
+
+def test_one_repeat_has_no_spread() -> None:
+    table = Table("T", "", "%", ["A"], ["row"], [[Value(0.1, None, 0.1)]])
+    assert "±" not in page_of(section(tables=[table]))
 
 
 def test_published_ends_are_drawn_and_said() -> None:
@@ -345,6 +427,15 @@ def test_ticks_stay_apart() -> None:
     assert [tick.text for tick in across("", [200, 260], 0, 100, log=True).ticks] == ["200", "260"]
     high = upwards("", [1e-9, 1], 100, 0, str, log=True)
     assert sum(bool(tick.text) for tick in high.ticks) <= 8
+
+
+def test_texts_are_wrapped_to_the_room_there_is() -> None:
+    assert wrapped("Banditron", 100) == ["Banditron"]
+    assert wrapped("2nd-order Perceptron", 84, 11) == ["2nd-order", "Perceptron"]
+    assert wrapped("", 50) == [""]
+    lines = wrapped("A " + "long" * 30 + " name", 100)
+    assert "".join(lines).replace(" ", "") == "A" + "long" * 30 + "name"
+    assert all(width_of(line) <= 100 for line in lines)
 
 
 def test_texts_are_shortened_to_the_room_there_is() -> None:

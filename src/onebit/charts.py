@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import NamedTuple
 
-COLOURED = 6  # more colours than this stop being tellable apart; the rest are muted
+COLOURS = 14  # --c1, --c2, ... of the style; all learners of a race at its defaults
+LEADING = 6  # curves with a thick line, filled markers and a band that can be seen
 DASHES = ("7 4", "2 3", "10 3 2 3", "4 2", "12 4", "7 3 2 3 2 3")  # references only
 MARKERS = (  # paths around (0, 0), about 8 units wide
     "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z",
@@ -38,12 +39,11 @@ class Looks:
     dash: str
 
 
-def coloured(slot: int) -> Looks:
-    return Looks("top", f"var(--c{slot + 1})", MARKERS[slot], "none")
-
-
-def muted(number: int) -> Looks:
-    return Looks("muted", "var(--muted)", MARKERS[number % len(MARKERS)], "none")
+def coloured(number: int) -> Looks:
+    """Each has a colour of its own; where they start again, with another marker."""
+    cycle, slot = divmod(number, COLOURS)
+    kind = "top" if number < LEADING else "muted"
+    return Looks(kind, f"var(--c{slot + 1})", MARKERS[(slot - cycle) % len(MARKERS)], "none")
 
 
 def reference(number: int) -> Looks:
@@ -92,7 +92,35 @@ def shortened(text: str, room: float, size: float = 12) -> str:
     return text.rstrip() + "…"
 
 
+def wrapped(text: str, room: float, size: float = 12) -> list[str]:
+    """The text in lines that have room; a word that is too long by itself is broken."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and width_of(f"{lines[-1]} {word}", size) <= room:
+            lines[-1] += f" {word}"
+            continue
+        lines.append("")
+        for letter in word:
+            if lines[-1] and width_of(lines[-1] + letter, size) > room:
+                lines.append("")
+            lines[-1] += letter
+    return lines[1:] or [""]
+
+
 # Scales and axes
+
+
+def first_drawn(rounds: Sequence[float]) -> int:
+    """The round where curves begin: errors of the first nine say little and would fill the chart.
+
+    All are drawn, from round 1 on, in a run of fewer than 100 rounds, or if it has no such points.
+    """
+    return 10 if rounds and min(rounds) < 10 and max(rounds) >= 100 else 1
+
+
+def from_round(first: int) -> str:
+    """The name of an axis of rounds that begins at this one."""
+    return "rounds" if first == 1 else f"rounds, from {first} on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +291,8 @@ class Series:
     key: str  # the same in every chart, legend and table of a panel
     looks: Looks
     points: list[Point]
-    label: tuple[str, ...]  # lines beside its right end; the second is set smaller
+    label: tuple[str, ...]  # lines beside its right end
+    end: str = ""  # a line below them, in a softer colour
     published: float | None = None  # what the paper says of its end
     published_tip: str = ""
 
@@ -305,7 +334,7 @@ def chart(
 
     ``where`` makes its ids unique; ``heading`` stands above the labels.
     """
-    sizes = [frame.line_height * len(one.label) for one in series]
+    sizes = [frame.line_height * len(_lines(one)) for one in series]
     ends = [y.scale(one.points[-1].middle) for one in series]
     around = frame.line_height / 2
     middles = spread(ends, sizes, TOP - around, frame.plot_bottom + around)
@@ -390,7 +419,7 @@ def _curve(one: Series, x: Scale, y: Scale, frame: Frame, middle: float) -> str:
         f'<path class="band" d="M{"L".join(high + low[::-1])}z"/>'
         f'<path class="line" stroke-dasharray="{one.looks.dash}" d="M{"L".join(line)}"/>{markers}'
         f'<path class="leader" d="M{line[-1]}L{beside}"/>{_published(one, y, frame)}'
-        f"{marker(one.looks, beside)}{_label(one.label, at + 8, middle, frame)}</g>\n"
+        f"{marker(one.looks, beside)}{_label(one, at + 8, middle, frame)}</g>\n"
     )
 
 
@@ -401,11 +430,17 @@ def _published(one: Series, y: Scale, frame: Frame) -> str:
     return f'<g class="paper">{marker(one.looks, spot, one.published_tip)}</g>'
 
 
-def _label(lines: tuple[str, ...], x: float, middle: float, frame: Frame) -> str:
+def _lines(one: Series) -> tuple[str, ...]:
+    return (*one.label, one.end) if one.end else one.label
+
+
+def _label(one: Series, x: float, middle: float, frame: Frame) -> str:
+    lines = _lines(one)
     first = middle + 4 - (len(lines) - 1) * frame.line_height / 2
+    styles = ["next"] * (len(one.label) - 1) + ["second"]
     rest = "".join(
-        f'<tspan class="second" x="{x}" dy="{frame.line_height - 1}">{escape(line)}</tspan>'
-        for line in lines[1:]
+        f'<tspan class="{style}" x="{x}" dy="{frame.line_height - 1}">{escape(line)}</tspan>'
+        for style, line in zip(styles, lines[1:], strict=False)
     )
     return f'<text class="label" x="{x}" y="{first:.1f}">{escape(lines[0])}{rest}</text>'
 

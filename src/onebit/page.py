@@ -1,13 +1,13 @@
 """The page that ``onebit race`` writes: one HTML file that loads nothing from elsewhere."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from html import escape
 
 from onebit.charts import (
     BOTTOM,
-    COLOURED,
     TOP,
     Frame,
     Looks,
@@ -17,12 +17,15 @@ from onebit.charts import (
     bounding,
     chart,
     coloured,
-    muted,
+    first_drawn,
+    from_round,
     reference,
     swatch,
     upwards,
+    width_of,
+    wrapped,
 )
-from onebit.sheet import run_it_again, sheet
+from onebit.sheet import cell, run_it_again, sheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +83,30 @@ class Entry:
     looks: Looks
 
 
-# Settings come last: a phone should show the error without scrolling sideways.
-COLUMNS = "".join(
-    f'<th scope="col">{name}</th>'
-    for name in (
-        *("Rank", "Learner", "Error %", "Repeats ±", "Greedy error %"),
-        *("Explored %", "Updates %", "Rounds/s", "Settings"),
-    )
+# Of the cells that follow rank and learner.
+COLUMNS = (
+    *("Error %", "Repeats ±", "Greedy error %", "Explored %", "Updates %", "Rounds/s", "Settings"),
 )
 
 
 def race_page(panels: list[Panel], command: str, version: str, settings: dict[str, str]) -> str:
     """The whole page as text."""
-    remembered: dict[tuple[str, int], int] = {}
-    sections = [_section(i, panel, _entries(panel, remembered)) for i, panel in enumerate(panels)]
-    header = """<h1>onebit race</h1>
+    looks = _looks(panels)
+    sections = [_section(i, panel, _entries(panel, looks)) for i, panel in enumerate(panels)]
+    told = [
+        "Solid curves are the learners, each in a colour that is the same in all charts; those of "
+        "the best are thick.",
+        "Dashed grey curves are references that <em>are</em> told the true label every round.",
+    ]
+    if any(panel.repeats > 1 for panel in panels):
+        told.append("A band spans the worst and best repeat.")
+    told.append("Both axes are logarithmic.")
+    if any(_first_drawn(panel) > 1 for panel in panels):
+        told.append("Curves begin at round 10: an error over fewer rounds says little.")
+    header = f"""<h1>onebit race</h1>
 <p>Each learner guesses a label, hears only <em>right</em> or <em>wrong</em>, and is never told
 the true label; the lower its curve, the fewer mistakes it has made so far.</p>
-<p class="note">Solid curves are the learners, the best of them in colour. Dashed grey
-curves are references that <em>are</em> told the true label every round. A band spans the worst and
-best repeat. Both axes are logarithmic.</p>"""
+<p class="note">{" ".join(told)}</p>"""
     return sheet(
         f"onebit race: {', '.join(panel.data for panel in panels)}",
         header,
@@ -116,47 +123,49 @@ def _final_error(line: Line) -> float:
     return line.error[-1] if line.error and math.isfinite(line.error[-1]) else math.inf
 
 
-def _entries(panel: Panel, remembered: dict[tuple[str, int], int]) -> list[Entry]:
-    """Learners by error, then references by error. A learner keeps the colour it had before."""
-    names = [line.learner for line in panel.lines]
-    # The settings may be tuned per data set, so a learner is known again by its name alone and,
-    # where the name comes more than once, by which of them it is.
-    identity = {
-        id(line): (names[i], names[:i].count(names[i])) for i, line in enumerate(panel.lines)
+Who = tuple[bool, str, int]  # told the true label, its name, which of those of that name
+
+
+def _ranked(panel: Panel) -> Iterator[tuple[Who, Line]]:
+    """Learners by error, then references by error.
+
+    Settings may be tuned per data set, so a learner is known again by its name, which has the
+    settings that it was given.
+    """
+    before: Counter[tuple[bool, str]] = Counter()
+    lines = []
+    for line in panel.lines:
+        name = line.full_information, line.learner
+        lines.append(((*name, before[name]), line))
+        before[name] += 1
+    yield from sorted(lines, key=lambda pair: (pair[1].full_information, _final_error(pair[1])))
+
+
+def _looks(panels: Iterable[Panel]) -> dict[Who, Looks]:
+    """Looks that a learner has in every panel; the best in any of them come first."""
+    places: dict[Who, list[int]] = defaultdict(list)
+    for panel in panels:
+        for place, (who, _) in enumerate(_ranked(panel)):
+            places[who].append(place)
+    best = sorted(places, key=lambda who: (min(places[who]), sum(places[who]) / len(places[who])))
+    learners = [who for who in best if not who[0]]
+    references = [who for who in best if who[0]]
+    return {
+        **{who: coloured(number) for number, who in enumerate(learners)},
+        **{who: reference(number) for number, who in enumerate(references)},
     }
-    ranked = sorted(panel.lines, key=_final_error)
-    learners = [line for line in ranked if not line.full_information]
-    references = [line for line in ranked if line.full_information]
-    slots = _colour_slots([identity[id(line)] for line in learners[:COLOURED]], remembered)
 
+
+def _entries(panel: Panel, looks: dict[Who, Looks]) -> list[Entry]:
+    names = Counter(line.learner for line in panel.lines)
+    learners = sum(not line.full_information for line in panel.lines)
     entries = []
-    for place, line in enumerate(learners + references):
-        twice = names.count(line.learner) > 1 and line.settings
+    for place, (who, line) in enumerate(_ranked(panel), 1):
+        twice = names[line.learner] > 1 and line.settings
         name = f"{line.learner} {line.settings}" if twice else line.learner
-        behind = place - len(learners)
-        if place < len(slots):
-            looks = coloured(slots[place])
-        elif behind < 0:
-            looks = muted(place - len(slots))
-        else:
-            looks = reference(behind)
-        key = f"R{behind + 1}" if line.full_information else str(place + 1)
-        entries.append(Entry(line, key, name, looks))
+        key = f"R{place - learners}" if line.full_information else str(place)
+        entries.append(Entry(line, key, name, looks[who]))
     return entries
-
-
-def _colour_slots(best: list[tuple[str, int]], remembered: dict[tuple[str, int], int]) -> list[int]:
-    """A different colour for each of the best, the one it had on an earlier chart if possible."""
-    taken: dict[tuple[str, int], int] = {}
-    for who in best:
-        if who in remembered and remembered[who] not in taken.values():
-            taken[who] = remembered[who]
-    free = iter([slot for slot in range(COLOURED) if slot not in taken.values()])
-    for who in best:
-        if who not in taken:
-            taken[who] = next(free)
-    remembered.update(taken)
-    return [taken[who] for who in best]
 
 
 # Numbers as text
@@ -177,23 +186,27 @@ def _rounds(count: int) -> str:
 # Chart
 
 
-def _points(entry: Entry) -> list[Point]:
-    """Every check point that holds a number."""
+def _first_drawn(panel: Panel) -> int:
+    return first_drawn([t for line in panel.lines for t in line.rounds])
+
+
+def _points(entry: Entry, first: int) -> list[Point]:
+    """Every check point from this round on that holds a number."""
     line, points = entry.line, []
     for t, error, low, high in zip(line.rounds, line.error, line.low, line.high, strict=True):
-        if t >= 1 and math.isfinite(error):
+        if t >= first and math.isfinite(error):
             low, high = (x if math.isfinite(x) else error for x in (low, high))
             seen = [_visible(share, t) for share in (error, low, high)]
             points.append(Point(t, seen[0], seen[1], seen[2], _tip(entry, t, error, low, high)))
     return points
 
 
-def _bound_points(entry: Entry) -> list[Point]:
+def _bound_points(entry: Entry, first: int) -> list[Point]:
     """The check points from which on the bound, if there is one, stays below 1."""
     line, points = entry.line, []
     for t, error in zip(line.rounds, line.bound.error if line.bound else [], strict=False):
         points.append(Point(t, error, error, error))
-        if not error < 1:
+        if not error < 1 or t < first:
             points.clear()
     return points
 
@@ -203,56 +216,50 @@ def _visible(share: float, rounds: int) -> float:
     return max(share, 0.5 / rounds)
 
 
-def _frames(entries: list[Entry]) -> tuple[Frame, Frame]:
-    bounded = [entry for entry in entries if _bound_points(entry)]
-    labels = [_label(entry, True) for entry in entries]
-    longest = max(len(label) for label in labels + [_bound_label(one, True) for one in bounded])
-    right = 46 + round(7 * longest)  # letters are up to 7 wide
-    narrow = 52 if bounded else 40
-    room = len(entries) + len(bounded) + 1
-    return (
-        Frame("wide", 1000, max(480, 16 * room + TOP + BOTTOM), 52, right),
-        Frame("narrow", 380, max(380, 14 * room + TOP + BOTTOM), 47, narrow, 14, reach=12),
-    )
+NAME_ROOM = 330  # for a line beside the end of a curve
 
 
-def _label(entry: Entry, full: bool) -> str:
-    if not full:
-        return entry.key
-    name = entry.name if len(entry.name) <= 26 else entry.name[:25] + "…"
-    return f"{entry.key} {name} {_percent(_final_error(entry.line), 1)}%"
+def _label(entry: Entry) -> list[str]:
+    error = _percent(_final_error(entry.line), 1)
+    return wrapped(f"{entry.key} {entry.name} {error}%", NAME_ROOM)
 
 
-def _bound_label(entry: Entry, full: bool) -> str:
-    bound = entry.line.bound
-    if not full or bound is None:
-        return f"≤{entry.key}"
-    return f"bound on {entry.key} by {bound.comparator} {_percent(bound.error[-1], 1)}%"
+def _bound_label(entry: Entry, bound: Bound) -> list[str]:
+    text = f"bound on {entry.key} by {bound.comparator} {_percent(bound.error[-1], 1)}%"
+    return wrapped(text, NAME_ROOM)
 
 
 def _charts(panel: Panel, entries: list[Entry], where: str) -> str:
-    """The same chart twice: for a desktop, and for a phone."""
-    drawn = [(entry, points) for entry in entries if (points := _points(entry))]
-    proved = [(entry, points) for entry in entries if (points := _bound_points(entry))]
-    every = [point for _, points in drawn + proved for point in points]
-    rounds, shares = [p.x for p in every], [v for p in every for v in (p.middle, p.low, p.high)]
+    """The same chart twice: for a desktop, and for a phone, where ranks stand for the names."""
+    first = _first_drawn(panel)
+    drawn = [(entry, points) for entry in entries if (points := _points(entry, first))]
+    full = [Series(e.key, e.looks, points, tuple(_label(e))) for e, points in drawn]
+    brief = [replace(one, label=(one.key,)) for one in full]
+    for entry in entries:  # a bound has the key of its learner: pointing at one lights up both
+        if entry.line.bound and (points := _bound_points(entry, first)):
+            label = tuple(_bound_label(entry, entry.line.bound))
+            full.append(Series(entry.key, bounding(entry.looks), points, label))
+            brief.append(replace(full[-1], label=(f"≤{entry.key}",)))
     title = f"{panel.data}: mean error so far against rounds, both logarithmic"
-    best = ", ".join(_label(entry, True) for entry, _ in drawn)
+    best = ", ".join(" ".join(_label(entry)) for entry, _ in drawn)
     desc = f"Error at the end, best first: {best}.\nThe table below has the numbers."
+    lines = [line for one in full for line in one.label]
+    widest = 1.12 * max(width_of(line) for line in lines)  # bold letters are wider
+    tall = 16 * (len(lines) + 1) + TOP + BOTTOM
+    wide = Frame("wide", 1000, max(480, tall), 52, 40 + round(widest))
+    small = max(380, 14 * (len(brief) + 1) + TOP + BOTTOM)
+    narrow = Frame("narrow", 380, small, 47, 52, 14, reach=12)
+    every = [point for one in full for point in one.points]
     parts = []
-    for frame in _frames(entries):
-        full = frame.name == "wide"
-        series = [
-            Series(entry.key, entry.looks, points, (_label(entry, full),))
-            for entry, points in drawn
-        ]
-        series += [  # the key of its learner: pointing at one lights up both
-            Series(entry.key, bounding(entry.looks), points, (_bound_label(entry, full),))
-            for entry, points in proved
-        ]
-        x = across("rounds", rounds, frame.left, frame.plot_right, log=True)
+    for frame, series, heading in ((wide, full, ""), (narrow, brief, "rank")):
+        x = across(
+            *(from_round(first), [p.x for p in every], frame.left, frame.plot_right), log=True
+        )
+        shares = [v for p in every for v in (p.middle, p.low, p.high)]
         y = upwards("wrong so far", shares, frame.plot_bottom, TOP, _tick, log=True)
-        parts.append(chart(series, x, y, frame, title=title, desc=desc, where=where))
+        parts.append(
+            chart(series, x, y, frame, title=title, desc=desc, where=where, heading=heading)
+        )
     return "".join(parts)
 
 
@@ -262,10 +269,8 @@ def _tick(share: float) -> str:
 
 def _tip(entry: Entry, rounds: int, error: float, low: float, high: float) -> str:
     told = "\n(reference: told the true label)" if entry.line.full_information else ""
-    return (
-        f"{entry.name}: {_exact(error)} wrong\n"
-        f"after {_rounds(rounds)}; repeats {_exact(low)} to {_exact(high)}{told}"
-    )
+    repeats = f"; repeats {_exact(low)} to {_exact(high)}" if low < high else ""
+    return f"{entry.name}: {_exact(error)} wrong\nafter {_rounds(rounds)}{repeats}{told}"
 
 
 # Legend and table
@@ -295,29 +300,30 @@ def _proved(entries: Iterable[Entry], rounds: int) -> str:
     return f"<h3>Bounds on the expected error</h3>{''.join(items)}" if items else ""
 
 
-def _row(entry: Entry, where: str) -> str:
+def _row(entry: Entry, where: str, repeats: int) -> str:
     line = entry.line
     tag = ' <span class="tag">reference</span>' if line.full_information else ""
-    spread = _percent(line.error_sd)
-    numbers = (
+    values = (
         _percent(_final_error(line)),
-        f"± {spread}" if spread != "–" else spread,
+        _percent(line.error_sd) if repeats > 1 else "–",
         _percent(line.greedy_error),
         _percent(line.explored, 1),
         _percent(line.updates, 1),
         f"{line.rounds_per_second:,.0f}" if math.isfinite(line.rounds_per_second) else "–",
+        escape(line.settings),
     )
+    cells = [cell(name, value) for name, value in zip(COLUMNS, values, strict=True)]
     return (
         f'<tr id="{where}-{entry.key}" data-line="{entry.key}" tabindex="-1"><td>{entry.key}</td>'
         f'<th scope="row">{swatch(entry.looks)}{escape(line.learner)}{tag}</th>'
-        f"{''.join(f'<td>{n}</td>' for n in numbers)}<td>{escape(line.settings)}</td></tr>\n"
+        f"{''.join(cells)}</tr>\n"
     )
 
 
 def _section(number: int, panel: Panel, entries: list[Entry]) -> str:
     where = f"race{number + 1}"
     head = f'<h2 id="{where}">{escape(panel.data)}</h2><p class="note">{escape(panel.about)}</p>'
-    if not any(_points(entry) for entry in entries):
+    if not any(_points(entry, 1) for entry in entries):
         return (
             f'<section class="panel" aria-labelledby="{where}">{head}<p>No results.</p></section>'
         )
@@ -325,11 +331,13 @@ def _section(number: int, panel: Panel, entries: list[Entry]) -> str:
     references = [entry for entry in entries if entry.line.full_information]
     repeats = "1 run" if panel.repeats == 1 else f"the mean of {panel.repeats:,} repeats"
     best = entries[0]
-    bodies = f"<tbody>{''.join(_row(entry, where) for entry in learners)}</tbody>"
+    rows = [_row(entry, where, panel.repeats) for entry in entries]
+    names = "".join(f'<th scope="col">{name}</th>' for name in ("Rank", "Learner", *COLUMNS))
+    bodies = f"<tbody>{''.join(rows[: len(learners)])}</tbody>"
     if references:
         told = "References, told the true label: not ranked"
         bodies += f'<tbody><tr class="group"><th colspan="9" scope="rowgroup">{told}</th></tr>'
-        bodies += "".join(_row(entry, where) for entry in references) + "</tbody>"
+        bodies += "".join(rows[len(learners) :]) + "</tbody>"
     return f"""<section class="panel" aria-labelledby="{where}">
 {head}
 <p>Ahead after {_rounds(panel.rounds)}: <strong>{escape(best.name)}</strong>, wrong in
@@ -338,7 +346,7 @@ def _section(number: int, panel: Panel, entries: list[Entry]) -> str:
 {_legend(references, where, "References, told the true label")}
 {_proved(entries, panel.rounds)}
 <div class="scroll" role="region" aria-label="Results on {escape(panel.data)}" tabindex="0">
-<table><thead><tr>{COLUMNS}</tr></thead>
+<table><thead><tr>{names}</tr></thead>
 {bodies}</table></div>
 </section>
 """
@@ -350,8 +358,11 @@ td:first-child { color:var(--soft) }
 th:nth-child(2), .group th, tr > :nth-child(9) { text-align:left }
 th:nth-child(2) { position:sticky; left:0; background:var(--page); font-weight:600 }
 td:nth-child(3) { font-weight:600 } .group th { padding-top:1rem; color:var(--soft) }
-@media (max-width:640px) {
-  th .swatch, .tag { display:none } th:nth-child(2) { min-width:8rem; white-space:normal }
+@media screen and (max-width:640px) {
+  thead { display:none } tr { display:flex; flex-wrap:wrap; gap:0 .9rem }
+  .tag { display:none } td:first-child { width:1.6rem !important }
+  tbody th:nth-child(2) { flex:1 0 calc(100% - 10.5rem); width:0 !important }
+  td[data-name] { gap:.4em } td:last-child { flex-basis:100%; justify-content:start }
 }
 @media print { th:nth-child(2) { position:static; white-space:normal } }
 """

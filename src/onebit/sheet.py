@@ -41,13 +41,21 @@ def run_it_again(command: str, version: str, facts: Mapping[str, str]) -> str:
 <dl><dt>onebit</dt><dd>{escape(version)}</dd>{told}</dl>"""
 
 
+def cell(column: str, inside: str) -> str:
+    """A cell of a table, with the name of its column for a screen that has no room for columns."""
+    return f'<td data-name="{escape(column)}">{inside}</td>'
+
+
 STYLE = """
 :root { --page:#fff; --ink:#1c2127; --soft:#59626d; --rule:#dfe3e8; --tint:#f1f4f8; --muted:#87919d;
-  --reference:#777; --c1:#0046c2; --c2:#c2491d; --c3:#07808f; --c4:#7c0971; --c5:#b97f00;
-  --c6:#0d8dff; }
+  --reference:#777; --shade:#0004; --c1:#0046c2; --c2:#c2491d; --c3:#07808f; --c4:#7c0971;
+  --c5:#b97f00; --c6:#0d8dff; --c7:#32a561; --c8:#ce0263; --c9:#940ef4; --c10:#600b00;
+  --c11:#dd4ade; --c12:#0400a0; --c13:#3e1d4d; --c14:#9b092a; }
 @media screen and (prefers-color-scheme: dark) { :root { --page:#14171c; --ink:#e8ebef;
   --soft:#a3adb8; --rule:#2d333b; --tint:#20262e; --muted:#6f7883; --reference:#8d8d8d;
-  --c1:#4a8fff; --c2:#ee5f24; --c3:#00dca4; --c4:#b7a6f2; --c5:#ffb020; --c6:#b7f7ff; } }
+  --shade:#fff5; --c1:#4a8fff; --c2:#ee5f24; --c3:#00dca4; --c4:#b7a6f2; --c5:#ffb020;
+  --c6:#b7f7ff; --c7:#03a14f; --c8:#c20c63; --c9:#772bff; --c10:#9a5200; --c11:#e845d8;
+  --c12:#d3ff03; --c13:#ffe798; --c14:#9444ac; } }
 * { box-sizing:border-box }
 body { margin:0 auto; padding:1.5rem 1rem 3rem; max-width:1080px; background:var(--page);
   color:var(--ink); font:1rem/1.5 system-ui, sans-serif; overflow-wrap:break-word }
@@ -64,23 +72,29 @@ section, footer { margin-top:2.2rem; padding-top:1.4rem; border-top:1px solid va
 .reference .label, .muted .label, .bound .label { fill:var(--soft) } .top .label { font-weight:600 }
 .line { fill:none; stroke:var(--c); stroke-width:1.3; stroke-linejoin:round }
 .top .line { stroke-width:2.2 }
-.band { fill:var(--c); stroke:var(--c); stroke-width:.5; opacity:.04 } .top .band { opacity:.13 }
+.band { fill:var(--c); opacity:.03 } .top .band { opacity:.09 }
 .point { fill:var(--page); stroke:var(--c); stroke-width:1.2 } .top .point { fill:var(--c) }
 .leader { fill:none; stroke:var(--c); stroke-width:.7; opacity:.7 }
 .lit .chart .curve:not(.on) { opacity:.22 }
 .lit .on .line { stroke-width:3.2 } .lit .on .band { opacity:.25 }
-.lit .muted.on, .lit .reference.on { --c:var(--ink) !important }
+.lit .reference.on { --c:var(--ink) !important }
 .lit .on .label { fill:var(--ink); font-weight:700 }
 .legend { display:grid; grid-template-columns:repeat(auto-fill, minmax(15rem, 1fr)); margin:0;
   padding:0; list-style:none }
 .legend a, .legend button { display:flex; gap:.45em; padding:.12rem .3rem; border:0;
   border-radius:5px; background:none; color:inherit; font:inherit; font-size:.85rem;
   text-align:left; text-decoration:none; overflow-wrap:anywhere }
-.legend .swatch { margin-top:.3rem }
+.legend .swatch { margin-top:.3rem } .legend b { flex:none }
 .swatch { flex:none; width:34px; height:12px; vertical-align:-1px } th .swatch { margin-right:.5em }
 a.on, button.on, tr.on > *, tr:target > * { background:var(--tint) !important }
 :focus-visible { outline:2px solid var(--c1); outline-offset:1px }
-.scroll { margin-top:1rem; overflow-x:auto }
+/* A shadow lies at the edge of a table that goes on; at its end the page covers the shadow. */
+.scroll { margin-top:1rem; overflow-x:auto; background:
+  linear-gradient(90deg, var(--page) 40%, transparent) 0 0 / 3rem 100% local,
+  linear-gradient(-90deg, var(--page) 40%, transparent) 100% 0 / 3rem 100% local,
+  linear-gradient(90deg, var(--shade), transparent) 0 0 / 1.1rem 100%,
+  linear-gradient(-90deg, var(--shade), transparent) 100% 0 / 1.1rem 100%;
+  background-repeat:no-repeat }
 table { width:100%; border-collapse:collapse; font-size:.85rem; font-variant-numeric:tabular-nums;
   white-space:nowrap }
 th, td { padding:.32rem .5rem; border-bottom:1px solid var(--rule); text-align:right }
@@ -95,14 +109,27 @@ dt { color:var(--soft) } dd { margin:0; overflow-wrap:anywhere }
 @media (max-width:640px) {
   .chart.wide { display:none } .chart.narrow { display:block }
   .legend a, .legend button { padding:.3rem 0 }
-  .legend { grid-template-columns:1fr 1fr; column-gap:.6rem }
+  .legend { display:flex; flex-wrap:wrap; column-gap:1rem }
+}
+/* No table is wider than a phone: a row is folded, each cell with the name of its column. */
+@media screen and (max-width:640px) {
+  table, thead, tbody, tr, th, td { display:block; width:auto !important; text-align:left }
+  tr { padding:.45rem 0; border-bottom:1px solid var(--rule) }
+  thead tr { padding:0 }
+  th, td { min-width:0 !important; max-width:none !important; padding:.06rem 0 !important;
+    border:0 !important; white-space:normal !important; overflow-wrap:anywhere }
+  th { position:static !important }
+  td[data-name] { display:flex; gap:1rem; justify-content:space-between; max-width:26rem }
+  thead th + th, thead td, td:empty { display:none }
+  td[data-name]::before { content:attr(data-name); color:var(--soft); font-weight:400 }
 }
 @media print {
   :root { font-size:10pt } body { max-width:none; padding:0 }
   section + section { break-before:page } section { margin-top:.5rem; padding-top:.5rem }
   .legend a, .legend button, .tag { font-size:7.5pt }
   .legend { grid-template-columns:repeat(4, 1fr) } .legend .swatch { margin-top:0 }
-  .scroll { overflow:visible } table { font-size:7.5pt } th, td { padding:.1rem .3rem }
+  .scroll { overflow:visible; background:none }
+  table { font-size:7.5pt } th, td { padding:.1rem .3rem }
   h2, h3, tr, .chart, footer { break-inside:avoid } h2, h3, .legend { break-after:avoid }
   .tip { display:none }
   pre { white-space:pre-wrap }

@@ -169,7 +169,10 @@ def _print_found(findings: Findings, page: Path) -> None:
     from onebit.studies.verdict import verdict
 
     found = verdict(findings)
-    parts = [f"{found.holds} claims hold", f"{found.fails} do not"]
+    if findings.quick:
+        parts = ["a quick run at reduced size, not comparable with the published numbers"]
+    else:
+        parts = [f"{found.holds} claims hold", f"{found.fails} do not"]
     parts += [f"{found.untold} cannot be told"] if found.untold else []
     parts += (
         [f"{found.count('near')} of {len(found.pairs)} numbers within 10 %"] if found.pairs else []

@@ -149,10 +149,7 @@ def evaluate(plan: Plan, command: str) -> Findings:
         seconds=sum(result.seconds for result in ran),
         command=command,
         facts=_facts(plan),
-        warning="A quick run: less data, fewer repeats than the paper's. The full one takes longer "
-        "and is what to judge by."
-        if plan.quick
-        else "",
+        quick=plan.quick,
     )
 
 
@@ -219,6 +216,11 @@ def _said(name: str, channel: str) -> str:
     return name if channel == CLEAN else f"{name}, {channel}"
 
 
+def _repeats(one: Experiment) -> str:
+    word = "fold" if one.protocol == "folds" else "repeat"
+    return f"{one.repeats} {word}{'' if one.repeats == 1 else 's'}"
+
+
 def _charts(book: _Book, spec: ChartSpec) -> Iterator[Chart]:
     one = book.plan.experiment(spec.experiment)
     for data in spec.data or one.data:
@@ -233,9 +235,8 @@ def _charts(book: _Book, spec: ChartSpec) -> Iterator[Chart]:
             if not curves:
                 continue
             rounds = max((curve.x[-1] for curve in curves), default=0)
-            repeats = "folds" if one.protocol == "folds" else "repeats"
             epochs = f", {one.epochs} epochs" if one.epochs > 1 and not spec.first_epoch else ""
-            caption = f"{one.repeats} {repeats}{epochs}"
+            caption = f"{_repeats(one)}{epochs}"
             if spec.x == "rounds":
                 caption = f"{rounds:,.0f} rounds, {caption}"
             label = (_COUNTS if spec.counts else _NAMES)[spec.y]
@@ -347,12 +348,11 @@ def _tables(book: _Book, spec: TableSpec) -> Iterator[Table]:
         else ""
     )
     for channel in spec.channels or one.channels:
-        repeats = "folds" if one.protocol == "folds" else "repeats"
         epochs = f", {one.epochs} epochs" if one.epochs > 1 else ""
         title = spec.title or _NAMES[spec.y]
         yield Table(
             title=_said(title, channel),
-            caption=f"{one.repeats} {repeats}{epochs}.{marks}",
+            caption=f"{_repeats(one)}{epochs}.{marks}",
             unit={"seconds": "s", "updates": ""}.get(spec.y, "%"),
             methods=list(methods),
             rows=list(rows),

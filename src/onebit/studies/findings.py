@@ -120,4 +120,5 @@ class Findings:
     seconds: float  # computing time of all cells
     command: str  # what to type to run it again
     facts: dict[str, str]  # version, quick or full, seeds, data with their checksums
-    warning: str = ""  # said at the top of the page: "quick: a tenth of the paper's rounds"
+    warning: str = ""  # said at the top of the page
+    quick: bool = False  # ran at reduced size: not comparable with the paper's numbers

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from html import escape
 
 from onebit.charts import (
     BOTTOM,
-    COLOURED,
     TOP,
     Frame,
     Looks,
@@ -19,12 +19,13 @@ from onebit.charts import (
     across,
     chart,
     coloured,
-    muted,
+    first_drawn,
+    from_round,
     reference,
     short,
-    shortened,
     upwards,
     width_of,
+    wrapped,
 )
 from onebit.studies.findings import Chart, Curve, Section
 from onebit.studies.verdict import NEAR, ROUGH, Pair, is_number, last_mean
@@ -36,6 +37,7 @@ FRAMES = {
     3: Frame("small", 350, 260, 0, 0, 14, 11, 12),
 }
 PHONE = Frame("narrow", 350, 280, 0, 0, 14, 11, 12)
+SINGLE = 600  # charts wider than this stand alone in their section
 HEADING = "ours | paper"
 BOLD = 1.12  # how much wider bold letters are
 
@@ -63,8 +65,7 @@ def looks_of(sections: Iterable[Section]) -> dict[str, Looks]:
             looks[name] = reference(references)
             references += 1
         else:
-            few = learners < COLOURED
-            looks[name] = coloured(learners) if few else muted(learners - COLOURED)
+            looks[name] = coloured(learners)
             learners += 1
     return looks
 
@@ -104,8 +105,47 @@ def columns(charts: int) -> int:
     return {1: 1, 2: 2, 4: 2}.get(charts, 3)
 
 
-def drawing(one: Chart, looks: dict[str, Looks], side_by_side: int, where: str) -> str:
-    """The chart as SVG, twice where a phone needs its own; empty if there is nothing to draw."""
+def frames(charts: int) -> list[Frame]:
+    """What each of so many charts is drawn in; a phone needs its own, unless they are small."""
+    side_by_side = columns(charts)
+    return [FRAMES[side_by_side], *([PHONE] if side_by_side < 3 else [])]
+
+
+def without_beginning(one: Chart) -> Chart:
+    """A chart over rounds from the first round on that is worth drawing."""
+    first = first_drawn([x for curve in one.curves for x in curve.x])
+    if one.x_label != "rounds" or first == 1:
+        return one
+    return replace(
+        one, x_label=from_round(first), curves=[_from(curve, first) for curve in one.curves]
+    )
+
+
+def _from(curve: Curve, first: int) -> Curve:
+    kept = [i for i, x in enumerate(curve.x) if x >= first]
+    x, mean, low, high = (
+        [values[i] for i in kept] for values in (curve.x, curve.mean, curve.low, curve.high)
+    )
+    return replace(curve, x=x, mean=mean, low=low, high=high)
+
+
+def numbered(charts: list[Chart]) -> bool:
+    """Whether names have too little room in a chart, so that numbers stand for them there."""
+    return any(_too_long(names(one), frame) for one in charts for frame in frames(len(charts)))
+
+
+def _too_long(names: Iterable[str], frame: Frame) -> bool:
+    lines = sum(len(_label(name, "", frame)) + 1 for name in names)
+    return lines * frame.line_height > 2 * frame.height
+
+
+def drawing(
+    one: Chart, looks: dict[str, Looks], frames: Iterable[Frame], where: str, *, numbered: bool
+) -> str:
+    """The chart as SVG in each of the frames; empty if there is nothing to draw.
+
+    numbered: curves carry the numbers of the legend, too.
+    """
     floor_x, floor_y = _floors(one)
     drawn = [
         (name, curve, spots)
@@ -114,8 +154,9 @@ def drawing(one: Chart, looks: dict[str, Looks], side_by_side: int, where: str) 
     ]
     if not drawn:
         return ""
-    frames = [FRAMES[side_by_side], *([PHONE] if side_by_side < 3 else [])]
-    return "".join(_in_frame(one, drawn, looks, frame, floor_y, where) for frame in frames)
+    return "".join(
+        _in_frame(one, drawn, looks, frame, floor_y, where, numbered) for frame in frames
+    )
 
 
 def not_drawn(one: Chart) -> list[str]:
@@ -182,12 +223,19 @@ def _in_frame(
     frame: Frame,
     floor_y: float | None,
     where: str,
+    numbered: bool,
 ) -> str:
     ends = [_published(curve, floor_y) for _, curve, _ in drawn]
     with_strip = any(end is not None for end in ends)
     reach = frame.reach + 16 * with_strip
-    labels = [_label(name, curve, one.y_percent, frame) for name, curve, _ in drawn]
-    lines = sum(map(len, labels))
+    brief = _too_long((name for name, _, _ in drawn), frame)
+    told = [_end(curve, one.y_percent) for _, curve, _ in drawn]
+    labels = []
+    for (name, _, _), end in zip(drawn, told, strict=True):
+        number = f"{number_of(name, looks)} " if numbered else ""
+        labels.append((number + end,) if brief else _label(number + name, end, frame))
+    apart = not brief and frame.width <= SINGLE  # the numbers stand below the names
+    lines = sum(len(label) + apart for label in labels)
     height = max(frame.height, TOP + BOTTOM + frame.line_height * lines)
 
     heights = [v for _, _, spots in drawn for point, _ in spots for v in point[1:4]]
@@ -202,9 +250,9 @@ def _in_frame(
     )
     left = 14 + max(width_of(tick.text, frame.size) for tick in y.ticks)
     widths = [
-        width_of(line, frame.size) * (BOLD if looks[name].kind == "top" and not i else 1)
-        for (name, _, _), label in zip(drawn, labels, strict=True)
-        for i, line in enumerate(label)
+        width_of(line, frame.size) * (BOLD if looks[name].kind == "top" else 1)
+        for (name, _, _), label, end in zip(drawn, labels, told, strict=True)
+        for line in (*label, end)
     ]
     right = reach + 14 + max(*widths, width_of(HEADING, frame.size) if with_strip else 0)
     frame = Frame(
@@ -225,13 +273,16 @@ def _in_frame(
             looks[name],
             _marked(spots, x.scale, 26 if frame.size == 12 else 20),
             label,
-            end,
+            end if apart else "",
+            published,
             f"{name}\nin the paper: {_as_published(curve.published or 0, one.y_percent)}",
         )
-        for (name, curve, spots), label, end in zip(drawn, labels, ends, strict=True)
+        for (name, curve, spots), label, end, published in zip(
+            drawn, labels, told, ends, strict=True
+        )
     ]
     title = f"{one.title}: {one.y_label} against {one.x_label}"
-    at_end = "; ".join(f"{name} {_end(curve, one.y_percent)}" for name, curve, _ in drawn)
+    at_end = "; ".join(f"{name} {end}" for (name, _, _), end in zip(drawn, told, strict=True))
     return chart(
         series,
         x,
@@ -256,11 +307,11 @@ def _end(curve: Curve, percent: bool) -> str:
     return ours
 
 
-def _label(name: str, curve: Curve, percent: bool, frame: Frame) -> tuple[str, ...]:
-    end = _end(curve, percent)
-    if frame.width > 600:
-        return (f"{shortened(name, 200)} {end}",)
-    return shortened(name, 130 if frame.size == 12 else 84, frame.size), end
+def _label(name: str, end: str, frame: Frame) -> tuple[str, ...]:
+    """The name in lines; in a large chart with the number at the end."""
+    if frame.width > SINGLE:
+        return tuple(wrapped(f"{name} {end}", 330))
+    return tuple(wrapped(name, 130 if frame.size == 12 else 84, frame.size))
 
 
 def _marked(spots: list[Spot], x: Scale, apart: float) -> list[Point]:
@@ -274,8 +325,12 @@ def _marked(spots: list[Spot], x: Scale, apart: float) -> list[Point]:
     return points[::-1]
 
 
+def number_of(name: str, looks: dict[str, Looks]) -> int:
+    return list(looks).index(name) + 1
+
+
 def key_of(name: str, looks: dict[str, Looks]) -> str:
-    return f"m{list(looks).index(name) + 1}" if name in looks else ""
+    return f"m{number_of(name, looks)}" if name in looks else ""
 
 
 # The paper's numbers against ours

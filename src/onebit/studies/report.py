@@ -7,19 +7,23 @@ from collections.abc import Iterable
 from html import escape
 
 from onebit.charts import Looks, swatch
-from onebit.sheet import run_it_again, sheet
+from onebit.sheet import cell, run_it_again, sheet
 from onebit.studies.findings import Chart, Check, Failure, Findings, Section
 from onebit.studies.plots import (
     WORDS,
     columns,
     drawing,
+    frames,
     has_zero,
     key_of,
     looks_of,
     names,
     not_drawn,
+    number_of,
+    numbered,
     pair_in_words,
     ratios,
+    without_beginning,
 )
 from onebit.studies.tables import ball, key, rates_of, table_of
 from onebit.studies.verdict import Verdict, together, verdict
@@ -43,7 +47,7 @@ def study_page(findings: Findings, version: str) -> str:
     header = f"""<h1>{escape(findings.title)}</h1>
 <p class="paper">{escape(findings.paper)}</p>
 <p>{escape(findings.about)}</p>
-{_banner(findings)}{_verdict(verdict(findings), "study")}{_contents(findings.sections)}
+{_banner(findings)}{_headed(findings, "study")}{_contents(findings.sections)}
 <p class="note">In the charts, solid curves are learners that hear only <em>right</em> or
 <em>wrong</em>; dashed grey curves are references that are told the true label. A band spans the
 repeats. Hollow marks in the strip at the right are the paper's numbers for the end.</p>"""
@@ -71,7 +75,7 @@ def overview_page(all: list[tuple[Findings, str]], version: str) -> str:
     header = f"""<h1>What reproduces, and what does not</h1>
 <p>{_count(len(all), "paper")} on learning from right/wrong feedback, run again with onebit: what
 each claims and the numbers it prints, beside what comes out here.</p>
-{_verdict(together(found), "all")}{_glance(all, found)}"""
+{_quick_ones(all)}{_verdict(together(found), "all")}{_glance(all, found)}"""
     commands = "\n".join(findings.command for findings, _ in all)
     return sheet(
         "onebit: what reproduces",
@@ -115,6 +119,28 @@ def _banner(findings: Findings) -> str:
     if incomplete := _incomplete(findings):
         told.append(f"Not complete: of {_count(findings.cells, 'cell')}, {incomplete}.")
     return "".join(f'<p class="banner">{escape(text)}</p>' for text in told)
+
+
+QUICK = "A quick run at reduced size: its numbers are not comparable with the published ones"
+
+
+def _headed(findings: Findings, where: str) -> str:
+    """What a study's page begins with: the score, which a quick run does not get."""
+    if not findings.quick:
+        return _verdict(verdict(findings), where)
+    full = escape(findings.command.removesuffix(" --quick"))
+    return f"""<div class="verdict"><div><h2>{QUICK}</h2>
+<p>It has less data, fewer rounds or fewer repeats than the paper, so nothing is counted here.
+The full run: <code>{full}</code></p></div></div>"""
+
+
+def _quick_ones(all: list[tuple[Findings, str]]) -> str:
+    number = sum(findings.quick for findings, _ in all)
+    if not number:
+        return ""
+    told = f"{number} of the {len(all)} studies" if number < len(all) else "all studies"
+    return f"""<p class="banner">Quick runs at reduced size: {told}. Their numbers are not
+comparable with the published ones and are not counted.</p>"""
 
 
 def _verdict(found: Verdict, where: str) -> str:
@@ -257,16 +283,16 @@ def _notes(notes: list[str]) -> str:
 def _charts(charts: list[Chart], looks: dict[str, Looks], where: str) -> str:
     if not charts:
         return ""
-    side_by_side = columns(len(charts))
     figures = "".join(
-        _figure(one, looks, side_by_side, f"{where}-chart{number}")
+        _figure(without_beginning(one), charts, looks, f"{where}-chart{number}")
         for number, one in enumerate(charts, 1)
     )
-    return f'{_legend(charts, looks)}<div class="plots by{side_by_side}">{figures}</div>'
+    return f'{_legend(charts, looks)}<div class="plots by{columns(len(charts))}">{figures}</div>'
 
 
-def _figure(one: Chart, looks: dict[str, Looks], side_by_side: int, where: str) -> str:
-    picture = drawing(one, looks, side_by_side, where) or '<p class="nothing">No data.</p>'
+def _figure(one: Chart, beside: list[Chart], looks: dict[str, Looks], where: str) -> str:
+    picture = drawing(one, looks, frames(len(beside)), where, numbered=numbered(beside))
+    picture = picture or '<p class="nothing">No data.</p>'
     told = [one.caption] if one.caption else []
     if has_zero(one):
         told.append("Zero, which a logarithmic axis does not have, is drawn at its lower end.")
@@ -279,9 +305,10 @@ def _figure(one: Chart, looks: dict[str, Looks], side_by_side: int, where: str) 
 
 
 def _legend(charts: list[Chart], looks: dict[str, Looks]) -> str:
+    with_numbers = numbered(charts)
     items = "".join(
         f'<li><button type="button" data-line="{key_of(name, looks)}">{swatch(looks[name])}'
-        f"{escape(name)}</button></li>"
+        f"{f'<b>{number_of(name, looks)}</b>' if with_numbers else ''}{escape(name)}</button></li>"
         for name in dict.fromkeys(name for one in charts for name in names(one))
     )
     return f'<ul class="legend">{items}</ul>' if items else ""
@@ -299,7 +326,7 @@ def _settings(charts: list[Chart], where: str) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in methods)
     rows = "".join(
         f'<tr><th scope="row">{escape(one.title)}</th>'
-        + "".join(f"<td>{escape(settings.get(name) or '–')}</td>" for name in methods)
+        + "".join(cell(name, escape(settings.get(name) or "–")) for name in methods)
         + "</tr>"
         for one, settings in zip(charts, told, strict=True)
     )
@@ -332,27 +359,33 @@ def _failures(failures: list[Failure]) -> str:
 # Overview
 
 
+LACKING = "Cells lacking"
+
+
+def _counts(found: Verdict) -> tuple[int, ...]:
+    return (found.holds, found.fails, found.untold, *(found.count(near) for near in WORDS))
+
+
 def _glance(all: list[tuple[Findings, str]], found: list[Verdict]) -> str:
     """A row for each study."""
+    columns = [*CALLED.values(), *WORDS.values()]
     head = "".join(
         f'<th scope="col">{words}</th>'
         for words in (
             "Study",
             *(f"{_sign(holds)} {words}" for holds, words in CALLED.items()),
             *(f"{ball(near)} {words}" for near, words in WORDS.items()),
-            "Cells lacking",
+            LACKING,
         )
     )
     rows = "".join(
         f'<tr><th scope="row"><a href="{escape(link)}">{escape(findings.name)}</a></th>'
-        + "".join(
-            f"<td>{number:,}</td>"
-            for number in (
-                *(one.holds, one.fails, one.untold),
-                *(one.count(near) for near in WORDS),
-                findings.missing + len(findings.failures),
-            )
+        + (
+            '<td colspan="6">quick run, not counted</td>'
+            if findings.quick
+            else "".join(map(cell, columns, map("{:,}".format, _counts(one))))
         )
+        + cell(LACKING, f"{findings.missing + len(findings.failures):,}")
         + "</tr>"
         for (findings, link), one in zip(all, found, strict=True)
     )
@@ -377,7 +410,7 @@ def _card(findings: Findings, link: str, where: str) -> str:
     return f"""<section class="card panel" aria-labelledby="{where}">
 <h2 id="{where}"><a href="{escape(link)}">{escape(findings.title)}</a></h2>
 <p class="paper">{escape(findings.paper)}</p>{_banner(findings)}
-<div class="halves">{halves}</div>
+{f"<p>{QUICK}.</p>" if findings.quick else ""}<div class="halves">{halves}</div>
 </section>
 """
 
@@ -486,9 +519,10 @@ summary { color:var(--soft); font-size:.88rem; cursor:pointer }
   gap:.5rem 2rem }
 @media (max-width:640px) {
   .checks li, .card .checks li { grid-template-columns:1fr } .card .evidence { grid-column:1 }
-  tbody th:first-child { min-width:6rem; max-width:7.5rem }
-  .verdict { padding:.8rem } table { font-size:.8rem }
-  .numbers th + th, .numbers td { padding-left:.5rem }
+  .verdict { padding:.8rem }
+}
+@media screen and (max-width:640px) {
+  .glance thead, .rates thead tr:first-child { display:none }
 }
 @media print {
   section + section { break-before:auto } .verdict, .banner, .card { break-inside:avoid }

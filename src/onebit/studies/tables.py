@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from onebit.charts import Looks, swatch
+from onebit.sheet import cell
 from onebit.studies.findings import RatesTable, Table, Value
 from onebit.studies.plots import WORDS
 from onebit.studies.verdict import is_number, nearness
@@ -22,13 +23,13 @@ def table_of(table: Table, looks: dict[str, Looks], where: str) -> str:
     )
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th>'
-        f"{''.join(_cell(value, form) for value in row)}</tr>\n"
+        f"{''.join(map(cell, table.methods, (_inside(value, form) for value in row)))}</tr>\n"
         for name, row in zip(table.rows, table.values, strict=True)
     )
     unit = {"%": "in per cent", "s": "in seconds"}.get(table.unit, table.unit)
     return f"""<h3 class="title" id="{where}">{escape(table.title)}</h3>
 <p class="note">{escape(_sentences(table.caption, *_reading(values)))}</p>
-{_how_to_read() if form.with_paper else ""}
+{_how_to_read(values) if form.with_paper else ""}
 <div class="scroll" role="region" aria-labelledby="{where}" tabindex="0">
 <table class="numbers" style="--methods:{len(table.methods)};{_widths(values, form)}">
 <thead><tr><th scope="col">{escape(unit)}</th>{head}</tr></thead>
@@ -42,14 +43,14 @@ def rates_of(table: RatesTable, where: str) -> str:
         for name in table.data
     )
     sources = "".join(f'<th scope="col">{escape(s)}</th>' for s in table.sources) * len(table.data)
+    columns = [f"{data}, {source}" for data in table.data for source in table.sources]
     rows = "".join(
         f'<tr><th scope="row">{_pair(truth)}</th>'
-        f"{''.join(f'<td>{_pair(found)}</td>' for block in line for found in block)}</tr>\n"
+        f"{''.join(map(cell, columns, (_pair(found) for block in line for found in block)))}</tr>\n"
         for truth, line in zip(table.truth, table.values, strict=True)
     )
-    away = "".join(
-        f"<td>{'–' if off is None else f'{off:.3f}'}</td>" for block in table.away for off in block
-    )
+    offs = ["–" if off is None else f"{off:.3f}" for block in table.away for off in block]
+    away = "".join(map(cell, columns, offs))
     return f"""<h3 class="title" id="{where}">{escape(table.title)}</h3>
 <p class="note">{escape(table.caption)}</p>
 <div class="scroll" role="region" aria-labelledby="{where}" tabindex="0">
@@ -62,11 +63,13 @@ def _pair(rates: tuple[float, float] | None) -> str:
     return "–" if rates is None else f"{rates[0]:.3f}, {rates[1]:.3f}"
 
 
-def _how_to_read() -> str:
+def _how_to_read(values: list[Value]) -> str:
     """A cell in words, then what the balls mean."""
+    repeated = any(is_number(value.spread) for value in values)
+    spread = '<span class="sd">± spread</span>' if repeated else ""
     return (
         '<div class="reading"><span class="value how"><span class="ours">ours</span>'
-        '<span class="sd">± spread</span><span class="paper">paper</span>'
+        f'{spread}<span class="paper">paper</span>'
         f'<span class="diff">difference</span></span>{key()}</div>'
     )
 
@@ -149,7 +152,7 @@ def _widths(values: list[Value], form: Form) -> str:
     return f"--marks:{max(marks, default=0)};--second:{max(seconds, default=0)}"
 
 
-def _cell(value: Value, form: Form) -> str:
+def _inside(value: Value, form: Form) -> str:
     """Ours and its spread; below them the paper's number and the difference."""
     parts = [_ours(value, form)]
     if spread := _spread(value, form):
@@ -159,7 +162,7 @@ def _cell(value: Value, form: Form) -> str:
     if is_number(value.ours) and is_number(value.published):
         near = ball(nearness(value.ours, value.published))
         parts.append(f'<span class="diff">{_difference(value, form)} {near}</span>')
-    return f'<td><span class="value">{"".join(parts)}</span></td>'
+    return f'<span class="value">{"".join(parts)}</span>'
 
 
 def _ours(value: Value, form: Form) -> str:
