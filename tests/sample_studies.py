@@ -245,7 +245,6 @@ def confidit() -> Findings:
         seconds=93_000.0,
         command="onebit study confidit-2011",
         facts=FACTS,
-        warning="Three of the nine tasks are not public; their rows stay empty.",
     )
 
 

@@ -552,7 +552,7 @@ def test_what_a_study_finds(toy, store):
     plan = run_study(toy, store, quick=False)
     findings = evaluate(plan, "onebit study toy.toml")
     curves, folds = findings.sections
-    assert findings.missing == 0 and not findings.failures and not findings.warning
+    assert findings.missing == 0 and not findings.failures and not findings.quick
     assert [chart.title for chart in curves.charts] == [
         "Words", "Words, noise", "Digits", "Digits, noise", "Words",
     ]  # fmt: skip
@@ -607,7 +607,8 @@ def test_before_anything_has_run_nothing_is_claimed(toy, store):
 def test_a_quick_run_says_so_and_tells_no_band(toy, store):
     plan = run_study(toy, store, quick=True)
     findings = evaluate(plan, "onebit study toy.toml --quick")
-    assert findings.warning.startswith("A quick run")
+    assert findings.quick and "A quick run at reduced size" in study_page(findings, "1")
+    assert findings.sections[0].charts[0].caption == "100 rounds, 1 repeat"
     told = {check.claim.split(" on ")[0]: check.holds for check in findings.sections[0].checks}
     assert told["Told comes near the published error"] is None and told["It falls."] is None
     assert findings.sections[0].charts[0].curves[0].x[-1] == 100
@@ -653,11 +654,14 @@ def test_the_command_lists_runs_and_reports(toy_file, tmp_path):
     out_folder = tmp_path / "out"
     code, out, err = run_command(str(toy_file), "--quick", "--out", str(out_folder))
     assert code == 0, err
-    assert "claims hold, " in out and "cannot be told" in out
+    assert "a quick run at reduced size, not comparable with the published numbers" in out
+    assert "claims" not in out and "within" not in out
     page = (out_folder / "toy.html").read_text()
     (out_folder / "toy.html").unlink()
     code, _, _ = run_command(str(toy_file), "--quick", "--report", "--out", str(out_folder))
     assert code == 0 and (out_folder / "toy.html").read_text() == page
+    code, out, _ = run_command(str(toy_file), "--report", "--out", str(out_folder))
+    assert code == 0 and "claims hold, " in out and "cannot be told" in out
 
 
 @pytest.mark.parametrize(

@@ -120,5 +120,4 @@ class Findings:
     seconds: float  # computing time of all cells
     command: str  # what to type to run it again
     facts: dict[str, str]  # version, quick or full, seeds, data with their checksums
-    warning: str = ""  # said at the top of the page
     quick: bool = False  # ran at reduced size: not comparable with the paper's numbers

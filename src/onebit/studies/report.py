@@ -115,10 +115,11 @@ def _incomplete(findings: Findings) -> str:
 
 
 def _banner(findings: Findings) -> str:
-    told = [findings.warning] if findings.warning else []
-    if incomplete := _incomplete(findings):
-        told.append(f"Not complete: of {_count(findings.cells, 'cell')}, {incomplete}.")
-    return "".join(f'<p class="banner">{escape(text)}</p>' for text in told)
+    incomplete = _incomplete(findings)
+    if not incomplete:
+        return ""
+    told = f"Not complete: of {_count(findings.cells, 'cell')}, {incomplete}."
+    return f'<p class="banner">{told}</p>'
 
 
 QUICK = "A quick run at reduced size: its numbers are not comparable with the published ones"
