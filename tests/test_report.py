@@ -198,6 +198,9 @@ def test_a_quick_run_gets_no_score() -> None:
     for words in ("within 10%", "claims hold", "Furthest"):
         assert words in full.replace("4 of 5 claims", "claims") and words not in header
     assert "quick" not in full
+    page = study_page(quick, "1")
+    assert 'class="diff"' not in page and 'class="ball' not in page
+    assert "22.31" in page and "16.3" in page  # both numbers are shown, but not compared
 
 
 def test_the_overview_does_not_count_quick_runs() -> None:

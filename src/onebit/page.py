@@ -363,6 +363,7 @@ td:nth-child(3) { font-weight:600 } .group th { padding-top:1rem; color:var(--so
   .tag { display:none } td:first-child { width:1.6rem !important }
   tbody th:nth-child(2) { flex:1 0 calc(100% - 10.5rem); width:0 !important }
   td[data-name] { gap:.4em } td:last-child { flex-basis:100%; justify-content:start }
+  td[data-name]::before { flex:none }
 }
 @media print { th:nth-child(2) { position:static; white-space:normal } }
 """

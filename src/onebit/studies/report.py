@@ -36,7 +36,7 @@ def study_page(findings: Findings, version: str) -> str:
     """One paper's study as one HTML file."""
     looks = looks_of(findings.sections)
     sections = [
-        _section(section, looks, f"part{number}")
+        _section(section, looks, f"part{number}", quick=findings.quick)
         for number, section in enumerate(findings.sections, 1)
     ]
     facts = {
@@ -227,7 +227,7 @@ def _contents(sections: list[Section]) -> str:
 # Sections
 
 
-def _section(section: Section, looks: dict[str, Looks], where: str) -> str:
+def _section(section: Section, looks: dict[str, Looks], where: str, *, quick: bool) -> str:
     parts = [
         f'<h2 id="{where}">{escape(section.title)}</h2>',
         f'<p class="about">{escape(section.about)}</p>' if section.about else "",
@@ -235,7 +235,7 @@ def _section(section: Section, looks: dict[str, Looks], where: str) -> str:
         _charts(section.charts, looks, where),
     ]
     parts += [
-        table_of(table, looks, f"{where}-table{number}")
+        table_of(table, looks, f"{where}-table{number}", quick=quick)
         for number, table in enumerate(section.tables, 1)
     ]
     parts += [

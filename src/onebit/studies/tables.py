@@ -13,10 +13,13 @@ from onebit.studies.plots import WORDS
 from onebit.studies.verdict import is_number, nearness
 
 
-def table_of(table: Table, looks: dict[str, Looks], where: str) -> str:
-    """Methods across; a column has the looks of the method's curves."""
+def table_of(table: Table, looks: dict[str, Looks], where: str, *, quick: bool) -> str:
+    """Methods across; a column has the looks of the method's curves.
+
+    quick: ours are not comparable with the paper's; the difference is left out.
+    """
     values = [value for row in table.values for value in row]
-    form = _form(values, table.unit)
+    form = _form(values, table.unit, quick)
     head = "".join(
         f'<th scope="col">{swatch(looks[m]) if m in looks else ""}<span>{escape(m)}</span></th>'
         for m in table.methods
@@ -29,7 +32,7 @@ def table_of(table: Table, looks: dict[str, Looks], where: str) -> str:
     unit = {"%": "in per cent", "s": "in seconds"}.get(table.unit, table.unit)
     return f"""<h3 class="title" id="{where}">{escape(table.title)}</h3>
 <p class="note">{escape(_sentences(table.caption, *_reading(values)))}</p>
-{_how_to_read(values) if form.with_paper else ""}
+{_how_to_read(values, form) if form.with_paper else ""}
 <div class="scroll" role="region" aria-labelledby="{where}" tabindex="0">
 <table class="numbers" style="--methods:{len(table.methods)};{_widths(values, form)}">
 <thead><tr><th scope="col">{escape(unit)}</th>{head}</tr></thead>
@@ -63,14 +66,15 @@ def _pair(rates: tuple[float, float] | None) -> str:
     return "–" if rates is None else f"{rates[0]:.3f}, {rates[1]:.3f}"
 
 
-def _how_to_read(values: list[Value]) -> str:
+def _how_to_read(values: list[Value], form: Form) -> str:
     """A cell in words, then what the balls mean."""
     repeated = any(is_number(value.spread) for value in values)
     spread = '<span class="sd">± spread</span>' if repeated else ""
+    difference = '<span class="diff">difference</span>' if form.compared else ""
     return (
         '<div class="reading"><span class="value how"><span class="ours">ours</span>'
         f'{spread}<span class="paper">paper</span>'
-        f'<span class="diff">difference</span></span>{key()}</div>'
+        f"{difference}</span>{key() if form.compared else ''}</div>"
     )
 
 
@@ -100,15 +104,16 @@ class Form:
     decimals: int  # digits after the point, of most of ours
     room: int  # the most digits after a point
     with_paper: bool  # the paper gives a number somewhere
+    compared: bool  # ours can be compared with it
 
 
-def _form(values: list[Value], unit: str) -> Form:
+def _form(values: list[Value], unit: str, quick: bool) -> Form:
     times = 100 if unit == "%" else 1
     ours = [times * v.ours for v in values if is_number(v.ours)]
     paper = [times * v.published for v in values if is_number(v.published)]
     decimals = 2 if unit == "%" else _decimals(ours + paper)
     written = [_rounded(n, decimals) for n in ours] + [_as_printed(n) for n in paper]
-    return Form(times, decimals, max(map(_fraction, written), default=0), bool(paper))
+    return Form(times, decimals, max(map(_fraction, written), default=0), bool(paper), not quick)
 
 
 def _decimals(numbers: list[float]) -> int:
@@ -159,7 +164,7 @@ def _inside(value: Value, form: Form) -> str:
         parts.append(f'<span class="sd">{spread}</span>')
     if form.with_paper:
         parts.append(_paper(value, form))
-    if is_number(value.ours) and is_number(value.published):
+    if form.compared and is_number(value.ours) and is_number(value.published):
         near = ball(nearness(value.ours, value.published))
         parts.append(f'<span class="diff">{_difference(value, form)} {near}</span>')
     return f'<span class="value">{"".join(parts)}</span>'
