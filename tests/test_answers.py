@@ -164,7 +164,9 @@ def test_a_twin_may_not_answer_what_a_stream_has_answered():
             learner.learn(decision, right=True)
     for decision in decisions[10:]:  # from the future
         learner.learn(decision, right=True)
-        learner.learn(decision, right=True)
+        assert learner.round == decision.round + 1
+        with pytest.raises(ValueError, match="answered already"):
+            learner.learn(decision, right=True)
 
 
 def test_a_failed_call_marks_nothing():

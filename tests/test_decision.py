@@ -337,7 +337,11 @@ def test_a_label_added_meanwhile_does_not_change_late_feedback(make):
 def test_a_decision_changed_by_its_holder_cannot_harm():
     learner = learned()
     decision = learner.decide([1.0, 2.0, 3.0])
-    decision.indices[0] = 4 * 10**9
+    for array in (decision.indices, decision.values):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 2
+    decision.indices.setflags(write=True)  # who insists
+    decision.indices[-1] = 4 * 10**9
     with pytest.raises(ValueError, match="beyond"):
         learner.learn(decision, right=True)
 

@@ -449,6 +449,8 @@ class OwnParams(NamedTuple):
 implement(_kernel.score, OwnParams)(_kernel.linear_score)
 implement(_kernel.decide, OwnParams)(_kernel.say_greedy)
 implement(_kernel.probabilities, OwnParams)(_kernel.greedy_law)
+implement(_kernel.could_say, OwnParams)(_kernel.could_say_greedy)
+implement(_kernel.settle, OwnParams)(_kernel.add.settled)
 
 @implement(_kernel.learn, OwnParams)
 def learn(params, state, work, row, turn, choice, right):
@@ -457,6 +459,7 @@ def learn(params, state, work, row, turn, choice, right):
 
 class Own(Learner):
     planes = 1
+    params = (OwnParams,)
     def __init__(self, labels, **common):
         super().__init__(labels, OwnParams(1.0), {}, **common)
 """

@@ -456,7 +456,7 @@ class Dual(Form):
 
     dtype = "float64"
     planes = 0
-    learns_from_scores = True
+    rescores = True
     advice = "Use a smaller budget=, or hash the features into fewer columns with features="
 
     def __init__(

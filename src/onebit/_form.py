@@ -18,7 +18,7 @@ class Form:
 
     dtype = "float32"  # of the table, unless the user says otherwise
     planes: int | None = None  # of the table, where that is for the form to say
-    learns_from_scores = False  # learning wants the present scores of the row
+    rescores = False  # learning reads the present scores of the row, whatever the algorithm
     settings: Mapping[str, Any] = MappingProxyType({})  # what was said to choose the form
     unsaved: Mapping[str, Any] = MappingProxyType({})  # those of them that no file can hold
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts

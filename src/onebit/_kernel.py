@@ -7,7 +7,10 @@ An algorithm says what to do in a round by implementing, for its own type of `Pa
 - `learn`: from one bit, change the state (`learn_label`: from the true label, for references that
   are told it). They may read `work`, which holds the row's scores under the present state, and are
   not called for an empty row, which teaches nothing;
-- `probabilities`: fill `work.probabilities`, the law by which `decide` chooses.
+- `probabilities`: fill `work.probabilities`, the law by which `decide` chooses;
+- `could_say`: whether `decide` can have written this choice in some round before: it stands between
+  forged decisions and the weights;
+- `settle`: how updates that wait are made in lockstep; `nothing_waits` if none do.
 
 The whole-stream loop and the round-by-round calls are built from these same functions.
 """
@@ -96,6 +99,10 @@ def learn_label(params, state, work, row, turn, label): ...
 
 @generic
 def probabilities(params, state, work, turn): ...
+
+
+@generic
+def could_say(params, state, work, row, turn, choice): ...
 
 
 # Loops over a row. Sums run in four interleaved parts: the chain of dependent additions would
@@ -387,7 +394,11 @@ class Waiting(NamedTuple):
 
 @generic
 def settle(params, state, row):
-    """Make the updates that wait. An algorithm that does not say how has none that wait."""
+    """Make the updates that wait."""
+
+
+def nothing_waits(params, state, row):
+    """An algorithm whose updates are made at once, replica by replica."""
 
 
 @inline
@@ -680,6 +691,42 @@ def greedy_law(params, state, work, turn):
 
 def say_epsilon_greedy(params, state, work, turn):
     return explore_uniformly(work, turn, params.gamma, best(state, work))
+
+
+@inline
+def is_as_likely(propensity, expected):
+    """Whether a propensity is what it should be, but for rounding."""
+    return abs(propensity - expected) <= 1e-9 * expected
+
+
+@inline
+def explored_uniformly(turn, gamma, choice):
+    """Whether `explore_uniformly` can have chosen so."""
+    share = gamma / turn.count
+    expected = (1.0 - gamma) + share if choice.label == choice.greedy else share
+    return expected > 0.0 and is_as_likely(choice.propensity, expected)
+
+
+@inline
+def noted_nothing(choice):
+    return choice.note == 0.0 and choice.other == 0.0
+
+
+def could_say_epsilon_greedy(params, state, work, row, turn, choice):
+    return explored_uniformly(turn, params.gamma, choice) and noted_nothing(choice)
+
+
+def could_say_at_random(params, state, work, row, turn, choice):
+    """For laws that depend on the scores of that time, and are not learned from."""
+    return noted_nothing(choice)
+
+
+def could_say_for_certain(params, state, work, row, turn, choice):
+    return choice.propensity == 1.0 and noted_nothing(choice)
+
+
+def could_say_greedy(params, state, work, row, turn, choice):
+    return choice.label == choice.greedy and choice.propensity == 1.0 and noted_nothing(choice)
 
 
 def epsilon_greedy_law(params, state, work, turn):

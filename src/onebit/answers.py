@@ -1,7 +1,8 @@
 """Which rounds were answered: a decision is learned from once.
 
-One bit a round, for the last 4 to 8 million rounds: half a megabyte to one. What lies further back
-is not remembered, and an answer to it is taken for the first.
+One bit per round, for the last 4 to 8 million rounds: half a megabyte to one. Older rounds are not
+remembered, and an answer to one of them is taken for the first. `Answers` holds the rounds of the
+learner's own decisions, `OtherAnswers` those of other processes that decide with the same model.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 from onebit._jit import inline
 
 HALF = 2**22  # rounds; they are dropped so many at a time
+PAGE = 1024  # rounds
+PAGE_BYTES = PAGE // 8
 
 
 def since(rounds: int) -> int:
@@ -130,3 +133,102 @@ class Answers:
             answers.bits = bytearray(saved.tobytes())
             answers.first = answers.next = rounds
         return answers
+
+    def pages(self, rounds: int) -> dict[int, bytes]:
+        """The bits in pages, by number; pages without a bit are left out."""
+        self.settle(rounds)
+        first, bits = self.base // PAGE, bytes(self.bits)
+        cut = (bits[at : at + PAGE_BYTES] for at in range(0, len(bits), PAGE_BYTES))
+        return {first + i: page.ljust(PAGE_BYTES, b"\0") for i, page in enumerate(cut) if any(page)}
+
+    @classmethod
+    def of_pages(cls, pages: dict[int, bytes], rounds: int) -> Answers:
+        """The reverse of `pages`."""
+        answers = cls()
+        answers.reserve(max([rounds, *((number + 1) * PAGE for number in pages)]))
+        for number, page in pages.items():
+            at = (number * PAGE - answers.base) >> 3
+            if at >= 0:
+                answers.bits[at : at + PAGE_BYTES] = page
+        answers.first = answers.next = rounds
+        return answers
+
+
+class OtherAnswers:
+    """Which rounds of other deciders were answered; a decider is known by its salt.
+
+    A page is kept for every 1024 rounds in which a decider had an answer.
+    """
+
+    def __init__(self) -> None:
+        self._pages: dict[str, dict[int, bytearray]] = {}
+        self._since = 0
+
+    def has(self, salt: str, round: int) -> bool:
+        """Whether the round was answered, as far as that is remembered."""
+        page = self._pages.get(salt, {}).get(round // PAGE)
+        return page is not None and bool(page[round % PAGE >> 3] >> (round & 7) & 1)
+
+    def mark(self, salt: str, round: int, rounds: int) -> None:
+        """The round was answered; rounds: how many the learner has had."""
+        if since(rounds) > self._since:
+            self._since = since(rounds)
+            self._pages = {
+                name: kept
+                for name, pages in self._pages.items()
+                if (kept := {n: page for n, page in pages.items() if n * PAGE >= self._since})
+            }
+        if round >= self._since:
+            page = self._pages.setdefault(salt, {}).setdefault(round // PAGE, bytearray(PAGE_BYTES))
+            page[round % PAGE >> 3] |= 1 << (round & 7)
+
+    def take(self, salt: str) -> dict[int, bytes]:
+        """The pages of a decider, which are no longer kept here."""
+        return {number: bytes(page) for number, page in self._pages.pop(salt, {}).items()}
+
+    def give(self, salt: str, pages: dict[int, bytes]) -> None:
+        """Keep the pages of a decider here."""
+        if pages:
+            self._pages[salt] = {number: bytearray(page) for number, page in pages.items()}
+
+    def saved(self) -> tuple[list[str], dict[str, np.ndarray]]:
+        """The salts, and arrays to be saved if there are any."""
+        salts = sorted(self._pages)
+        if not salts:
+            return [], {}
+        places = [
+            (i, number) for i, salt in enumerate(salts) for number in sorted(self._pages[salt])
+        ]
+        pages = b"".join(self._pages[salts[i]][number] for i, number in places)
+        return salts, {
+            "others_at": np.array(places, np.int64),
+            "others_answered": np.frombuffer(pages, np.uint8).reshape(-1, PAGE_BYTES),
+        }
+
+    @classmethod
+    def restored(cls, salts: Any, arrays: dict[str, np.ndarray], rounds: int) -> OtherAnswers:
+        """The reverse of `saved`, taking its arrays out; a ValueError says that it is not."""
+        others = cls()
+        others._since = since(rounds)
+        places, pages = arrays.pop("others_at", None), arrays.pop("others_answered", None)
+        if places is None and pages is None and not salts:
+            return others
+        good = (
+            places is not None
+            and pages is not None
+            and isinstance(salts, list)
+            and all(isinstance(salt, str) for salt in salts)
+            and len(set(salts)) == len(salts)
+            and places.dtype == np.int64
+            and pages.dtype == np.uint8
+            and places.shape == (len(pages), 2)
+            and pages.shape == (len(pages), PAGE_BYTES)
+            and len(np.unique(places, axis=0)) == len(places)
+            and set(places[:, 0].tolist()) == set(range(len(salts)))
+            and ((places[:, 1] >= 0) & (places[:, 1] <= rounds // PAGE)).all()
+        )
+        if not good:
+            raise ValueError("this model's list of answered rounds is damaged")
+        for (i, number), page in zip(places.tolist(), pages, strict=True):
+            others._pages.setdefault(salts[i], {})[number] = bytearray(page.tobytes())
+        return others

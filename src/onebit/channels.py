@@ -163,7 +163,7 @@ def link(channels: Iterable[Step], seed: int) -> Link:
 
 def link_to(learner: Learner, channels: Iterable[Step]) -> Link:
     """Several channels as one, as far as into the learner's ear."""
-    way = link(channels, learner.seed)._replace(hearing=learner._hearing)
+    way = link(channels, learner._draws)._replace(hearing=learner._hearing)
     check(way, learner)
     return way
 

@@ -1,7 +1,8 @@
 """A decision: what was said, how likely it was, on what context. A value, not a handle.
 
 It carries all that learning will need, so feedback may come in any order, on another day, in
-another process.
+another process. `Learner.learn` checks every number of it against what the algorithm can have
+written, whoever made or changed it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 _MAGIC = b"1bit\x01"
 _DIGEST = 8
 MOST_BYTES = 64 * 2**20
+MOST_ROUNDS = 2**62
 
 
 class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -34,6 +36,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     size: int  # how many labels there were
     among: tuple[int, ...] | None  # which of them were possible, if not all
     origin: bytes  # which learner said it
+    salt: str = ""  # which of several deciders of one model
 
     @property
     def explored(self) -> bool:
@@ -100,6 +103,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
     dtype: str
     indices: bytes
     values: bytes
+    salt: str = ""
 
     def decision(self) -> Decision:
         if self.dtype not in ("float32", "float64"):
@@ -107,9 +111,11 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
         dtype = np.dtype(self.dtype)
         indices = np.frombuffer(self.indices, "<u4").astype(np.uint32)
         values = np.frombuffer(self.values, dtype.newbyteorder("<")).astype(dtype)
+        for array in (indices, values):
+            array.setflags(write=False)
         if min(self.place, self.greedy_place, self.round, *(self.among or (0,))) < 0:
             raise ValueError("a count in it is negative")
-        if self.round >= 2**63:
+        if self.round >= MOST_ROUNDS:
             raise ValueError("its round is beyond counting")
         if self.among is not None and (
             self.place not in self.among or sorted(set(self.among)) != list(self.among)

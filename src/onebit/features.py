@@ -7,16 +7,18 @@ learner's precision, finite, not zero). All the forms of one context give the sa
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import empty
 
-from onebit._jit import entry
+from onebit._jit import direct, entry
 
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
-_INT32 = np.dtype(np.int32)
+_INT32, _UINT32 = np.dtype(np.int32), np.dtype(np.uint32)
 GROWTH_LIMIT = 2**24  # a stray huge index must not ask for all the memory there is
 
 
@@ -36,6 +38,20 @@ def _rows(indices: np.ndarray, values: np.ndarray, indptr: np.ndarray) -> Rows:
 def encode(x: Any, dtype: np.dtype, features: int | None) -> tuple[np.ndarray, np.ndarray]:
     """One context. The arrays are the caller's own: nothing done to x later can change them."""
     if type(x) is tuple:
+        if len(x) == 2:  # the quickest way in, once for all arrays that are what they should be
+            indices, values = x
+            if (
+                type(indices) is type(values) is np.ndarray
+                and indices.dtype is _INT32
+                and values.dtype is dtype
+                and indices.ndim == values.ndim == 1
+            ):
+                size, limit = len(indices), GROWTH_LIMIT if features is None else features
+                out_indices, out_values = empty(size, _UINT32), empty(size, dtype)
+                copy, top = _row_copier(dtype)
+                kept, wrong, _ = copy(indices, values, limit, top, out_indices, out_values)
+                if kept == size and not wrong:
+                    return out_indices, out_values
         return _pair(x, dtype, features)
     if hasattr(x, "tocsr"):  # first: scipy's dictionary of keys is a mapping too
         row = x if x.ndim == 2 else x.reshape(1, -1)
@@ -120,12 +136,15 @@ def _too_wide(index: int, features: int | None) -> ValueError:
 
 # Pairs and sparse rows.
 
-GOOD, UNSORTED, UNFIT, TWICE, NEGATIVE, TOO_WIDE = range(6)
+GOOD, UNSORTED, UNFIT, TWICE, NEGATIVE, TOO_WIDE, NOT_PACKED = range(7)
+
+
+LARGEST_SINGLE, LARGEST_DOUBLE = 1e15, 1e120
 
 
 def largest(dtype: np.dtype) -> float:
     """The largest value taken, so that squares and sums stay numbers. Below its inverse is zero."""
-    return 1e15 if dtype == np.float32 else 1e120
+    return LARGEST_SINGLE if dtype.itemsize == 4 else LARGEST_DOUBLE
 
 
 @entry
@@ -153,25 +172,31 @@ def _copy_row(indices, values, limit, largest, out_indices, out_values):
     return kept, GOOD, 0
 
 
+@entry
+def _copy_packed_row(indices, values, limit, largest, out_indices, out_values):
+    """_copy_row for arrays of which the types are known, but neither lengths nor strides."""
+    packed = indices.strides[0] == indices.itemsize and values.strides[0] == values.itemsize
+    if len(indices) != len(values) or not packed:
+        return 0, NOT_PACKED, 0
+    return _copy_row(indices, values, limit, largest, out_indices, out_values)
+
+
+@functools.cache
+def _row_copier(dtype: np.dtype) -> tuple[Any, float]:
+    """_copy_packed_row for int32 and this type, without looking at types at every call."""
+    indices, values = np.empty(0, np.int32), np.empty(0, dtype)
+    like = (indices, values, 0, 0.0, indices.astype(np.uint32), values)
+    return direct(_copy_packed_row, dtype, *like), largest(dtype)
+
+
 def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
     if len(pair) != 2:
         raise ValueError(
             f"a pair is (indices, values), not {len(pair)} things; for a row of numbers use a list"
         )
-    indices, values = pair
-    plain = (
-        type(indices) is np.ndarray
-        and type(values) is np.ndarray
-        and indices.dtype is _INT32
-        and values.dtype is dtype
-        and indices.ndim == 1
-        and indices.shape == values.shape
-    )
-    if not plain:
-        indices, values = _checked_pair(indices, values, dtype)
-    size = len(indices)
-    out_indices, out_values = np.empty(size, np.uint32), np.empty(size, dtype)
-    limit = GROWTH_LIMIT if features is None else features
+    indices, values = _checked_pair(*pair, dtype)
+    size, limit = len(indices), GROWTH_LIMIT if features is None else features
+    out_indices, out_values = empty(size, _UINT32), empty(size, dtype)
     kept, wrong, i = _copy_row(indices, values, limit, largest(dtype), out_indices, out_values)
     if wrong == UNSORTED:
         order = np.argsort(indices, kind="stable")

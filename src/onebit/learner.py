@@ -10,14 +10,17 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import itertools
 import math
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypedDict
 
 import msgspec
 import numpy as np
+from numpy import ndarray
 
 from onebit import _kernel, persist
 from onebit._form import TABLE, Form
@@ -25,9 +28,16 @@ from onebit._jit import direct, entry, inline, plain
 from onebit._kernel import Choice, Row, Turn, Work
 from onebit._lanes import aligned_zeros, lanes_for, state_type
 from onebit._version import __version__
-from onebit.answers import Answers
-from onebit.decision import Decision
-from onebit.features import GROWTH_LIMIT, Rows, encode, encode_rows
+from onebit.answers import Answers, OtherAnswers
+from onebit.decision import MOST_ROUNDS, Decision
+from onebit.features import (
+    GROWTH_LIMIT,
+    LARGEST_DOUBLE,
+    LARGEST_SINGLE,
+    Rows,
+    encode,
+    encode_rows,
+)
 from onebit.labels import LabelSet
 from onebit.settings import CALLABLE, Range, called, choice_of, real, whole
 from onebit.silence import Reading, hearing, is_taken
@@ -49,17 +59,51 @@ class Common(TypedDict, total=False):
 # learner makes room and asks again.
 
 NO_ROOM = -1
+FORGED = -2
 STEPS = 16  # in which half of what was learned fades
-NEVER = 2**63
+NEVER = MOST_ROUNDS
+LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits
+_UINT32 = np.dtype(np.uint32)
+
+
+@inline
+def _is_row(indices, values):
+    """Whether these are a context: whoever held a decision may have changed it."""
+    if len(indices) != len(values):
+        return False
+    packed = indices.strides[0] == indices.itemsize and values.strides[0] == values.itemsize
+    if len(indices) > 1 and not packed:
+        return False
+    top = LARGEST_SINGLE if values.itemsize == 4 else LARGEST_DOUBLE
+    wrong, before = 0, -1
+    for i in range(len(indices)):
+        j, size = np.int64(indices[i]), abs(np.float64(values[i]))
+        wrong += (j <= before) | (not size <= top) | (size * top < 0.99)  # single precision rounds
+        before = j
+    return wrong == 0
+
+
+@inline
+def _is_possible(work, label):
+    return 0 <= label < len(work.mask) and work.mask[label] == 0
+
+
+@inline
+def _is_decision(params, state, work, row, turn, choice):
+    """Whether this learner, or a copy of it, can have made this decision in some round."""
+    return (
+        _is_row(row.indices, row.values)
+        and _is_possible(work, choice.label)
+        and _is_possible(work, choice.greedy)
+        and LEAST_LIKELY <= choice.propensity <= 1.0
+        and _kernel.could_say(params, state, work, row, turn, choice)
+    )
 
 
 @inline
 def _fits(state, indices):
-    """Whether every index is within the table: whoever held a decision may have changed it."""
-    beyond = 0
-    for i in range(len(indices)):
-        beyond += indices[i] >= state.table.shape[0]
-    return beyond == 0
+    """Whether every index is within the table; they increase."""
+    return len(indices) == 0 or indices[-1] < state.table.shape[0]
 
 
 @entry
@@ -86,24 +130,35 @@ def _probabilities(params, state, work, indices, values, seed, round, count):
 @entry
 def _learn(
     params, state, work, indices, values, seed, round, count,
-    label, greedy, propensity, note, other, afresh, right,
+    label, greedy, propensity, note, other, said, afresh, right,
 ):  # fmt: skip
+    """said: `decide` said the label; otherwise somebody named it, and all is checked already."""
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    # Plain Python would take its own floats for less precise than numpy's.
+    choice = Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
+    if said and not _is_decision(params, state, work, row, turn, choice):
+        return FORGED
     if not _fits(state, indices):
         return NO_ROOM
     if len(indices) == 0:
         return 0
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     if afresh:
         _kernel.score(params, state, work, row, turn)
-    # Plain Python would take its own floats for less precise than numpy's.
-    choice = Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
     return int(_kernel.learn(params, state, work, row, turn, choice, right))
 
 
 @entry
+def _vet(
+    params, state, work, indices, values, seed, round, count, label, greedy, propensity, note, other
+):
+    """Whether a decision can be genuine; nothing is changed."""
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    choice = Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
+    return _is_decision(params, state, work, row, turn, choice)
+
+
+@entry
 def _learn_label(params, state, work, indices, values, seed, round, count, label):
-    if not _fits(state, indices):
-        return NO_ROOM
     if len(indices) == 0:
         return 0
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
@@ -138,12 +193,14 @@ class Learner:
     half_life: for a world that drifts, after how many rounds half of what was learned is left. It
     fades in 16 equal steps, as by `forget`, each before a decision.
 
-    A learner is not thread-safe: it has one owner.
+    Threads may share a learner: each call waits for the one before it. Several processes that
+    decide with one model need a salt each: see `onebit.load`.
     """
 
     planes: int  # arrays of weights, as [feature, label]
+    params: ClassVar[tuple[type, ...]] = ()  # the types of its records of settings
     full_information: ClassVar[bool] = False  # it must be told the true label
-    learns_from_scores: bool = False  # learning wants the present scores of the row
+    rescores: bool = True  # learning reads the present scores of the row; False: it never does
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
     # What `tune` tries for a setting: a range, or all there are. Others stay at their defaults.
@@ -154,8 +211,16 @@ class Learner:
     registry: ClassVar[dict[str, type[Learner]]] = {}
 
     def __init_subclass__(cls) -> None:
-        if not cls.__name__.startswith("_"):
-            Learner.registry[cls.__name__] = cls
+        if cls.__name__.startswith("_"):
+            return
+        _check_complete(cls)
+        known = Learner.registry.get(cls.__name__)
+        if known and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(
+                f"there is a learner {cls.__name__} already, in {known.__module__}: "
+                "files and commands know learners by their names, so choose another one"
+            )
+        Learner.registry[cls.__name__] = cls
 
     def __init__(
         self,
@@ -188,6 +253,7 @@ class Learner:
                 "silence='wrong' is for learners that hear right or wrong"
             )
         self._thins = min(self._hearing[1:]) < 1
+        self._is_plain = not (self.full_information or self._thins)
         self.half_life = half_life
         if half_life is not None:
             self.half_life = whole("half_life", half_life, least=STEPS, most=2**53)
@@ -196,14 +262,17 @@ class Learner:
             None if features is None else whole("features", features, least=1, most=2**31 - 1)
         )
         self.seed = whole("seed", seed, least=0, most=2**63 - 1)
+        self.salt, self._draws = "", self.seed
+        self._lock = threading.RLock()
+        self._acquire, self._release = self._lock.acquire, self._lock.release
         self._form = state
         if state.planes is not None:
             self.planes = state.planes
-        self.learns_from_scores |= state.learns_from_scores
+        self.rescores |= state.rescores
         self._dtype = precision(state.dtype if dtype is None else dtype)
         self.round = 0
         self._fades_at = self._next_fade(0)
-        self._answers = Answers()
+        self._answers, self._others = Answers(), OtherAnswers()
         self._origin = self._fingerprint()
         self._lay_out(np.empty((0, self.planes, 0), self._dtype), np.array(memory, np.float64), {})
         if self.features is not None:
@@ -217,42 +286,50 @@ class Learner:
         among: only these labels are possible this time.
         """
         indices, values = encode(x, self._dtype, self.features)
+        indices.setflags(False)  # a decision cannot be changed
+        values.setflags(False)
         if self._form.check:
             self._form.check(values)
-        places = None if among is None else self._places(among)
-        if self.round >= self._fades_at:
-            if len(indices):  # what may be refused is refused before anything changes
-                self._reserve(int(indices.max()) + 1)
-            self._fade()
-        if places is None:
-            work, count = self._work, self._size
-        else:
-            work, count = self._restricted(places), len(places)
-        decide, params, seed, round = self._kernels.decide, self._params, self.seed, self.round
-        while True:
-            label, greedy, propensity, note, other = decide(
-                params, self._state, work, indices, values, seed, round, count
+        self._acquire()  # as `with self._lock`, in half the time
+        try:
+            places = None if among is None else self._places(among)
+            round = self.round
+            if round >= self._fades_at:
+                if len(indices):  # what may be refused is refused before anything changes
+                    self._reserve(int(indices[-1]) + 1)
+                self._fade(round)
+            if places is None:
+                work, count = self._work, self._size
+            else:
+                work, count = self._restricted(places), len(places)
+            decide, params, seed = self._kernels.decide, self._params, self._draws
+            while True:
+                label, greedy, propensity, note, other = decide(
+                    params, self._state, work, indices, values, seed, round, count
+                )
+                if label != NO_ROOM:
+                    break
+                self._reserve(int(indices[-1]) + 1)
+            names = self._labels.names
+            self.round = round + 1
+            return Decision(
+                names[label],
+                names[greedy],
+                propensity,
+                round,
+                indices,
+                values,
+                label,
+                greedy,
+                note,
+                other,
+                self._size,
+                places,
+                self._origin,
+                self.salt,
             )
-            if label != NO_ROOM:
-                break
-            self._reserve(int(indices.max()) + 1)
-        names = self._labels.names
-        self.round = round + 1
-        return Decision(
-            names[label],
-            names[greedy],
-            propensity,
-            round,
-            indices,
-            values,
-            label,
-            greedy,
-            note,
-            other,
-            self._size,
-            places,
-            self._origin,
-        )
+        finally:
+            self._release()
 
     def learn(
         self,
@@ -271,73 +348,127 @@ class Learner:
         two lessons: what it said was wrong, and the true label, had it been said, would have been
         right. (Where one update stands for all labels, as in Banditron, the second alone.)
         """
-        self._check_mine(decision)
-        place = None
+        self._acquire()
+        try:
+            self._check_mine(decision)
+            place = None
+            plain = self._is_plain and label is None and silence is False
+            if not (plain and (right is True or right is False)):
+                self._vet(decision)
+                right, place = self._understood(decision, right, label, silence)
+                if right is None:
+                    return
+            round, answers = decision.round, self._answers
+            own = decision.salt == self.salt
+            if own:
+                answered = round < answers.next and answers.has(round, self.round)
+            else:
+                answered = self._others.has(decision.salt, round)
+            if answered:
+                raise ValueError(
+                    f"round {round} was answered already; a decision is learned from once"
+                )
+            if round >= self._fades_at:
+                self._vet(decision)
+                self._fade(round)
+            seed = self._draws if own else salted(self.seed, decision.salt)
+            if self._thins and not _is_taken(self._hearing, seed, round, right):
+                pass
+            elif place is not None:
+                self._learn_label(decision, seed, place)
+            elif (
+                decision.among is not None
+                or decision.size != self._size
+                or self._kernels.learn(  # the usual case, without a call between
+                    self._params, self._state, self._work, decision.indices, decision.values,
+                    seed, round, self._size, decision.place, decision.greedy_place,
+                    decision.propensity, decision.note, decision.other, True, self.rescores, right,
+                ) < 0
+            ):  # fmt: skip
+                self._learn_bit(decision, seed, right)
+            if round >= self.round:  # made by another process, which was ahead
+                self.round = round + 1
+            if not own:
+                self._others.mark(decision.salt, round, self.round)
+            elif round == answers.next:  # in order, as most
+                answers.next = round + 1
+            else:
+                answers.mark(round, self.round)
+        finally:
+            self._release()
+
+    def _understood(
+        self, decision: Decision, right: Any, label: Any, silence: Any
+    ) -> tuple[bool | None, int | None]:
+        """Right or wrong, or None if nothing follows; and the place of a label that is named."""
         if silence is not False and _bit("silence", silence):
             if right is not None or label is not None:
                 raise TypeError("silence=True says that there is no right=... and no label=...")
-            if not self._hearing.silence_is_wrong:
-                return
-            right = False
-        elif label is not None:
+            return (False if self._hearing.silence_is_wrong else None), None
+        if label is not None:
             if right is not None:
                 raise TypeError("say either right=... or label=..., not both")
             place = self._labels.place(label)
-            right = place == decision.place
-        else:
-            if right is not True and right is not False:
-                right = _bit("right", right)
-            if self.full_information:
-                raise ValueError(
-                    f"{type(self).__name__} is a reference that must be told the true label: "
-                    "label=..."
-                )
-        # A decision from the future was made after this learner was saved, and is not remembered.
-        round, rounds, answers = decision.round, self.round, self._answers
-        if round < answers.next and answers.has(round, rounds):
-            raise ValueError(f"round {round} was answered already; a decision is learned from once")
-        if not self._thins or _is_taken(self._hearing, self.seed, round, right):
-            if place is None:
-                self._learn_bit(decision, right)
-            else:
-                self._learn_label(decision, place)
-        if round < rounds:
-            if round == answers.next:  # in order, as most
-                answers.next = round + 1
-            else:
-                answers.mark(round, rounds)
+            return place == decision.place, place
+        right = _bit("right", right)
+        if self.full_information:
+            raise ValueError(
+                f"{type(self).__name__} is a reference that must be told the true label: label=..."
+            )
+        return right, None
 
-    def _learn_bit(self, decision: Decision, right: bool, params: Any = None) -> None:
+    def _vet(self, decision: Decision) -> None:
+        """Refuse a decision that nobody can have made, before anything changes."""
         work, count = self._as_then(decision)
-        learn, seed = self._kernels.learn, self.seed
-        params = self._params if params is None else params
-        indices, values, round = decision.indices, decision.values, decision.round
-        label, greedy, propensity = decision.place, decision.greedy_place, decision.propensity
-        note, other, afresh = decision.note, decision.other, self.learns_from_scores
-        while learn(
-            params, self._state, work, indices, values, seed, round, count,
-            label, greedy, propensity, note, other, afresh, right,
-        ) == NO_ROOM:  # fmt: skip
-            self._reserve(int(indices.max()) + 1)
+        numbers = (decision.place, decision.greedy_place, decision.propensity)
+        numbers = (*numbers, decision.note, decision.other)
+        row = (decision.indices, decision.values)
+        vet, turn = self._kernels.vet, (self.seed, decision.round, count)
+        if not vet(self._params, self._state, work, *row, *turn, *numbers):
+            raise self._forged(decision)
 
-    def _learn_label(self, decision: Decision, place: int) -> None:
+    def _forged(self, decision: Decision) -> ValueError:
+        return ValueError(
+            f"no {type(self).__name__} can have made this decision: its context or its numbers "
+            f"(propensity {decision.propensity!r}, note {decision.note!r}, {decision.other!r}) "
+            "were changed"
+        )
+
+    def _learn_bit(
+        self, decision: Decision, seed: int, right: bool, params: Any = None, said: bool = True
+    ) -> None:
+        """said: the label was said, and not named by somebody."""
+        work, count = self._as_then(decision)
+        learn, indices, values = self._kernels.learn, decision.indices, decision.values
+        params = self._params if params is None else params
+        while True:
+            done = learn(
+                params, self._state, work, indices, values, seed, decision.round, count,
+                decision.place, decision.greedy_place, decision.propensity, decision.note,
+                decision.other, said, self.rescores, right,
+            )  # fmt: skip
+            if done >= 0:
+                return
+            if done == FORGED:
+                raise self._forged(decision)
+            self._reserve(int(indices[-1]) + 1)
+
+    def _learn_label(self, decision: Decision, seed: int, place: int) -> None:
         if self.full_information:
             work, count = self._as_then(decision)
-            learn, params, seed = self._kernels.learn_label, self._params, self.seed
-            indices, values, round = decision.indices, decision.values, decision.round
-            while (
-                learn(params, self._state, work, indices, values, seed, round, count, place)
-                == NO_ROOM
-            ):
-                self._reserve(int(indices.max()) + 1)
+            learn, indices, values = self._kernels.learn_label, decision.indices, decision.values
+            if len(indices):
+                self._reserve(int(indices[-1]) + 1)
+            round, params = decision.round, self._params
+            learn(params, self._state, work, indices, values, seed, round, count, place)
             return
         truth = self._params_for_truth()
         if place == decision.place:
-            self._learn_bit(decision, True, truth)
+            self._learn_bit(decision, seed, True, truth)
             return
         if not self.importance_weighted:
-            self._learn_bit(decision, False, truth)
-        self._learn_bit(self._had_it_said(decision, place), True, truth)
+            self._learn_bit(decision, seed, False, truth)
+        self._learn_bit(self._had_it_said(decision, place), seed, True, truth, said=False)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         """The decision with the label at `place` possible, and said for certain."""
@@ -370,23 +501,41 @@ class Learner:
         return self._restricted(places), len(places)
 
     def _check_mine(self, decision: Decision) -> None:
+        """Refuse what is not a decision of this model; compiled code checks its numbers."""
         if type(decision) is not Decision:
             raise TypeError(f"learn wants the Decision that decide gave, not {decision!r}")
-        if self._form.check:
-            self._form.check(decision.values)
-        if decision.origin != self._origin or decision.values.dtype != self._dtype:
+        if decision.origin != self._origin:
             raise ValueError(
                 "this decision was made by another learner, or by one with other settings or seed"
             )
-        names = self._labels.names
-        if (
-            not 0 <= decision.place < decision.size <= self._size
-            or not 0 <= decision.greedy_place < decision.size
-            or names[decision.place] != decision.label
-            or names[decision.greedy_place] != decision.greedy
-            or (decision.among is not None and not _within(decision.among, decision.size))
+        indices, values = decision.indices, decision.values
+        if not (
+            type(indices) is type(values) is ndarray
+            and (indices.dtype is _UINT32 or indices.dtype == _UINT32)
+            and (values.dtype is self._dtype or values.dtype == self._dtype)
+            and indices.ndim == values.ndim == 1
         ):
-            raise ValueError("this decision speaks of labels that this learner does not have")
+            raise ValueError(
+                "this decision's context is not a row of indices and values, as decide made it"
+            )
+        if self._form.check:
+            self._form.check(values)
+        names, size = self._labels.names, decision.size
+        strange = "this decision speaks of labels that this learner does not have"
+        try:
+            if not (
+                names[decision.place] == decision.label
+                and names[decision.greedy_place] == decision.greedy
+                and (size == self._size or 2 <= size < self._size)
+                and (decision.among is None or _are_possible(decision))
+            ):
+                raise ValueError(strange)
+            if not 0 <= decision.round < MOST_ROUNDS:
+                raise ValueError(f"this decision's round, {decision.round}, is beyond counting")
+        except IndexError:
+            raise ValueError(strange) from None
+        except TypeError:
+            raise ValueError("this decision holds text where numbers should be") from None
 
     # Looking.
 
@@ -403,7 +552,8 @@ class Learner:
     @property
     def weights(self) -> np.ndarray:
         """The effective weights [label, feature]: a copy."""
-        return self._weights()
+        with self._lock:
+            return self._weights()
 
     def predict(self, X: Any) -> np.ndarray:
         """The greedy labels of many rows: no exploration, no change."""
@@ -418,32 +568,35 @@ class Learner:
         indices, values = encode(x, self._dtype, self.features)
         if self._form.check:
             self._form.check(values)
-        places = range(len(self._labels)) if among is None else self._places(among)
-        if self.round >= self._fades_at:  # as it will be said; but looking changes nothing
-            faded = self.copy()
-            faded._fade()
-            return faded.probabilities((indices, values), among=among)
-        work = self._restricted(places)
-        if len(indices):
-            self._reserve(int(indices[-1]) + 1)
-        self._kernels.probabilities(
-            self._params, self._state, work, indices, values, self.seed, self.round, len(places)
-        )
-        return work.probabilities[: self._size].copy()
+        with self._lock:
+            if self.round >= self._fades_at:  # as it will be said; but looking changes nothing
+                faded = self.copy()
+                faded._fade(self.round)
+                return faded.probabilities((indices, values), among=among)
+            places = range(self._size) if among is None else self._places(among)
+            work = self._restricted(places)
+            if len(indices):
+                self._reserve(int(indices[-1]) + 1)
+            count, seed = len(places), self._draws
+            self._kernels.probabilities(
+                self._params, self._state, work, indices, values, seed, self.round, count
+            )
+            return work.probabilities[: self._size].copy()
 
     def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         rows = self._rows(X)
-        if self._form.wants_room and rows.width > self._state.table.shape[0]:
-            wider = self.copy()  # looking changes nothing
-            wider._reserve(rows.width)
-            return wider._score(rows)
-        size = len(rows.indptr) - 1
-        scores = np.empty((size, self._size), self._dtype)
-        places = np.empty(size, np.int64)
-        records = (self._params, self._state, self._work)
-        args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
-        self._form.guarded(direct(_score_rows, self._kind, *args))(*args)
-        return scores, places
+        with self._lock:
+            if self._form.wants_room and rows.width > self._state.table.shape[0]:
+                wider = self.copy()  # looking changes nothing
+                wider._reserve(rows.width)
+                return wider._score(rows)
+            size = len(rows.indptr) - 1
+            scores = np.empty((size, self._size), self._dtype)
+            places = np.empty(size, np.int64)
+            records = (self._params, self._state, self._work)
+            args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
+            self._form.guarded(direct(_score_rows, self._kind, *args))(*args)
+            return scores, places
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())
@@ -457,9 +610,10 @@ class Learner:
 
     def add_label(self, label: str | int | None = None) -> None:
         """One more label from now on; what was learned about the others stays."""
-        table, memory, arrays = self._table(), self._state.memory, self._arrays()
-        self._labels.add(label)
-        self._lay_out(table, memory, arrays)
+        with self._lock:
+            table, memory, arrays = self._table(), self._state.memory, self._arrays()
+            self._labels.add(label)
+            self._lay_out(table, memory, arrays)
 
     def forget(self, share: float = 1.0) -> None:
         """Weaken what was learned, as if only 1 - share of it had been seen; 1 is a fresh start.
@@ -470,29 +624,32 @@ class Learner:
         share = real("share", share, least=0, most=1)
         if share == 0:
             return
-        table, memory = self._state.table[:, :, : self._size], self._state.memory.copy()
-        arrays, met = self._arrays(), np.arange(len(table))
-        features = len(table)
-        if share == 1:
-            memory[:] = 0
-            table, arrays, met = table[:0], {}, met[:0]
-        elif arrays:
-            memory *= 1 - share
-            table, arrays = self._form.faded(table.astype(np.float64), arrays, 1 - share)
-        else:  # of features never met there is nothing to fade, and they may be most
-            prior = np.array(self._fill()[: self.planes], self._dtype)[:, None]
-            met = np.flatnonzero((table != prior).any(axis=(1, 2)))
-            table, memory = self._faded(table[met].astype(np.float64), memory, 1 - share)
-        # What fades on and on would end as numbers so small that machines are slow with them.
-        table = np.where(np.abs(table) < np.finfo(self._dtype).tiny, 0, table)
-        self._lay_out(np.empty((0, self.planes, 0), self._dtype), memory, {})
-        self._reserve(features, arrays)
-        self._buffer[met, :, : self._size] = table
+        with self._lock:
+            table, memory = self._state.table[:, :, : self._size], self._state.memory.copy()
+            arrays, met = self._arrays(), np.arange(len(table))
+            features = len(table)
+            if share == 1:
+                memory[:] = 0
+                table, arrays, met = table[:0], {}, met[:0]
+            elif arrays:
+                memory *= 1 - share
+                table, arrays = self._form.faded(table.astype(np.float64), arrays, 1 - share)
+            else:  # of features never met there is nothing to fade, and they may be most
+                prior = np.array(self._fill()[: self.planes], self._dtype)[:, None]
+                met = np.flatnonzero((table != prior).any(axis=(1, 2)))
+                table, memory = self._faded(table[met].astype(np.float64), memory, 1 - share)
+            # What fades on and on would end as numbers so small that machines are slow with them.
+            table = np.where(np.abs(table) < np.finfo(self._dtype).tiny, 0, table)
+            self._lay_out(np.empty((0, self.planes, 0), self._dtype), memory, {})
+            self._reserve(features, arrays)
+            self._buffer[met, :, : self._size] = table
 
-    def _fade(self) -> None:
-        """One of the steps in which half of what was learned fades; due before this round."""
-        self.forget(1 - 0.5 ** (1 / STEPS))
-        self._fades_at = self._next_fade(self.round)
+    def _fade(self, round: int) -> None:
+        """The steps in which what was learned fades, as far as they are due before this round."""
+        half_life: Any = self.half_life
+        due = STEPS * round // half_life - STEPS * self._fades_at // half_life + 1
+        self.forget(1 - 0.5 ** (due / STEPS))
+        self._fades_at = self._next_fade(round)
 
     def _next_fade(self, round: int) -> int:
         """The first round after this one before which it fades: a function of the round alone."""
@@ -614,53 +771,91 @@ class Learner:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file, atomically; `onebit.load` reads it."""
-        persist.write(path, *self._dump())
+        head, arrays = self._dump()
+        _check_numbers(arrays)  # or `load` would refuse the file, and a good one be lost
+        persist.write(path, head, arrays)
+
+    def reload(self, path: str | os.PathLike[str]) -> None:
+        """Go on with what the same model has learned meanwhile, as saved by another process.
+
+        Salt and rounds go on. What was learned here since the last `reload` or `load` is dropped.
+        """
+        newer = Learner._restore(*persist.read(path), self._given(), type(self))
+        if newer._origin != self._origin:
+            raise ValueError(
+                f"{os.fspath(path)}: another model, or one with other settings or another seed"
+            )
+        newer._set_salt(self.salt)
+        with self._lock:
+            newer._lock, newer._acquire, newer._release = self._lock, self._acquire, self._release
+            newer.round = max(self.round, newer.round)
+            self.__dict__ = newer.__dict__
 
     def copy(self) -> Learner:
         """A learner that goes on from here by itself."""
-        return Learner._restore(*self._dump(), self._given())
+        return Learner._restore(*self._dump(), self._given(), type(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Learner._restore, (*self._dump(), self._given())
+        return Learner._restore, (*self._dump(), self._given(), type(self))
 
     def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        head = {
-            "version": __version__,
-            "algorithm": type(self).__name__,
-            "settings": self.settings,
-            "labels": len(self._labels) if self._labels.counted else self._labels.names,
-            "features": self.features,
-            "dtype": self.dtype,
-            "seed": self.seed,
-            "round": self.round,
-        }
-        arrays = {"table": self._table(), "memory": self._state.memory, **self._arrays()}
-        return head, arrays | self._answers.saved(self.round)
+        with self._lock:
+            head = {
+                "version": __version__,
+                "algorithm": type(self).__name__,
+                "settings": self.settings,
+                "labels": len(self._labels) if self._labels.counted else self.labels,
+                "features": self.features,
+                "dtype": self.dtype,
+                "seed": self.seed,
+                "round": self.round,
+            }
+            arrays = {"table": self._table(), "memory": self._state.memory.copy()}
+            arrays |= self._arrays() | self._answers.saved(self.round)
+            salts, others = self._others.saved()
+            if salts:
+                head["salts"] = salts
+            if self.salt:
+                head["salt"] = self.salt
+            return head, arrays | others
 
     @staticmethod
     def _restore(
-        head: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any] | None = None
+        head: dict[str, Any],
+        arrays: dict[str, np.ndarray],
+        given: Mapping[str, Any] | None = None,
+        kind: type[Learner] | None = None,
     ) -> Learner:
         """The reverse of `_dump`; a ValueError says what does not fit.
 
-        given: what a file cannot hold, such as functions.
+        given: what a file cannot hold, such as functions. kind: the learner's class, where it is
+        known; otherwise it goes by its name.
         """
         try:
             arrays = dict(arrays)
             name, table, memory = head["algorithm"], arrays.pop("table"), arrays.pop("memory")
             answered = arrays.pop("answered", None)  # older files have none
-            if name not in Learner.registry:
-                raise ValueError(f"this onebit has no algorithm {name!r}")
+            kind = Learner.registry.get(name) if kind is None else kind
+            if kind is None or kind.__name__ != name:
+                raise ValueError(
+                    f"this onebit has no algorithm {name!r}"
+                    if kind is None
+                    else f"it is a {name}, not a {kind.__name__}"
+                )
             if head["features"] is not None and head["features"] != len(table):
                 raise ValueError("this model's weights do not fit its settings")
+            round = whole("round", head["round"], least=0, most=MOST_ROUNDS)
+            others = OtherAnswers.restored(head.get("salts"), arrays, round)
             common = {name: head[name] for name in ("features", "dtype", "seed")}
-            kind = Learner.registry[name]
             settings = {**kind.added_settings, **head["settings"]}
             settings |= kind._settings_beside(head, arrays, given or {})
-            learner = kind(head["labels"], **settings, **common)
-            learner.round = whole("round", head["round"], least=0, most=2**63 - 1)
-            learner._answers = Answers.restored(answered, learner.round)
-            learner._fades_at = learner._next_fade(max(learner.round - 1, 0))
+            make: Any = kind
+            learner = make(head["labels"], **settings, **common)
+            learner.round, learner._others = round, others
+            learner._answers = Answers.restored(answered, round)
+            learner._fades_at = learner._next_fade(max(round - 1, 0))
+            learner.salt = check_salt(head.get("salt", ""))
+            learner._draws = salted(learner.seed, learner.salt)
         except KeyError as error:
             raise ValueError(f"there is no {error} in this model") from None
         except TypeError as error:
@@ -676,10 +871,16 @@ class Learner:
         )
         if not good:
             raise ValueError("this model's weights do not fit its settings")
-        if not all(np.isfinite(array).all() for array in (table, memory, *arrays.values())):
-            raise ValueError("this model's weights are not all numbers")
+        _check_numbers({"table": table, "memory": memory, **arrays})
         learner._lay_out(table, memory, arrays)
         return learner
+
+    def _set_salt(self, salt: str) -> None:
+        """Decide as another decider of the same model, from here on."""
+        if salt != self.salt:
+            self._others.give(self.salt, self._answers.pages(self.round))
+            self._answers = Answers.of_pages(self._others.take(salt), self.round)
+            self.salt, self._draws = salt, salted(self.seed, salt)
 
     # Inside.
 
@@ -723,14 +924,57 @@ class Learner:
         return self._work._replace(mask=mask)
 
 
+def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise ValueError("this model's weights are not all numbers")
+
+
 def precision(asked: Any) -> np.dtype:
     """The type of the numbers, from its name or itself."""
     name = asked if isinstance(asked, str) else getattr(asked, "__name__", str(asked))
     return np.dtype(choice_of("dtype", name, ("float32", "float64")))
 
 
-def _within(places: tuple[int, ...], size: int) -> bool:
-    return len(places) > 0 and min(places) >= 0 and max(places) < size
+def _are_possible(decision: Decision) -> bool:
+    """Whether the labels that were possible are labels, and what was said is among them."""
+    places: Any = decision.among
+    if type(places) is not tuple or not all(type(place) is int for place in places):
+        return False
+    inside = len(places) > 0 and places[0] >= 0 and places[-1] < decision.size
+    rising = all(low < high for low, high in itertools.pairwise(places))
+    return inside and rising and decision.place in places and decision.greedy_place in places
+
+
+def _check_complete(learner: type[Learner]) -> None:
+    """Name what the class of a learner lacks."""
+    name, told = learner.__name__, "learn_label" if learner.full_information else "learn"
+    if not isinstance(learner.params, tuple) or not learner.params:
+        raise TypeError(f"{name} lacks params: a tuple of the types of its records of settings")
+    if not hasattr(learner, "planes"):
+        raise TypeError(f"{name} lacks planes: how many numbers it keeps per feature and label")
+    for record in learner.params:
+        for function in ("score", "decide", "probabilities", "could_say", told, "settle"):
+            if record not in getattr(_kernel, function).implementations:
+                raise TypeError(
+                    f"{name} lacks {function}: implement(_kernel.{function}, {record.__name__})"
+                )
+
+
+def salted(seed: int, salt: str) -> int:
+    """The seed of a decider's draws."""
+    if not salt:
+        return seed
+    digest = hashlib.blake2b(f"{seed} {salt}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def check_salt(salt: Any) -> str:
+    """The salt itself, if it can name a decider."""
+    if not isinstance(salt, str):
+        raise TypeError(f"a salt is a string, such as 'web-3', not {salt!r}")
+    if len(salt) > 100 or not salt.isprintable():
+        raise ValueError(f"a salt is at most 100 printable characters, not {salt[:100]!r}")
+    return salt
 
 
 @functools.cache
@@ -770,7 +1014,8 @@ class _Kernels:
         entries = {
             "decide": (_decide,),
             "probabilities": (_probabilities,),
-            "learn": (_learn, 0, 0, 0.0, 0.0, 0.0, True, True),
+            "learn": (_learn, 0, 0, 0.0, 0.0, 0.0, True, True, True),
+            "vet": (_vet, 0, 0, 0.0, 0.0, 0.0),
             "learn_label": (_learn_label, 0),
         }
         function, *more = entries[name]

@@ -333,64 +333,69 @@ def simulate_places(
     late: _Late | None = None,
 ) -> Trace:
     """simulate, with the labels as places among the learner's; late: what earlier chunks left."""
-    rows = learner._rows(X)
-    size = len(rows.indptr) - 1
-    if len(labels) != size:
-        raise ValueError(f"X has {size} rows and y {len(labels)} labels")
-    epochs = whole("epochs", epochs, least=1, most=10**9)
-    order_rows = order_of(order, size, epochs, learner.seed)
-    total = len(order_rows) if len(order_rows) else size * epochs
-    points = points_of(checkpoints, total)
-    way = link_to(learner, channel)
-    pending = (late and late.pending) or _pending(way.longest)
-    if late:
-        rows, labels = late.in_front_of(rows, labels)
-    learner._reserve(rows.width)
-    stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows)
-    counts = np.zeros(4, np.int64)
-    kept = np.zeros((len(points), 4), np.int64)
-    first, done, size = learner.round, 0, len(learner._labels)
-    kind = learner._kind
-    answers, all_heard = learner._answers, not (channel or learner._thins)
-    rest: tuple[Any, ...] = (stream, learner.seed, first)
-    records = (learner._params, learner._state, learner._work)
-    if all_heard:
-        run = direct(_run, kind, *records, *rest, done, total, size, counts)
-    else:
-        rest = (stream, way, pending, learner.seed, first)
-        like = (done, total, size, counts, answers.marks(first))
-        run = direct(_run_through, kind, *records, *rest, *like)
-    run = learner._form.guarded(run)
-    for i, point in enumerate(points):
-        while done < point:
-            if first + done >= learner._fades_at:
-                learner._fade()
-            end = min(point, done + _LONGEST_CALL, learner._fades_at - first)
-            if learner._kind != kind:
-                raise RuntimeError("the learner was given another label in mid-stream")
-            records = (learner._params, learner._state, learner._work)  # progress may have used it
-            marks = () if all_heard else (answers.marks(first + end),)
-            failure = None
-            try:
-                run(*records, *rest, done, end, size, counts, *marks)
-            except BaseException as error:
-                if not learner._form.fails_at_the_end:
-                    if not all_heard:
-                        answers.cut(learner.round)  # these rounds are not counted
-                    raise
-                failure = error
-            if all_heard:
-                answers.mark_all(first + done, first + end, first + end)
-            done = end
-            learner.round = first + done
-            if failure is not None:
-                raise failure
-            if progress:
-                progress(done)
-        kept[i] = counts
-    if late:
-        late.keep(pending, rows, total)
-    return Trace(np.array(points, np.int64), *kept.T.copy())
+    with learner._lock:  # other threads wait until the stream is done
+        rows = learner._rows(X)
+        size = len(rows.indptr) - 1
+        if len(labels) != size:
+            raise ValueError(f"X has {size} rows and y {len(labels)} labels")
+        epochs = whole("epochs", epochs, least=1, most=10**9)
+        order_rows = order_of(order, size, epochs, learner.seed)
+        total = len(order_rows) if len(order_rows) else size * epochs
+        points = points_of(checkpoints, total)
+        way = link_to(learner, channel)
+        pending = (late and late.pending) or _pending(way.longest)
+        if late:
+            rows, labels = late.in_front_of(rows, labels)
+        learner._reserve(rows.width)
+        stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows)
+        counts = np.zeros(4, np.int64)
+        kept = np.zeros((len(points), 4), np.int64)
+        first, done, size = learner.round, 0, len(learner._labels)
+        kind = learner._kind
+        answers, all_heard = learner._answers, not (channel or learner._thins)
+        rest: tuple[Any, ...] = (stream, learner._draws, first)
+        records = (learner._params, learner._state, learner._work)
+        if all_heard:
+            run = direct(_run, kind, *records, *rest, done, total, size, counts)
+        else:
+            rest = (stream, way, pending, learner._draws, first)
+            like = (done, total, size, counts, answers.marks(first))
+            run = direct(_run_through, kind, *records, *rest, *like)
+        run = learner._form.guarded(run)
+        for i, point in enumerate(points):
+            while done < point:
+                if first + done >= learner._fades_at:
+                    learner._fade(first + done)
+                end = min(point, done + _LONGEST_CALL, learner._fades_at - first)
+                if learner._kind != kind:
+                    raise RuntimeError("the learner was given another label in mid-stream")
+                records = (
+                    learner._params,
+                    learner._state,
+                    learner._work,
+                )  # progress may have used it
+                marks = () if all_heard else (answers.marks(first + end),)
+                failure = None
+                try:
+                    run(*records, *rest, done, end, size, counts, *marks)
+                except BaseException as error:
+                    if not learner._form.fails_at_the_end:
+                        if not all_heard:
+                            answers.cut(learner.round)  # these rounds are not counted
+                        raise
+                    failure = error
+                if all_heard:
+                    answers.mark_all(first + done, first + end, first + end)
+                done = end
+                learner.round = first + done
+                if failure is not None:
+                    raise failure
+                if progress:
+                    progress(done)
+            kept[i] = counts
+        if late:
+            late.keep(pending, rows, total)
+        return Trace(np.array(points, np.int64), *kept.T.copy())
 
 
 def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:

@@ -145,19 +145,7 @@ def _run_together(
             bit = understood(way, round, heard(way, round, int(choice.label == named)))
             if bit >= 0:
                 counts[replica, 3] += told(own, state, work, row, turn, choice, bit == 1, named)
-        _settled(params, like, row)
-
-
-def _settle(params, state, row):
-    _kernel.settle(params, state, row)
-
-
-def _nothing_waits(params, state, row):
-    pass
-
-
-@chosen(lambda kind: _settle if kind in _kernel.settle.implementations else _nothing_waits)
-def _settled(params, state, row): ...
+        _kernel.settle(params, like, row)
 
 
 # Banditron's rounds, the same bits by a shorter way: greedy labels of all replicas at once, and no
@@ -257,7 +245,7 @@ def _run_banditrons(
                         steps[lane] = scratch.away[r]
                         touched[lane // width(like.whole)] = 1
         updates += learns
-        _settled(params, like, row)
+        _kernel.settle(params, like, row)
     for r in range(len(seeds)):
         counts[r, 3] += updates
 
@@ -470,7 +458,7 @@ def _run_lockstep(
     together = _Together(learners, size, course.rows.width)
     rows = course.rows
     stream = Stream(rows.indices, rows.values, rows.indptr, course.places, course.order)
-    seeds = np.array([one.seed for one in learners], np.int64)
+    seeds = np.array([one._draws for one in learners], np.int64)
     firsts = np.array([one.round for one in learners], np.int64)
     counts = np.zeros((count, 4), np.int64)
     fixed = (*together.records, first.copy()._work, stream)
@@ -501,7 +489,7 @@ def _scratch(size: int, learners: Sequence[Learner]) -> Scratch:
     greedy, odd, stay, away = (
         aligned_zeros((max(size, 16),), learners[0]._dtype) for _ in range(4)
     )
-    keys = np.array([key_of(one.seed, 0, one.round) for one in learners], np.uint64)
+    keys = np.array([key_of(one._draws, 0, one.round) for one in learners], np.uint64)
     limits = np.array([limit_of(one.settings["gamma"]) for one in learners], np.int64)
     return Scratch(greedy, odd, keys, limits, np.zeros(size, np.uint8), stay, away)
 
@@ -527,7 +515,7 @@ class _Together:
         whole = state_type(labels * size)(table, self.memories)
         strips = state_type(size)(table, self.memories)
         waiting = None
-        if type(like._params) in _kernel.settle.implementations:
+        if _kernel.settle.implementations[type(like._params)] is not _kernel.nothing_waits:
             coefficients = aligned_zeros((2, labels * size), dtype)
             waiting = Waiting(*coefficients, *(np.zeros(labels * size, np.uint8) for _ in range(2)))
         lanes = len(like._work.mask)

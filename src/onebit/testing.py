@@ -9,6 +9,7 @@ Each law is a small function with a sentence for a name; a broken one raises an 
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import subprocess
@@ -18,13 +19,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from scipy import sparse
 
 from onebit import persist
 from onebit._jit import COMPILED
 from onebit.algorithms import load
-from onebit.channels import LabelNoise, Silence
+from onebit.channels import Delay, LabelNoise, Silence
 from onebit.decision import Decision
 from onebit.learner import Learner
 from onebit.settings import Range
@@ -259,6 +261,68 @@ def decisions_may_travel_and_come_back_late(make: Make) -> None:
     assert _bytes(one) == _bytes(two)
 
 
+def late_feedback_equals_the_stream_with_the_same_delay(make: Make) -> None:
+    """And looking between decision and feedback changes nothing."""
+    X, y = _stream(60)
+    for delay in (0, 1, 7):
+        rounds, stream = make(LABELS, seed=8), make(LABELS, seed=8)
+        rounds._reserve(FEATURES)  # as a stream does: the last bit of a full matrix depends on it
+        waiting: list[Decision] = []
+        for i in range(X.shape[0]):
+            waiting.append(rounds.decide(_pair(X, i)))
+            rounds.predict(X[3])
+            rounds.scores(X[5])
+            rounds.probabilities(_pair(X, 7))
+            if len(waiting) > delay:
+                decision = waiting.pop(0)
+                _teach(rounds, decision, int(y[i - delay]))
+        simulate(stream, X, y, channel=[Delay(delay)])
+        assert _learned(rounds) == _learned(stream), f"{delay} rounds late, other weights"
+
+
+def a_forged_decision_is_refused_or_harmless(make: Make) -> None:
+    """Whatever its numbers are: weights stay numbers, and the model can be saved and loaded."""
+    learner, (X, y) = make(LABELS, seed=12), _stream(30)
+    _rounds(learner, X, y)
+    for i, change in enumerate(forgeries()):
+        decision = msgspec.structs.replace(learner.decide(_pair(X, 1 + i % 16)), **change)
+        before = _learned(learner)
+        try:
+            _teach(learner, decision, int(y[1 + i % 16]))
+        except ValueError as error:
+            if len(str(error)) <= 10:
+                raise AssertionError(f"{change}: the refusal says only {error}") from error
+            assert _learned(learner) == before, f"{change}: refused, and yet something changed"
+        assert np.isfinite(learner.scores(X)).all(), f"{change}: scores are no numbers any more"
+        copy = pickle.loads(pickle.dumps(learner))  # or it says that it cannot be restored
+        assert _learned(copy) == _learned(learner)
+
+
+def forgeries() -> Iterable[dict[str, Any]]:
+    """Changes to a decision that nobody makes by accident."""
+    for name in ("propensity", "note", "other"):
+        for number in (0.0, 1e-300, 1e-9, 0.3, 1.0, 7.0, -1.0, 1e9, 1e300, math.inf, math.nan):
+            yield {name: number}
+    for name in ("place", "greedy_place", "size"):
+        for number in (-1, 0, 1, LABELS - 1, LABELS, 2**31, 2**62):
+            yield {name: number}
+    for label in range(LABELS):
+        yield {"place": label, "label": label}
+        yield {"greedy_place": label, "greedy": label}
+    rows = [([1], [math.nan]), ([1, 0], [1.0, 1.0]), ([1, 1], [1.0, 1.0]), ([0, 1], [1.0])]
+    rows += [([1], [1e30]), ([1], [0.0]), ([2**32 - 1], [1.0])]
+    for indices, values in rows:
+        yield {"indices": np.array(indices, np.uint32), "values": np.array(values, np.float32)}
+        yield {"indices": np.array(indices, np.uint32), "values": np.array(values, np.float64)}
+    yield {"values": np.ones((1, 1), np.float32), "indices": np.ones((1, 1), np.uint32)}
+    yield {"values": [1.0], "indices": [1]}
+    yield {"among": (0, 9)}
+    yield {"among": (1, 1)}
+    yield {"among": (2, 0)}
+    yield {"round": -1}
+    yield {"round": 2**63}
+
+
 def feedback_twice_is_refused(make: Make) -> None:
     learner, (X, y) = make(LABELS, seed=6), _stream(40)
     twin = make(LABELS, seed=6)
@@ -285,6 +349,13 @@ def feedback_twice_is_refused(make: Make) -> None:
         for i in range(1, 20, 2):  # these are open
             _teach(one, decisions[i], int(y[i]))
     _teach(restored, future, 0)  # made by a learner that was a few rounds ahead
+    assert restored.round == future.round + 1, "it does not go on from there"
+    try:
+        _teach(restored, future, 0)
+    except ValueError:
+        pass
+    else:
+        raise AssertionError("a decision of another process was learned from twice")
     _rounds(restored, X[30:], y[30:])
 
 
@@ -425,6 +496,8 @@ LAWS: list[Callable[[Make], None]] = [
     saving_loading_and_going_on_equals_never_stopping,
     copies_are_independent,
     decisions_may_travel_and_come_back_late,
+    late_feedback_equals_the_stream_with_the_same_delay,
+    a_forged_decision_is_refused_or_harmless,
     feedback_twice_is_refused,
     a_refused_call_changes_nothing,
     only_possible_labels_are_said,

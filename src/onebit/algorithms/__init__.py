@@ -28,7 +28,7 @@ from onebit.algorithms.squarecb import SquareCB
 from onebit.algorithms.thompson import LinearThompson
 from onebit.algorithms.ucwl import UCWL
 from onebit.algorithms.uniform_random import UniformRandom
-from onebit.learner import Learner
+from onebit.learner import Learner, check_salt
 
 __all__ = [
     "AROW",
@@ -64,13 +64,20 @@ def by_settings() -> list[str]:
     return [name for name in __all__ if name != "load" and not Learner.registry[name].needs]
 
 
-def load(path: str | os.PathLike[str], **given: Any) -> Learner:
+def load(path: str | os.PathLike[str], *, salt: str | None = None, **given: Any) -> Learner:
     """The learner that `Learner.save` wrote; anything else is refused with a sentence.
+
+    salt: where several processes decide with one model, a name for each of them, such as "web-3".
+    Each then has draws of its own, and a learner that gets feedback on their decisions tells them
+    apart. A process that starts again needs a new salt, or it would repeat its draws.
 
     given: settings that a file cannot hold because they are functions, as the learner had them.
     """
     head, arrays = persist.read(path)
     try:
-        return Learner._restore(head, arrays, given)
+        learner = Learner._restore(head, arrays, given)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
+    if salt is not None:
+        learner._set_salt(check_salt(salt))
+    return learner

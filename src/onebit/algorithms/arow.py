@@ -25,6 +25,7 @@ class AROWParams(NamedTuple):
 
 
 implement(_kernel.score, AROWParams)(_kernel.gaussian_score)
+implement(_kernel.could_say, AROWParams)(_kernel.could_say_greedy)
 implement(_kernel.settle, AROWParams)(move.settled)
 implement(_kernel.decide, AROWParams)(_kernel.say_greedy)
 implement(_kernel.probabilities, AROWParams)(_kernel.greedy_law)
@@ -53,6 +54,7 @@ class AROW(Learner):
     form: "diagonal", or "full": one d x d matrix a label. r: reluctance to move, above 0.
     """
 
+    params = (AROWParams,)
     planes = 2
     full_information = True
     ranges = searched(r=Range(0.01, 100))

@@ -40,6 +40,15 @@ def probabilities(params, state, work, turn):
     _kernel.uniform_exploration_law(work, turn, gamma, greedy)
 
 
+@implement(_kernel.could_say, BanditPerceptronParams)
+def could_say(params, state, work, row, turn, choice):
+    if choice.other != 0.0:
+        return False
+    if choice.note == 0.0:
+        return choice.label == choice.greedy and choice.propensity == 1.0
+    return choice.note == 1.0 and _kernel.explored_uniformly(turn, 1.0, choice)
+
+
 @implement(_kernel.learn, BanditPerceptronParams)
 def learn(params, state, work, row, turn, choice, right):
     guessed = choice.note > 0.0
@@ -72,8 +81,8 @@ class BanditPerceptron(Learner):
     kernel="rational" is the paper's, for labels that are not separable each from all others.
     """
 
+    params = (BanditPerceptronParams,)
     planes = 1
-    learns_from_scores = True
     ranges = searched(use_correct=(False, True))
 
     def __init__(

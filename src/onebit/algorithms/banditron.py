@@ -26,6 +26,7 @@ implement(_kernel.score, BanditronParams)(_kernel.linear_score)
 implement(_kernel.settle, BanditronParams)(add.settled)
 implement(_kernel.decide, BanditronParams)(_kernel.say_epsilon_greedy)
 implement(_kernel.probabilities, BanditronParams)(_kernel.epsilon_greedy_law)
+implement(_kernel.could_say, BanditronParams)(_kernel.could_say_epsilon_greedy)
 
 
 @inline
@@ -58,6 +59,8 @@ class Banditron(Learner):
     remove: which goes when there is one too many, the "oldest", a "random" one or the "smallest".
     """
 
+    params = (BanditronParams,)
+    rescores = False
     planes = 1
     importance_weighted = True
     ranges = searched(gamma=Range(0.001, 0.5))

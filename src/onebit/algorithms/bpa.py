@@ -25,6 +25,7 @@ class BPAParams(NamedTuple):
 
 
 implement(_kernel.score, BPAParams)(_kernel.linear_score)
+implement(_kernel.could_say, BPAParams)(_kernel.could_say_epsilon_greedy)
 implement(_kernel.settle, BPAParams)(_kernel.add.settled)
 implement(_kernel.decide, BPAParams)(_kernel.say_epsilon_greedy)
 implement(_kernel.probabilities, BPAParams)(_kernel.epsilon_greedy_law)
@@ -48,8 +49,8 @@ class BPA(Learner):
     clean. variant: "PA", "PA-I" or "PA-II"; C: aggressiveness of the latter two.
     """
 
+    params = (BPAParams,)
     planes = 1
-    learns_from_scores = True
     ranges = searched(
         gamma=Range(0.001, 0.5, or_zero=True),
         variant=("PA", "PA-I", "PA-II"),

@@ -184,6 +184,7 @@ def target_of(params, turn, right):
     return -1.0
 
 
+implement(_kernel.could_say, CoordinateParams)(_kernel.could_say_for_certain)
 implement(_kernel.settle, CoordinateParams)(_kernel.regress.settled)
 
 
@@ -210,6 +211,7 @@ def fit_matrix(state, row, label, step, weight):
 
 fit.forms[Matrices] = fit_matrix
 fit.forms[Posterior] = _dual.fit
+implement(_kernel.could_say, ResidualParams)(_kernel.could_say_for_certain)
 implement(_kernel.settle, ResidualParams)(fit.settled)
 
 
@@ -258,6 +260,7 @@ class Confidit(Learner):
         Confidit(labels=10, kernel="rbf(gamma=2)", reg=0.1, budget=500)
     """
 
+    params = (CoordinateParams, ResidualParams)
     planes = 2
     added_settings: ClassVar[dict[str, Any]] = {"update": "coordinate"}
     ranges = searched(
@@ -301,7 +304,7 @@ class Confidit(Learner):
             raise ValueError("width='theory' is about full matrices: add form='full'")
         if params.project and not by_residual:
             raise ValueError("project=True goes with update='residual', not 'coordinate'")
-        self.learns_from_scores = by_residual
+        self.rescores = by_residual
         settings = {"eta": params.eta, "alpha": params.alpha, "reg": self._reg}
         settings |= {"width": width, "project": project}
         if params.width == THEORY:

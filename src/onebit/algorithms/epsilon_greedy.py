@@ -22,6 +22,7 @@ class EpsilonGreedyParams(NamedTuple):
 
 
 implement(_kernel.score, EpsilonGreedyParams)(regression.score)
+implement(_kernel.could_say, EpsilonGreedyParams)(_kernel.could_say_epsilon_greedy)
 implement(_kernel.settle, EpsilonGreedyParams)(regression.descend.settled)
 implement(_kernel.decide, EpsilonGreedyParams)(_kernel.say_epsilon_greedy)
 implement(_kernel.probabilities, EpsilonGreedyParams)(_kernel.epsilon_greedy_law)
@@ -34,6 +35,7 @@ class EpsilonGreedy(regression._Regressor):
     epsilon: how often any label is tried, in [0, 1]. lr: step size.
     """
 
+    params = (EpsilonGreedyParams,)
     ranges = searched(epsilon=Range(0.001, 0.5, or_zero=True), lr=Range(0.01, 10))
 
     def __init__(

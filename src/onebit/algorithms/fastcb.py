@@ -29,6 +29,7 @@ class FastCBParams(NamedTuple):
 
 
 implement(_kernel.score, FastCBParams)(regression.score)
+implement(_kernel.could_say, FastCBParams)(_kernel.could_say_at_random)
 implement(_kernel.settle, FastCBParams)(regression.descend.settled)
 implement(_kernel.learn, FastCBParams)(regression.learn)
 
@@ -53,6 +54,7 @@ class FastCB(regression._Regressor):
     scale, expo: exploration falls as 1/(scale t^expo). lr: step size.
     """
 
+    params = (FastCBParams,)
     ranges = searched(
         scale=Range(1, 1000),
         expo=Range(0, 1, even=True),

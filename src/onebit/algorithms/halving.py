@@ -104,6 +104,8 @@ def score(params, state, work, row, turn):
             work.scores[more.votes[h]] += 1.0
 
 
+implement(_kernel.could_say, HalvingParams)(_kernel.could_say_greedy)
+implement(_kernel.settle, HalvingParams)(_kernel.nothing_waits)
 implement(_kernel.decide, HalvingParams)(_kernel.say_greedy)
 implement(_kernel.probabilities, HalvingParams)(_kernel.greedy_law)
 
@@ -286,8 +288,8 @@ class Halving(Learner):
     Functions are not saved: `load(path, hypotheses=[...])` wants the same list again.
     """
 
+    params = (HalvingParams,)
     planes = 0
-    learns_from_scores = True
     needs = "hypotheses"
     _form: _Hypotheses
 

@@ -60,6 +60,7 @@ from onebit._kernel import number
 from onebit._lanes import State8, aligned_zeros, at, fetch, store, zero
 from onebit.algorithms.flips import _CorrectsFlips, flip_rates
 from onebit.algorithms.pnewtron import (
+    is_softmax,
     mix_in_uniform,
     probability,
     pull_and_growth,
@@ -75,6 +76,7 @@ STAY = 1000.0  # rounds to go by the inverses before the direct way is tried aga
 FEW = 5  # products: more would be saved by the inverses while W is inside the ball
 MANY = 12  # products: a shift nearer to mu would save some
 LEAST = 1e-200  # weight of an observation: of less there is nothing to see
+LONGEST = 1e12  # k(x, x) of a context, as far as noted scores are believed
 
 
 class NewtronParams(NamedTuple):
@@ -453,12 +455,34 @@ def decide(params, state, work, turn):
 
 
 implement(_kernel.score, NewtronParams)(_kernel.linear_score)
+implement(_kernel.settle, NewtronParams)(_kernel.nothing_waits)
 
 
 @implement(_kernel.probabilities, NewtronParams)
 def probabilities(params, state, work, turn):
     softmax(params, state, work)
     mix_in_uniform(params, work, turn)
+
+
+@implement(_kernel.could_say, NewtronParams)
+def could_say(params, state, work, row, turn, choice):
+    """All weights lie in a ball, and so a score is at most D |x|."""
+    most = 2.0 * params.D * math.sqrt(longest(state, row))
+    return is_softmax(params, turn, choice) and abs(choice.other) <= most
+
+
+@_kernel.by_form(lambda state: by_features)
+def longest(state, row):
+    """The squared length of a context, or with a kernel the largest that is taken."""
+
+
+@inline
+def by_features(state, row):
+    return _kernel.squared_norm(row)
+
+
+def by_kernel(state, row):
+    return LONGEST
 
 
 @implement(_kernel.learn, NewtronParams)
@@ -606,6 +630,7 @@ def observe_with_kernel(state, row, label, pull, growth, lam, radius):
 
 
 _kernel.known.forms[Observed] = _dual.known
+longest.forms[Observed] = by_kernel
 _kernel.dot.forms[Observed] = dot_with_observed
 observe.forms[Observed] = observe_with_kernel
 
@@ -825,6 +850,8 @@ class Newtron(_CorrectsFlips):
     rho0, rho1: how often wrong is heard as right, and right as wrong; as in `PNewtron`.
     """
 
+    params = (NewtronParams,)
+    rescores = False
     planes = 2
     costly = True
     ranges = searched(

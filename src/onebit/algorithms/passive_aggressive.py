@@ -39,6 +39,7 @@ class PassiveAggressiveParams(NamedTuple):
 
 
 implement(_kernel.score, PassiveAggressiveParams)(_kernel.linear_score)
+implement(_kernel.could_say, PassiveAggressiveParams)(_kernel.could_say_greedy)
 implement(_kernel.settle, PassiveAggressiveParams)(_kernel.add.settled)
 implement(_kernel.decide, PassiveAggressiveParams)(_kernel.say_greedy)
 implement(_kernel.probabilities, PassiveAggressiveParams)(_kernel.greedy_law)
@@ -65,6 +66,7 @@ class PassiveAggressive(Learner):
     variant: "PA", "PA-I" or "PA-II"; C: aggressiveness of the latter two.
     """
 
+    params = (PassiveAggressiveParams,)
     planes = 1
     full_information = True
     ranges = searched(variant=("PA", "PA-I", "PA-II"), C=Range(0.01, 10))

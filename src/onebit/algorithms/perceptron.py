@@ -17,6 +17,7 @@ class PerceptronParams(NamedTuple):
 
 
 implement(_kernel.score, PerceptronParams)(_kernel.linear_score)
+implement(_kernel.could_say, PerceptronParams)(_kernel.could_say_greedy)
 implement(_kernel.settle, PerceptronParams)(_kernel.add.settled)
 implement(_kernel.decide, PerceptronParams)(_kernel.say_greedy)
 implement(_kernel.probabilities, PerceptronParams)(_kernel.greedy_law)
@@ -35,6 +36,7 @@ def learn_label(params, state, work, row, turn, label):
 class Perceptron(Learner):
     """The Perceptron; a reference: it must be told the true label."""
 
+    params = (PerceptronParams,)
     planes = 1
     full_information = True
 

@@ -110,6 +110,21 @@ def probabilities(params, state, work, turn):
 
 
 @inline
+def is_softmax(params, turn, choice):
+    """Whether the noted p gives the propensity."""
+    p = choice.note
+    mixed = (1.0 - params.gamma) * p + params.gamma / turn.count
+    return 0.0 <= p <= 1.0 and _kernel.is_as_likely(choice.propensity, mixed)
+
+
+@implement(_kernel.could_say, PNewtronParams)
+def could_say(params, state, work, row, turn, choice):
+    """All weights lie in a ball, and so a score is at most D |x|."""
+    most = 2.0 * params.D * math.sqrt(_kernel.squared_norm(row))
+    return is_softmax(params, turn, choice) and abs(choice.other) <= most
+
+
+@inline
 def pull_and_growth(params, choice, right):
     """What b grows by, and A, but for direction and context; `other` of the choice is g.W/c."""
     p, margin = choice.note, choice.other
@@ -222,6 +237,8 @@ class PNewtron(_CorrectsFlips):
     it as in `RCNBF`; the curvature is that of the corrected gradient.
     """
 
+    params = (PNewtronParams,)
+    rescores = False
     planes = 2
     ranges = searched(
         gamma=Range(0.001, 0.5),

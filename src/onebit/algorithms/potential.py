@@ -174,6 +174,8 @@ for _params in (EGParams, PNormParams):
     implement(_kernel.score, _params)(score)
     implement(_kernel.decide, _params)(_kernel.say_epsilon_greedy)
     implement(_kernel.probabilities, _params)(_kernel.epsilon_greedy_law)
+    implement(_kernel.could_say, _params)(_kernel.could_say_epsilon_greedy)
+    implement(_kernel.settle, _params)(_kernel.nothing_waits)
 
 
 @implement(_kernel.learn, EGParams)
@@ -197,6 +199,8 @@ class EGBandit(_CorrectsFlips):
     rho0, rho1: how often wrong is heard as right, and right as wrong; corrected for as in `RCNBF`.
     """
 
+    params = (EGParams,)
+    rescores = False
     planes = 2
     ranges = searched(gamma=Range(0.001, 0.5), eta=Range(0.001, 10), signed=(False, True))
 
@@ -250,6 +254,8 @@ class PNormBandit(_CorrectsFlips):
     rho0, rho1: how often wrong is heard as right, and right as wrong; corrected for as in `RCNBF`.
     """
 
+    params = (PNormParams,)
+    rescores = False
     planes = 2
     ranges = searched(gamma=Range(0.001, 0.5), p=Range(2, 20))
 

@@ -64,8 +64,10 @@ class Sample(NamedTuple):
 
 
 implement(_kernel.score, RCINEParams)(_kernel.linear_score)
+implement(_kernel.settle, RCINEParams)(_kernel.nothing_waits)
 implement(_kernel.decide, RCINEParams)(_kernel.say_epsilon_greedy)
 implement(_kernel.probabilities, RCINEParams)(_kernel.epsilon_greedy_law)
+implement(_kernel.could_say, RCINEParams)(_kernel.could_say_epsilon_greedy)
 
 
 @implement(_kernel.learn, RCINEParams)
@@ -340,6 +342,8 @@ class RCINE(Learner):
     The log is kept with the learner, and saved: N_s contexts.
     """
 
+    params = (RCINEParams,)
+    rescores = False
     planes = 1
     importance_weighted = True
     variant_of = "Banditron"
@@ -369,8 +373,9 @@ class RCINE(Learner):
     @property
     def rates(self) -> tuple[float, float]:
         """rho0 and rho1 as they are taken to be now."""
-        self._form.catch_up()
-        return self._form.rates
+        with self._lock:
+            self._form.catch_up()
+            return self._form.rates
 
     @property
     def doubt(self) -> str:
@@ -379,24 +384,27 @@ class RCINE(Learner):
 
     def learn(self, decision: Decision, **feedback: Any) -> None:
         """Feedback on a decision: see `Learner.learn`. An error of `estimate` comes at its end."""
-        form = self._form
-        form.catch_up()
-        form.in_background, form.holds = self._background, True
-        try:
-            super().learn(decision, **feedback)
-        finally:
-            form.in_background = form.holds = False
-        form.fail()
+        with self._lock:
+            form = self._form
+            form.catch_up()
+            form.in_background, form.holds = self._background, True
+            try:
+                super().learn(decision, **feedback)
+            finally:
+                form.in_background = form.holds = False
+            form.fail()
 
     def forget(self, share: float = 1.0) -> None:
         """Weaken what was learned: see `Learner.forget`. A fresh start forgets the rates too."""
-        super().forget(share)
-        if share == 1:
-            self._form.start_afresh()
+        with self._lock:
+            super().forget(share)
+            if share == 1:
+                self._form.start_afresh()
 
     def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        self._form.catch_up()
-        return super()._dump()
+        with self._lock:
+            self._form.catch_up()
+            return super()._dump()
 
     def _params_for_truth(self) -> Any:
         return self._params._replace(certain=True)

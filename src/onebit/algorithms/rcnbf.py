@@ -28,6 +28,7 @@ implement(_kernel.score, RCNBFParams)(_kernel.linear_score)
 implement(_kernel.settle, RCNBFParams)(add.settled)
 implement(_kernel.decide, RCNBFParams)(_kernel.say_epsilon_greedy)
 implement(_kernel.probabilities, RCNBFParams)(_kernel.epsilon_greedy_law)
+implement(_kernel.could_say, RCNBFParams)(_kernel.could_say_epsilon_greedy)
 
 
 @implement(_kernel.learn, RCNBFParams)
@@ -48,6 +49,8 @@ class RCNBF(_CorrectsFlips):
     see the page on noisy feedback.
     """
 
+    params = (RCNBFParams,)
+    rescores = False
     planes = 1
     variant_of = "Banditron"
     ranges = searched(gamma=Range(0.001, 0.5))

@@ -75,7 +75,6 @@ class _Regressor(Learner):
     """A learner that regresses."""
 
     planes = 2
-    learns_from_scores = True
 
     def _fill(self) -> tuple[float, ...]:
         return FILL

@@ -32,6 +32,7 @@ class SCWParams(NamedTuple):
 
 
 implement(_kernel.score, SCWParams)(_kernel.gaussian_score)
+implement(_kernel.could_say, SCWParams)(_kernel.could_say_greedy)
 implement(_kernel.settle, SCWParams)(move.settled)
 implement(_kernel.decide, SCWParams)(_kernel.say_greedy)
 implement(_kernel.probabilities, SCWParams)(_kernel.greedy_law)
@@ -57,6 +58,7 @@ def learn_label(params, state, work, row, turn, label):
 
 
 class _ConfidenceWeighted(Learner):
+    params = (SCWParams,)
     planes = 2
     full_information = True
 

@@ -61,6 +61,7 @@ def correct(b, A, x, step, widening):
     return b + step * x, A + widening * (x * x)
 
 
+implement(_kernel.could_say, SecondOrderPerceptronParams)(_kernel.could_say_greedy)
 implement(_kernel.settle, SecondOrderPerceptronParams)(correct.settled)
 
 
@@ -81,6 +82,7 @@ class SecondOrderPerceptron(Learner):
     a: what the matrices start from.
     """
 
+    params = (SecondOrderPerceptronParams,)
     planes = 2
     full_information = True
     ranges = searched(a=Range(0.01, 100))

@@ -15,6 +15,7 @@ running sum.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Unpack
 
 import msgspec
@@ -51,19 +52,32 @@ def decide(params, state, work, turn):
     return Choice(said.label, said.greedy, said.propensity, np.float64(rival), lead)
 
 
+@implement(_kernel.could_say, SOBAParams)
+def could_say(params, state, work, row, turn, choice):
+    if not _kernel.explored_uniformly(turn, params.gamma, choice):
+        return False
+    rival, lead = choice.note, choice.other
+    if not (0.0 <= rival < len(work.mask) and rival == np.floor(rival) and abs(lead) < math.inf):
+        return False
+    if work.mask[int(rival)] != 0 or (rival == choice.label and turn.count > 1):
+        return False
+    # The best label scores highest: it leads all others, and is the rival of each of them.
+    return lead <= 0.0 if choice.label == choice.greedy else rival == choice.greedy and lead >= 0.0
+
+
 @implement(_kernel.learn, SOBAParams)
 def learn(params, state, work, row, turn, choice, right):
     bit = unflipped(params.rho0, params.rho1, right)
     if bit == 0.0:
         return False
     label, rival, lead = choice.label, int(choice.note), choice.other
-    if rival < 0 or rival >= len(work.mask) or rival == label:  # not from a decision of ours
+    if rival == label:  # no other was possible
         return False
     pull = bit / choice.propensity
     weight = bit * pull
     variance = pair_variance(state, row, label, rival)
     m = (weight * lead * lead + 2.0 * pull * lead) / (1.0 + weight * variance)
-    if state.memory[0] + m < 0.0:
+    if not 0.0 <= state.memory[0] + m < math.inf:
         return False
     state.memory[0] += m
     pair_step(state, row, label, rival, pull, weight, variance)
@@ -198,6 +212,8 @@ class SOBA(_CorrectsFlips):
     it as in `RCNBF`; with rho0 above 0 wrong answers teach as well.
     """
 
+    params = (SOBAParams,)
+    rescores = False
     planes = 2
     ranges = searched(gamma=Range(0.001, 0.5, or_zero=True), a=Range(0.01, 100))
 

@@ -25,6 +25,7 @@ class SquareCBParams(NamedTuple):
 
 
 implement(_kernel.score, SquareCBParams)(regression.score)
+implement(_kernel.could_say, SquareCBParams)(_kernel.could_say_at_random)
 implement(_kernel.settle, SquareCBParams)(regression.descend.settled)
 implement(_kernel.learn, SquareCBParams)(regression.learn)
 
@@ -48,6 +49,7 @@ class SquareCB(regression._Regressor):
     "squared".
     """
 
+    params = (SquareCBParams,)
     ranges = searched(
         scale=Range(1, 1000),
         expo=Range(0, 1, even=True),

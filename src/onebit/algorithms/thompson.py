@@ -32,6 +32,7 @@ class LinearThompsonParams(NamedTuple):
 
 
 implement(_kernel.score, LinearThompsonParams)(_kernel.gaussian_score)
+implement(_kernel.could_say, LinearThompsonParams)(_kernel.could_say_at_random)
 implement(_kernel.settle, LinearThompsonParams)(_kernel.regress.settled)
 
 
@@ -139,6 +140,8 @@ class LinearThompson(Learner):
     takes longer than the decision itself.
     """
 
+    params = (LinearThompsonParams,)
+    rescores = False
     planes = 2
     ranges = searched(c=Range(0.001, 1), reg=Range(0.01, 10))
 

@@ -32,6 +32,7 @@ class UCWLParams(NamedTuple):
 
 
 implement(_kernel.score, UCWLParams)(_kernel.gaussian_score)
+implement(_kernel.could_say, UCWLParams)(_kernel.could_say_for_certain)
 implement(_kernel.settle, UCWLParams)(_kernel.move.settled)
 
 
@@ -71,8 +72,8 @@ class UCWL(Learner):
     The covariance is full then.
     """
 
+    params = (UCWLParams,)
     planes = 2
-    learns_from_scores = True
     ranges = searched(
         eta=Range(0.55, 0.95, even=True),
         C=Range(0.01, 10),

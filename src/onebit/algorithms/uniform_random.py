@@ -35,9 +35,19 @@ def learn(params, state, work, row, turn, choice, right):
     return False
 
 
+@implement(_kernel.could_say, UniformRandomParams)
+def could_say(params, state, work, row, turn, choice):
+    return _kernel.explored_uniformly(turn, 1.0, choice) and _kernel.noted_nothing(choice)
+
+
+implement(_kernel.settle, UniformRandomParams)(_kernel.nothing_waits)
+
+
 class UniformRandom(Learner):
     """Any label, always; learns nothing."""
 
+    params = (UniformRandomParams,)
+    rescores = False
     planes = 0
 
     def __init__(self, labels: Labels, **common: Unpack[Common]) -> None:
