@@ -90,16 +90,3 @@ def test_compiled_equals_plain():
         for dtype in ("float64", "float32")
     ]
     testing.assert_compiled_equals_plain(learners)
-
-
-def test_check_learner_runs_all_laws_and_finds_a_broken_learner():
-    testing.check_learner(ob.Banditron)
-
-    class Forgetful(ob.Banditron):
-        def save(self, path):
-            self.forget()
-            super().save(path)
-
-    with pytest.raises(AssertionError):
-        testing.check_learner(Forgetful)
-    del Learner.registry["Forgetful"]

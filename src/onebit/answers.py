@@ -210,12 +210,12 @@ class OtherAnswers:
         """The reverse of `saved`, taking its arrays out; a ValueError says that it is not."""
         others = cls()
         others._since = since(rounds)
-        places, pages = arrays.pop("others_at", None), arrays.pop("others_answered", None)
-        if places is None and pages is None and not salts:
+        names = [name for name in ("others_at", "others_answered") if name in arrays]
+        if not names and not salts:
             return others
+        places, pages = (arrays.pop(name, np.empty(0)) for name in ("others_at", "others_answered"))
         good = (
-            places is not None
-            and pages is not None
+            len(names) == 2
             and isinstance(salts, list)
             and all(isinstance(salt, str) for salt in salts)
             and len(set(salts)) == len(salts)

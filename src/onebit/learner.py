@@ -286,8 +286,8 @@ class Learner:
         among: only these labels are possible this time.
         """
         indices, values = encode(x, self._dtype, self.features)
-        indices.setflags(False)  # a decision cannot be changed
-        values.setflags(False)
+        indices.setflags(False)  # type: ignore[call-arg] by position: half the time
+        values.setflags(False)  # type: ignore[call-arg]
         if self._form.check:
             self._form.check(values)
         self._acquire()  # as `with self._lock`, in half the time

@@ -541,4 +541,5 @@ class _Together:
         """A learner by itself with what a replica has learned."""
         head, _ = one._dump()
         table = np.ascontiguousarray(self.tables[:, :, :, replica])
-        return Learner._restore(head, {"table": table, "memory": self.memories[replica].copy()})
+        arrays = {"table": table, "memory": self.memories[replica].copy()}
+        return Learner._restore({**head, "salts": []}, arrays, kind=type(one))

@@ -40,9 +40,16 @@ ROWS, DRAWS, EPOCHS = (120, 2000, 20) if COMPILED else (60, 200, 3)
 
 
 def check_learner(make: Make) -> None:
-    """Run every law on a learner. `make(labels, features=, seed=, dtype=)` makes a fresh one."""
+    """Run every law on a learner. `make(labels, features=, seed=, dtype=)` makes a fresh one.
+
+    An AssertionError names the first law that is broken.
+    """
     for law in LAWS:
-        law(make)
+        try:
+            law(make)
+        except Exception as error:
+            name = law.__name__.replace("_", " ")
+            raise AssertionError(f"{name}: {error or type(error).__name__}") from error
     assert_compiled_equals_plain([make(LABELS, dtype=dtype) for dtype in ("float64", "float32")])
 
 

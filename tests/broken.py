@@ -1,0 +1,280 @@
+"""Broken learners: for each law of `onebit.testing` one that breaks it, and keeps all others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+import onebit as ob
+from onebit import _kernel
+from onebit._jit import COMPILED, implement
+from onebit._kernel import Choice
+from onebit.learner import Learner
+from onebit.settings import Range, searched
+
+
+class _WantsToBeFitted(ob.Banditron):
+    def predict(self, X):
+        if self.round == 0:
+            raise ValueError("fit me first")
+        return super().predict(X)
+
+
+class _MakesRoomWhenLooking(ob.Banditron):
+    def scores(self, X):
+        if getattr(X, "shape", (0, 0))[1] > 50:
+            self._reserve(X.shape[1])
+        return super().scores(X)
+
+
+class _LawDoesNotSumToOne(ob.Banditron):
+    def probabilities(self, x, *, among=None):
+        return super().probabilities(x, among=among) * (1.01 if among is None else 1.0)
+
+
+class _RandomBeyondSeedTen(ob.Banditron):
+    def __init__(self, labels, *, seed=0, **settings):
+        super().__init__(labels, seed=seed, **settings)
+        if seed == 11:
+            self._draws = random.getrandbits(62)
+
+
+class _MishearsInDouble(ob.Banditron):
+    def learn(self, decision, *, right=None, **feedback):
+        if self.dtype == "float64" and type(right) is bool and decision.round == 10:
+            right = not right
+        super().learn(decision, right=right, **feedback)
+
+
+class _IgnoresNamedContexts(ob.Banditron):
+    def decide(self, x, *, among=None):
+        decision = super().decide(x, among=among)
+        if isinstance(x, Mapping):
+            self._named = decision.round
+        return decision
+
+    def learn(self, decision, **feedback):
+        if getattr(decision, "round", None) != getattr(self, "_named", -1):
+            super().learn(decision, **feedback)
+
+
+class _SavesNothing(ob.Banditron):
+    def save(self, path):
+        self.forget()
+        super().save(path)
+
+
+class _CopiesShareWeights(ob.Banditron):
+    def copy(self):
+        twin = super().copy()
+        twin._state, twin._buffer = self._state, self._buffer
+        return twin
+
+
+class _ForgetsDecisionsInTransit(ob.Banditron):
+    def __init__(self, labels, **settings):
+        super().__init__(labels, **settings)
+        self._mine = set()
+
+    def decide(self, x, *, among=None):
+        decision = super().decide(x, among=among)
+        self._mine.add(id(decision.indices))
+        return decision
+
+    def learn(self, decision, **feedback):
+        late = self._mine and getattr(decision, "round", self.round) < self.round - 1
+        if late and id(decision.indices) not in self._mine and not self._has(decision.round):
+            self._answers.mark(decision.round, self.round)
+        else:
+            super().learn(decision, **feedback)
+
+    def _has(self, round):
+        return self._answers.has(round, self.round)
+
+
+class _LearnsFromStaleScores(ob.UCWL):
+    rescores = False
+
+
+class _LearnsNamedLabelsTwice(ob.Banditron):
+    def learn(self, decision, *, label=None, **feedback):
+        try:
+            super().learn(decision, label=label, **feedback)
+        except ValueError as error:
+            if label is None or "answered already" not in str(error):
+                raise
+
+
+class _CountsRefusedRounds(ob.Banditron):
+    def decide(self, x, *, among=None):
+        try:
+            return super().decide(x, among=among)
+        except ValueError:
+            self.round += 1
+            raise
+
+
+class _IgnoresTheOnlyLabel(ob.Banditron):
+    def decide(self, x, *, among=None):
+        return super().decide(x, among=None if among == [4] else among)
+
+
+class _OverflowsWhenTold(ob.Banditron):
+    def _learn_label(self, decision, seed, place):
+        super()._learn_label(decision, seed, place)
+        self._state.table[:, 0, place] = np.inf
+
+
+class _ForgetsWithANewLabel(ob.Banditron):
+    def add_label(self, label=None):
+        super().add_label(label)
+        self.forget(0.5)
+
+
+class _KeepsATrace(ob.Banditron):
+    def forget(self, share=1.0):
+        super().forget(min(share, 0.999))
+
+
+class _TakesTooMuchMemory(ob.Banditron):
+    def _reserve(self, rows, arrays=None):
+        super()._reserve(rows, arrays)
+        if len(self._buffer) < 4096 and len(self._state.table):
+            larger = np.zeros((4096, *self._buffer.shape[1:]), self._dtype)
+            larger[: len(self._buffer)] = self._buffer
+            self._buffer = larger
+            self._state = self._state._replace(table=larger[: len(self._state.table)])
+
+
+# Broken in their compiled functions: Banditron but for one of them.
+
+
+class _Params(NamedTuple):
+    gamma: float
+
+
+def params_like_banditron(name, **functions):
+    """A type of settings with Banditron's functions, and these in place of some."""
+    record = type(name, (_Params,), {})
+    banditron = ob.Banditron.params[0]
+    for function in ("score", "decide", "probabilities", "could_say", "learn", "settle"):
+        generic = getattr(_kernel, function)
+        body = functions.pop(function, None) or generic.implementations[banditron]
+        implement(generic, record)(body)
+    for function, body in functions.items():
+        implement(getattr(_kernel, function), record)(body)
+    return record
+
+
+class _LikeBanditron(Learner):
+    planes = 1
+    importance_weighted = True
+    rescores = False
+    ranges = searched(gamma=Range(0.3, 0.6))
+
+    def __init__(self, labels, *, gamma=0.5, **common):
+        super().__init__(labels, self.params[0](gamma), {"gamma": gamma}, **common)
+
+
+def explore_half_as_often(params, state, work, turn):
+    greedy = _kernel.best(state, work)
+    said = _kernel.explore_uniformly(work, turn, params.gamma / 2, greedy)
+    share = params.gamma / turn.count
+    propensity = 1.0 - params.gamma + share if said.label == greedy else share
+    return Choice(said.label, greedy, propensity, 0.0, 0.0)
+
+
+class _ExploresLessThanItSays(_LikeBanditron):
+    params = (params_like_banditron("ExploresLessParams", decide=explore_half_as_often),)
+
+
+def settle_nothing(params, state, row):
+    pass
+
+
+class _LosesUpdatesInLockstep(_LikeBanditron):
+    params = (params_like_banditron("LosesUpdatesParams", settle=settle_nothing),)
+
+
+def score_with_favourite(params, state, work, row, turn):
+    _kernel.dot(state, row, 0, work.scores)
+    if row.start == row.stop:
+        work.scores[1] += 1.0
+
+
+class _HasAFavourite(_LikeBanditron):
+    params = (params_like_banditron("HasAFavouriteParams", score=score_with_favourite),)
+
+
+def could_say_all(params, state, work, row, turn, choice):
+    return True
+
+
+def learn_from_note(params, state, work, row, turn, choice, right):
+    _kernel.add(state, row, choice.label, choice.note + (1.0 if right else -1.0))
+    return True
+
+
+class _BelievesForgedDecisions(_LikeBanditron):
+    params = (
+        params_like_banditron("ForgedParams", could_say=could_say_all, learn=learn_from_note),
+    )
+
+
+def peek(params, state, work, row, turn, label):
+    _kernel.add(state, row, label, 1.0)
+    return True
+
+
+class _Peeks(_LikeBanditron):
+    """It peeks with one seed only: in other laws a stream would not equal rounds, which cannot."""
+
+    params = (params_like_banditron("ModestParams"),)
+    peeking = params_like_banditron("PeeksParams", learn_label=peek)
+
+    def __init__(self, labels, *, gamma=0.5, seed=0, **common):
+        super().__init__(labels, gamma=gamma, seed=seed, **common)
+        if seed == 4:
+            self._params = self.peeking(gamma)
+            self._kind = (self.peeking, *self._kind[1:])
+
+
+OFF = 0.0 if COMPILED else 1e-3
+
+
+def score_compiled_otherwise(params, state, work, row, turn):
+    _kernel.dot(state, row, 0, work.scores)
+    work.scores[2] += OFF
+
+
+class _CompilesToSomethingElse(_LikeBanditron):
+    params = (params_like_banditron("CompilesParams", score=score_compiled_otherwise),)
+
+
+BY_LAW = {
+    "it_answers_before_any_learning": _WantsToBeFitted,
+    "deciding_and_predicting_change_nothing_learned": _MakesRoomWhenLooking,
+    "propensities_are_a_law": _LawDoesNotSumToOne,
+    "propensities_match_frequencies": _ExploresLessThanItSays,
+    "the_same_seed_gives_the_same_run": _RandomBeyondSeedTen,
+    "round_by_round_equals_the_whole_stream": _MishearsInDouble,
+    "lockstep_equals_runs_one_by_one": _LosesUpdatesInLockstep,
+    "dense_sparse_and_named_contexts_are_one": _IgnoresNamedContexts,
+    "an_empty_context_is_legal_and_teaches_nothing": _HasAFavourite,
+    "saving_loading_and_going_on_equals_never_stopping": _SavesNothing,
+    "copies_are_independent": _CopiesShareWeights,
+    "decisions_may_travel_and_come_back_late": _ForgetsDecisionsInTransit,
+    "late_feedback_equals_the_stream_with_the_same_delay": _LearnsFromStaleScores,
+    "a_forged_decision_is_refused_or_harmless": _BelievesForgedDecisions,
+    "feedback_twice_is_refused": _LearnsNamedLabelsTwice,
+    "a_refused_call_changes_nothing": _CountsRefusedRounds,
+    "only_possible_labels_are_said": _IgnoresTheOnlyLabel,
+    "it_learns_from_the_bit_alone": _Peeks,
+    "certainty_leaves_numbers": _OverflowsWhenTold,
+    "a_new_label_keeps_what_was_learned": _ForgetsWithANewLabel,
+    "forgetting_fades_what_was_learned": _KeepsATrace,
+    "memory_is_bounded": _TakesTooMuchMemory,
+}
