@@ -540,7 +540,12 @@ def test_a_missing_number_is_absent_and_a_missing_name_is_a_name(tmp_path):
     path = tmp_path / "gaps.csv"
     path.write_text(GAPS)
     data = read(path, text="note")
-    assert data.X[:, 0].toarray().ravel().tolist() == [0, 31, 0, 0]  # numbers, though the first is missing
+    assert data.X[:, 0].toarray().ravel().tolist() == [
+        0,
+        31,
+        0,
+        0,
+    ]  # numbers, though the first is missing
     names = [
         {"colour": "", "good": 1, "film": 1},
         {"colour": "red"},

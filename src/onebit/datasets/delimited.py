@@ -147,7 +147,9 @@ def _number(path: str, line: int, column: str, cell: str) -> float:
         value = float(cell)
     except ValueError:
         what = f"{cell!r} in column {column!r} is not a number, but values before it are"
-        raise bad(path, line, what, f"mend it, or pass {argument('categories', [column])}") from None
+        raise bad(
+            path, line, what, f"mend it, or pass {argument('categories', [column])}"
+        ) from None
     if not math.isfinite(value):
         what = f"{cell!r} in column {column!r} is not finite"
         raise bad(path, line, what, "put a number in its place, or leave it empty if it is missing")
