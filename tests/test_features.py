@@ -425,7 +425,7 @@ ONE_REFUSED = {
     "pair of matrices": (([[1]], [[1.0]]), ValueError, "two rows of the same length"),
     "ragged pair": (([[1], [2, 3]], [1.0, 2.0]), ValueError, "a pair is"),
     "name that is no string": ({1: 2.0}, TypeError, "name must be a string, not 1"),
-    "value that is no number": ({"a": None}, TypeError, "'a' must be a number or a string"),
+    "value that is no number": ({"a": b"1"}, TypeError, "'a' must be a number or a string"),
     "list as a value": ({"a": [1]}, TypeError, "'a' must be a number or a string"),
     "complex in a dict": ({"a": 1j}, TypeError, "'a' must be a number or a string"),
 }
@@ -442,7 +442,7 @@ MANY_REFUSED = {
         "row 1: index 2 is there twice",
     ),
     "negative in a list": ([([0], [1.0]), ([-1], [1.0])], ValueError, "row 1: index -1"),
-    "dict in a list": ([{"a": 1}, {"b": np.nan}], ValueError, "row 1: feature 'b' is nan"),
+    "dict in a list": ([{"a": 1}, {"b": np.inf}], ValueError, "row 1: feature 'b' is inf"),
     "wrong type in a list": ([[1.0], None], TypeError, "row 1: .* real numbers"),
     "name without UTF-8 in a list": ([{"a": 1}, {"\ud800": 1}], ValueError, "row 1: .*name"),
     "no float in a list": ([{"a": 1}, {"b": 10**400}], ValueError, "row 1: .*'b'"),
