@@ -8,16 +8,17 @@ come from somebody else, cannot run code.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from onebit import algorithms
 from onebit.learner import Learner
-from onebit.settings import argument
 
 _PACKAGE = "onebit"
 
@@ -75,7 +76,7 @@ def learner_named(name: str) -> type[Learner]:
         if name.lower() == known.lower():
             return learner
     known = ", ".join(sorted(name for name, one in there.items() if not one.needs))
-    remedy = f"one of your own needs {argument('import', 'MODULE')}"
+    remedy = "one of your own is found once its module is imported (--import on a command line)"
     raise ValueError(f"no learner {name!r}; there are {known}; {remedy}")
 
 
@@ -154,10 +155,21 @@ def files_of(learner: type[Learner]) -> list[Path]:
         if path.parent not in folders and _top(module.__name__) not in packages:
             continue
         files.add(path)
-        for value in vars(module).values():
-            home = sys.modules.get(getattr(value, "__module__", None) or "")
-            waiting.append(value if isinstance(value, ModuleType) else home)
+        waiting += [sys.modules.get(name) for name in _imports_of(module, path)]
     return sorted(files)
+
+
+def _imports_of(module: ModuleType, path: Path) -> Iterator[str]:
+    """The names of modules that a module's source may import, wherever it does."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package, name = module.__package__ or "", node.module or ""
+            if node.level:
+                name = importlib.util.resolve_name("." * node.level + name, package)
+            yield name
+            yield from (f"{name}.{alias.name}" for alias in node.names)
 
 
 def _top(module: str) -> str:

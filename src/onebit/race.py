@@ -102,7 +102,12 @@ def entrant(text: str) -> Entrant:
         return Entrant(recipe.learner, recipe.settings, text, recipe.prepare)
     name, *pairs = text.split(":")
     if pairs and "=" not in pairs[0] and not _is_known(name):
-        name = f"{import_learners(name)}:{pairs.pop(0)}"
+        try:
+            name = f"{import_learners(name)}:{pairs.pop(0)}"
+        except (ValueError, OSError) as error:
+            raise ValueError(
+                f"no learner {name!r}, so {text!r} is module:Class; {error}"
+            ) from error
     learner = learner_named(name)
     settings: dict[str, Any] = {}
     for pair in pairs:

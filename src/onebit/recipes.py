@@ -25,7 +25,7 @@ from onebit import persist
 from onebit.datasets import Steps
 from onebit.learner import Common, Labels, Learner
 from onebit.lookup import learner_named, name_of
-from onebit.settings import called, own_settings, unknown_setting
+from onebit.settings import SHARED, called, own_settings, unknown_setting
 
 LARGEST = 2**16  # bytes of a file
 ENDING = ".toml"
@@ -162,7 +162,6 @@ def check_made_of_settings(learner: type[Learner]) -> None:
 
 # Settings of every learner: those that belong to it, and those of the run that it takes part in.
 
-_SHARED = ("half_life", "silence")
 _OF_THE_RUN = {
     "seed": "the run has the seed: --seed, or seed= in Python",
     "features": "the data decide how many there are; in Python, make the learner with features=",
@@ -172,7 +171,7 @@ _OF_THE_RUN = {
 
 def settings_of(learner: type[Learner]) -> list[str]:
     """The names of the settings that a learner may be given here: its own, and those of all."""
-    return [*own_settings(learner), *_SHARED]
+    return [*own_settings(learner), *(name for name in SHARED if name not in _OF_THE_RUN)]
 
 
 def wrong_setting(learner: type[Learner], name: str) -> str:
@@ -181,7 +180,7 @@ def wrong_setting(learner: type[Learner], name: str) -> str:
         return ""
     if name in _OF_THE_RUN:
         return f"no setting {name!r} for {learner.__name__} here: {_OF_THE_RUN[name]}"
-    return unknown_setting(learner, name, _SHARED)
+    return unknown_setting(learner, name, tuple(_OF_THE_RUN))
 
 
 def check_settings(learner: type[Learner], settings: dict[str, Any]) -> Learner:

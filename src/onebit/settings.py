@@ -106,15 +106,20 @@ def own_settings(learner: type) -> list[str]:
     return [one.name for one in parameters if one.kind == one.KEYWORD_ONLY]
 
 
-def unknown_setting(learner: type, name: str, shared: Sequence[str] = SHARED) -> str:
-    """The message about a setting that a learner does not have. shared: those allowed beside."""
+def unknown_setting(learner: type, name: str, of_the_run: Sequence[str] = ()) -> str:
+    """The message about a setting that a learner does not have.
+
+    of_the_run: which of those that every learner has cannot be given in this place.
+    """
     own = own_settings(learner)
-    near = difflib.get_close_matches(name, [*own, *shared], n=1)
+    shared = ", ".join(known for known in SHARED if known not in of_the_run)
+    run = f" ({', '.join(of_the_run)} belong to the run)" if of_the_run else ""
+    near = difflib.get_close_matches(name, [*own, *SHARED], n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     has = ", ".join(own) or "none of its own"
     return (
         f"no setting {name!r} for {learner.__name__}; it has {has}, "
-        f"and as every learner {', '.join(shared)}{meant}"
+        f"and as every learner {shared}{run}{meant}"
     )
 
 

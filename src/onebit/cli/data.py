@@ -62,7 +62,7 @@ def _where(entry: Entry) -> str:
 
 
 @data.command
-def info(name: str, *, files: FileOptions | None = None) -> None:
+def info(name: str, /, *, files: FileOptions | None = None) -> None:
     """Tell what is in a data set.
 
     For example:
@@ -140,7 +140,7 @@ def _checksum(entry: Entry, path: Path) -> str:
 
 
 @data.command
-def fetch(name: str) -> None:
+def fetch(name: str, /) -> None:
     """Download a data set, once.
 
     It goes to the folder in ONEBIT_DATA, else to the user's own ($XDG_DATA_HOME/onebit, else

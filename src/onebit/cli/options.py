@@ -16,7 +16,7 @@ Imports = Annotated[
         name="--import",
         negative=(),
         help="A Python module with learners of your own, or the path of its file: mine.py (repeat "
-        "for several). Its code is executed. Then --learner Mine names the learner Mine.",
+        "for several). Its code is executed. A learner Mine in it is named Mine, or mine:Mine.",
     ),
 ]
 

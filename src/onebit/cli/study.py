@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
 
 from onebit._version import __version__
 from onebit.cli.options import Flag, Imports, import_all
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def study(
-    name: str = "",
+    name: Annotated[str, Parameter(show_default=False)] = "",
     /,
     *,
     quick: Flag = False,
@@ -51,14 +53,14 @@ def study(
     Parameters
     ----------
     name
-        A study, a .toml file of your own (docs/studies.md), or all.
+        A study, a .toml file of your own (docs/studies.md), or all. Default: list the studies.
     quick
         Less data and fewer repeats: shapes show, last digits do not.
     engine
         Where cells run: threads here, processes (loky), or a cluster: that of RAY_ADDRESS or
         DASK_SCHEDULER_ADDRESS, or one made here.
     workers
-        How many at once. Default: one a core.
+        How many at once. Default: one per core.
     out
         A folder: OUT/NAME/cells holds the cells, OUT/NAME.html is the page; all together
         have OUT/index.html.
