@@ -54,7 +54,7 @@ class Line:
     greedy_error: float
     explored: float
     updates: float
-    error_sd: float  # nan: there is one run alone
+    error_sd: float | None  # None: there is one run alone
     rounds_per_second: float
     bound: Bound | None = None
 
@@ -282,7 +282,7 @@ def _tick(share: float) -> str:
 
 def _tip(entry: Entry, rounds: int, error: float, low: float, high: float) -> str:
     told = "\n(reference: told the true label)" if entry.line.full_information else ""
-    is_alone = math.isnan(entry.line.error_sd)
+    is_alone = entry.line.error_sd is None
     repeats = "" if is_alone else f"; repeats {_exact(low)} to {_exact(high)}"
     return f"{entry.name}: {_exact(error)} wrong\nafter {_rounds(rounds)}{repeats}{told}"
 
@@ -317,7 +317,7 @@ def _proved(entries: Iterable[Entry], rounds: int) -> str:
 def _row(entry: Entry, where: str) -> str:
     line = entry.line
     tag = ' <span class="tag">reference</span>' if line.full_information else ""
-    spread = _percent(line.error_sd)
+    spread = "–" if line.error_sd is None else _percent(line.error_sd)
     numbers = (
         _percent(_final_error(line)),
         f"± {spread}" if spread != "–" else spread,

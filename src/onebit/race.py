@@ -322,7 +322,7 @@ def _line(name: str, learner: Learner, results: list[Result], bound: Bound | Non
     last = np.array([[counts[-1] for counts in result.trace[1:]] for result in results])
     rounds = results[0].trace.rounds
     _, greedy, explored, updates = last.mean(axis=0) / rounds[-1]
-    spread = errors[:, -1].std(ddof=1) if len(results) > 1 else np.nan
+    spread = float(errors[:, -1].std(ddof=1)) if len(results) > 1 else None
     return Line(
         learner=name,
         settings=", ".join(f"{k}={short(v)}" for k, v in learner.settings.items()),
@@ -334,7 +334,7 @@ def _line(name: str, learner: Learner, results: list[Result], bound: Bound | Non
         greedy_error=float(greedy),
         explored=float(explored),
         updates=float(updates),
-        error_sd=float(spread),
+        error_sd=spread,
         rounds_per_second=float(np.median([result.rounds_per_second for result in results])),
         bound=bound,
     )

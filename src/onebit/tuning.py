@@ -37,7 +37,7 @@ class Trial(NamedTuple):
     learner: type[Learner]
     settings: dict[str, Any]
     error: float  # mean share of mistakes of what was said
-    spread: float  # standard deviation over the repeats; nan: there is one alone
+    spread: float | None  # standard deviation over the repeats; None: there is one alone
     is_default: bool
 
 
@@ -47,8 +47,8 @@ class Rest(NamedTuple):
     rows: int
     tuned: float
     default: float  # error of the same learner at its defaults
-    tuned_spread: float  # standard deviations over the repeats; nan: there is one alone
-    default_spread: float
+    tuned_spread: float | None  # standard deviations over the repeats; None: there is one alone
+    default_spread: float | None
 
 
 class Edge(NamedTuple):
@@ -200,8 +200,8 @@ def _trial(candidate: Candidate, errors: np.ndarray) -> Trial:
     return Trial(kind, settings, float(errors.mean()), _spread(errors), candidate.is_default)
 
 
-def _spread(errors: np.ndarray) -> float:
-    return float(errors.std(ddof=1)) if len(errors) > 1 else float("nan")
+def _spread(errors: np.ndarray) -> float | None:
+    return float(errors.std(ddof=1)) if len(errors) > 1 else None
 
 
 def _reporter(progress: Callable[[int, int], None] | None, total: int) -> Callable[[int], None]:

@@ -130,6 +130,6 @@ def plus_minus() -> str:
         return "+-"
 
 
-def percent(share: float) -> str:
+def percent(share: float | None) -> str:
     """A share in per cent; a dash where there is none, as the spread of a single run."""
-    return "-" if share != share else f"{100 * share:.2f}"
+    return "-" if share is None else f"{100 * share:.2f}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
 from pathlib import Path
@@ -210,9 +209,9 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
         console.print("All rows were used: none is left to tell what the choice is worth")
 
 
-def _with_spread(error: float, spread: float) -> str:
+def _with_spread(error: float, spread: float | None) -> str:
     """An error in per cent, with its spread if there are several runs."""
-    more = "" if math.isnan(spread) else f" {plus_minus()} {percent(spread)}"
+    more = "" if spread is None else f" {plus_minus()} {percent(spread)}"
     return f"{percent(error)}{more} %"
 
 
