@@ -59,9 +59,10 @@ def _import_file(path: Path) -> str:
 
 
 def _import_from(folder: Path, name: str) -> Any:
-    """Import a module that may be in a folder, as for a script of that folder."""
+    """Import a module that may be in a folder; last of all, so that it hides no other module."""
     if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+        sys.path.append(str(folder))
+    importlib.invalidate_caches()
     return importlib.import_module(name)
 
 

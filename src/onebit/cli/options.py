@@ -73,7 +73,7 @@ class FileOptions:
 
     def given(self) -> dict[str, Any]:
         """Those that were given, as arguments of `datasets.read`."""
-        found = {name: value for name, value in asdict(self).items() if value not in (None, False)}
+        found = self._given()
         if self.categories:
             found["categories"] = [name for part in self.categories for name in part.split(",")]
         if self.delimiter:
@@ -83,13 +83,15 @@ class FileOptions:
     def words(self) -> list[str]:
         """The same options once more, for a command that is suggested."""
         words = []
-        for name, value in asdict(self).items():
-            option = f"--{name.replace('_', '-')}"
-            if value is True:
-                words.append(option)
-            elif value not in (None, False):
-                words += [option, ",".join(value) if isinstance(value, list) else str(value)]
+        for name, value in self._given().items():
+            words.append(f"--{name.replace('_', '-')}")
+            if value is not True:
+                words.append(",".join(value) if isinstance(value, list) else str(value))
         return words
+
+    def _given(self) -> dict[str, Any]:
+        every = asdict(self).items()
+        return {name: value for name, value in every if value is not None and value is not False}
 
 
 def import_all(modules: Sequence[str] | None) -> None:
