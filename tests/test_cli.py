@@ -324,7 +324,7 @@ def test_options_about_files_are_those_of_every_command(main, tmp_path, capsys):
     command = capsys.readouterr().out.splitlines()[-1].strip()
     assert "--delimiter ';'" in command and "--categories zip" in command
     assert main(*shlex.split(command)[1:]) == 0
-    assert main("race", "--data", "films.txt", *files, "--ngrams", "0") == 2
+    assert main("data", "info", "films.txt", "--format", "csv", "--ngrams", "0") == 2
     assert "ngrams must be between 1 and 10" in capsys.readouterr().err
     (tmp_path / "t.csv").write_text("a\tb,c\tlabel\n1\t2\tx\n3\tu\ty\n")
     assert main("race", "--data", "t.csv", "--delimiter", r"\t") == 2

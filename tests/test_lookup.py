@@ -9,8 +9,8 @@ import pytest
 
 import onebit as ob
 from onebit import cli, race
-from onebit.lookup import files_of, import_learners, learner_named, name_of
-from onebit.studies.engines import run_on
+from onebit.lookup import Home, files_of, import_learners, learner_named, name_of
+from onebit.studies.engines import _numbered, run_on
 from onebit.studies.running import Plan, run_study
 from onebit.studies.spec import parse, read_study
 from onebit.studies.store import Store
@@ -181,15 +181,22 @@ def test_an_edited_learner_runs_again(mine, edited):
     assert others_before == others_after
 
 
-def test_processes_import_a_learner_of_ones_own(mine):
+SLOW = [pytest.param(engine, marks=pytest.mark.slow) for engine in ("dask", "ray")]
+
+
+@pytest.mark.parametrize("engine", ["loky", *SLOW])
+def test_processes_import_a_learner_of_ones_own(mine, engine):
     import_learners("mine_of_tests.py")
-    plan = run_study(parse(STUDY.encode()), Store(mine / "here"), quick=False, workers=1)
-    there = run_study(
-        parse(STUDY.encode()), Store(mine / "there"), quick=False, engine="loky", workers=2
-    )
-    for cell in plan.needed()[0].values():
+    study = parse(STUDY.encode())
+    here = run_study(study, Store(mine / "here"), quick=False, workers=1)
+    there = run_study(study, Store(mine / "there"), quick=False, engine=engine, workers=2)
+    for cell in here.needed()[0].values():
         result = there.store.get(cell)
-        assert not result.error and result.mistakes == plan.store.get(cell).mistakes
+        assert not result.error and result.mistakes == here.store.get(cell).mistakes
+
+
+def test_what_other_processes_cannot_import_is_refused_before_they_start(mine):
+    import_learners("mine_of_tests.py")
     kind = learner_named("Mine")
     kind.__module__ = "__main__"
     sys.modules["__main__"].Mine = kind
@@ -225,3 +232,11 @@ def test_files_of_a_package_are_followed(mine):
         "kernels.py",
         "learners.py",
     ]
+
+
+def test_a_worker_without_the_module_says_so(mine):
+    import_learners("mine_of_tests.py")
+    cells = list(cells_of_mine(mine / "cells")[1])[:2]
+    place, results = _numbered(3, cells, [Home("no_such_module", (str(mine),))])
+    assert place == 3 and len(results) == 2
+    assert "'no_such_module' cannot be imported in a worker" in results[0].error
