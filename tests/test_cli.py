@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -214,3 +216,149 @@ def test_a_race_is_the_same_every_time_and_settings_suit_the_data():
     for panel in one:
         for line in panel.lines:
             assert line.low[-1] <= line.error[-1] <= line.high[-1] and line.rounds[-1] == 100
+
+
+# Rounds and rows
+
+
+def test_a_table_is_gone_through_once_unless_rounds_are_given(monkeypatch):
+    entrants = [race.entrant("UCWL")]
+    told = []
+    panels = race.race(["iris"], entrants, repeats=2, progress=lambda *args: told.append(args))
+    assert panels[0].rounds == 150 and panels[0].lines[0].rounds[-1] == 150
+    assert panels[0].length == "150 rounds: each row once" and not panels[0].is_repeating
+    assert {(data, total) for data, _, total in told} == {("iris", 300)}
+    assert sum(done for _, done, _ in told) == 300
+    for rounds, says in [
+        (300, "300 rounds: each of 150 rows 2 times"),
+        (400, "400 rounds: each of 150 rows about 2.7 times"),
+        (60, "60 rounds: 60 of 150 rows, each once"),
+    ]:
+        _, _, made = race.streams("iris", rounds, 1, 0, prepare=["tfidf"])
+        assert (made[0].rounds, made[0].table) == (rounds, 150)
+        assert replace(panels[0], rounds=rounds).length == says
+    assert race.DRAWN == 100_000
+    monkeypatch.setattr(race, "DRAWN", 70)
+    _, _, made = race.streams("synsep", None, 1, 0)
+    assert (made[0].rounds, made[0].table) == (70, None)
+    assert replace(panels[0], rounds=60, rows=None).length == "60 rounds"
+
+
+@pytest.fixture
+def main(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def main(*args):
+        monkeypatch.setattr(sys, "argv", ["onebit", *args])
+        try:
+            cli.main()
+        except SystemExit as end:
+            return end.code
+        return 0
+
+    return main
+
+
+FILMS = [("good film", "up", "7"), ("bad film", "down", "8")] * 20
+
+
+def test_the_output_says_how_often_rows_come(main, tmp_path, capsys):
+    text = "review,label\n" + "".join(f"{review},{label}\n" for review, label, _ in FILMS)
+    (tmp_path / "films.csv").write_text(text)
+    args = ("race", "--data", "films.csv", "--data", "iris", "--learner", "UCWL", "--repeats", "2")
+    assert main(*args) == 0
+    printed, page = capsys.readouterr().out, (tmp_path / "race.html").read_text()
+    assert "40 rounds: each row once; repeats: 2" in printed
+    assert "150 rounds: each row once; repeats: 2" in printed
+    assert "<dt>rounds</dt><dd>films 40, iris 150</dd>" in page
+    assert "40 rounds: each row once." in page and "known already" not in page
+    assert main(*args, "--rounds", "100") == 0
+    printed, page = capsys.readouterr().out, (tmp_path / "race.html").read_text()
+    assert "100 rounds: each of 40 rows about 2.5 times" in printed
+    assert "100 rounds: each of 40 rows about 2.5 times. A row that comes again may" in page
+    assert "100 rounds: 100 of 150 rows, each once" in printed
+
+
+def test_one_run_has_no_spread(main, tmp_path, capsys):
+    args = ("--data", "iris", "--learner", "Banditron", "--repeats", "1")
+    assert main("race", *args) == 0
+    printed, page = capsys.readouterr().out, (tmp_path / "race.html").read_text()
+    (row,) = (line.split() for line in printed.splitlines() if line.strip().startswith("Banditron"))
+    assert row[2] == "-"
+    assert "± 0.00" not in page and "repeats " not in "".join(
+        re.findall("<title>.*?</title>", page)
+    )
+    assert main("tune", *args, "--trials", "2", "--rounds", "20") == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"tuned \d+\.\d\d %, default \d+\.\d\d %", printed)
+    assert re.search(r"Banditron +\d+\.\d\d +- +\d", printed)
+
+
+# Files
+
+
+def test_options_about_files_are_those_of_every_command(main, tmp_path, capsys):
+    rows = "".join(f"{review};{code};{label}\n" for review, label, code in FILMS)
+    (tmp_path / "films.txt").write_bytes(f"r\xe9view;zip;verdict\n{rows}".encode("cp1252"))
+    assert main("data", "info", "films.txt") == 2
+    assert "pass --format csv, or another of npz" in capsys.readouterr().err
+    files = ["--format", "csv"]
+    assert main("data", "info", "films.txt", *files) == 2
+    assert "name the encoding of the file with --encoding cp1252" in capsys.readouterr().err
+    files += ["--encoding", "cp1252"]
+    assert main("race", "--data", "films.txt", *files) == 2
+    assert "pass --delimiter ';'" in capsys.readouterr().err
+    files += ["--delimiter", ";"]
+    assert main("tune", "--data", "films.txt", *files) == 2
+    assert "name the right one with --label" in capsys.readouterr().err
+    files += ["--label", "verdict", "--text", "r\xe9view", "--ngrams", "2"]
+    files += ["--categories", "zip", "--features", "64"]
+    assert main("data", "info", "films.txt", *files) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"features  64\n", said) and "down: 20, up: 20" in said
+    assert "read(\"films.txt\", label='verdict'" in said
+    assert main("race", "--data", "films.txt", *files, "--learner", "UCWL", "--repeats", "2") == 0
+    assert "40 rows, 64 features, 2 labels" in capsys.readouterr().out
+    more = ["--learner", "UCWL", "--trials", "2", "--repeats", "1"]
+    assert main("tune", "--data", "films.txt", *files, *more) == 0
+    command = capsys.readouterr().out.splitlines()[-1].strip()
+    assert "--delimiter ';'" in command and "--categories zip" in command
+    assert main(*shlex.split(command)[1:]) == 0
+    assert main("data", "info", "films.txt", "--format", "csv", "--ngrams", "0") == 2
+    assert "ngrams must be between 1 and 10" in capsys.readouterr().err
+    (tmp_path / "t.csv").write_text("a\tb,c\tlabel\n1\t2\tx\n3\tu\ty\n")
+    assert main("race", "--data", "t.csv", "--delimiter", r"\t") == 2
+    assert "'u' in column 'b,c' is not a number" in capsys.readouterr().err
+
+
+# Terminals that show little
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--help",),
+        ("race", "--help"),
+        ("race", "--data", "iris", "--rounds", "20", "--repeats", "2", "--learner", "UCWL",
+         "--learner", "Confidit:eta=0.125:reg=0.25:alpha=0.5:width=eta:update=coordinate"),
+        ("tune", "--data", "iris", "--rounds", "20", "--trials", "2", "--learner", "UCWL"),
+        ("data", "list"),
+        ("data", "info", "iris"),
+        ("study",),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_any_terminal_can_show_the_output(tmp_path, args, encoding):
+    plain = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C", "LANG": "C"}
+    done = subprocess.run(
+        [sys.executable, "-m", "onebit.cli", *args],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=120,
+        env={**os.environ, **plain, "NUMBA_DISABLE_JIT": "1"},
+    )
+    said = done.stdout.decode(encoding)
+    assert done.returncode == 0, done.stderr
+    assert said.strip() and not done.stderr.strip()
+    if "--rounds" in args:
+        assert ("+-" if encoding == "ascii" else "±") in said

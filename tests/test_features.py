@@ -349,6 +349,12 @@ def test_any_kind_of_real_number_may_be_a_value_of_a_dict():
     alike(encode({"a": np.bool_(True)}, F32, None), encode({"a": 1}, F32, None))
 
 
+def test_what_is_missing_in_a_dict_is_a_name_of_its_own_or_absent():
+    missing = {"age": np.nan, "height": np.float32("nan"), "colour": None, "a": 1}
+    alike(encode(missing, F32, None), encode({"colour": "", "a": 1}, F32, None))
+    alike(encode({"age": float("nan")}, F32, None), encode({}, F32, None))
+
+
 # Refusals.
 
 ONE_REFUSED = {
@@ -368,7 +374,6 @@ ONE_REFUSED = {
         ValueError,
         "index 1 is nan",
     ),
-    "NaN in a dict": ({"a": 1, "b": np.nan}, ValueError, "feature 'b' is nan; leave it out"),
     "inf in a dict": ({"b": -np.inf}, ValueError, "feature 'b' is -inf; leave it out"),
     "too large in a dict": ({"b": 1e39}, ValueError, "too large for float32"),
     "no float in a dict": ({"b": 10**400}, ValueError, "'b'"),
@@ -420,7 +425,7 @@ ONE_REFUSED = {
     "pair of matrices": (([[1]], [[1.0]]), ValueError, "two rows of the same length"),
     "ragged pair": (([[1], [2, 3]], [1.0, 2.0]), ValueError, "a pair is"),
     "name that is no string": ({1: 2.0}, TypeError, "name must be a string, not 1"),
-    "value that is no number": ({"a": None}, TypeError, "'a' must be a number or a string"),
+    "value that is no number": ({"a": b"1"}, TypeError, "'a' must be a number or a string"),
     "list as a value": ({"a": [1]}, TypeError, "'a' must be a number or a string"),
     "complex in a dict": ({"a": 1j}, TypeError, "'a' must be a number or a string"),
 }
@@ -437,7 +442,7 @@ MANY_REFUSED = {
         "row 1: index 2 is there twice",
     ),
     "negative in a list": ([([0], [1.0]), ([-1], [1.0])], ValueError, "row 1: index -1"),
-    "dict in a list": ([{"a": 1}, {"b": np.nan}], ValueError, "row 1: feature 'b' is nan"),
+    "dict in a list": ([{"a": 1}, {"b": np.inf}], ValueError, "row 1: feature 'b' is inf"),
     "wrong type in a list": ([[1.0], None], TypeError, "row 1: .* real numbers"),
     "name without UTF-8 in a list": ([{"a": 1}, {"\ud800": 1}], ValueError, "row 1: .*name"),
     "no float in a list": ([{"a": 1}, {"b": 10**400}], ValueError, "row 1: .*'b'"),

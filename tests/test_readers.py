@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
+import csv
 import gzip
 import re
 import subprocess
@@ -23,6 +25,7 @@ import onebit as ob
 from onebit._jit import COMPILED
 from onebit.datasets import blocks, columns, read, stream
 from onebit.features import encode_rows
+from onebit.settings import command_line
 
 BAD = Path(__file__).parent / "bad_files"
 
@@ -522,6 +525,127 @@ def test_parquet_and_csv_of_one_table_are_one(csv_file, tmp_path):
         read(tmp_path / "films.parquet")
 
 
+# Missing values
+
+GAPS = """\
+age,colour,note,label
+,,good film,yes
+31,red,,no
+ NA ,blue,bad,no
+NaN,,nan,yes
+"""
+
+
+def test_a_missing_number_is_absent_and_a_missing_name_is_a_name(tmp_path):
+    path = tmp_path / "gaps.csv"
+    path.write_text(GAPS)
+    data = read(path, text="note")
+    assert data.X[:, 0].toarray().ravel().tolist() == [
+        0,
+        31,
+        0,
+        0,
+    ]  # numbers, though the first is missing
+    names = [
+        {"colour": "", "good": 1, "film": 1},
+        {"colour": "red"},
+        {"colour": "blue", "bad": 1},
+        {"colour": "", "nan": 1},
+    ]
+    assert (data.X[:, 1:] != FeatureHasher(2**20, dtype=np.float32).transform(names)).nnz == 0
+    path.write_text("a,b,label\n,NA,1\n,?,2\n")  # nothing in them: taken for numbers
+    assert read(path).X.shape == (2, 2) and read(path).X.nnz == 0
+    path.write_text("a,label\n?,1\n1,2\nx,1\n")
+    with pytest.raises(ValueError, match=r"line 4: 'x' in column 'a' is not a number"):
+        read(path)
+
+
+def test_what_is_missing_in_parquet_is_as_in_csv(tmp_path):
+    polars = pytest.importorskip("polars")
+    (tmp_path / "gaps.csv").write_text(GAPS)
+    table = {
+        "age": [float("nan"), 31.0, None, None],
+        "colour": [None, "red", "blue", None],
+        "note": ["good film", None, "bad", "nan"],
+        "label": ["yes", "no", "no", "yes"],
+    }
+    path = tmp_path / "gaps.parquet"
+    polars.DataFrame(table).write_parquet(path)
+    same(read(path, text="note"), read(tmp_path / "gaps.csv", text="note"))
+    whole = {"n": [1, None, 3], "flag": [True, None, False], "label": [1, 2, 1]}
+    polars.DataFrame(whole).write_parquet(path)
+    assert read(path).X.toarray().tolist() == [[1, 1], [0, 0], [3, 0]]
+    polars.DataFrame({"n": [1, 2], "label": [0.0, float("nan")]}).write_parquet(path)
+    with pytest.raises(ValueError, match="line 2: the row has no label; give it one"):
+        read(path)
+
+
+def test_the_delimiter_and_the_encoding_may_be_named(tmp_path):
+    text = "höhe;label\n1,5;groß\n"
+    path = tmp_path / "german.csv"
+    for encoding in ("cp1252", "utf-16", "utf-8-sig", "UTF8"):
+        path.write_text(text, encoding=encoding)
+        data = read(path, delimiter=";", encoding=encoding)
+        assert data.labels == ["groß"] and data.X.shape == (1, 2**20)  # 1,5 is no number
+        hashed = FeatureHasher(2**20, dtype=np.float32).transform([{"höhe": "1,5"}])
+        assert (hashed != data.X).nnz == 0
+    (tmp_path / "a.vw.gz").write_bytes(gzip.compress("groß | höhe".encode("latin-1")))
+    assert read(tmp_path / "a.vw.gz", encoding="latin-1").labels == ["groß"]
+    path.write_bytes("a,label\n1,x\nü,y\n".encode("utf-16")[:-1])
+    with pytest.raises(ValueError, match="line 3: not text in utf-16; name the encoding"):
+        read(path, encoding="utf-16")
+    path.write_bytes(b"a,label\n1,x\n\x81,y\n")
+    with pytest.raises(ValueError, match="line 3: not text in cp1252"):
+        read(path, encoding="cp1252")
+    with pytest.raises(ValueError, match="no encoding 'latn' of text is known; take utf-8"):
+        read(path, encoding="latn")
+    with pytest.raises(ValueError, match="no encoding 'base64' of text"):
+        read(path, encoding="base64")
+    for wrong in ("", ", ", '"', "\n"):
+        with pytest.raises(ValueError, match="delimiter must be one character"):
+            read(path, delimiter=wrong)
+
+
+def test_long_fields_are_read_and_longer_ones_refused_with_the_limit(tmp_path, monkeypatch):
+    path = tmp_path / "long.csv"
+    path.write_text("body,label\n" + "word " * 50_000 + ",x\nother,y\n")
+    data = read(path, text="body")
+    assert data.X[0].data.tolist() in ([50_000], [-50_000])
+    monkeypatch.setattr("onebit.datasets.delimited._LONGEST_FIELD", 300_000)
+    before = csv.field_size_limit(1000)
+    try:
+        path.write_text("body,label\nshort,x\n" + "word " * 70_000 + ",x\n")
+        with pytest.raises(ValueError, match="line 3: a field of more than 300,000 characters"):
+            read(path, text="body")
+    finally:
+        csv.field_size_limit(before)
+
+
+def test_messages_name_options_as_the_user_writes_them(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a;zip code;label\n1;2;x\n3;y;z\n")
+    said = []
+    for where in (contextlib.nullcontext, command_line):
+        with where():
+            for more in (
+                {},
+                {"format": "csv"},
+                {"format": "csv", "delimiter": ";"},
+                {"format": "csv", "delimiter": ";", "label": "class"},
+                {"format": "svmlight"},
+            ):
+                with pytest.raises(ValueError, match=r"a\.txt") as error:
+                    read(path, **more)
+                said.append(str(error.value).rpartition("; ")[2])
+    (tmp_path / "b.svm").write_text("1 0:1\n")
+    with command_line(), pytest.raises(ValueError, match="pass --zero-based if they count from 0"):
+        read(tmp_path / "b.svm")
+    assert "pass format='csv'" in said[0] and "pass --format csv" in said[5]
+    assert "delimiter=';'" in said[1] and "--delimiter ';'" in said[6]
+    assert "categories=['zip code']" in said[2] and "--categories 'zip code'" in said[7]
+    assert "with label=" in said[3] and "with --label" in said[8]
+
+
 def test_without_polars_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ValueError, match=r"pip install 'onebit\[lab\]'"):
@@ -551,8 +675,9 @@ SINS = [
     ("unknown_ending.arff", None, "no format has the ending '.arff'", "format="),
     ("no_label_column.csv", 1, "no column 'label', but a, b, class", "label="),
     ("ragged.csv", 3, "2 fields, but the header has 3", "is the row cut"),
-    ("nan.csv", 3, "'nan' in column 'b' is not finite", "leave the row out"),
+    ("infinite.csv", 3, "'inf' in column 'b' is not finite", "leave it empty"),
     ("letter.csv", 3, "'x' in column 'b' is not a number", "categories=['b']"),
+    ("semicolons.csv", 1, "a single column, 'a;b;label'", "delimiter=';'"),
     ("repeated_column.csv", 1, "column 'a' is there twice", "another name"),
     ("open_quote.csv", 3, "unexpected end of data", "quotes"),
     ("no_label.csv", 3, "the row has no label", "give it one"),
@@ -560,6 +685,7 @@ SINS = [
     ("only_header.csv", 1, "no rows", "written to its end"),
     ("empty.csv", 1, "no rows", "written to its end"),
     ("binary.csv", 1, "not text in UTF-8", "convert it"),
+    ("latin_1.csv", 3, "not text in UTF-8", "encoding='cp1252'"),
     ("no_label.vw", 2, "the row has no label", "write label | features"),
     ("label_touches_bar.vw", 2, "the row has no label", "touches the bar is a tag"),
     ("no_bar.vw", 2, "there is no |", "write label | features"),
@@ -567,7 +693,7 @@ SINS = [
     ("undeclared_label.vw", 2, "label '7' was never declared", "labels="),
     ("huge_value.vw", 2, "1e+39 is too large for float32", "scale"),
     ("not_parquet.parquet", 1, "not a Parquet file", "written to its end"),
-    ("missing_value.parquet", 3, "nothing in column 'a'", "fill it in"),
+    ("no_label.parquet", 2, "the row has no label", "leave the row out"),
     ("no_label_column.parquet", 1, "no column 'label', but a, class", "label="),
     ("wrong_header.npz", None, "not an npz file", "plain arrays"),
 ]

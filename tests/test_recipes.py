@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit import algorithms
+from onebit import algorithms, race
 from onebit.recipes import LARGEST, Found, Recipe, read_recipe
 
 FOUND = Found("mine", 0.125, 1000, 3, 64, "shuffled", 7, "0.1.0")
@@ -112,3 +112,55 @@ def test_a_recipe_is_told_by_its_ending(tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.toml"):
         Recipe(ob.UCWL, {}).save(tmp_path / "tuned")
     assert not list(tmp_path.iterdir())
+
+
+def test_settings_of_every_learner_are_settings_of_a_recipe(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'learner = "UCWL"\n[settings]\nhalf_life = 5000\nsilence = { right = 0.8, wrong = 0.1 }\n'
+    )
+    recipe = read_recipe(path)
+    assert recipe.make(2).half_life == 5000
+    assert recipe.settings["silence"] == {"right": 0.8, "wrong": 0.1}
+    recipe.save(path)
+    assert read_recipe(path) == recipe
+    assert race.entrant("UCWL:half_life=5000:silence=wrong").make("", 2, 0).silence == "wrong"
+    with pytest.raises(ValueError, match="half_life must be between 16"):
+        race.entrant("UCWL:half_life=5")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "Banditron:gama=1",
+            "it has gamma, kernel, budget, remove, and as every learner half_life",
+        ),
+        ("Banditron:gama=1", "did you mean 'gamma'?"),
+        ("Banditron:sed=1", "(seed, features, dtype belong to the run); did you mean 'seed'?"),
+        (
+            "Perceptron:halflife=9",
+            "it has none of its own, and as every learner half_life, silence",
+        ),
+        ("Perceptron:halflife=9", "did you mean 'half_life'?"),
+        ("Banditron:seed=1", "no setting 'seed' for Banditron here: the run has the seed: --seed"),
+        ("Banditron:features=9", "the data decide how many there are"),
+        ("Banditron:dtype=float64", "make the learner with dtype="),
+    ],
+)
+def test_a_typo_in_a_setting_is_told_with_what_there_is(text, says):
+    with pytest.raises(ValueError, match="no setting") as error:
+        race.entrant(text)
+    assert says in str(error.value)
+
+
+def test_python_tells_the_same_of_a_typo():
+    for name, near in {"gama": "gamma", "sed": "seed", "halflife": "half_life"}.items():
+        with pytest.raises(TypeError, match=f"no setting '{name}' for Banditron") as error:
+            ob.Banditron(2, **{name: 1})
+        said = str(error.value)
+        assert "as every learner seed, features, half_life, dtype, silence;" in said
+        assert said.endswith(f"did you mean '{near}'?")
+    with pytest.raises(TypeError, match="no setting 'what' for Banditron") as error:
+        ob.Banditron(2, what=1)
+    assert "did you mean" not in str(error.value)

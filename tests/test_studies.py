@@ -311,6 +311,23 @@ def test_a_file_of_ones_own_is_a_source(tmp_path, monkeypatch):
     assert first.name == "mine" and first.digest != source_of(data).digest
 
 
+def test_a_file_of_ones_own_is_read_as_the_study_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("ONEBIT_DATA", str(tmp_path))
+    rows = "".join(f"good höhe;{i % 2};{'ja' if i % 2 else 'nein'}\n" for i in range(20))
+    (tmp_path / "mine.csv").write_text(f"note;zip;topic\n{rows}", encoding="latin-1")
+    text = TOY.replace(
+        'sources = ["digits"]\nprepare = ["unit_norm"]\nrows = 200',
+        'sources = ["mine"]\nlabel = "topic"\ntext = "note"\nngrams = 2\nfeatures = 16\n'
+        'categories = ["zip"]\ndelimiter = ";"\nencoding = "latin-1"',
+    )
+    plan = Plan(parse(text.encode()), Store(tmp_path / "cells"), quick=False)
+    [(_, cells)] = cells_of(plan, "online", "Digits", "clean", "Told")
+    (result,) = run_cells([cells[0]])
+    assert not result.error and result.rounds[-1] == 20
+    table = datasets.get("mine", **dict(cells[0].columns))
+    assert table.X.shape == (20, 16) and table.labels == ["ja", "nein"]
+
+
 def test_a_cell_is_the_run_of_a_learner(toy, store):
     plan = Plan(toy, store, quick=False)
     [(settings, cells)] = cells_of(plan, "online", "Words", "noise", "Ours")

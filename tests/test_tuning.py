@@ -124,7 +124,7 @@ def test_what_it_is_worth_on_the_rest_is_learned_from_the_start():
         one = ob.Banditron(9, gamma=gamma)
         assert ob.simulate(one, SMALL.X[rest], SMALL.y[rest]).error[-1] == pytest.approx(error)
     assert tuned.rest.rows == ROWS - ROWS // 2
-    assert tuned.rest.tuned_spread == tuned.rest.default_spread == 0  # of one repeat
+    assert tuned.rest.tuned_spread is tuned.rest.default_spread is None  # of one repeat
     assert quick(rounds=ROWS).rest is None
 
 

@@ -3,11 +3,13 @@
 A context is a row of an array or of a scipy sparse matrix, a dict of names to numbers or strings,
 or a pair (indices, values). Inside it is `indices` (uint32, strictly increasing) and `values` (the
 learner's precision, finite, not zero). All the forms of one context give the same two arrays.
+In a dict, None is a name of its own and NaN is absent; elsewhere NaN is refused.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
@@ -431,13 +433,17 @@ def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple
             raise TypeError(f"a feature's name must be a string, not {name!r}")
         if isinstance(value, str):
             name, value = f"{name}={value}", 1.0
+        elif value is None:  # missing: a name of its own, as an empty field of a csv file
+            name, value = f"{name}=", 1.0
         elif not isinstance(value, Real) and not isinstance(value, np.bool_):
             raise TypeError(f"feature {name!r} must be a number or a string, not {value!r}")
         try:
             number = float(value)
         except OverflowError:
             raise ValueError(f"feature {name!r} is too large for a float; leave it out") from None
-        if not np.isfinite(number):
+        if math.isnan(number):  # missing: absent
+            continue
+        if math.isinf(number):
             raise ValueError(f"feature {name!r} is {number:g}; leave it out")
         if abs(number) > largest(dtype):
             raise ValueError(

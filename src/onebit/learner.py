@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 import itertools
 import math
 import os
@@ -39,7 +38,7 @@ from onebit.features import (
     encode_rows,
 )
 from onebit.labels import LabelSet
-from onebit.settings import CALLABLE, Range, called, choice_of, real, whole
+from onebit.settings import CALLABLE, Range, called, choice_of, real, unknown_setting, whole
 from onebit.silence import Reading, hearing, is_taken
 
 Labels = int | Sequence[str] | Sequence[int]
@@ -238,9 +237,7 @@ class Learner:
         **unknown: Any,
     ) -> None:
         for name in unknown:
-            known = inspect.signature(type(self)).parameters.values()
-            has = ", ".join(one.name for one in known if one.kind == one.KEYWORD_ONLY) or "none"
-            raise TypeError(f"no setting {name!r} for {type(self).__name__}; it has {has}")
+            raise TypeError(unknown_setting(type(self), name))
         self._labels = LabelSet(labels)
         self._params = params
         self.settings: dict[str, Any] = {**state.settings, **settings}

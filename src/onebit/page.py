@@ -57,7 +57,7 @@ class Line:
     greedy_error: float
     explored: float
     updates: float
-    error_sd: float
+    error_sd: float | None  # None: there is one run alone
     rounds_per_second: float
     bound: Bound | None = None
 
@@ -71,6 +71,26 @@ class Panel:
     rounds: int
     repeats: int
     lines: list[Line]
+    rows: int | None = None  # of the table that the rounds come from; None: rows are drawn
+
+    @property
+    def length(self) -> str:
+        """How many rounds there are, and how often each row of a table comes in them."""
+        rounds = _rounds(self.rounds)
+        if self.rows is None:
+            return rounds
+        if self.rounds == self.rows:
+            return f"{rounds}: each row once"
+        if self.rounds < self.rows:
+            return f"{rounds}: {self.rounds:,} of {self.rows:,} rows, each once"
+        times, rest = divmod(self.rounds, self.rows)
+        often = f"about {self.rounds / self.rows:.1f}" if rest else str(times)
+        return f"{rounds}: each of {self.rows:,} rows {often} times"
+
+    @property
+    def is_repeating(self) -> bool:
+        """Whether rows come again."""
+        return self.rows is not None and self.rounds > self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +289,8 @@ def _tick(share: float) -> str:
 
 def _tip(entry: Entry, rounds: int, error: float, low: float, high: float) -> str:
     told = "\n(reference: told the true label)" if entry.line.full_information else ""
-    repeats = f"; repeats {_exact(low)} to {_exact(high)}" if low < high else ""
+    is_alone = entry.line.error_sd is None
+    repeats = "" if is_alone else f"; repeats {_exact(low)} to {_exact(high)}"
     return f"{entry.name}: {_exact(error)} wrong\nafter {_rounds(rounds)}{repeats}{told}"
 
 
@@ -300,12 +321,13 @@ def _proved(entries: Iterable[Entry], rounds: int) -> str:
     return f"<h3>Bounds on the expected error</h3>{''.join(items)}" if items else ""
 
 
-def _row(entry: Entry, where: str, repeats: int) -> str:
+def _row(entry: Entry, where: str) -> str:
     line = entry.line
     tag = ' <span class="tag">reference</span>' if line.full_information else ""
+    spread = "–" if line.error_sd is None else _percent(line.error_sd)
     values = (
         _percent(_final_error(line)),
-        _percent(line.error_sd) if repeats > 1 else "–",
+        spread,
         _percent(line.greedy_error),
         _percent(line.explored, 1),
         _percent(line.updates, 1),
@@ -331,7 +353,11 @@ def _section(number: int, panel: Panel, entries: list[Entry]) -> str:
     references = [entry for entry in entries if entry.line.full_information]
     repeats = "1 run" if panel.repeats == 1 else f"the mean of {panel.repeats:,} repeats"
     best = entries[0]
-    rows = [_row(entry, where, panel.repeats) for entry in entries]
+    often = "" if panel.rows is None else f'<p class="note">{panel.length}.'
+    if panel.is_repeating:
+        often += " A row that comes again may be known already: on new rows, errors are higher."
+    often += "</p>" if often else ""
+    rows = [_row(entry, where) for entry in entries]
     names = "".join(f'<th scope="col">{name}</th>' for name in ("Rank", "Learner", *COLUMNS))
     bodies = f"<tbody>{''.join(rows[: len(learners)])}</tbody>"
     if references:
@@ -342,7 +368,7 @@ def _section(number: int, panel: Panel, entries: list[Entry]) -> str:
 {head}
 <p>Ahead after {_rounds(panel.rounds)}: <strong>{escape(best.name)}</strong>, wrong in
 <strong>{_percent(_final_error(best.line))}%</strong> of them ({repeats}).</p>
-{_charts(panel, entries, where)}{_legend(learners, where, "Hear only right or wrong")}
+{often}{_charts(panel, entries, where)}{_legend(learners, where, "Hear only right or wrong")}
 {_legend(references, where, "References, told the true label")}
 {_proved(entries, panel.rounds)}
 <div class="scroll" role="region" aria-label="Results on {escape(panel.data)}" tabindex="0">

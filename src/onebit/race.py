@@ -15,13 +15,16 @@ import numpy as np
 
 from onebit import algorithms, bounds, datasets
 from onebit.datasets.blocks import csr
+from onebit.datasets.catalogue import named
 from onebit.features import Rows, encode_rows
 from onebit.learner import Learner
+from onebit.lookup import import_learners, learner_named
 from onebit.page import Bound, Line, Panel
-from onebit.recipes import ENDING, check_settings, learner_named, read_recipe
+from onebit.recipes import ENDING, check_settings, read_recipe
 from onebit.simulation import Trace, simulate
 
 _FLOAT32 = np.dtype(np.float32)
+DRAWN = 100_000  # rows of synthetic data, and rounds on them, unless given
 
 # Settings that suit a data set better than the defaults: those of the papers where they give any.
 SUITED: dict[str, dict[str, dict[str, Any]]] = {
@@ -66,6 +69,11 @@ class Repeat(NamedTuple):
     order: Any
     labels: int
     comparator: np.ndarray | None = None
+    table: int | None = None  # rows of the table that the rounds come from; None: they are drawn
+
+    @property
+    def rounds(self) -> int:
+        return len(self.order) or len(self.y)
 
 
 class Result(NamedTuple):
@@ -80,16 +88,26 @@ def all_entrants() -> list[Entrant]:
 
     Left out are also those that want more than settings.
     """
-    kinds = [Learner.registry[name] for name in algorithms.by_settings()]
-    return [entrant(k.__name__) for k in kinds if not k.costly and not k.variant_of]
+    kinds = [getattr(algorithms, name) for name in algorithms.by_settings()]
+    return [Entrant(kind, {}) for kind in kinds if not kind.costly and not kind.variant_of]
 
 
 def entrant(text: str) -> Entrant:
-    """An entrant from "Banditron", "PNewtron:gamma=0.01:D=10", or a recipe's file "tuned.toml"."""
+    """An entrant from "Banditron", "PNewtron:gamma=0.01:D=10", or a recipe's file "tuned.toml".
+
+    "module:Class:setting=1" is a learner from elsewhere, whose module is imported.
+    """
     if text.endswith(ENDING):
         recipe = read_recipe(text)
         return Entrant(recipe.learner, recipe.settings, text, recipe.prepare)
     name, *pairs = text.split(":")
+    if pairs and "=" not in pairs[0] and not _is_known(name):
+        try:
+            name = f"{import_learners(name)}:{pairs.pop(0)}"
+        except (ValueError, OSError) as error:
+            raise ValueError(
+                f"no learner {name!r}, so {text!r} is module:Class; {error}"
+            ) from error
     learner = learner_named(name)
     settings: dict[str, Any] = {}
     for pair in pairs:
@@ -99,6 +117,13 @@ def entrant(text: str) -> Entrant:
         settings[key] = value_of(value)
     check_settings(learner, settings)  # a wrong value is refused now, not in mid-race
     return Entrant(learner, settings)
+
+
+def _is_known(name: str) -> bool:
+    try:
+        return bool(learner_named(name))
+    except ValueError:
+        return False
 
 
 def value_of(text: str) -> Any:
@@ -113,7 +138,7 @@ def value_of(text: str) -> Any:
 
 def streams(
     data: str,
-    rounds: int,
+    rounds: int | None,
     repeats: int,
     seed: int,
     columns: Mapping[str, Any] | None = None,
@@ -121,33 +146,34 @@ def streams(
 ) -> tuple[str, str, list[Repeat]]:
     """Name, description and repeats of a data set: one of the catalogue, or the path of a file.
 
-    Synthetic data are drawn anew for each repeat; the rows of a table come shuffled, again and
-    again if there are fewer than rounds. columns: which are `label` and `text` in a file. prepare:
-    steps that each row goes through, in the order of the rounds.
+    Synthetic data are drawn anew for each repeat, 100,000 rows unless rounds say otherwise. The
+    rows of a table come shuffled, each of them once; with more rounds than rows, again and again.
+    columns: what `datasets.read` is told about a file. prepare: steps that each row goes through,
+    in the order of the rounds.
     """
-    entry = _entry(data)
+    entry = named(data)
     as_they_are = [np.arange(0)] * repeats
-    if entry and entry.drawn:
-        drawn = (entry.load(rows=rounds, seed=seed + i) for i in range(repeats))
-        return _repeats(data, [datasets.prepare(one, prepare) for one in drawn], as_they_are)
+    if entry.drawn:
+        drawn = (entry.load(rows=rounds or DRAWN, seed=seed + i) for i in range(repeats))
+        return _repeats(data, [datasets.prepare(one, prepare) for one in drawn], as_they_are, None)
     table = load(data, columns)
-    orders = [_shuffled(len(table.y), rounds, seed + i) for i in range(repeats)]
+    size = len(table.y)
+    orders = [_shuffled(size, rounds or size, seed + i) for i in range(repeats)]
     if datasets.Steps(prepare).order_matters:  # every round has a row of its own
         in_order = (table._replace(X=table.X[order], y=table.y[order]) for order in orders)
-        return _repeats(data, [datasets.prepare(one, prepare) for one in in_order], as_they_are)
+        ready = [datasets.prepare(one, prepare) for one in in_order]
+        return _repeats(data, ready, as_they_are, size)
     table = datasets.prepare(table, prepare)
     table = table._replace(X=encode_rows(table.X, _FLOAT32, None))
-    return _repeats(data, [table] * repeats, orders)
+    return _repeats(data, [table] * repeats, orders, size)
 
 
 def load(
-    data: str, columns: Mapping[str, Any] | None = None, *, rows: int = 100_000, seed: int = 0
+    data: str, columns: Mapping[str, Any] | None = None, *, rows: int = DRAWN, seed: int = 0
 ) -> datasets.Dataset:
     """A data set of the catalogue, or the path of a file; rows, seed: of synthetic data."""
-    entry = _entry(data)
-    if entry is None:
-        table = datasets.read(data, **(columns or {}))
-    elif entry.drawn:
+    entry = named(data)
+    if entry.drawn:
         table = entry.load(rows=rows, seed=seed)
     else:
         table = entry.load(**(columns or {} if entry.is_own else {}))
@@ -156,13 +182,11 @@ def load(
     return table
 
 
-def _entry(data: str) -> Any:
-    """What the catalogue has of this name; None: it is a path."""
-    return None if "." in data or os.sep in data else datasets.find(data)
-
-
 def _repeats(
-    data: str, tables: Sequence[datasets.Dataset], orders: Sequence[np.ndarray]
+    data: str,
+    tables: Sequence[datasets.Dataset],
+    orders: Sequence[np.ndarray],
+    size: int | None,
 ) -> tuple[str, str, list[Repeat]]:
     made = [
         Repeat(
@@ -172,6 +196,7 @@ def _repeats(
             order,
             len(table.labels),
             getattr(table, "comparator", None),
+            size,
         )
         for table, order in zip(tables, orders, strict=True)
     ]
@@ -187,17 +212,20 @@ def race(
     data: Sequence[str],
     entrants: Sequence[Entrant],
     *,
-    rounds: int,
+    rounds: int | None = None,
     repeats: int,
     seed: int = 0,
     columns: Mapping[str, Any] | None = None,
     prepare: Sequence[str] = (),
     prove: bool = False,
-    progress: Callable[[int], None] = lambda rounds: None,
+    progress: Callable[[str, int, int], None] = lambda data, done, total: None,
 ) -> list[Panel]:
-    """Run every entrant on every stream, on all cores; `progress` hears of rounds done.
+    """Run every entrant on every stream, on all cores.
 
-    columns: which are `label` and `text` in files that are tables. prepare: steps for the rows.
+    rounds: of each run; unless given, every row of a table once, and 100,000 of synthetic data.
+    columns: what `datasets.read` is told about files. prepare: steps for the rows. progress: hears
+    the name of the data, how many rounds were done since it was last called, and how many there
+    are on these data in all.
     prove: with the papers' bounds on Banditron and the Perceptron, where a comparator is known.
     """
     if prove:
@@ -212,19 +240,21 @@ def race(
             nonlocal reported
             if stop.is_set():
                 raise KeyboardInterrupt
-            progress(done - reported)
+            progress(stream.data, done - reported, total)
             reported = done
 
         order: Any = stream.order if len(stream.order) else "given"
         before = time.thread_time()
         trace = simulate(learner, stream.rows, stream.y, order=order, progress=report)
-        return Result(trace, rounds / max(time.thread_time() - before, 1e-9))
+        return Result(trace, stream.rounds / max(time.thread_time() - before, 1e-9))
 
-    panels = []
+    panels, total = [], 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             for name in data:
                 title, about, made = streams(name, rounds, repeats, seed, columns, prepare)
+                total = sum(stream.rounds for stream in made) * len(entrants)
+                progress(name, 0, total)
                 for entrant in entrants:  # compile here: the clock counts running alone
                     learner = entrant.make(name, made[0].labels, seed)
                     simulate(learner, made[0].rows, made[0].y, order=[0])
@@ -240,7 +270,7 @@ def race(
                     learner = entrant.make(name, made[0].labels, seed)
                     bound = _bound(name, learner, known, done[0].trace.rounds)
                     lines.append(_line(entrant.name, learner, done, bound))
-                panels.append(Panel(title, about, rounds, repeats, lines))
+                panels.append(Panel(title, about, made[0].rounds, repeats, lines, made[0].table))
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
@@ -292,7 +322,7 @@ def _line(name: str, learner: Learner, results: list[Result], bound: Bound | Non
     last = np.array([[counts[-1] for counts in result.trace[1:]] for result in results])
     rounds = results[0].trace.rounds
     _, greedy, explored, updates = last.mean(axis=0) / rounds[-1]
-    spread = errors[:, -1].std(ddof=1) if len(results) > 1 else 0.0
+    spread = float(errors[:, -1].std(ddof=1)) if len(results) > 1 else None
     return Line(
         learner=name,
         settings=", ".join(f"{k}={short(v)}" for k, v in learner.settings.items()),
@@ -304,7 +334,7 @@ def _line(name: str, learner: Learner, results: list[Result], bound: Bound | Non
         greedy_error=float(greedy),
         explored=float(explored),
         updates=float(updates),
-        error_sd=float(spread),
+        error_sd=spread,
         rounds_per_second=float(np.median([result.rounds_per_second for result in results])),
         bound=bound,
     )

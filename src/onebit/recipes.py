@@ -8,12 +8,12 @@
 
     [found]                     # how `tune` found them; may be left out
 
-Nothing in a recipe is executed. What is wrong with one is said in a sentence.
+A learner from elsewhere is "module:Class"; its module must be imported already. Nothing in a recipe
+is executed, and nothing is imported by it. What is wrong with one is said in a sentence.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import tomllib
@@ -21,11 +21,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Unpack, get_type_hints
 
-import onebit.algorithms  # noqa: F401 so that every learner is known by its name
 from onebit import persist
 from onebit.datasets import Steps
 from onebit.learner import Common, Labels, Learner
-from onebit.settings import called
+from onebit.lookup import learner_named, name_of
+from onebit.settings import SHARED, called, own_settings, unknown_setting
 
 LARGEST = 2**16  # bytes of a file
 ENDING = ".toml"
@@ -75,7 +75,7 @@ class Recipe:
         if not name.isprintable():  # a comment ends with its line
             name = f"this{ENDING}"
         lines = [_USE.format(name=name) if self.found else ""]
-        lines += [f"learner = {_toml(self.learner.__name__)}\n"]
+        lines += [f"learner = {_toml(name_of(self.learner))}\n"]
         if self.prepare:
             lines += [f"prepare = [{', '.join(map(_toml, self.prepare))}]\n"]
         tables = {"settings": self.settings, "found": asdict(self.found) if self.found else {}}
@@ -150,15 +150,6 @@ def _check_types(given: dict[str, Any], wanted: dict[str, type], has: str) -> No
             raise TypeError(f"{name} must be {_WORDS[kind]}, not {value!r}")
 
 
-def learner_named(name: str) -> type[Learner]:
-    """The class of this name, in capitals or not."""
-    for known, learner in Learner.registry.items():
-        if name.lower() == known.lower():
-            return learner
-    known = ", ".join(sorted(name for name, one in Learner.registry.items() if not one.needs))
-    raise ValueError(f"no learner {name!r}; there are {known}")
-
-
 def check_made_of_settings(learner: type[Learner]) -> None:
     """Refuse a learner that needs more than settings which are plain values."""
     if learner.needs:
@@ -169,25 +160,40 @@ def check_made_of_settings(learner: type[Learner]) -> None:
         )
 
 
+# Settings of every learner: those that belong to it, and those of the run that it takes part in.
+
+_OF_THE_RUN = {
+    "seed": "the run has the seed: --seed, or seed= in Python",
+    "features": "the data decide how many there are; in Python, make the learner with features=",
+    "dtype": "runs keep the learner's own precision; in Python, make the learner with dtype=",
+}
+
+
 def settings_of(learner: type[Learner]) -> list[str]:
-    """The names of a learner's settings."""
-    parameters = inspect.signature(learner).parameters.values()
-    return [one.name for one in parameters if one.kind == one.KEYWORD_ONLY]
+    """The names of the settings that a learner may be given here: its own, and those of all."""
+    return [*own_settings(learner), *(name for name in SHARED if name not in _OF_THE_RUN)]
+
+
+def wrong_setting(learner: type[Learner], name: str) -> str:
+    """What is wrong with the name of a setting; empty if the learner may be given it here."""
+    if name in settings_of(learner):
+        return ""
+    if name in _OF_THE_RUN:
+        return f"no setting {name!r} for {learner.__name__} here: {_OF_THE_RUN[name]}"
+    return unknown_setting(learner, name, tuple(_OF_THE_RUN))
 
 
 def check_settings(learner: type[Learner], settings: dict[str, Any]) -> Learner:
     """Refuse settings that the learner has not, or out of bounds; a learner that has them."""
     check_made_of_settings(learner)
-    allowed = settings_of(learner)
     for name, value in settings.items():
         if callable(value):
             raise ValueError(
                 f"{name} is {called(value)!r} here, and a function is for Python alone: "
                 f"onebit.{learner.__name__}(labels, {name}=...), simulate and sweep take it"
             )
-        if name not in allowed:
-            has = f"it has {', '.join(allowed)}" if allowed else "it has none"
-            raise ValueError(f"no setting {name!r} for {learner.__name__}; {has}")
+        if wrong := wrong_setting(learner, name):
+            raise ValueError(wrong)
     make: Any = learner
     return make(2, **settings)
 
@@ -197,6 +203,8 @@ def _toml(value: Any) -> str:
         raise ValueError(f"no recipe can hold a function: {value!r}")
     if isinstance(value, str):  # TOML's strings are JSON's, but for one character
         return json.dumps(_plain(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(held)}' for key, held in value.items())} }}"
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 

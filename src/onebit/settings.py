@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
+import inspect
 import math
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -62,6 +67,60 @@ def choice_of(name: str, value: str, choices: Sequence[str]) -> str:
         names = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {names}, not {value!r}")
     return value
+
+
+# Messages name an argument as the user wrote it: in Python, or on a command line.
+
+_typed: ContextVar[bool] = ContextVar("typed", default=False)
+
+
+@contextmanager
+def command_line() -> Iterator[None]:
+    """Within it, messages name the options of the command instead of the arguments of Python."""
+    before = _typed.set(True)
+    try:
+        yield
+    finally:
+        _typed.reset(before)
+
+
+def argument(name: str, value: Any = None) -> str:
+    """An argument for a message: "categories=['zip']", or "--categories zip" on a command line."""
+    if not _typed.get():
+        return f"{name}=" if value is None else f"{name}={value!r}"
+    words = [f"--{name.replace('_', '-')}"]
+    if value is not None and value is not True:
+        listed = isinstance(value, list | tuple)
+        words.append(shlex.quote(",".join(map(str, value)) if listed else str(value)))
+    return " ".join(words)
+
+
+# The settings of a learner: its own, and those that every learner has.
+
+SHARED = ("seed", "features", "half_life", "dtype", "silence")
+
+
+def own_settings(learner: type) -> list[str]:
+    """The names of a learner's own settings."""
+    parameters = inspect.signature(learner).parameters.values()
+    return [one.name for one in parameters if one.kind == one.KEYWORD_ONLY]
+
+
+def unknown_setting(learner: type, name: str, of_the_run: Sequence[str] = ()) -> str:
+    """The message about a setting that a learner does not have.
+
+    of_the_run: which of those that every learner has cannot be given in this place.
+    """
+    own = own_settings(learner)
+    shared = ", ".join(known for known in SHARED if known not in of_the_run)
+    run = f" ({', '.join(of_the_run)} belong to the run)" if of_the_run else ""
+    near = difflib.get_close_matches(name, [*own, *SHARED], n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    has = ", ".join(own) or "none of its own"
+    return (
+        f"no setting {name!r} for {learner.__name__}; it has {has}, "
+        f"and as every learner {shared}{run}{meant}"
+    )
 
 
 CALLABLE = "callable "  # begins what stands for a function among settings

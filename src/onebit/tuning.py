@@ -37,7 +37,7 @@ class Trial(NamedTuple):
     learner: type[Learner]
     settings: dict[str, Any]
     error: float  # mean share of mistakes of what was said
-    spread: float  # standard deviation over the repeats
+    spread: float | None  # standard deviation over the repeats; None: there is one alone
     is_default: bool
 
 
@@ -47,8 +47,8 @@ class Rest(NamedTuple):
     rows: int
     tuned: float
     default: float  # error of the same learner at its defaults
-    tuned_spread: float  # standard deviations over the repeats
-    default_spread: float
+    tuned_spread: float | None  # standard deviations over the repeats; None: there is one alone
+    default_spread: float | None
 
 
 class Edge(NamedTuple):
@@ -127,11 +127,12 @@ def tune(
     name, and others drawn from its `ranges`, spread evenly over them. grid: values of settings
     instead, of which all combinations run; other settings stay at their defaults.
 
-    rounds: how many rows are used; unless given a fifth, at least 1,000 and at most 20,000 or half.
-    order: rows are "shuffled" first, or stay as "given". repeats: runs of each candidate, on the
-    same rows shuffled anew (not if the order is given) and with draws of its own; the mean counts.
-    Ties go to the earlier, the defaults first. prepare: steps that rows go through, as in
-    `datasets.prepare`. progress: called with the rounds done, and with all there will be.
+    rounds: how many rows are used, each once in a run; unless given a fifth, at least 1,000 and at
+    most 20,000 or half. order: rows are "shuffled" first, or stay as "given". repeats: runs of each
+    candidate, on the same rows shuffled anew (not if the order is given) and with draws of its own;
+    the mean counts. Ties go to the earlier, the defaults first. prepare: steps that rows go
+    through, as in `datasets.prepare`. progress: called with the rounds done, and with all there
+    will be.
 
     The rows not used choose nothing. Afterwards the chosen settings and the defaults learn them
     from the start: this is `rest`.
@@ -199,8 +200,8 @@ def _trial(candidate: Candidate, errors: np.ndarray) -> Trial:
     return Trial(kind, settings, float(errors.mean()), _spread(errors), candidate.is_default)
 
 
-def _spread(errors: np.ndarray) -> float:
-    return float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
+def _spread(errors: np.ndarray) -> float | None:
+    return float(errors.std(ddof=1)) if len(errors) > 1 else None
 
 
 def _reporter(progress: Callable[[int, int], None] | None, total: int) -> Callable[[int], None]:
@@ -314,7 +315,7 @@ def candidates_of(
             ]
         for given in settings:
             full = check_settings(kind, given).settings
-            key = (kind.__name__, *full.items())
+            key = (kind, repr(full))
             candidates.setdefault(key, Candidate(one, full, given is fixed))
     return list(candidates.values())
 

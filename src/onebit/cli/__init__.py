@@ -1,4 +1,4 @@
-"""The command `onebit`: one module a subcommand."""
+"""The command `onebit`: one module for each subcommand."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from cyclopts import App
 
 from onebit._version import __version__
 from onebit.cli.data import data
+from onebit.cli.options import show_on_any_terminal
 from onebit.cli.race import race
 from onebit.cli.study import study
 from onebit.cli.tune import tune
+from onebit.settings import command_line
 
 app = App(
     name="onebit",
     version=__version__,
-    help='Learn to classify when all you ever hear is "right" or "wrong".',
+    help="""Learn to classify when all you ever hear is "right" or "wrong".
+
+Start with `onebit race`, then `onebit race --data mine.csv --label topic` on data of your own.
+`onebit COMMAND --help` shows examples.""",
     suppress_keyboard_interrupt=False,  # main says what became of the work
 )
 app.command(race)
@@ -27,9 +32,11 @@ app.command(data)
 
 def main() -> None:
     """The entry point: errors of use are one line, Ctrl-C is quiet."""
+    show_on_any_terminal()
     gc.disable()  # collecting garbage is a tenth of the start-up and more of the end; there is none
     try:
-        app(sys.argv[1:])
+        with command_line():
+            app(sys.argv[1:])
     except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:
         print(f"onebit: {error}", file=sys.stderr)
         sys.exit(2)

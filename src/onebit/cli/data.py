@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
+from onebit.cli.options import FileOptions
+
 if TYPE_CHECKING:
     from onebit.datasets.catalogue import Entry
 
@@ -60,31 +62,33 @@ def _where(entry: Entry) -> str:
 
 
 @data.command
-def info(name: str) -> None:
+def info(name: str, /, *, files: FileOptions | None = None) -> None:
     """Tell what is in a data set.
 
     For example:
 
     onebit data info digits
 
-    onebit data info 20news
+    onebit data info mine.csv --label topic --delimiter ';'
 
     Parameters
     ----------
     name
-        As `onebit data list` shows it.
+        As `onebit data list` shows it, or the path of a file.
     """
-    from onebit.datasets.catalogue import find
+    from onebit.datasets.catalogue import named
 
-    entry = find(name)
+    entry = named(name)
     path = entry.find()
+    options = files.given() if files and entry.is_own else {}
     facts = {"what": entry.what, "source": entry.source, "licence": entry.licence}
     if entry.make or path:
-        facts |= _facts_of_rows(entry)
+        facts |= _facts_of_rows(entry, options)
         facts["order"] = f"{entry.shuffle}: shuffle" if entry.shuffle else ""
         if path:
             facts |= {"file": str(path), "sha256": _checksum(entry, path)}
-        facts["in Python"] = f'onebit.datasets.get("{entry.name}")'
+        more = "".join(f", {key}={value!r}" for key, value in options.items())
+        facts["in Python"] = f"onebit.datasets.{_call(entry, name)}{more})"
     else:
         facts["file"] = f"{entry.file} is not here"
         if _where(entry) == "can be fetched":
@@ -94,10 +98,16 @@ def info(name: str) -> None:
             print(f"{key:>10}  {value}")
 
 
-def _facts_of_rows(entry: Entry) -> dict[str, str]:
+def _call(entry: Entry, name: str) -> str:
+    """The beginning of the call that gives these data."""
+    is_path = entry.is_own and name != entry.name
+    return f'read("{name}"' if is_path else f'get("{entry.name}"'
+
+
+def _facts_of_rows(entry: Entry, options: dict[str, Any]) -> dict[str, str]:
     import numpy as np
 
-    table = entry.load(**({"rows": 10_000} if entry.drawn else {}))
+    table = entry.load(**({"rows": 10_000} if entry.drawn else options))
     X: Any = table.X
     stored = np.diff(X.indptr) if hasattr(X, "indptr") else np.count_nonzero(X, axis=1)
     drawn = " (as many as wanted)" if entry.drawn else ""
@@ -130,7 +140,7 @@ def _checksum(entry: Entry, path: Path) -> str:
 
 
 @data.command
-def fetch(name: str) -> None:
+def fetch(name: str, /) -> None:
     """Download a data set, once.
 
     It goes to the folder in ONEBIT_DATA, else to the user's own ($XDG_DATA_HOME/onebit, else

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from onebit._version import __version__
+from onebit.cli.options import FileOptions, Flag, Imports, import_all, percent, plus_minus
 
 if TYPE_CHECKING:
     from onebit.page import Panel
@@ -19,13 +21,13 @@ def race(
     data: Annotated[list[str] | None, Parameter(negative=())] = None,
     learner: Annotated[list[str] | None, Parameter(negative=())] = None,
     prepare: Annotated[list[str] | None, Parameter(negative=())] = None,
-    rounds: int = 100_000,
+    imports: Imports = None,
+    rounds: int | None = None,
     repeats: int = 5,
     seed: int = 0,
-    label: str | None = None,
-    text: str | None = None,
-    bounds: Annotated[bool, Parameter(negative=())] = False,
+    bounds: Flag = False,
     out: Path = Path("race.html"),
+    files: FileOptions | None = None,
 ) -> None:
     """Run learners against each other and rank them by mistakes.
 
@@ -36,7 +38,7 @@ def race(
 
     onebit race
 
-    onebit race --data digits --rounds 20000
+    onebit race --data digits
 
     onebit race --learner Confidit:eta=0.5 --learner Confidit:eta=0.1 --learner AROW
 
@@ -50,30 +52,30 @@ def race(
 
     onebit race --data synsep --learner Banditron:gamma=0.3 --learner Perceptron --bounds
 
+    onebit race --import mine.py --learner Mine:C=2 --learner UCWL
+
     Parameters
     ----------
     data
         A name, as `onebit data list` shows them: synsep, digits, ...; or the path of a file: .npz
-        with X and y, .svm, .vw, .csv, .tsv, .parquet (repeat for several). Unless given: synnonsep
+        with X and y, .svm, .vw, .csv, .tsv, .parquet (repeat for several). Default: synnonsep
         and digits.
     learner
         A learner, with settings if need be: Banditron or PNewtron:gamma=0.01:D=10; or a file that
-        `onebit tune` wrote: tuned.toml (repeat for several). Unless given: all whose rounds take
+        `onebit tune` wrote: tuned.toml (repeat for several). Default: all whose rounds take
         time in proportion to the row; Newtron, Confidit:form=full and the like have to be named.
+        One of your own is Mine after --import, or module:Mine, which imports the module.
     prepare
         A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant,
         hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for several, from
         first to last).
     rounds
-        Rounds of each run.
+        Rounds of each run. Default: each row of a file or table once, 100,000 rounds on
+        synthetic data. With more rounds than rows, rows come again, and the output says how often.
     repeats
         Runs of each learner, on data drawn or shuffled anew.
     seed
         Everything random follows from it.
-    label
-        The column of labels in a .csv, .tsv or .parquet file. Unless given: label.
-    text
-        A column of free text there, hashed by its words.
     bounds
         Draw what is proved of Banditron and the Perceptron as well, as a dashed curve: on synsep
         and synnonsep, where good weights are known. Above 100% it says nothing and is left out.
@@ -89,9 +91,11 @@ def race(
     from onebit.race import all_entrants, entrant, race
     from onebit.settings import whole
 
-    rounds = whole("rounds", rounds, least=1, most=10**9)
+    if rounds is not None:
+        rounds = whole("rounds", rounds, least=1, most=10**9)
     repeats = whole("repeats", repeats, least=1, most=1000)
     steps = Steps(prepare or [])
+    import_all(imports)
     sets = data or ["synnonsep", "digits"]
     entrants = [entrant(text) for text in learner] if learner else all_entrants()
     if not out.parent.is_dir() or out.is_dir():
@@ -101,20 +105,21 @@ def race(
             wanted = " ".join(f"--prepare {step}" for step in one.prepare) or "no --prepare"
             print(f"onebit: note: {one.file} was tuned with {wanted}", file=sys.stderr)
     columns = (
-        TextColumn("racing"),
+        TextColumn("racing {task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:3.0f}%"),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        total = rounds * repeats * len(entrants) * len(sets)
-        task = bar.add_task("race", total=total, rate="compiling the first time")
+        task = bar.add_task("", total=None, rate="compiling the first time")
 
-        def progress(done: int) -> None:
+        def progress(data: str, done: int, total: int) -> None:
+            if data != bar.tasks[0].description:
+                bar.reset(task, description=data, total=total)
             speed = bar.tasks[0].speed
             rate = f"{speed / 1e6:.1f} M rounds/s" if speed else ""
-            bar.update(task, advance=done, rate=rate)
+            bar.update(task, advance=done, rate=rate or bar.tasks[0].fields["rate"])
 
         panels = race(
             sets,
@@ -124,14 +129,16 @@ def race(
             seed=seed,
             prepare=steps.names,
             prove=bounds,
-            columns={k: v for k, v in (("label", label), ("text", text)) if v is not None},
+            columns=files.given() if files else {},
             progress=progress,
         )
-    settings = {"rounds": f"{rounds:,}", "repeats": str(repeats), "seed": str(seed)}
+    each = ", ".join(f"{panel.data} {panel.rounds:,}" for panel in panels)
+    settings = {"rounds": each, "repeats": str(repeats), "seed": str(seed)}
     if steps.names:
         settings["prepared"] = ", ".join(steps.names)
-    command = " ".join(["onebit", *sys.argv[1:]])
-    write_bytes(out, race_page(panels, command, __version__, settings).encode())
+    command = shlex.join(["onebit", *sys.argv[1:]])
+    page = race_page(panels, command, __version__, settings)
+    write_bytes(out, page.encode(errors="replace"))  # names of files may not be text
     _print(panels)
     print(f"The curves are in {out}")
 
@@ -144,21 +151,21 @@ def _print(panels: list[Panel]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120)
     for panel in panels:
         console.print(f"\n[bold]{panel.data}[/bold]: {panel.about}", highlight=False)
-        console.print(f"{panel.rounds:,} rounds, repeats: {panel.repeats}", highlight=False)
+        console.print(f"{panel.length}; repeats: {panel.repeats}", highlight=False)
         table = Table(box=box.SIMPLE_HEAD)
         # What is long is cut, not the figures: rich would take from all columns alike.
         names = [line.learner + " *" * line.full_information for line in panel.lines]
         longest = min(max([len(name) for name in names] + [23]), max(console.width - 66, 23))
         rest = max(console.width - longest - 53, 8)
         table.add_column("learner", overflow="ellipsis", no_wrap=True, width=longest)
-        for name in ("error %", "±", "explored %", "rounds/s"):
+        for name in ("error %", plus_minus(), "explored %", "rounds/s"):
             table.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 6))
         table.add_column("settings", overflow="ellipsis", no_wrap=True, max_width=rest)
         for line in sorted(panel.lines, key=lambda line: line.error[-1]):
             table.add_row(
                 f"{line.learner} *" if line.full_information else line.learner,
                 f"{100 * line.error[-1]:.2f}",
-                f"{100 * line.error_sd:.2f}",
+                percent(line.error_sd),
                 f"{100 * line.explored:.2f}",
                 f"{line.rounds_per_second / 1e6:.2f} M",
                 line.settings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from onebit._version import __version__
+from onebit.cli.options import Flag, Imports, import_all
 
 if TYPE_CHECKING:
     from onebit.studies.findings import Findings
@@ -20,15 +22,16 @@ if TYPE_CHECKING:
 
 
 def study(
-    name: str = "",
+    name: Annotated[str, Parameter(show_default=False)] = "",
     /,
     *,
-    quick: Annotated[bool, Parameter(negative=())] = False,
+    quick: Flag = False,
     engine: Literal["threads", "loky", "dask", "ray"] = "threads",
     workers: int | None = None,
+    imports: Imports = None,
     out: Path = Path("results"),
-    retry: Annotated[bool, Parameter(negative=())] = False,
-    report: Annotated[bool, Parameter(negative=())] = False,
+    retry: Flag = False,
+    report: Flag = False,
 ) -> None:
     """Run the experiments of a paper and set its numbers beside ours.
 
@@ -45,17 +48,19 @@ def study(
 
     onebit study mine.toml --engine ray --workers 16
 
+    onebit study mine.toml --import mine.py
+
     Parameters
     ----------
     name
-        A study, a .toml file of your own (docs/studies.md), or all.
+        A study, a .toml file of your own (docs/studies.md), or all. Default: list the studies.
     quick
         Less data and fewer repeats: shapes show, last digits do not.
     engine
         Where cells run: threads here, processes (loky), or a cluster: that of RAY_ADDRESS or
         DASK_SCHEDULER_ADDRESS, or one made here.
     workers
-        How many at once. Unless given: one a core.
+        How many at once. Default: one per core.
     out
         A folder: OUT/NAME/cells holds the cells, OUT/NAME.html is the page; all together
         have OUT/index.html.
@@ -72,6 +77,7 @@ def study(
     if not name:
         _print_list([read_study(one) for one in shipped()])
         return
+    import_all(imports)
     if workers is not None:
         workers = whole("workers", workers, least=1, most=10_000)
     names = shipped() if name == "all" else [name]
@@ -81,7 +87,7 @@ def study(
     out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     found = [
-        _run(one, called, quick, engine, workers, out, retry, report)
+        _run(one, _command(called, quick, imports), quick, engine, workers, out, retry, report)
         for called, one in zip(names, studies, strict=True)
     ]
     for one in found:
@@ -94,9 +100,15 @@ def study(
         sys.exit(1)
 
 
+def _command(called: str, quick: bool, imports: list[str] | None) -> str:
+    """What to type to run the study again."""
+    modules = [part for module in imports or [] for part in ("--import", module)]
+    return shlex.join(["onebit", "study", called, *["--quick"] * quick, *modules])
+
+
 def _run(
     study: Study,
-    called: str,
+    command: str,
     quick: bool,
     engine: str,
     workers: int | None,
@@ -120,10 +132,9 @@ def _run(
                 run_study, study, store, quick=quick, engine=engine, workers=workers, retry=retry
             ),
         )
-    size = " --quick" if quick else ""
-    findings = evaluate(plan, f"onebit study {called}{size}")
+    findings = evaluate(plan, command)
     page = out / f"{study.name}.html"
-    write_bytes(page, study_page(findings, __version__).encode())
+    write_bytes(page, study_page(findings, __version__).encode(errors="replace"))
     return findings
 
 

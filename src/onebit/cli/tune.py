@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from onebit.cli.options import FileOptions, Flag, Imports, import_all, percent, plus_minus
+
 if TYPE_CHECKING:
     from onebit.tuning import Edge, Trial, Tuned
 
@@ -23,14 +25,14 @@ def tune(
     learner: Annotated[list[str] | None, Parameter(negative=())] = None,
     grid: Annotated[list[str] | None, Parameter(negative=())] = None,
     prepare: Annotated[list[str] | None, Parameter(negative=())] = None,
+    imports: Imports = None,
     trials: int = 64,
     rounds: int | None = None,
     repeats: int = REPEATS,
-    in_order: Annotated[bool, Parameter(negative=())] = False,
+    in_order: Flag = False,
     seed: int = 0,
-    label: str | None = None,
-    text: str | None = None,
     out: Path = OUT,
+    files: FileOptions | None = None,
 ) -> None:
     """Find good settings for your data, by the mistakes made while learning a first part of them.
 
@@ -69,8 +71,8 @@ def tune(
     trials
         Settings tried of each learner, the defaults among them.
     rounds
-        How many rows are used for tuning. Unless given: a fifth of them, but at least 1,000, and at
-        most 20,000 and half of them.
+        How many rows are used for tuning, each once in a run. Default: a fifth of them, but
+        at least 1,000, and at most 20,000 and half of them.
     repeats
         Runs of each setting, on the same rows shuffled anew.
     in_order
@@ -78,10 +80,6 @@ def tune(
         first part is taken.
     seed
         Everything random follows from it.
-    label
-        The column of labels in a .csv, .tsv or .parquet file. Unless given: label.
-    text
-        A column of free text there, hashed by its words.
     out
         Where the best setting goes: a name that ends in .toml.
     """
@@ -89,6 +87,7 @@ def tune(
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from onebit.datasets import Steps
+    from onebit.lookup import is_own, name_of
     from onebit.race import load
     from onebit.recipes import check_name
     from onebit.settings import whole
@@ -99,12 +98,13 @@ def tune(
     check_name(out)
     if not out.parent.is_dir() or out.is_dir():
         raise ValueError(f"{out} cannot be written: it must be a file in a folder that exists")
+    import_all(imports)
+    files = files or FileOptions()
     values = _values(grid or []) or None
     learners = learner or learners_to_tune()
     candidates_of(learners, values, trials, "", seed)  # what is wrong is said before data are read
     steps = Steps(prepare or []).names
-    columns = {k: v for k, v in (("label", label), ("text", text)) if v is not None}
-    table = load(data, columns, seed=seed)
+    table = load(data, files.given(), seed=seed)
     shown = (
         TextColumn("tuning"),
         BarColumn(),
@@ -134,14 +134,16 @@ def tune(
         )
     tuned.save(out)
     _print(tuned, table.name, table.about)
-    same = ["--data", data, *_option("label", label), *_option("text", text)]
+    modules = imports or ([] if is_own(tuned.learner) else [tuned.learner.__module__])
+    same = [part for module in modules for part in ("--import", module)]
+    same += ["--data", data, *files.words()]
     same += [part for step in tuned.prepare for part in ("--prepare", step)]
     given = [*_option("rounds", rounds), *_option("repeats", repeats, REPEATS)]
     given += ["--in-order"] * in_order + _option("seed", seed, 0) + _option("out", out, OUT)
     for edge in tuned.edges:
         _print_edge(tuned, edge, [*same, *given])
     print(f"The best setting is in {out}. To race it:")
-    race = ["onebit", "race", *same, "--learner", str(out), "--learner", tuned.learner.__name__]
+    race = ["onebit", "race", *same, "--learner", str(out), "--learner", name_of(tuned.learner)]
     print(f"  {shlex.join(race)}")
 
 
@@ -183,14 +185,14 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
     )
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("learner", no_wrap=True)
-    for name in ("error %", "±", "default %"):
+    for name in ("error %", plus_minus(), "default %"):
         table.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 6))
     table.add_column("settings", overflow="ellipsis", no_wrap=True)
     for trial in _top(tuned.table, len(kinds)):
         table.add_row(
             trial.learner.__name__,
             f"{100 * trial.error:.2f}",
-            f"{100 * trial.spread:.2f}",
+            percent(trial.spread),
             f"{100 * defaults[trial.learner].error:.2f}",
             _settings(trial.settings, ", ") + (" (default)" if trial.is_default else ""),
         )
@@ -199,12 +201,18 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
     if rest:
         console.print(
             f"On the {rest.rows:,} rows not used for tuning, learned from the start: "
-            f"tuned {100 * rest.tuned:.2f} ± {100 * rest.tuned_spread:.2f} %, "
-            f"default {100 * rest.default:.2f} ± {100 * rest.default_spread:.2f} %",
+            f"tuned {_with_spread(rest.tuned, rest.tuned_spread)}, "
+            f"default {_with_spread(rest.default, rest.default_spread)}",
             soft_wrap=True,
         )
     else:
         console.print("All rows were used: none is left to tell what the choice is worth")
+
+
+def _with_spread(error: float, spread: float | None) -> str:
+    """An error in per cent, with its spread if there are several runs."""
+    more = "" if spread is None else f" {plus_minus()} {percent(spread)}"
+    return f"{percent(error)}{more} %"
 
 
 def _top(table: tuple[Trial, ...], kinds: int) -> list[Trial]:
@@ -224,11 +232,12 @@ def _settings(settings: dict[str, Any], between: str) -> str:
 
 
 def _print_edge(tuned: Tuned, edge: Edge, again: list[str]) -> None:
+    from onebit.lookup import name_of
     from onebit.race import short
 
     end = "low" if edge.beyond[0] < edge.value else "high"
     others = {name: value for name, value in tuned.settings.items() if name != edge.setting}
-    kind = ":".join(filter(None, [tuned.learner.__name__, _settings(others, ":")]))
+    kind = ":".join(filter(None, [name_of(tuned.learner), _settings(others, ":")]))
     values = ",".join(map(short, (edge.value, *edge.beyond)))
     more = ["onebit", "tune", *again, "--learner", kind, "--grid", f"{edge.setting}={values}"]
     print(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from onebit.settings import argument
+
 _BLOCK = 2**22  # bytes read at once: large enough to be quick, small enough not to be noticed
 _LONGEST_LINE = 2**26  # beyond it a file is no text of rows
+UTF8 = "utf-8"
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
@@ -30,6 +34,8 @@ class Options(NamedTuple):
     features: int | None
     zero_based: bool
     dtype: np.dtype
+    delimiter: str | None = None  # between the fields of a csv file; None: that of the format
+    encoding: str = UTF8
 
 
 class Block(NamedTuple):
@@ -52,20 +58,45 @@ def endings(path: str | os.PathLike[str]) -> tuple[str, str]:
     return (Path(name.stem) if packed else name).suffix.lower(), packed
 
 
-def text_blocks(path: str) -> Iterator[tuple[int, bytes]]:
-    """The file in blocks of whole lines, each with the number of its first line."""
+def text_blocks(path: str, encoding: str = UTF8) -> Iterator[tuple[int, bytes]]:
+    """The file in blocks of whole lines in UTF-8, each with the number of its first line."""
     line, rest = 1, b""
     packed = endings(path)[1]
+    recode = _recoder(path, encoding)
     with _OPENERS.get(packed, open)(path, "rb") as file:
         while more := _read(file, path, line, packed):
-            whole, newline, rest = (rest + more).rpartition(b"\n")
+            whole, newline, rest = (rest + recode(more, line, False)).rpartition(b"\n")
             if newline:
                 yield line, whole + newline
                 line += whole.count(b"\n") + 1
             elif len(rest) > _LONGEST_LINE:
                 raise bad(path, line, f"longer than {_LONGEST_LINE} bytes", "is this a text file?")
+    rest += recode(b"", line, True)
     if rest:
         yield line, rest + b"\n"
+
+
+def _recoder(path: str, encoding: str) -> Callable[[bytes, int, bool], bytes]:
+    """A function that turns pieces of a file, each after so many lines, into UTF-8."""
+    if encoding == UTF8:
+        return lambda data, line, final: data
+    decoder = codecs.getincrementaldecoder(encoding)()
+
+    def recode(data: bytes, line: int, final: bool) -> bytes:
+        try:
+            return decoder.decode(data, final).encode()
+        except UnicodeError as error:
+            good = getattr(error, "object", b"")[: getattr(error, "start", 0)]
+            line += good.decode(encoding, "ignore").count("\n")
+            raise _not_text(path, line, encoding) from None
+
+    return recode
+
+
+def _not_text(path: str, line: int, encoding: str) -> ValueError:
+    name = "UTF-8" if encoding == UTF8 else encoding
+    remedy = f"name the encoding of the file with {argument('encoding', 'cp1252')} or the like"
+    return bad(path, line, f"not text in {name}", f"{remedy}, or convert it")
 
 
 def _read(file: Any, path: str, line: int, packed: str) -> bytes:
@@ -80,18 +111,16 @@ def _read(file: Any, path: str, line: int, packed: str) -> bytes:
     raise bad(path, line, what, "fetch or make the file again")
 
 
-def text_lines(path: str) -> Iterator[str]:
-    """The lines of a file in UTF-8, with their ends."""
-    for first, block in text_blocks(path):
+def text_lines(path: str, encoding: str = UTF8) -> Iterator[str]:
+    """The lines of a file, with their ends."""
+    for first, block in text_blocks(path, encoding):
         start = 0
         for number in range(first, first + block.count(b"\n")):
             stop = block.index(b"\n", start) + 1
             try:
                 line = block[start:stop].decode()
             except UnicodeDecodeError:
-                raise bad(
-                    path, number, "not text in UTF-8", "convert it, or mend the line"
-                ) from None
+                raise _not_text(path, number, UTF8) from None
             yield line.removeprefix("\ufeff") if number == 1 else line
             start = stop
 

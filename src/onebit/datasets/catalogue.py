@@ -93,6 +93,17 @@ def find(name: str) -> Entry:
     raise ValueError(f"no data {name!r} among the built-in, nor in {_in_words()}; {known}")
 
 
+def named(data: str) -> Entry:
+    """The entry of this name, or that of the file at this path: one with a dot or a folder."""
+    if "." in data or os.sep in data:
+        return _own_entry(_stem(Path(data).name), Path(data))
+    return find(data)
+
+
+def _own_entry(name: str, path: Path) -> Entry:
+    return Entry(name, "rows of a file of your own", "yours", "yours", path=path)
+
+
 def own() -> Iterator[Entry]:
     """The files of the user's own in the data folders, the first of each name."""
     seen = {entry.file for entry in KNOWN} | {entry.name for entry in KNOWN}
@@ -101,7 +112,7 @@ def own() -> Iterator[Entry]:
             name = _stem(path.name)
             if not (seen & {name, path.name}) and path.is_file() and _can_be_read(path):
                 seen.add(name)
-                yield Entry(name, "rows of a file of your own", "yours", "yours", path=path)
+                yield _own_entry(name, path)
 
 
 def folders() -> list[Path]:

@@ -16,6 +16,10 @@ from scipy import sparse
 
 from onebit.datasets.blocks import Block, Options, bad, csr
 from onebit.features import HASHED, murmur3
+from onebit.settings import argument
+
+# Of a row without a label: what is wrong, and what to do.
+NO_LABEL = ("the row has no label", "give it one, or leave the row out")
 
 _hash = lru_cache(2**18)(murmur3)
 _WORDS = re.compile(r"\w\w+")  # as scikit-learn's vectorizers
@@ -37,14 +41,14 @@ def layout(options: Options, line: int, names: Sequence[str], is_number: Sequenc
         twice = next(name for name in known if known.count(name) > 1)
         raise bad(path, line, f"column {twice!r} is there twice", "give it another name")
     for wanted, setting in [
-        (options.label, "label="),
-        *([(options.text, "text=")] if options.text is not None else []),
-        *((name, "categories=") for name in options.categories),
+        (options.label, "label"),
+        *([(options.text, "text")] if options.text is not None else []),
+        *((name, "categories") for name in options.categories),
     ]:
         if wanted not in known:
             has = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
             what = f"there is no column {wanted!r}, but {has}"
-            raise bad(path, line, what, f"name the right one with {setting}")
+            raise bad(path, line, what, f"name the right one with {argument(setting)}")
     special = (options.label, options.text)
     rest = [i for i, name in enumerate(known) if name not in special]
     numbers = [i for i in rest if is_number[i] and known[i] not in options.categories]

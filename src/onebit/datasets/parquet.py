@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onebit.datasets.blocks import Block, Options, bad
-from onebit.datasets.columns import Layout, block_of, layout, words_of
+from onebit.datasets.columns import NO_LABEL, Layout, block_of, layout, words_of
 
 _ROWS = 50_000  # of a block
 
@@ -50,21 +50,24 @@ def _polars(path: str) -> Any:
 
 def _block(options: Options, names: list[str], columns: Layout, part: Any, first: int) -> Block:
     lines = np.arange(first, first + part.height)
-    for name in names:
-        missing = part[name].is_null().to_numpy()
-        if missing.any():
-            what, row = f"nothing in column {name!r}", int(lines[np.argmax(missing)])
-            raise bad(options.path, row, what, "fill it in, or leave the row out")
     numbers = np.zeros((part.height, len(columns.numbers)))
     for k, place in enumerate(columns.numbers):
-        numbers[:, k] = part[names[place]].to_numpy()
+        found = part[names[place]].cast(float).fill_null(0.0).to_numpy()
+        numbers[:, k] = np.where(np.isnan(found), 0.0, found)  # missing
         endless = ~np.isfinite(numbers[:, k])
         if endless.any():
             what = f"{numbers[np.argmax(endless), k]:g} in column {names[place]!r} is not finite"
-            remedy = "put a number in its place, or leave the row out"
+            remedy = "put a number in its place, or null if it is missing"
             raise bad(options.path, int(lines[np.argmax(endless)]), what, remedy)
-    labels = np.array([str(label).strip() for label in part[names[columns.label]].to_list()])
+    labels = np.array([_text(label).strip() for label in part[names[columns.label]].to_list()])
+    for line in lines[labels == ""][:1]:
+        raise bad(options.path, int(line), *NO_LABEL)
     return block_of(numbers, _named(options, names, columns, part), labels, lines, options)
+
+
+def _text(value: Any) -> str:
+    """A value as csv has it: empty if it is missing."""
+    return "" if value is None or value != value else str(value)
 
 
 def _named(options: Options, names: list[str], columns: Layout, part: Any) -> Any:
@@ -74,8 +77,8 @@ def _named(options: Options, names: list[str], columns: Layout, part: Any) -> An
     found: list[dict[str, float]] = [{} for _ in range(part.height)]
     for place in columns.categories:
         for row, value in zip(found, part[names[place]].to_list(), strict=True):
-            row[f"{names[place]}={value}"] = 1.0
+            row[f"{names[place]}={_text(value)}"] = 1.0
     if columns.text is not None:
         for row, text in zip(found, part[names[columns.text]].to_list(), strict=True):
-            row.update(words_of(str(text), options.ngrams))
+            row.update(words_of(_text(text), options.ngrams))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from onebit.datasets.archive import npz_blocks
-from onebit.datasets.blocks import Block, Options, bad, endings, in_chunks, joined
+from onebit.datasets.blocks import UTF8, Block, Options, bad, endings, in_chunks, joined
 from onebit.datasets.delimited import csv_blocks, tsv_blocks
 from onebit.datasets.parquet import parquet_blocks
 from onebit.datasets.svmlight import svmlight_blocks
 from onebit.datasets.tables import Dataset, names_of, npz, whole_number
 from onebit.datasets.vowpal import vowpal_blocks
 from onebit.labels import LabelSet
-from onebit.settings import choice_of, whole
+from onebit.settings import argument, choice_of, whole
 
 _READERS: dict[str, Callable[[Options], Iterator[Block]]] = {
     "svmlight": svmlight_blocks,
@@ -49,7 +50,8 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
         return _FORMATS[ending]
     raise ValueError(
         f"{os.fspath(path)}: no format has the ending {ending + packed!r}; rename the file to "
-        f"one of {', '.join(_FORMATS)} (text also with .gz or .bz2), or pass format= one of {known}"
+        f"one of {', '.join(_FORMATS)} (text also with .gz or .bz2), or pass "
+        f"{argument('format', 'csv')}, or another of {', '.join(known)}"
     )
 
 
@@ -63,6 +65,8 @@ def read(
     categories: Sequence[str] = (),
     features: int | None = None,
     zero_based: bool = False,
+    delimiter: str | None = None,
+    encoding: str = UTF8,
     format: str | None = None,
     dtype: Any = np.float32,
 ) -> Dataset:
@@ -75,9 +79,15 @@ def read(
     text: a column of free text, hashed by its words, and by up to `ngrams` words in a row.
     categories: columns of names although they look like numbers. features: how many columns names
     are hashed into (2**20 unless given); in svmlight, how many there are. zero_based: svmlight
-    indices count from 0, not from 1. dtype: of the values.
+    indices count from 0, not from 1. delimiter: between the fields of a csv or tsv file, "," or a
+    tab unless given. encoding: of text. dtype: of the values.
+
+    A missing value in a column of names is a name of its own; a missing number is 0, absent. A row
+    without a label is refused.
     """
-    given = _options(path, label, text, ngrams, categories, features, zero_based, dtype)
+    given = _options(
+        path, label, text, ngrams, categories, features, zero_based, delimiter, encoding, dtype
+    )
     declared = None if labels is None else LabelSet(labels)
     if format_of(path, format) == "npz":
         table = npz(path)
@@ -101,6 +111,8 @@ def stream(
     categories: Sequence[str] = (),
     features: int | None = None,
     zero_based: bool = False,
+    delimiter: str | None = None,
+    encoding: str = UTF8,
     format: str | None = None,
     dtype: Any = np.float32,
 ) -> Iterator[Dataset]:
@@ -109,7 +121,9 @@ def stream(
     labels: those there may be, as a rule `learner.labels`; any other is refused when it comes. An
     error comes when its chunk is read: the rows of the chunks before have been handed out.
     """
-    given = _options(path, label, text, ngrams, categories, features, zero_based, dtype)
+    given = _options(
+        path, label, text, ngrams, categories, features, zero_based, delimiter, encoding, dtype
+    )
     declared, rows = LabelSet(labels), whole("rows", rows, least=1, most=10**9)
     kind = format_of(path, format)
     if kind == "npz":
@@ -127,6 +141,8 @@ def _options(
     categories: Any,
     features: Any,
     zero_based: Any,
+    delimiter: Any,
+    encoding: Any,
     dtype: Any,
 ) -> Options:
     if isinstance(categories, str):
@@ -134,10 +150,31 @@ def _options(
     width = None if features is None else whole("features", features, least=1, most=2**31 - 1)
     ngrams = whole("ngrams", ngrams, least=1, most=10)
     name = choice_of("dtype", np.dtype(dtype).name, ("float32", "float64"))
-    names = tuple(categories)
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise ValueError(f"delimiter must be one character that is no quote, not {delimiter!r}")
     return Options(
-        os.fspath(path), label, text, ngrams, names, width, bool(zero_based), np.dtype(name)
+        os.fspath(path),
+        label,
+        text,
+        ngrams,
+        tuple(categories),
+        width,
+        bool(zero_based),
+        np.dtype(name),
+        delimiter,
+        _encoding(encoding),
     )
+
+
+def _encoding(name: str) -> str:
+    """The encoding of this name, as Python calls it."""
+    try:
+        "".encode(name)
+        return codecs.lookup(name).name
+    except LookupError:
+        raise ValueError(
+            f"no encoding {name!r} of text is known; take utf-8, cp1252, latin-1, utf-16 or another"
+        ) from None
 
 
 def _some(blocks: Iterable[Block], path: str) -> Iterator[Block]:

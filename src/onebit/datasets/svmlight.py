@@ -14,6 +14,7 @@ import numpy as np
 from onebit._jit import entry, inline
 from onebit.datasets.blocks import Block, Options, bad, csr, text_blocks
 from onebit.features import GROWTH_LIMIT
+from onebit.settings import argument
 
 TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, POINT, ZERO, NINE, COLON = b"\t\n\r #+-.09:"
 SMALL_E, LARGE_E = b"eE"
@@ -27,7 +28,7 @@ _REMEDIES = {
     LABEL: ("{} is not a label", "a row begins with a whole number"),
     INDEX: ("{} is not index:value", "is the row cut, or the file of another format?"),
     VALUE: ("{} has no finite number after the colon", "mend it, or leave it out"),
-    BELOW: ("index {}, but indices count from 1", "pass zero_based=True if they count from 0"),
+    BELOW: ("index {}, but indices count from 1", ""),
     TWICE: ("{} repeats an index", "add its values up"),
     FALLING: ("{} comes after a larger index", "sort the row by index"),
 }
@@ -46,7 +47,7 @@ class Out(NamedTuple):
 
 def svmlight_blocks(options: Options) -> Iterator[Block]:
     """The rows of a file."""
-    for first_line, text in text_blocks(options.path):
+    for first_line, text in text_blocks(options.path, options.encoding):
         block = _block(options, first_line, text)
         if len(block.y):
             yield block
@@ -91,12 +92,13 @@ def _word(text: bytes, at: int) -> str:
 def _refusal(options: Options, wrong: int, line: int, word: str) -> ValueError:
     shown = repr(word if len(word) <= 40 else word[:40] + "...")
     if wrong == BEYOND:
-        beyond = (
-            "that features= fixed" if options.features else "that learners grow to by themselves"
-        )
+        fixed = f"that {argument('features')} fixed"
+        beyond = fixed if options.features else "that learners grow to by themselves"
         what = f"the index of {shown} is beyond the {options.features or GROWTH_LIMIT} {beyond}"
-        return bad(options.path, line, what, "mend it, or pass a larger features=")
+        return bad(options.path, line, what, f"mend it, or pass a larger {argument('features')}")
     what, remedy = _REMEDIES[wrong]
+    if wrong == BELOW:
+        remedy = f"pass {argument('zero_based', True)} if they count from 0"
     return bad(options.path, line, what.format(shown), remedy)
 
 

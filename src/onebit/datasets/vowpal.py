@@ -23,7 +23,7 @@ def vowpal_blocks(options: Options) -> Iterator[Block]:
     labels: list[str] = []
     rows: list[dict[str, float]] = []
     lines: list[int] = []
-    for number, line in enumerate(text_lines(options.path), 1):
+    for number, line in enumerate(text_lines(options.path, options.encoding), 1):
         if not line.strip():
             continue
         label, names = _row(options.path, number, line)

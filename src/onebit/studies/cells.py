@@ -21,6 +21,7 @@ from msgspec import field
 from onebit.datasets import Dataset, Steps, find, prepare
 from onebit.features import Rows, encode_rows
 from onebit.learner import Learner
+from onebit.lookup import files_of, learner_named
 from onebit.simulation import simulate
 from onebit.studies.spec import Channel, Data, Setting, points
 from onebit.sweeping import sweep
@@ -34,8 +35,19 @@ def _code() -> str:
     """A digest of the code that a cell's figures come from: of another code they are others."""
     root = Path(__file__).parent.parent
     files = [*root.glob("*.py"), *root.glob("algorithms/*.py"), *root.glob("datasets/*.py")]
+    return _digest_of(sorted([*files, Path(__file__)]))
+
+
+@functools.lru_cache
+def code_for(learner: type[Learner]) -> str:
+    """The same for one learner, with its own files if it is from elsewhere."""
+    files = files_of(learner)
+    return f"{_code()}+{_digest_of(files)}" if files else _code()
+
+
+def _digest_of(files: Sequence[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted([*files, Path(__file__)]):
+    for path in files:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -43,7 +55,7 @@ def _code() -> str:
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     source: str  # a name of the catalogue
     digest: str  # of its file, none if it is drawn
-    columns: tuple[tuple[str, str], ...]  # which is the label, which is text
+    columns: tuple[tuple[str, Any], ...]  # how its file is read: which is the label, ...
     rows: int | None
     prepare: tuple[str, ...]
     channel: Channel
@@ -265,7 +277,7 @@ def _run(cells: Sequence[Cell], progress: Callable[[int], None] | None) -> list[
     stream = stream_of(cells[0])
     epochs, where = stream.epochs, stream.points
     order: Any = stream.order if len(stream.order) else "given"
-    make: Any = Learner.registry[cells[0].learner]
+    make: Any = learner_named(cells[0].learner)
     learners = [make(stream.labels, **dict(c.settings), seed=c.repeat) for c in cells]
     if cells[0].alone:
         assert len(cells) == 1

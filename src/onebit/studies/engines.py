@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
+from onebit.lookup import Home, home_of, import_home, learner_named
 from onebit.studies.cells import Cell, Result, run_cells
 
 ENGINES = ("threads", "loky", "dask", "ray")
@@ -21,9 +22,15 @@ def run_on(engine: str, jobs: Jobs, workers: int) -> Done:
     if engine == "threads":
         yield from _threads(jobs, workers)
     elif engine == "ray":
-        yield from _ray(jobs, workers)
+        yield from _ray(jobs, workers, _homes(jobs))
     else:
-        yield from _joblib(engine, jobs, workers)
+        yield from _joblib(engine, jobs, workers, _homes(jobs))
+
+
+def _homes(jobs: Jobs) -> list[Home]:
+    """Where other processes find the learners from elsewhere."""
+    names = {cell.learner for job in jobs for cell in job}
+    return [home for name in sorted(names) if (home := home_of(learner_named(name)))]
 
 
 def _threads(jobs: Jobs, workers: int) -> Done:
@@ -44,11 +51,17 @@ def _threads(jobs: Jobs, workers: int) -> Done:
             raise
 
 
-def _numbered(place: int, job: Sequence[Cell]) -> tuple[int, list[Result]]:
+def _numbered(place: int, job: Sequence[Cell], homes: Sequence[Home]) -> tuple[int, list[Result]]:
+    """A job in another process, which has to import the learners from elsewhere first."""
+    try:
+        for home in homes:
+            import_home(home)
+    except (ValueError, OSError) as error:
+        return place, [Result(error=str(error)) for _ in job]
     return place, run_cells(job)
 
 
-def _joblib(engine: str, jobs: Jobs, workers: int) -> Done:
+def _joblib(engine: str, jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
     joblib = _needed("joblib", "lab")
     client = None
     if engine == "dask":  # a cluster that is there, by DASK_SCHEDULER_ADDRESS, or one made here
@@ -59,13 +72,13 @@ def _joblib(engine: str, jobs: Jobs, workers: int) -> Done:
     try:
         with joblib.parallel_config(engine, n_jobs=workers):
             run = joblib.Parallel(return_as="generator_unordered", batch_size=1)
-            yield from run(joblib.delayed(_numbered)(i, job) for i, job in enumerate(jobs))
+            yield from run(joblib.delayed(_numbered)(i, job, homes) for i, job in enumerate(jobs))
     finally:
         if client is not None:
             client.close()
 
 
-def _ray(jobs: Jobs, workers: int) -> Done:
+def _ray(jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
     """ray by itself: through joblib it hands over nothing before the last job is done."""
     ray = _needed("ray", "cluster")
     ours = not ray.is_initialized()
@@ -74,7 +87,7 @@ def _ray(jobs: Jobs, workers: int) -> Done:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **there)
     try:
         remote = ray.remote(_numbered)
-        waiting = [remote.remote(i, list(job)) for i, job in enumerate(jobs)]
+        waiting = [remote.remote(i, list(job), homes) for i, job in enumerate(jobs)]
         places = {job: i for i, job in enumerate(waiting)}
         while waiting:
             [ready], waiting = ray.wait(waiting)

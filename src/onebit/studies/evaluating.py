@@ -11,7 +11,6 @@ import numpy as np
 from scipy import stats
 
 from onebit._version import __version__
-from onebit.learner import Learner
 from onebit.studies.cells import Result
 from onebit.studies.findings import (
     Chart,
@@ -258,7 +257,7 @@ def _curves(
     groups = book.groups(one, data, channel, method)
     if not groups:
         return
-    told = Learner.registry[one.method(method).learner].full_information
+    told = one.method(method).kind.full_information
     if spec.x == "rounds":
         published = None if spec.counts else _published(one, data, channel, method)[0]
         for group in groups:

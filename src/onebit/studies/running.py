@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.studies.cells import Cell, Result, source_of
+from onebit.lookup import name_of
+from onebit.studies.cells import Cell, Result, code_for, source_of
 from onebit.studies.engines import run_on
 from onebit.studies.spec import Experiment, Method, Setting, Study
 from onebit.studies.store import Store
@@ -113,8 +114,9 @@ class Plan:
             epochs=one.epochs,
             rounds=one.rounds,
             alone=one.alone and not tuning,
-            learner=place.method.learner,
+            learner=name_of(place.method.kind),
             settings=tuple(sorted(settings.items())),
+            code=code_for(place.method.kind),
         )
 
 

@@ -17,11 +17,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from onebit import algorithms
 from onebit.channels import Delay, Flip, LabelNoise, Silence, Step, check, link
 from onebit.datasets import Steps
 from onebit.datasets.catalogue import KNOWN
-from onebit.recipes import check_made_of_settings, settings_of
+from onebit.learner import Learner
+from onebit.lookup import learner_named
+from onebit.recipes import check_made_of_settings, settings_of, wrong_setting
 from onebit.simulation import check_points
 
 Setting = bool | int | float | str
@@ -29,7 +30,6 @@ CLEAN = "clean"
 LARGEST_FILE = 2**20  # bytes
 LARGEST_GRID = 10_000
 _DRAWN = [entry.name for entry in KNOWN if entry.drawn]
-_LEARNERS = [name for name in algorithms.__all__ if name != "load"]
 
 
 class _Strict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,14 +42,20 @@ class Data(_Strict, frozen=True):
     sources: list[str]  # names as in `onebit data list`, the best first
     rows: int | None = None  # how many are drawn; a table is cut to so many
     prepare: list[str] = []
-    label: str = ""  # the column of labels in a table of one's own; "label" unless given
-    text: str = ""  # a column of free text there
+    # How a file of one's own is read, as in `datasets.read`.
+    label: str = ""
+    text: str = ""
+    ngrams: int | None = None
+    categories: tuple[str, ...] = ()
+    features: int | None = None
+    delimiter: str = ""
+    encoding: str = ""
     note: str = ""  # how it differs from the paper's
 
     @property
-    def columns(self) -> tuple[tuple[str, str], ...]:
-        named = (("label", self.label), ("text", self.text))
-        return tuple((key, column) for key, column in named if column)
+    def columns(self) -> tuple[tuple[str, Any], ...]:
+        named = ("label", "text", "ngrams", "categories", "features", "delimiter", "encoding")
+        return tuple((key, getattr(self, key)) for key in named if getattr(self, key))
 
 
 class Channel(_Strict, frozen=True):
@@ -76,11 +82,15 @@ class Method(_Strict, frozen=True):
     """A learner under the name that the paper has for it; a list is a grid."""
 
     name: str
-    learner: str
+    learner: str  # "Banditron"; "module:Mine" for one from elsewhere, whose module is imported
     settings: dict[str, Setting | list[Setting]] = {}
     on: dict[str, dict[str, Setting | list[Setting]]] = {}  # by data set, over the former
     knows_flips: bool = False  # rho0 and rho1 are those of the channel
     slow: bool = False  # left out of quick runs
+
+    @property
+    def kind(self) -> type[Learner]:
+        return learner_named(self.learner)
 
     def grid(self, data: str) -> list[dict[str, Setting]]:
         """Every combination of the settings."""
@@ -335,8 +345,8 @@ def _wrong(study: Study) -> Iterator[str]:
         yield from _wrong_folds(study, one, where) if one.protocol == "folds" else ()
         for method in one.methods:
             there = f"{where}, method {method.name}"
-            yield from _unknown(there, {"learner": [method.learner]}, _LEARNERS)
-            kind = getattr(algorithms, method.learner)
+            yield from _refused(there, lambda method=method: method.kind)
+            kind: Any = method.kind
             yield from _refused(there, lambda kind=kind: check_made_of_settings(kind))
             yield from _unknown(there, {"data in `on`": list(method.on)}, one.data)
             yield from _wrong_method(one, method, there)
@@ -397,17 +407,15 @@ def _wrong_sizes(study: Study, one: Experiment, where: str) -> Iterator[str]:
 
 
 def _wrong_method(one: Experiment, method: Method, where: str) -> Iterator[str]:
-    make = getattr(algorithms, method.learner)
-    allowed = settings_of(make)
-    if method.knows_flips and "rho0" not in allowed:
+    make: Any = method.kind
+    if method.knows_flips and "rho0" not in settings_of(make):
         yield f"{where}: {method.learner} has no rates of flips to know"
         return
     for data in one.data:
         settings = {**method.settings, **method.on.get(data, {})}
         for key in settings:
-            if key not in allowed:
-                has = f"it has {', '.join(allowed)}" if allowed else "it has none"
-                yield f"{where}: no setting {key!r} for {method.learner}; {has}"
+            if wrong := wrong_setting(make, key):
+                yield f"{where}: {wrong}"
                 return
         sizes = [len(value) if isinstance(value, list) else 1 for value in settings.values()]
         if not 1 <= math.prod(sizes) <= LARGEST_GRID:
@@ -479,7 +487,7 @@ def _wrong_part(study: Study, where: str, part: Any) -> Iterator[str]:
         yield from _unknown(where, {"method": [name for name in named if name]}, methods)
     if isinstance(part, RatesSpec | Nearer):
         for method in one.methods:
-            if not hasattr(getattr(algorithms, method.learner), "rates"):
+            if not hasattr(method.kind, "rates"):
                 yield f"{where}: {method.learner} of {one.name} estimates no rates"
     data = getattr(part, "data", [])
     yield from _unknown(where, {"data": [data] if isinstance(data, str) else data}, one.data)

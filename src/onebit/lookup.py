@@ -1,0 +1,182 @@
+"""Learners by name: those of this package, and those of modules that were imported.
+
+A learner of this package is named by its class, "Banditron". One from elsewhere is named "Mine" or
+"module:Mine", once its module is imported: by Python's `import`, by `import_learners`, or by
+`--import` on a command line. A name alone imports nothing, so that a recipe or a study, which may
+come from somebody else, cannot run code.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from onebit import algorithms
+from onebit.learner import Learner
+
+_PACKAGE = "onebit"
+
+
+def import_learners(module: str) -> str:
+    """Import a module that defines learners: by its name, or by the path of its file, "mine.py".
+
+    The code of the module is executed. A name is looked for in the working folder too. Returns the
+    name of the module.
+    """
+    path = Path(module)
+    is_file = path.suffix == ".py"
+    if is_file and not path.is_file():
+        raise FileNotFoundError(f"{module} is not a file; name a module, or the path of its file")
+    try:
+        if is_file:
+            return _import_file(path.resolve())
+        return _import_from(Path.cwd(), module).__name__
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
+            remedy = "install it, or name the path of its file"
+            raise ValueError(f"no module {module!r} is found; {remedy}") from None
+        said = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{module} cannot be imported: {said}") from error
+
+
+def _import_file(path: Path) -> str:
+    name = path.stem
+    known = sys.modules.get(name)
+    if known is None and not name.isidentifier():
+        raise ValueError(f"{name!r} cannot be the name of a module; rename the file")
+    if known is None:
+        known = _import_from(path.parent, name)
+    file = getattr(known, "__file__", None)
+    if file is None or Path(file).resolve() != path:
+        raise ValueError(f"another module is called {name!r}; rename the file")
+    return name
+
+
+def _import_from(folder: Path, name: str) -> Any:
+    """Import a module that may be in a folder; last of all, so that it hides no other module."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    importlib.invalidate_caches()
+    return importlib.import_module(name)
+
+
+def learner_named(name: str) -> type[Learner]:
+    """The class of this name, in capitals or not; "module:Class" for one from elsewhere."""
+    module, colon, kind = name.rpartition(":")
+    if colon:
+        return _of_module(module, kind)
+    own = {known: getattr(algorithms, known) for known in algorithms.__all__ if known != "load"}
+    there = {**Learner.registry, **own}
+    for known, learner in there.items():
+        if name.lower() == known.lower():
+            return learner
+    known = ", ".join(sorted(name for name, one in there.items() if not one.needs))
+    remedy = "one of your own is found once its module is imported (--import on a command line)"
+    raise ValueError(f"no learner {name!r}; there are {known}; {remedy}")
+
+
+def _of_module(module: str, kind: str) -> type[Learner]:
+    if module not in sys.modules:
+        raise ValueError(
+            f"module {module!r} of the learner {module}:{kind} is not imported, and a name alone "
+            f"imports nothing; add --import {module}, or import it in Python first"
+        )
+    found = getattr(sys.modules[module], kind, None)
+    if not (isinstance(found, type) and issubclass(found, Learner)):
+        raise ValueError(f"module {module!r} has no learner {kind!r}")
+    return found
+
+
+def is_own(learner: type) -> bool:
+    """Whether a class is one of this package."""
+    return _top(learner.__module__) == _PACKAGE
+
+
+def name_of(learner: type[Learner]) -> str:
+    """The name by which `learner_named` finds a learner."""
+    name = learner.__name__
+    return name if is_own(learner) else f"{learner.__module__}:{name}"
+
+
+# Other processes.
+
+
+class Home(NamedTuple):
+    """Where a module is found: by its name, in one of these folders."""
+
+    module: str
+    folders: tuple[str, ...]
+
+
+def home_of(learner: type[Learner]) -> Home | None:
+    """Where another process finds a learner; None: it is one of this package."""
+    if is_own(learner):
+        return None
+    if learner.__module__ == "__main__":
+        raise ValueError(
+            f"{learner.__name__} is defined in the program that runs, where other processes cannot "
+            "import it; put it into a module, or take the engine threads"
+        )
+    return Home(learner.__module__, tuple(path or str(Path.cwd()) for path in sys.path))
+
+
+def import_home(home: Home) -> None:
+    """Import a module in another process."""
+    sys.path += [folder for folder in home.folders if folder not in sys.path]
+    try:
+        importlib.import_module(home.module)
+    except ImportError as error:
+        raise ValueError(
+            f"the learner's module {home.module!r} cannot be imported in a worker: {error}; "
+            "install it there, or put its file where the workers can read it"
+        ) from None
+
+
+def files_of(learner: type[Learner]) -> list[Path]:
+    """The source files of a learner from elsewhere, and of the neighbours that they import from.
+
+    A neighbour is a module of the same package, or beside the file of a module that is in none.
+    """
+    kinds = [kind for kind in learner.__mro__ if not is_own(kind)]
+    packages = {_top(kind.__module__) for kind in kinds}
+    waiting = [sys.modules.get(kind.__module__) for kind in kinds]
+    folders = {path.parent for module in waiting if (path := _source_of(module))}
+    files: set[Path] = set()
+    while waiting:
+        module = waiting.pop()
+        path = _source_of(module)
+        if module is None or path is None or path in files:
+            continue
+        if path.parent not in folders and _top(module.__name__) not in packages:
+            continue
+        files.add(path)
+        waiting += [sys.modules.get(name) for name in _imports_of(module, path)]
+    return sorted(files)
+
+
+def _imports_of(module: ModuleType, path: Path) -> Iterator[str]:
+    """The names of modules that a module's source may import, wherever it does."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package, name = module.__package__ or "", node.module or ""
+            if node.level:
+                name = importlib.util.resolve_name("." * node.level + name, package)
+            yield name
+            yield from (f"{name}.{alias.name}" for alias in node.names)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _source_of(module: ModuleType | None) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file).resolve() if file and file.endswith(".py") else None
