@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import broken
+import broken_learners as broken
 import pytest
 
 import onebit as ob

@@ -200,7 +200,7 @@ def test_no_name_is_cut() -> None:
 
 def test_one_repeat_has_no_spread() -> None:
     line = make_line("A")
-    once = replace(line, low=line.error, high=line.error, error_sd=0.0)
+    once = replace(line, low=line.error, high=line.error, error_sd=None)
     page = page_of(replace(make_panel(once), repeats=1))
     head, row = Checker(page).rows
     assert row[head.index("Repeats ±")] == "–" and "±" not in "".join(row)

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from onebit import algorithms
+import onebit.algorithms  # noqa: F401 so that every learner is known by its name
 from onebit.learner import Learner
 
 _PACKAGE = "onebit"
@@ -71,12 +71,10 @@ def learner_named(name: str) -> type[Learner]:
     module, colon, kind = name.rpartition(":")
     if colon:
         return _of_module(module, kind)
-    own = {known: getattr(algorithms, known) for known in algorithms.__all__ if known != "load"}
-    there = {**Learner.registry, **own}
-    for known, learner in there.items():
+    for known, learner in Learner.registry.items():
         if name.lower() == known.lower():
             return learner
-    known = ", ".join(sorted(name for name, one in there.items() if not one.needs))
+    known = ", ".join(sorted(k for k, learner in Learner.registry.items() if not learner.needs))
     remedy = "one of your own is found once its module is imported (--import on a command line)"
     raise ValueError(f"no learner {name!r}; there are {known}; {remedy}")
 
