@@ -1,4 +1,7 @@
-"""Measure onebit against its peers: `python -m benchmarks [--quick] [--markdown] [--json FILE]`."""
+"""Measure onebit against its peers: `python -m benchmarks [--quick] [--markdown] [--json FILE]`.
+
+Or against itself, at an earlier revision: `python -m benchmarks --against REVISION`.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ import numpy as np
 
 import onebit as ob
 from benchmarks import peers, streams
+from benchmarks.against import compare
 from benchmarks.peers import Run
 from benchmarks.streams import Stream
 from onebit.features import encode_rows
@@ -398,11 +402,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller streams, fewer repeats")
     parser.add_argument("--markdown", action="store_true", help="print the table as markdown")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the results here")
+    parser.add_argument(
+        "--against", metavar="REVISION", help="only this: speed now and at a revision of git"
+    )
     arguments = parser.parse_args()
     size = QUICK if arguments.quick else FULL
 
     core = pin_to_one_core()
     say(f"pinned to core {core}" if core is not None else "cannot pin to a core on this system")
+    if arguments.against:
+        print(compare(arguments.against, arguments.quick, say))
+        return
     synsep = streams.synsep(size.synsep)
     lines = kernel(synsep, 0.014, size)
     lines += whole_stream(synsep, 0.014, 18, (40, 20), size)

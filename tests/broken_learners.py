@@ -81,12 +81,12 @@ class _ForgetsDecisionsInTransit(ob.Banditron):
 
     def decide(self, x, *, among=None):
         decision = super().decide(x, among=among)
-        self._mine.add(id(decision.indices))
+        self._mine.add(id(decision.row[0]))
         return decision
 
     def learn(self, decision, **feedback):
         late = self._mine and getattr(decision, "round", self.round) < self.round - 1
-        if late and id(decision.indices) not in self._mine and not self._has(decision.round):
+        if late and id(decision.row[0]) not in self._mine and not self._has(decision.round):
             self._answers.mark(decision.round, self.round)
         else:
             super().learn(decision, **feedback)

@@ -17,7 +17,7 @@ from onebit import decision as module
 from onebit import persist
 from onebit.decision import Decision
 
-FIELDS = [name for name in Decision.__struct_fields__ if name not in ("indices", "values")]
+FIELDS = [name for name in Decision.__struct_fields__ if name != "row"]
 
 
 def state(learner):
@@ -340,8 +340,7 @@ def test_a_decision_changed_by_its_holder_cannot_harm():
     for array in (decision.indices, decision.values):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 2
-    decision.indices.setflags(write=True)  # who insists
-    decision.indices[-1] = 4 * 10**9
+    decision.row[0][-1] = 4 * 10**9  # who insists
     with pytest.raises(ValueError, match="beyond"):
         learner.learn(decision, right=True)
 

@@ -78,4 +78,5 @@ def largest_square(values: np.ndarray, indptr: np.ndarray | None) -> float:
     if not len(values):
         return 0.0
     starts = [0] if indptr is None else indptr[:-1][np.diff(indptr) > 0]
-    return float(np.add.reduceat(np.square(values, dtype=np.float64), starts).max())
+    with np.errstate(over="ignore"):
+        return float(np.add.reduceat(np.square(values, dtype=np.float64), starts).max())

@@ -27,8 +27,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     propensity: float  # the probability with which the label was said
     round: int
     # For learning only:
-    indices: Any
-    values: Any
+    row: tuple[Any, Any]  # the indices and values of the context
     place: int
     greedy_place: int
     note: float
@@ -37,6 +36,16 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     among: tuple[int, ...] | None  # which of them were possible, if not all
     origin: bytes  # which learner said it
     salt: str = ""  # which of several deciders of one model
+
+    @property
+    def indices(self) -> np.ndarray:
+        """Which features the context has, in increasing order: a view, to be read only."""
+        return _read_only(self.row[0])
+
+    @property
+    def values(self) -> np.ndarray:
+        """Their values: a view, to be read only."""
+        return _read_only(self.row[1])
 
     @property
     def explored(self) -> bool:
@@ -83,6 +92,12 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
             raise ValueError(f"this decision is damaged: {error}") from None
 
 
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def _plain(value: Any) -> Any:
     """Uncompiled kernels answer with numpy's numbers."""
     return value.item() if isinstance(value, np.generic) else value
@@ -111,8 +126,6 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
         dtype = np.dtype(self.dtype)
         indices = np.frombuffer(self.indices, "<u4").astype(np.uint32)
         values = np.frombuffer(self.values, dtype.newbyteorder("<")).astype(dtype)
-        for array in (indices, values):
-            array.setflags(write=False)
         if min(self.place, self.greedy_place, self.round, *(self.among or (0,))) < 0:
             raise ValueError("a count in it is negative")
         if self.round >= MOST_ROUNDS:
@@ -128,7 +141,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
         if (np.diff(indices.astype(np.int64)) <= 0).any():
             raise ValueError("the indices of its context do not increase")
         same = {name: getattr(self, name) for name in _SAME}
-        return Decision(indices=indices, values=values, **same)
+        return Decision(row=(indices, values), **same)
 
 
 _SAME = [name for name in _Stored.__struct_fields__ if name not in ("dtype", "indices", "values")]

@@ -74,10 +74,11 @@ def _is_row(indices, values):
     if len(indices) > 1 and not packed:
         return False
     top = LARGEST_SINGLE if values.itemsize == 4 else LARGEST_DOUBLE
+    least = 0.99 / top  # single precision rounds
     wrong, before = 0, -1
     for i in range(len(indices)):
         j, size = np.int64(indices[i]), abs(np.float64(values[i]))
-        wrong += (j <= before) | (not size <= top) | (size * top < 0.99)  # single precision rounds
+        wrong += (j <= before) | (not least <= size <= top)
         before = j
     return wrong == 0
 
@@ -282,9 +283,7 @@ class Learner:
 
         among: only these labels are possible this time.
         """
-        indices, values = encode(x, self._dtype, self.features)
-        indices.setflags(False)  # type: ignore[call-arg] by position: half the time
-        values.setflags(False)  # type: ignore[call-arg]
+        row = indices, values = encode(x, self._dtype, self.features)
         if self._form.check:
             self._form.check(values)
         self._acquire()  # as `with self._lock`, in half the time
@@ -314,8 +313,7 @@ class Learner:
                 names[greedy],
                 propensity,
                 round,
-                indices,
-                values,
+                row,
                 label,
                 greedy,
                 note,
@@ -348,7 +346,7 @@ class Learner:
         self._acquire()
         try:
             self._check_mine(decision)
-            place = None
+            (indices, values), place = decision.row, None
             plain = self._is_plain and label is None and silence is False
             if not (plain and (right is True or right is False)):
                 self._vet(decision)
@@ -360,7 +358,7 @@ class Learner:
             if own:
                 answered = round < answers.next and answers.has(round, self.round)
             else:
-                answered = self._others.has(decision.salt, round)
+                answered = self._others.has(check_salt(decision.salt), round)
             if answered:
                 raise ValueError(
                     f"round {round} was answered already; a decision is learned from once"
@@ -377,7 +375,7 @@ class Learner:
                 decision.among is not None
                 or decision.size != self._size
                 or self._kernels.learn(  # the usual case, without a call between
-                    self._params, self._state, self._work, decision.indices, decision.values,
+                    self._params, self._state, self._work, indices, values,
                     seed, round, self._size, decision.place, decision.greedy_place,
                     decision.propensity, decision.note, decision.other, True, self.rescores, right,
                 ) < 0
@@ -419,9 +417,8 @@ class Learner:
         work, count = self._as_then(decision)
         numbers = (decision.place, decision.greedy_place, decision.propensity)
         numbers = (*numbers, decision.note, decision.other)
-        row = (decision.indices, decision.values)
         vet, turn = self._kernels.vet, (self.seed, decision.round, count)
-        if not vet(self._params, self._state, work, *row, *turn, *numbers):
+        if not vet(self._params, self._state, work, *decision.row, *turn, *numbers):
             raise self._forged(decision)
 
     def _forged(self, decision: Decision) -> ValueError:
@@ -436,7 +433,7 @@ class Learner:
     ) -> None:
         """said: the label was said, and not named by somebody."""
         work, count = self._as_then(decision)
-        learn, indices, values = self._kernels.learn, decision.indices, decision.values
+        learn, (indices, values) = self._kernels.learn, decision.row
         params = self._params if params is None else params
         while True:
             done = learn(
@@ -453,7 +450,7 @@ class Learner:
     def _learn_label(self, decision: Decision, seed: int, place: int) -> None:
         if self.full_information:
             work, count = self._as_then(decision)
-            learn, indices, values = self._kernels.learn_label, decision.indices, decision.values
+            learn, (indices, values) = self._kernels.learn_label, decision.row
             if len(indices):
                 self._reserve(int(indices[-1]) + 1)
             round, params = decision.round, self._params
@@ -483,7 +480,7 @@ class Learner:
 
     def _present_scores(self, decision: Decision) -> np.ndarray:
         """The scores of its context; -infinity for labels that were not possible."""
-        scores = self.scores([(decision.indices, decision.values)])[0].astype(np.float64)
+        scores = self.scores([decision.row])[0].astype(np.float64)
         possible = range(decision.size) if decision.among is None else decision.among
         scores[sorted(set(range(self._size)) - set(possible))] = -np.inf
         return scores
@@ -505,7 +502,10 @@ class Learner:
             raise ValueError(
                 "this decision was made by another learner, or by one with other settings or seed"
             )
-        indices, values = decision.indices, decision.values
+        try:
+            indices, values = decision.row
+        except (TypeError, ValueError):
+            indices = values = None
         if not (
             type(indices) is type(values) is ndarray
             and (indices.dtype is _UINT32 or indices.dtype == _UINT32)

@@ -103,7 +103,7 @@ class Log:
         if labels is None:
             labels = max((d.size for d in decisions), default=0)
         return cls(
-            [(d.indices, d.values) for d in decisions],
+            [d.row for d in decisions],
             np.array([d.place for d in decisions], np.int64),
             np.array(right, bool),
             [d.propensity for d in decisions],

@@ -213,7 +213,7 @@ def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
     for i in range(40):
         x = {f"f{j}": float(v) for j, v in zip(*_pair(X, i), strict=True)} | {"day": str(i % 7)}
         decision = named.decide(x)
-        again = hashed.decide((decision.indices, decision.values))
+        again = hashed.decide(decision.row)
         assert decision.label == again.label
         _teach(named, decision, int(y[i]))
         _teach(hashed, again, int(y[i]))
@@ -319,10 +319,11 @@ def forgeries() -> Iterable[dict[str, Any]]:
     rows = [([1], [math.nan]), ([1, 0], [1.0, 1.0]), ([1, 1], [1.0, 1.0]), ([0, 1], [1.0])]
     rows += [([1], [1e30]), ([1], [0.0]), ([2**32 - 1], [1.0])]
     for indices, values in rows:
-        yield {"indices": np.array(indices, np.uint32), "values": np.array(values, np.float32)}
-        yield {"indices": np.array(indices, np.uint32), "values": np.array(values, np.float64)}
-    yield {"values": np.ones((1, 1), np.float32), "indices": np.ones((1, 1), np.uint32)}
-    yield {"values": [1.0], "indices": [1]}
+        for dtype in (np.float32, np.float64):
+            yield {"row": (np.array(indices, np.uint32), np.array(values, dtype))}
+    yield {"row": (np.ones((1, 1), np.uint32), np.ones((1, 1), np.float32))}
+    yield {"row": ([1], [1.0])}
+    yield {"row": None}
     yield {"among": (0, 9)}
     yield {"among": (1, 1)}
     yield {"among": (2, 0)}

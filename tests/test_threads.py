@@ -1,0 +1,131 @@
+"""Threads share a learner: no crash, no lost answer, no valid answer refused.
+
+ONEBIT_SOAK=600 pytest tests/test_threads.py spends that many seconds on all learners together.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+from test_laws import MAKERS
+
+import onebit as ob
+from onebit import persist, testing
+
+SECONDS = float(os.environ.get("ONEBIT_SOAK", "10")) / len(MAKERS)
+THREADS = 8
+
+
+def run_together(work, threads=THREADS):
+    """Run work(k) on so many threads; what goes wrong in one of them is raised here."""
+    errors, begin = [], threading.Barrier(threads)
+
+    def run(k):
+        try:
+            begin.wait()
+            work(k)
+        except BaseException as error:
+            errors.append(error)
+
+    running = [threading.Thread(target=run, args=(k,)) for k in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ob.Confidit(5, kernel="rbf(gamma=2)", budget=30),  # crashed, three times of three
+        lambda: ob.FastCB(5),  # gave rounds twice and refused every fourth answer
+    ],
+)
+def test_two_threads_loop_over_decide_and_learn(make):
+    learner, rows = make(), np.random.default_rng(0).normal(size=(50, 64))
+    rounds = [[], []]
+
+    def loop(k):
+        for i in range(300):
+            decision = learner.decide(rows[i % 50])
+            rounds[k].append(decision.round)
+            learner.learn(decision, right=i % 3 == 0)
+
+    run_together(loop, threads=2)
+    assert sorted(rounds[0] + rounds[1]) == list(range(600))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_random_calls_from_many_threads(make):
+    learner = make(testing.LABELS)
+    X, y = testing._stream(40)
+    end, lock = time.monotonic() + SECONDS, threading.Lock()
+    rounds, taught, open_decisions = Counter(), Counter(), []
+
+    def decide(draw):
+        i = draw.randrange(40)
+        decision = learner.decide(testing._pair(X, i))
+        with lock:
+            rounds[decision.round] += 1
+            open_decisions.append((decision, int(y[i])))
+
+    def learn(draw):
+        with lock:
+            if not open_decisions:
+                return
+            decision, label = open_decisions.pop(draw.randrange(len(open_decisions)))
+        testing._teach(learner, decision, label)
+        with lock:
+            taught[decision.round] += 1
+
+    def look(draw):
+        i = draw.randrange(40)
+        assert np.isfinite(learner.scores(X[i])).all() and learner.predict(X[i]).shape == (1,)
+        assert abs(learner.probabilities(testing._pair(X, i)).sum() - 1) < 1e-9
+        assert np.isfinite(learner.weights).all()
+
+    def keep(draw):
+        assert persist.unpack(persist.pack(*learner._dump()))[0]["algorithm"]
+        learner.copy().decide(testing._pair(X, draw.randrange(40)))
+
+    def forget(draw):
+        learner.forget(0.01)
+
+    def run(k):
+        draw, calls = random.Random(k), 0
+        kinds = [decide] * 8 + [learn] * 8 + [look] * 3 + [keep, forget]
+        while time.monotonic() < end or calls < 20:
+            draw.choice(kinds)(draw)
+            calls += 1
+
+    run_together(run)
+    assert set(rounds.values()) <= {1}, "two decisions with one round"
+    assert set(taught.values()) <= {1} and len(rounds) == learner.round
+    for decision, label in open_decisions:  # and none of the others was taken for answered
+        testing._teach(learner, decision, label)
+
+
+def test_a_stream_and_rounds_do_not_mix():
+    learner, (X, y) = ob.UCWL(testing.LABELS), testing._stream(40)
+    rounds = [[] for _ in range(4)]
+
+    def run(k):
+        for i in range(20):
+            if k == 0:
+                ob.simulate(learner, X, y)
+            else:
+                decision = learner.decide(testing._pair(X, i))
+                learner.learn(decision, right=True)
+                rounds[k].append(decision.round)
+
+    run_together(run, threads=4)
+    played = [round for some in rounds for round in some]
+    assert len(played) == len(set(played)) == 60 and learner.round == 60 + 20 * 40
