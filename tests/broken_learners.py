@@ -77,16 +77,16 @@ class _CopiesShareWeights(ob.Banditron):
 class _ForgetsDecisionsInTransit(ob.Banditron):
     def __init__(self, labels, **settings):
         super().__init__(labels, **settings)
-        self._mine = set()
+        self._mine = {}
 
     def decide(self, x, *, among=None):
         decision = super().decide(x, among=among)
-        self._mine.add(id(decision.row[0]))
+        self._mine[id(decision)] = decision
         return decision
 
     def learn(self, decision, **feedback):
         late = self._mine and getattr(decision, "round", self.round) < self.round - 1
-        if late and id(decision.row[0]) not in self._mine and not self._has(decision.round):
+        if late and id(decision) not in self._mine and not self._has(decision.round):
             self._answers.mark(decision.round, self.round)
         else:
             super().learn(decision, **feedback)

@@ -72,7 +72,7 @@ def test_a_decision_comes_back_from_its_bytes_unchanged(labels, dtype, among):
 def test_any_context_comes_back_from_the_bytes(context, dtype):
     indices = np.array(sorted(context), np.uint32)
     values = np.array([context[j] for j in sorted(context)], dtype)
-    d = Decision("a", "b", 0.25, 7, indices, values, 0, 1, 0.5, -1.5, 2, (0, 1), b"12345678")
+    d = Decision("a", "b", 0.25, 7, (indices, values), 0, 1, 0.5, -1.5, 2, (0, 1), b"12345678")
     alike(Decision.from_bytes(d.to_bytes()), d)
 
 
@@ -316,9 +316,8 @@ def test_a_decision_says_whether_it_explored():
 
 
 def test_a_decision_shows_what_matters():
-    d = Decision(
-        "a", "a", 1 / 3, 7, np.arange(2, dtype=np.uint32), np.ones(2), 0, 0, 0.0, 0.0, 3, None, b""
-    )
+    row = np.arange(2, dtype=np.uint32), np.ones(2)
+    d = Decision("a", "a", 1 / 3, 7, row, 0, 0, 0.0, 0.0, 3, None, b"")
     assert repr(d) == "Decision('a', propensity=0.3333, round=7, 2 features)"
 
 
