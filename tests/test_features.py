@@ -634,7 +634,9 @@ def test_refused_feedback_leaves_the_learner_byte_for_byte_as_it_was(learner):
         ({"right": True, "label": 1}, TypeError, "not both"),
         ({"right": "yes"}, TypeError, "right must be True or False, not 'yes'"),
         ({"right": None}, TypeError, "of silence, silence=True"),
-        ({"right": 1}, TypeError, "right must be True or False, not 1"),
+        ({"right": 2}, TypeError, "right must be True or False, not 2"),
+        ({"right": 1.0}, TypeError, "right must be True or False, not 1.0"),
+        ({"right": -1}, TypeError, "right must be True or False, not -1"),
         ({"label": 3}, ValueError, "no label 3"),
         ({"label": "a"}, ValueError, "no label 'a'"),
         ({"label": True}, ValueError, "no label True"),
@@ -704,3 +706,23 @@ def test_what_counts_as_zero_is_the_same_in_every_form(dtype):
             len(features.encode_rows(x[None], np.dtype(dtype), None).indices) for x in forms[:1]
         }
         assert len(kept) == 1, value
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sparse_matrix_that_only_says_it_is_sorted_is_sorted(dtype):
+    indices, values = np.array([4, 1, 2, 0, 3]), np.array([1.0, 2.0, 3.0, 4.0, 5.0], dtype)
+    matrix = sp.csr_matrix((values, indices, [0, 3, 5]), shape=(2, 6))
+    honest = matrix.sorted_indices()
+    matrix.has_sorted_indices = True
+    learner = ob.Banditron(3, dtype="float32")
+    learner.learn(learner.decide(([0, 1, 2, 3, 4], [1.0, -2.0, 3.0, 0.5, 1.0])), right=True)
+    assert np.array_equal(learner.scores(matrix), learner.scores(honest))
+    one = matrix[:1]
+    one.has_sorted_indices = True
+    decision = learner.decide(one)
+    assert decision.indices.tolist() == [1, 2, 4] and decision.values.tolist() == [2, 3, 1]
+    assert indices.tolist() == [4, 1, 2, 0, 3]  # the matrix stays as it was
+    twice = sp.csr_matrix((values[:3], np.array([4, 1, 4]), [0, 3]), shape=(1, 6))
+    twice.has_sorted_indices = True
+    with pytest.raises(ValueError, match="index 4 is there twice"):
+        learner.decide(twice)

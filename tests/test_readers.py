@@ -188,7 +188,9 @@ def test_chunks_run_through_as_all_at_once_bit_for_bit(tmp_path, rows, channel):
 DELAYS = st.one_of(
     st.integers(0, 70).map(ob.Delay),
     st.floats(0.1, 20).map(lambda mean: ob.Delay(mean=mean)),
-    st.lists(st.integers(0, 70), min_size=1, max_size=9).map(lambda given: ob.Delay(given=given)),
+    st.lists(st.integers(0, 70), min_size=1, max_size=9).map(
+        lambda given: ob.Delay(given=np.resize(given, 60))
+    ),
 )
 
 

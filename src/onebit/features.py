@@ -312,6 +312,9 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     wrong, row, i = _copy_rows(
         indices, values, indptr, limit, largest(dtype), out_indices, out_values, out_indptr
     )
+    if wrong == UNSORTED:  # though the matrix says that it is sorted: a new one finds out itself
+        again = type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
+        return _sparse(again, dtype, features)
     if wrong:
         place = indptr[row] + i
         if wrong == TOO_WIDE and limit == matrix.shape[1]:

@@ -29,7 +29,7 @@ from onebit.answers import Answers
 from onebit.decision import Decision
 from onebit.features import GROWTH_LIMIT, Rows, encode, encode_rows
 from onebit.labels import LabelSet
-from onebit.settings import CALLABLE, Range, called, choice_of, real, whole
+from onebit.settings import CALLABLE, Range, bit, called, choice_of, flag, real, whole
 from onebit.silence import Reading, hearing, is_taken
 
 Labels = int | Sequence[str] | Sequence[int]
@@ -273,7 +273,7 @@ class Learner:
         """
         self._check_mine(decision)
         place = None
-        if silence is not False and _bit("silence", silence):
+        if silence is not False and _is_said(silence):
             if right is not None or label is not None:
                 raise TypeError("silence=True says that there is no right=... and no label=...")
             if not self._hearing.silence_is_wrong:
@@ -286,7 +286,11 @@ class Learner:
             right = place == decision.place
         else:
             if right is not True and right is not False:
-                right = _bit("right", right)
+                if right is None:
+                    raise TypeError(
+                        "say right=True, right=False or label=...; or, of silence, silence=True"
+                    )
+                right = bit("right", right)
             if self.full_information:
                 raise ValueError(
                     f"{type(self).__name__} is a reference that must be told the true label: "
@@ -749,12 +753,8 @@ def _physical_memory() -> float:
 _is_taken = plain(is_taken)
 
 
-def _bit(name: str, value: Any) -> bool:
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if value is None:
-        raise TypeError("say right=True, right=False or label=...; or, of silence, silence=True")
-    raise TypeError(f"{name} must be True or False, not {value!r}")
+def _is_said(silence: Any) -> bool:
+    return bool(silence) if isinstance(silence, np.bool_) else flag("silence", silence)
 
 
 class _Kernels:

@@ -10,6 +10,8 @@ from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 
 def real(
     name: str,
@@ -54,6 +56,12 @@ def flag(name: str, value: bool) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, not {value!r}")
     return value
+
+
+def bit(name: str, value: Any) -> bool:
+    """`value` as True or False; 0 and 1, as databases hold them, stand for False and True."""
+    stored = isinstance(value, np.bool_) or (isinstance(value, Integral) and value in (0, 1))
+    return flag(name, bool(value) if stored else value)
 
 
 def choice_of(name: str, value: str, choices: Sequence[str]) -> str:

@@ -11,7 +11,18 @@ from onebit import _kernel
 from onebit._jit import chosen, direct, entry, inline
 from onebit._kernel import Choice, Row, Turn
 from onebit.answers import mark
-from onebit.channels import UNHEARD, Step, delay_of, drifted, heard, link_to, noisy, understood
+from onebit.channels import (
+    UNHEARD,
+    Step,
+    check_delays,
+    delay_of,
+    drifted,
+    heard,
+    link_to,
+    noisy,
+    steps_of,
+    understood,
+)
 from onebit.features import Rows
 from onebit.learner import Learner
 from onebit.settings import whole
@@ -232,7 +243,7 @@ def simulate(
     epochs: int = 1,
     order: Literal["given", "shuffled"] | Sequence[int] | np.ndarray = "given",
     checkpoints: Sequence[int] | None = None,
-    channel: Sequence[Step] = (),
+    channel: Step | Sequence[Step] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Trace:
     """Run a learner over labelled rows as if the labels were hidden, and count.
@@ -241,7 +252,7 @@ def simulate(
     bit gets to know only whether what it said was right. epochs: how often the rows come. order: as
     "given", "shuffled" anew each epoch by the learner's seed, or the row numbers themselves.
     checkpoints: after which rounds to count; 1, 2, 5, 10, 20, ... unless given. channel: what
-    happens to the feedback on its way; mistakes are counted against the truth. progress: called
+    happens to the feedback on its way, a step or a list of steps; mistakes are counted against the truth. progress: called
     with the number of rounds done, now and then.
 
     Without y, X is a Dataset or an iterator of chunks, each a Dataset or a pair (X, y): they run
@@ -253,6 +264,7 @@ def simulate(
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"simulate wants a learner, such as Banditron(labels=9), not {learner!r}")
+    channel = steps_of(channel)
     if y is not None:
         labels = learner._labels.places(y)
         return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
@@ -343,6 +355,7 @@ def simulate_places(
     points = points_of(checkpoints, total)
     way = link_to(learner, channel)
     pending = (late and late.pending) or _pending(way.longest)
+    check_delays(way, pending.before + total)
     if late:
         rows, labels = late.in_front_of(rows, labels)
     learner._reserve(rows.width)

@@ -36,7 +36,18 @@ from onebit._lanes import (
 )
 from onebit._random import bits_by, key_of, limit_of, uniform
 from onebit.algorithms.banditron import BanditronParams
-from onebit.channels import Delay, Link, Step, drifted, heard, link_to, noisy, understood
+from onebit.channels import (
+    Delay,
+    Link,
+    Step,
+    check_delays,
+    drifted,
+    heard,
+    link_to,
+    noisy,
+    steps_of,
+    understood,
+)
 from onebit.features import Rows, encode_rows
 from onebit.learner import Learner
 from onebit.settings import whole
@@ -270,7 +281,7 @@ def sweep(
     epochs: int = 1,
     order: Literal["given", "shuffled"] | Sequence[int] | np.ndarray = "given",
     checkpoints: Sequence[int] | None = None,
-    channel: Sequence[Step] = (),
+    channel: Step | Sequence[Step] = (),
     test: Any = None,
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -295,8 +306,8 @@ def sweep(
     if threads is None:
         threads = os.cpu_count() or 1
     threads = whole("threads", threads, least=1, most=1024)
-    for one in learners:
-        link_to(one, channel)  # or it says what is wrong
+    channel = steps_of(channel)
+    ways = [link_to(one, channel) for one in learners]  # or it says what is wrong
     stopped = threading.Event()
 
     def report(rounds: int) -> None:
@@ -309,6 +320,7 @@ def sweep(
     for places in _of_a_kind(learners, order):
         like = learners[places[0]]
         course = _course(like, (X, y) if y is not None else X, epochs, order, checkpoints)
+        check_delays(ways[0], course.points[-1] if course.points else 0)
         judge = None if test is None else _judge(like, test)
         for size, some in _groups(places, like, course, channel, threads):
             group = [learners[place] for place in some]
