@@ -482,7 +482,13 @@ class Learner:
             table, arrays, met = table[:0], {}, met[:0]
         elif arrays:
             memory *= 1 - share
-            table, arrays = self._form.faded(table.astype(np.float64), arrays, 1 - share)
+            try:
+                table, arrays = self._form.faded(table.astype(np.float64), arrays, 1 - share)
+            except np.linalg.LinAlgError:
+                raise ValueError(
+                    "what was learned cannot be weakened: its matrices are too near to singular; "
+                    "forget() with share=1 starts afresh"
+                ) from None
         else:  # of features never met there is nothing to fade, and they may be most
             prior = np.array(self._fill()[: self.planes], self._dtype)[:, None]
             met = np.flatnonzero((table != prior).any(axis=(1, 2)))
@@ -589,6 +595,13 @@ class Learner:
             return table, keep * memory
         return keep * table, keep * memory
 
+    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
+        """Whether learning can have left such numbers, but for rounding; asked of model files."""
+        if self.planes == 2 and type(self)._faded is Learner._faded and self._fill()[1] > 0:
+            prior = self._fill()[1]
+            return bool(((table[:, 1] >= 0) & (table[:, 1] <= prior * (1 + 1e-5))).all())
+        return True
+
     def _given(self) -> dict[str, Any]:
         """Settings that no file can hold: `load` wants them again."""
         return dict(self._form.unsaved)
@@ -643,11 +656,15 @@ class Learner:
 
     @staticmethod
     def _restore(
-        head: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any] | None = None
+        head: dict[str, Any],
+        arrays: dict[str, np.ndarray],
+        given: Mapping[str, Any] | None = None,
+        is_foreign: bool = False,
     ) -> Learner:
         """The reverse of `_dump`; a ValueError says what does not fit.
 
-        given: what a file cannot hold, such as functions.
+        given: what a file cannot hold, such as functions. is_foreign: it comes from a file, so its
+        numbers are to be checked too.
         """
         try:
             arrays = dict(arrays)
@@ -682,6 +699,14 @@ class Learner:
             raise ValueError("this model's weights do not fit its settings")
         if not all(np.isfinite(array).all() for array in (table, memory, *arrays.values())):
             raise ValueError("this model's weights are not all numbers")
+        with np.errstate(all="ignore"):
+            if is_foreign and not (
+                learner._is_sound(table, memory) and learner._form.is_sound(table, arrays)
+            ):
+                raise ValueError(
+                    f"this model holds numbers that {name} cannot have learned: the file was made "
+                    "or changed by something else"
+                )
         learner._lay_out(table, memory, arrays)
         return learner
 

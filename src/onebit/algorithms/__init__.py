@@ -71,6 +71,6 @@ def load(path: str | os.PathLike[str], **given: Any) -> Learner:
     """
     head, arrays = persist.read(path)
     try:
-        return Learner._restore(head, arrays, given)
+        return Learner._restore(head, arrays, given, is_foreign=True)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
