@@ -110,6 +110,7 @@ def test_a_model_file_is_a_zip_of_arrays_that_numpy_reads_without_onebit(tmp_pat
         "dtype": "float32",
         "seed": 3,
         "round": 12,
+        "columns": 3,
     }
     assert digest == hashlib.sha256(path.read_bytes()[:-64]).hexdigest()
     with np.load(path, allow_pickle=False) as arrays:
@@ -321,6 +322,8 @@ WRONG_HEADS = {
     "fewer features than weights": {"features": 2},
     "more features than weights": {"features": 4},
     "features beyond all memory": {"features": 2**31 - 1, "labels": 100_000},
+    "columns of no kind": {"columns": "three"},
+    "columns below 1": {"columns": 0},
     "dtype left out": {"dtype": "left out"},
     "dtype of no kind": {"dtype": 5},
     "another dtype": {"dtype": "float64"},

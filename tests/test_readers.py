@@ -221,9 +221,10 @@ def test_chunks_that_grow_wider_keep_what_is_late():
     X, y = table(columns=30)
     dense = X.toarray()
     dense[:30, 15:] = 0
+    rows = sparse.csr_matrix(dense)
     one, two = ob.Banditron(labels=[1, 2, 3]), ob.Banditron(labels=[1, 2, 3])
     ob.simulate(one, dense, y, channel=[ob.Delay(20)])
-    parts = [(dense[:30, :15], y[:30]), (np.empty((0, 30)), []), (dense[30:], y[30:])]
+    parts = [(rows[:30, :15], y[:30]), (np.empty((0, 30)), []), (rows[30:], y[30:])]
     ob.simulate(two, iter(parts), channel=[ob.Delay(20)])
     assert np.array_equal(one.weights, two.weights)
 

@@ -27,14 +27,20 @@ class Rows(NamedTuple):
     values: Any
     indptr: Any
     width: int  # one more than the largest index
+    columns: int = 0  # of dense rows; 0: there are none, and the width is free
 
 
 def _rows(indices: np.ndarray, values: np.ndarray, indptr: np.ndarray) -> Rows:
     return Rows(indices, values, indptr, int(indices.max()) + 1 if len(indices) else 0)
 
 
-def encode(x: Any, dtype: np.dtype, features: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """One context. The arrays are the caller's own: nothing done to x later can change them."""
+def encode(
+    x: Any, dtype: np.dtype, features: int | None, columns: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """One context. The arrays are the caller's own: nothing done to x later can change them.
+
+    columns: those of earlier dense rows; 0: there were none.
+    """
     if type(x) is tuple:
         return _pair(x, dtype, features)
     if hasattr(x, "tocsr"):  # first: scipy's dictionary of keys is a mapping too
@@ -51,6 +57,8 @@ def encode(x: Any, dtype: np.dtype, features: int | None) -> tuple[np.ndarray, n
     if row.ndim != 1:
         raise ValueError(f"one context is one row, not an array of shape {row.shape}")
     rows = _dense(row[None, :], dtype, features)
+    if columns and len(row) not in (columns, 0):
+        raise _other_width(len(row), columns)
     return rows.indices, rows.values
 
 
@@ -66,16 +74,42 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     if isinstance(X, Mapping | tuple):
         raise TypeError("X must be many contexts: put a single dict or pair into a list")
     if isinstance(X, Sequence) and not (len(X) and np.isscalar(X[0])):
-        return _stack([_in_row(i, x, dtype, features) for i, x in enumerate(X)], dtype)
+        columns, encoded = 0, []
+        for i, x in enumerate(X):
+            encoded.append(_in_row(i, x, dtype, features, columns))
+            columns = columns or columns_of(x)
+        return _stack(encoded, dtype)._replace(columns=columns)
     matrix = _numbers(X, "X")
     if matrix.ndim != 2:
         raise ValueError(f"X must be a matrix, one row a context, not of shape {matrix.shape}")
-    return _dense(matrix, dtype, features)
+    return _dense(matrix, dtype, features)._replace(columns=matrix.shape[1])
 
 
-def _in_row(i: int, x: Any, dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
+def columns_of(x: Any) -> int:
+    """How many columns a context has if it is a dense row, else 0."""
+    if type(x) is tuple or isinstance(x, Mapping) or hasattr(x, "tocsr"):
+        return 0
+    return np.shape(x)[-1]
+
+
+def check_columns(columns: int, before: int) -> None:
+    """Refuse dense rows of another width than there were before; 0: there are none."""
+    if columns and before and columns != before:
+        raise _other_width(columns, before)
+
+
+def _other_width(columns: int, before: int) -> ValueError:
+    return ValueError(
+        f"a row has {columns} columns, and rows before it had {before}; for rows that grow, use "
+        "dicts, pairs (indices, values) or sparse rows; features= says the width beforehand"
+    )
+
+
+def _in_row(
+    i: int, x: Any, dtype: np.dtype, features: int | None, columns: int
+) -> tuple[Any, Any]:
     try:
-        return encode(x, dtype, features)
+        return encode(x, dtype, features, columns)
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"row {i}: {error}") from None

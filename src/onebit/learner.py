@@ -27,7 +27,14 @@ from onebit._lanes import aligned_zeros, lanes_for, state_type
 from onebit._version import __version__
 from onebit.answers import Answers
 from onebit.decision import Decision
-from onebit.features import GROWTH_LIMIT, Rows, encode, encode_rows
+from onebit.features import (
+    GROWTH_LIMIT,
+    Rows,
+    check_columns,
+    columns_of,
+    encode,
+    encode_rows,
+)
 from onebit.labels import LabelSet
 from onebit.settings import CALLABLE, Range, bit, called, choice_of, flag, real, whole
 from onebit.silence import Reading, hearing, is_taken
@@ -127,7 +134,8 @@ class Learner:
     """What all learners do. Use one of its subclasses: `Banditron`, `Confidit`, ...
 
     labels: how many (then they are 0, 1, 2, ...), or a list of strings or of ints.
-    features: fixes the number of features; otherwise the weights grow as larger indices come.
+    features: fixes the number of features; otherwise the weights grow as larger indices come, and
+    dense rows have as many columns as the first of them.
     seed: all randomness follows from it. dtype: precision of the weights, "float32" or "float64"
     (the first unless said otherwise; the second where a learner keeps full matrices).
 
@@ -202,6 +210,7 @@ class Learner:
         self.learns_from_scores |= state.learns_from_scores
         self._dtype = precision(state.dtype if dtype is None else dtype)
         self.round = 0
+        self._columns = self.features or 0  # of dense rows; 0: there was none yet
         self._fades_at = self._next_fade(0)
         self._answers = Answers()
         self._origin = self._fingerprint()
@@ -216,7 +225,7 @@ class Learner:
 
         among: only these labels are possible this time.
         """
-        indices, values = encode(x, self._dtype, self.features)
+        indices, values = encode(x, self._dtype, self.features, self._columns)
         if self._form.check:
             self._form.check(values)
         places = None if among is None else self._places(among)
@@ -237,6 +246,8 @@ class Learner:
                 break
             self._reserve(int(indices.max()) + 1)
         names = self._labels.names
+        if not self._columns and type(x) is not tuple:
+            self._columns = columns_of(x)
         self.round = round + 1
         return Decision(
             names[label],
@@ -419,7 +430,7 @@ class Learner:
 
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """How likely each label is to be said for this context now, in the order of `labels`."""
-        indices, values = encode(x, self._dtype, self.features)
+        indices, values = encode(x, self._dtype, self.features, self._columns)
         if self._form.check:
             self._form.check(values)
         places = range(len(self._labels)) if among is None else self._places(among)
@@ -651,6 +662,8 @@ class Learner:
             "seed": self.seed,
             "round": self.round,
         }
+        if self._columns and not self.features:
+            head["columns"] = self._columns
         arrays = {"table": self._table(), "memory": self._state.memory, **self._arrays()}
         return head, arrays | self._answers.saved(self.round)
 
@@ -680,6 +693,8 @@ class Learner:
             settings |= kind._settings_beside(head, arrays, given or {})
             learner = kind(head["labels"], **settings, **common)
             learner.round = whole("round", head["round"], least=0, most=2**63 - 1)
+            if learner.features is None and "columns" in head:  # older files have none
+                learner._columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
             learner._answers = Answers.restored(answered, learner.round)
             learner._fades_at = learner._next_fade(max(learner.round - 1, 0))
         except KeyError as error:
@@ -715,6 +730,7 @@ class Learner:
     def _rows(self, X: Any) -> Rows:
         """Many contexts, encoded and checked."""
         rows = encode_rows(X, self._dtype, self.features)
+        check_columns(rows.columns, self._columns)
         if self._form.check:
             self._form.check(rows.values, rows.indptr)
         return rows

@@ -154,7 +154,7 @@ def _joined(one: Rows, two: Rows) -> Rows:
     indptr = np.concatenate([one.indptr, two.indptr[1:] + one.indptr[-1]])
     indices = np.concatenate([one.indices, two.indices])
     values = np.concatenate([one.values, two.values])
-    return Rows(indices, values, indptr, max(one.width, two.width))
+    return Rows(indices, values, indptr, max(one.width, two.width), two.columns)
 
 
 def _last(rows: Rows, count: int) -> Rows:
@@ -359,6 +359,7 @@ def simulate_places(
     if late:
         rows, labels = late.in_front_of(rows, labels)
     learner._reserve(rows.width)
+    learner._columns = learner._columns or rows.columns
     stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows)
     counts = np.zeros(4, np.int64)
     kept = np.zeros((len(points), 4), np.int64)

@@ -48,7 +48,7 @@ from onebit.channels import (
     steps_of,
     understood,
 )
-from onebit.features import Rows, encode_rows
+from onebit.features import Rows, check_columns, encode_rows
 from onebit.learner import Learner
 from onebit.settings import whole
 from onebit.simulation import (
@@ -321,7 +321,9 @@ def sweep(
         like = learners[places[0]]
         course = _course(like, (X, y) if y is not None else X, epochs, order, checkpoints)
         check_delays(ways[0], course.points[-1] if course.points else 0)
-        judge = None if test is None else _judge(like, test)
+        for place in places:
+            check_columns(course.rows.columns, learners[place]._columns)
+        judge = None if test is None else _judge(like, test, course)
         for size, some in _groups(places, like, course, channel, threads):
             group = [learners[place] for place in some]
             jobs.append((some, partial(_run_group, group, size, course, channel, judge, report)))
@@ -339,10 +341,12 @@ def sweep(
     return [runs[place] for place in range(len(learners))]
 
 
-def _judge(like: Learner, test: Any) -> tuple[Any, np.ndarray]:
+def _judge(like: Learner, test: Any, course: _Course) -> tuple[Any, np.ndarray]:
     """The rows to judge by, and their labels as places."""
     X, places = rows_and_places(like, test)
-    size = len(encode_rows(X, like._dtype, like.features).indptr) - 1
+    rows = encode_rows(X, like._dtype, like.features)
+    check_columns(rows.columns, course.rows.columns)
+    size = len(rows.indptr) - 1
     if not size or size != len(places):
         raise ValueError(f"test has {size} rows and {len(places)} labels; it needs a label a row")
     return X, places

@@ -255,7 +255,7 @@ def _taken(rows: Rows, places: np.ndarray) -> Rows:
     source = np.arange(indptr[-1]) + np.repeat(shift, lengths)
     indices = rows.indices[source]
     width = int(indices.max()) + 1 if len(indices) else 0
-    return Rows(indices, rows.values[source], indptr, width)
+    return Rows(indices, rows.values[source], indptr, width, rows.columns)
 
 
 # The candidates.
