@@ -294,3 +294,9 @@ def test_other_answers_are_refused_through_a_channel(wrong):
     with pytest.raises(TypeError, match="right"):
         channel.tell(learner, decision, right=wrong)
     assert everything(learner) == before
+
+
+def test_learner_and_decision_in_the_wrong_order_are_told_apart():
+    learner = ob.Banditron(3)
+    with pytest.raises(TypeError, match="tell wants the learner, then its decision"):
+        ob.Channel([]).tell(learner.decide([1.0]), learner, right=True)

@@ -254,7 +254,9 @@ def test_strided_data_teaches_what_contiguous_data_teaches():
 
 
 def test_a_list_may_mix_the_forms_of_contexts():
-    found = encode_rows([ROW, sp.csr_matrix(ROW), (INDICES, VALUES), [0.0, 1.5, 0, 0, 0, 0]], F32, None)
+    found = encode_rows(
+        [ROW, sp.csr_matrix(ROW), (INDICES, VALUES), [0.0, 1.5, 0, 0, 0, 0]], F32, None
+    )
     same(found, INDICES * 3 + [1], VALUES * 3 + [1.5])
     np.testing.assert_array_equal(found.indptr, [0, 3, 6, 9, 10])
 
@@ -407,7 +409,7 @@ ONE_REFUSED = {
     "text": ("a text", TypeError, "a dict or a pair"),
     "dates": (np.array(["2024-01-01"], "M8[D]"), TypeError, "real numbers"),
     "complex, sparse": (sp.csr_matrix([[1j]]), TypeError, "real numbers, not complex"),
-    "None": (None, TypeError, "real numbers, not object"),
+    "None": (None, TypeError, "real numbers, not None;"),
     "a set": ({1, 2}, TypeError, "a context is"),
     "a number": (3.0, ValueError, "one context is one row"),
     "two rows": (np.ones((2, 3)), ValueError, r"one context is one row, not .* \(2, 3\)"),

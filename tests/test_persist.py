@@ -427,6 +427,14 @@ def strange(array, rng):
         yield "of chance", rng.normal(size=array.shape).astype(array.dtype)
 
 
+def tried(call):
+    """What comes back, and what a refusal says."""
+    try:
+        return call(), ""
+    except ValueError as error:
+        return None, str(error)
+
+
 @contextmanager
 def in_time(seconds):
     """Whatever takes longer is interrupted, if it can be."""
@@ -460,18 +468,15 @@ def test_strange_numbers_with_a_good_digest_are_refused_or_do_no_harm(tmp_path, 
                 files[f"{name} and {other} swapped"] = {**arrays, **swapped}
     for name, held in files.items():
         path = written(tmp_path, persist.pack(head, held))
-        try:
-            found = ob.load(path)
-        except ValueError as error:
-            assert str(error).startswith(f"{path}: this model") and name != "as it is", name
+        found, refusal = tried(lambda path=path: ob.load(path))
+        if found is None:
+            assert refusal.startswith(f"{path}: this model") and name != "as it is", name
             continue
         with in_time(30), np.errstate(all="ignore"):
             found.predict(FUZZ)
             go_on(found, FUZZ[25:30])
-            try:
-                found.forget(0.5)
-            except ValueError as error:
-                assert "too near to singular" in str(error), name
+            _, refusal = tried(lambda found=found: found.forget(0.5))
+            assert "too near to singular" in (refusal or "too near to singular"), name
             go_on(found, FUZZ[30:35])
             found.save(path)
 
@@ -512,10 +517,8 @@ def test_newtron_forgets_in_finite_time_whatever_it_was_told(kernel):
         d = learner.decide(1e15 * FUZZ[t])
         learner.learn(d, right=t % 3 == 0)
     with in_time(30), np.errstate(all="ignore"):
-        try:
-            learner.forget(0.5)
-        except ValueError as error:
-            assert "too near to singular" in str(error) and kernel
+        _, refusal = tried(lambda: learner.forget(0.5))
+    assert not refusal or (kernel and "too near to singular" in refusal)
     assert np.isfinite(learner.weights).all()
 
 

@@ -101,7 +101,8 @@ class Silence:
 
 class Delay:
     """Feedback comes later: after so many rounds, after a geometric number of mean `mean`, or after
-    `given[t]` rounds for the t-th, one for every round. What is still on its way at the end is not heard.
+    `given[t]` rounds for the t-th, one for every round. What is still on its way at the end is not
+    heard.
     """
 
     def __init__(
@@ -287,6 +288,8 @@ class Channel:
         label: str | int | None = None,
     ) -> None:
         """What is true of a decision: right or wrong, or the true label."""
+        if not isinstance(learner, Learner):
+            raise TypeError(f"tell wants the learner, then its decision, not {learner!r}")
         known = learner._labels
         check(self._link, learner)
         check_delays(self._link, self._time + 1)
@@ -302,7 +305,7 @@ class Channel:
             place = plain(drifted)(self._link, decision.round, known.place(label), len(known))
             place = plain(noisy)(self._link, decision.round, place, len(known))
             right = place == decision.place
-        answer = plain(heard)(self._link, decision.round, int(right))
+        answer = plain(heard)(self._link, decision.round, int(bool(right)))
         if answer == UNHEARD:
             told = {"silence": True}
         elif learner.full_information and place >= 0:

@@ -7,7 +7,7 @@ learner's precision, finite, not zero). All the forms of one context give the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -81,7 +81,10 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
         return _stack(encoded, dtype)._replace(columns=columns)
     matrix = _numbers(X, "X")
     if matrix.ndim != 2:
-        raise ValueError(f"X must be a matrix, one row a context, not of shape {matrix.shape}")
+        hint = "; put a single row into a list" if matrix.ndim == 1 else ""
+        raise ValueError(
+            f"X must be a matrix, one row a context, not of shape {matrix.shape}{hint}"
+        )
     return _dense(matrix, dtype, features)._replace(columns=matrix.shape[1])
 
 
@@ -105,9 +108,7 @@ def _other_width(columns: int, before: int) -> ValueError:
     )
 
 
-def _in_row(
-    i: int, x: Any, dtype: np.dtype, features: int | None, columns: int
-) -> tuple[Any, Any]:
+def _in_row(i: int, x: Any, dtype: np.dtype, features: int | None, columns: int) -> tuple[Any, Any]:
     try:
         return encode(x, dtype, features, columns)
     except (TypeError, ValueError) as error:
@@ -132,8 +133,14 @@ def _numbers(x: Any, what: str) -> np.ndarray:
     except ValueError:  # rows of different lengths
         raise ValueError(f"{what} must be an array of numbers; its rows differ in length") from None
     if array.dtype.kind not in "biuf":
+        found = array.dtype if array.ndim else "None" if x is None else type(x).__name__
+        found = "text" if array.dtype.kind in "US" else found
+        if isinstance(x, Iterator):
+            found = f"an iterator ({found}): put what it gives into a list"
+        elif array.ndim == 2 and array.dtype.kind == "O":
+            found = f"{found}: make a list of dicts of a table with text or gaps"
         raise TypeError(
-            f"{what} must hold real numbers, not {array.dtype}; "
+            f"{what} must hold real numbers, not {found}; "
             "a context is an array row, a sparse row, a dict or a pair (indices, values)"
         )
     return array
@@ -226,7 +233,7 @@ def _checked_pair(indices: Any, values: Any, dtype: np.dtype) -> tuple[Any, Any]
     if indices.ndim != 1 or values.ndim != 1 or len(indices) != len(values):
         raise ValueError(
             "a pair is (indices, values), two rows of the same length, "
-            f"not shapes {indices.shape} and {values.shape}"
+            f"not shapes {indices.shape} and {values.shape}; for a row of numbers use a list"
         )
     if len(indices) == 0:  # numpy takes an empty list for floats
         return np.empty(0, np.int32), np.empty(0, dtype)

@@ -35,13 +35,9 @@ class LabelSet:
 
     def places(self, labels: Any) -> np.ndarray:
         """Where each of many labels stands."""
-        if isinstance(labels, list | tuple):  # numpy would ask an Enum for its str()
-            labels = [exact(label) for label in labels]
-        given = np.asarray(labels)
+        given = column_of(labels)
         if given.dtype == np.bool_:
             raise ValueError("no label is True or False; say what they mean, as with y.astype(int)")
-        if given.ndim != 1:
-            raise ValueError(f"labels must be one column, not an array of shape {given.shape}")
         if self.counted and given.dtype.kind in "iu":
             wrong = np.flatnonzero((given < 0) | (given >= len(self)))
             if len(wrong):
@@ -64,6 +60,8 @@ class LabelSet:
             raise ValueError(
                 f"these labels are counted: the next one is {len(self)}, not {label!r}"
             )
+        if label is None:
+            raise TypeError("a label is a string or an int, not None: say which one is new")
         if label in self._place:
             raise ValueError(f"there is a label {label!r} already")
         _names([*self.names, label])
@@ -78,6 +76,24 @@ class LabelSet:
                 return f"did you mean {names[near[0]]!r}?"
         shown = ", ".join(repr(name) for name in self.names[:8])
         return f"there are {len(self)}: {shown}{', ...' if len(self) > 8 else ''}"
+
+
+def column_of(labels: Any) -> np.ndarray:
+    """Many labels as an array of one dimension."""
+    if isinstance(labels, list | tuple):  # numpy would ask an Enum for its str()
+        labels = [exact(label) for label in labels]
+    try:
+        given = np.asarray(labels)
+    except ValueError:  # rows of different lengths
+        raise ValueError("labels must be one column, not a list of lists") from None
+    if given.ndim == 0:
+        raise ValueError(f"labels must be one column, as in a list, not {type(labels).__name__}")
+    if given.ndim > 1:
+        hint = "y.argmax(axis=1) turns one-hot rows into labels; or are X and y swapped?"
+        if given.size == len(given):
+            hint = "y.ravel() has one dimension"
+        raise ValueError(f"labels must be one column, not an array of shape {given.shape}; {hint}")
+    return given
 
 
 def exact(label: Any) -> Any:

@@ -102,14 +102,12 @@ class Log:
             right.append(bit("right", pair[1]))
         if not decisions:
             raise ValueError("this log is empty: it wants pairs (decision, right), one an answer")
-        if labels is None:
-            labels = max(d.size for d in decisions)
         return cls(
             [(d.indices, d.values) for d in decisions],
             np.array([d.place for d in decisions], np.int64),
             np.array(right, bool),
             [d.propensity for d in decisions],
-            labels,
+            max(d.size for d in decisions) if labels is None else labels,
         )
 
     def __len__(self) -> int:

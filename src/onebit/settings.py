@@ -58,10 +58,18 @@ def flag(name: str, value: bool) -> bool:
     return value
 
 
+def called_on(name: str, value: Any) -> Any:
+    """`value` itself, if it is a function or None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be a function, not {value!r}")
+    return value
+
+
 def bit(name: str, value: Any) -> bool:
     """`value` as True or False; 0 and 1, as databases hold them, stand for False and True."""
-    stored = isinstance(value, np.bool_) or (isinstance(value, Integral) and value in (0, 1))
-    return flag(name, bool(value) if stored else value)
+    if isinstance(value, np.bool_) or (isinstance(value, Integral) and value in (0, 1)):
+        return bool(value)
+    return flag(name, value)
 
 
 def choice_of(name: str, value: str, choices: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from onebit.channels import (
 )
 from onebit.features import Rows
 from onebit.learner import Learner
-from onebit.settings import whole
+from onebit.settings import called_on, whole
 
 _LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard
 _ENDLESS = 10**15  # rounds: more than any stream has
@@ -252,8 +252,8 @@ def simulate(
     bit gets to know only whether what it said was right. epochs: how often the rows come. order: as
     "given", "shuffled" anew each epoch by the learner's seed, or the row numbers themselves.
     checkpoints: after which rounds to count; 1, 2, 5, 10, 20, ... unless given. channel: what
-    happens to the feedback on its way, a step or a list of steps; mistakes are counted against the truth. progress: called
-    with the number of rounds done, now and then.
+    happens to the feedback on its way, a step or a list of steps; mistakes are counted against the
+    truth. progress: called with the number of rounds done, now and then.
 
     Without y, X is a Dataset or an iterator of chunks, each a Dataset or a pair (X, y): they run
     through one after the other, in constant memory, with the same result as all at once. Check
@@ -265,6 +265,7 @@ def simulate(
     if not isinstance(learner, Learner):
         raise TypeError(f"simulate wants a learner, such as Banditron(labels=9), not {learner!r}")
     channel = steps_of(channel)
+    called_on("progress", progress)
     if y is not None:
         labels = learner._labels.places(y)
         return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
@@ -308,6 +309,8 @@ def _in_chunks(
     done = np.zeros(5, np.int64)  # rounds and the four counts
     late = _Late()
     tell = progress and (lambda rounds: progress(int(done[0]) + rounds))
+    if not isinstance(chunks, Iterable):
+        raise TypeError(f"simulate wants rows and their labels, X and y, not {chunks!r}")
     for chunk in chunks:
         X, labels = rows_and_places(learner, chunk)
         if not len(labels):
@@ -324,12 +327,17 @@ def _in_chunks(
     return Trace(*kept.T.copy())
 
 
-def rows_and_places(learner: Learner, chunk: Any) -> tuple[Any, np.ndarray]:
+def rows_and_places(
+    learner: Learner,
+    chunk: Any,
+    what: str = "without y, X is chunks, and a chunk",
+    hint: str = "; for rows and their labels say simulate(learner, X, y)",
+) -> tuple[Any, np.ndarray]:
     """The rows of a Dataset or of a pair (X, y), and their labels as places."""
     if hasattr(chunk, "labels"):
         return chunk.X, _places_in(learner, chunk)
     if not isinstance(chunk, tuple) or len(chunk) != 2:
-        raise TypeError(f"a chunk is a Dataset or a pair (X, y), not {type(chunk).__name__}")
+        raise TypeError(f"{what} is a Dataset or a pair (X, y), not {type(chunk).__name__}{hint}")
     return chunk[0], learner._labels.places(chunk[1])
 
 
@@ -416,7 +424,10 @@ def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
             shuffle = np.random.default_rng(seed).permutation
             return np.concatenate([shuffle(size) for _ in range(epochs)]).astype(np.int64)
         raise ValueError(f"order must be 'given', 'shuffled' or row numbers, not {order!r}")
-    given = np.asarray(order)
+    try:
+        given = np.asarray(order)
+    except ValueError:  # rows of different lengths
+        given = np.empty(0)
     if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
         raise ValueError("order must be 'given', 'shuffled' or a list of row numbers")
     if given.min() < 0 or given.max() >= size:
@@ -430,7 +441,9 @@ def points_of(checkpoints: Sequence[int] | None, total: int) -> list[int]:
         return []
     if checkpoints is None:
         return check_points(total)
-    points = [int(point) for point in checkpoints]
+    if isinstance(checkpoints, str) or not isinstance(checkpoints, Iterable):
+        raise TypeError(f"checkpoints must be a list of rounds, not {checkpoints!r}")
+    points = [whole("a check point", point, least=0, most=_ENDLESS) for point in checkpoints]
     rising = all(a < b for a, b in zip([0, *points], points, strict=False))
     if not points or not rising or points[-1] > total:
         raise ValueError(f"checkpoints must rise from 1 to at most {total}, not {points}")

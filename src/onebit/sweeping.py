@@ -50,7 +50,7 @@ from onebit.channels import (
 )
 from onebit.features import Rows, check_columns, encode_rows
 from onebit.learner import Learner
-from onebit.settings import whole
+from onebit.settings import called_on, whole
 from onebit.simulation import (
     Stream,
     Trace,
@@ -303,6 +303,7 @@ def sweep(
     if y is None and isinstance(learner, type):
         settings = {"labels": X.labels, **settings}
     learners = _learners(learner, settings)
+    called_on("progress", progress)
     if threads is None:
         threads = os.cpu_count() or 1
     threads = whole("threads", threads, least=1, most=1024)
@@ -343,7 +344,7 @@ def sweep(
 
 def _judge(like: Learner, test: Any, course: _Course) -> tuple[Any, np.ndarray]:
     """The rows to judge by, and their labels as places."""
-    X, places = rows_and_places(like, test)
+    X, places = rows_and_places(like, test, "test", "")
     rows = encode_rows(X, like._dtype, like.features)
     check_columns(rows.columns, course.rows.columns)
     size = len(rows.indptr) - 1
@@ -355,11 +356,15 @@ def _judge(like: Learner, test: Any, course: _Course) -> tuple[Any, np.ndarray]:
 def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
     """The learners themselves, or one for each combination of the settings that are lists."""
     if not isinstance(learner, type):
-        if settings:
-            raise TypeError(f"settings go with a class, not with learners: {', '.join(settings)}")
         given = list(learner) if isinstance(learner, Iterable) else []
         if not given or not all(isinstance(one, Learner) for one in given):
-            raise TypeError("sweep wants a class such as Banditron, or a list of learners")
+            found = repr(learner) if isinstance(learner, str | Learner) else type(learner).__name__
+            raise TypeError(
+                "sweep wants a class such as Banditron, or a list of learners that are made "
+                f"already, not {found}"
+            )
+        if settings:
+            raise TypeError(f"settings go with a class, not with learners: {', '.join(settings)}")
         return given
     if not issubclass(learner, Learner):
         raise TypeError(f"sweep wants a learner's class, such as Banditron, not {learner!r}")
@@ -373,6 +378,8 @@ def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
     empty = [name for name, values in lists.items() if not values]
     if empty:
         raise ValueError(f"{empty[0]} is an empty list: there is nothing to sweep")
+    if "labels" not in settings:
+        raise TypeError(f"sweep wants the labels of {learner.__name__} too: labels=...")
     make: Any = learner
     return [
         make(**{**settings, **dict(zip(lists, values, strict=True))})
