@@ -67,9 +67,10 @@ def called_on(name: str, value: Any) -> Any:
 
 def bit(name: str, value: Any) -> bool:
     """`value` as True or False; 0 and 1, as databases hold them, stand for False and True."""
-    if isinstance(value, np.bool_) or (isinstance(value, Integral) and value in (0, 1)):
-        return bool(value)
-    return flag(name, value)
+    whole: Any = value
+    if isinstance(value, np.bool_) or (isinstance(value, Integral) and whole in (0, 1)):
+        return bool(whole)
+    return flag(name, whole)
 
 
 def choice_of(name: str, value: str, choices: Sequence[str]) -> str:
