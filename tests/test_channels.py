@@ -20,7 +20,7 @@ CHANNELS = {
     "silence of the wrong": [ob.Silence(right=0.1, wrong=0.9)],
     "late": [ob.Delay(7)],
     "late at random": [ob.Delay(mean=5.0)],
-    "late as given": [ob.Delay(given=[0, 9, 3, 3, 0, 50])],
+    "late as given": [ob.Delay(given=[0, 9, 3, 3, 0, 50] * 25)],
     "swap": [ob.Swap(40, 0, 2)],
     "rotation": [ob.Rotate(20, 60)],
     "all": [
@@ -214,3 +214,89 @@ def test_a_decision_of_another_learner_is_refused_at_once_however_late_it_would_
     with pytest.raises(ValueError, match="made by another learner"):
         channel.tell(learner, other.decide([1.0]), right=True)
     assert len(channel) == 0
+
+
+def test_a_single_step_is_a_channel_of_one():
+    X, y = stream(30)
+    for step in (ob.Flip(0.3, 0.3), ob.Delay(3), ob.LabelNoise(0.4)):
+        one, two, three = (ob.Banditron(LABELS, seed=5) for _ in range(3))
+        trace = ob.simulate(one, X, y, channel=step)
+        assert (trace.mistakes == ob.simulate(two, X, y, channel=[step]).mistakes).all()
+        channel = ob.Channel(step, seed=5)
+        for x, label in zip(X, y, strict=True):
+            channel.tell(three, three.decide(x), label=int(label))
+        assert everything(one) == everything(two) == everything(three)
+        run = ob.sweep(ob.Banditron, X, y, labels=LABELS, seed=5, channel=step, threads=1)[0]
+        assert (run.trace.mistakes == trace.mistakes).all()
+        generated = (given for given in [step])
+        runs = ob.sweep(ob.Banditron, X, y, labels=LABELS, seed=[5, 6], channel=generated)
+        assert (runs[0].trace.mistakes == trace.mistakes).all()
+
+
+@pytest.mark.parametrize("wrong", [None, "Flip", 0.1, ob.Flip, ob.Channel([])])
+def test_what_is_no_channel_is_refused_with_what_would_be_one(wrong):
+    X, y = stream(5)
+    for call in (
+        lambda: ob.simulate(ob.Banditron(LABELS), X, y, channel=wrong),
+        lambda: ob.sweep(ob.Banditron, X, y, labels=LABELS, channel=wrong),
+        lambda: ob.Channel(wrong),
+    ):
+        with pytest.raises(TypeError, match="channel must be a step such as Flip"):
+            call()
+
+
+def test_a_list_of_delays_that_is_too_short_is_refused():
+    X, y = stream(30)
+    enough, short = ob.Delay(given=[0, 2] * 15), ob.Delay(given=[0] * 29)
+    learner = ob.Banditron(LABELS)
+    before = everything(learner)
+    says = r"has 29 delays, and round 30 wants one too: give one for every round, or use Delay"
+    with pytest.raises(ValueError, match=says):
+        ob.simulate(learner, X, y, channel=short)
+    with pytest.raises(ValueError, match="has 30 delays, and round 60 wants one"):
+        ob.simulate(learner, X, y, epochs=2, channel=enough)
+    assert everything(learner) == before
+    with pytest.raises(ValueError, match=says):
+        ob.sweep([learner, ob.UCWL(LABELS)], X, y, channel=short)
+    ob.simulate(learner.copy(), X, y, channel=enough)
+    chunks = [(X[:20], y[:20]), (X[20:], y[20:])]
+    with pytest.raises(ValueError, match=says):
+        ob.simulate(learner, chunks, channel=short)
+    assert learner.round == 20  # the chunk that runs out of delays changes nothing
+
+
+def test_a_channel_that_runs_out_of_delays_changes_nothing():
+    learner, channel = ob.Banditron(3), ob.Channel(ob.Delay(given=[1, 0]))
+    for _ in range(2):
+        channel.tell(learner, learner.decide([1.0]), right=False)
+    decision, before = learner.decide([1.0]), everything(learner)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="has 2 delays, and round 3 wants one too"):
+            channel.tell(learner, decision, right=False)
+        assert everything(learner) == before and len(channel) == 0
+
+
+@pytest.mark.parametrize("bit", [0, 1, np.int64(0), np.uint8(1), np.True_, np.False_])
+def test_0_and_1_are_wrong_and_right(bit):
+    plain, stored, through = (ob.UCWL(3, seed=2) for _ in range(3))
+    for _ in range(4):
+        plain.learn(plain.decide([1.0, 2.0]), right=bool(bit))
+        stored.learn(stored.decide([1.0, 2.0]), right=bit)
+        ob.Channel([]).tell(through, through.decide([1.0, 2.0]), right=bit)
+    assert everything(plain) == everything(stored) == everything(through)
+
+
+@pytest.mark.parametrize("wrong", [2, -1, "yes", 0.5, 1.0, None, [True]])
+def test_other_answers_are_refused_through_a_channel(wrong):
+    learner, channel = ob.UCWL(3), ob.Channel([])
+    decision = learner.decide([1.0])
+    before = everything(learner)
+    with pytest.raises(TypeError, match="right"):
+        channel.tell(learner, decision, right=wrong)
+    assert everything(learner) == before
+
+
+def test_learner_and_decision_in_the_wrong_order_are_told_apart():
+    learner = ob.Banditron(3)
+    with pytest.raises(TypeError, match="tell wants the learner, then its decision"):
+        ob.Channel([]).tell(learner.decide([1.0]), learner, right=True)

@@ -83,7 +83,7 @@ def test_learning_from_bytes_in_a_loaded_learner_is_learning_here(make, feedback
     here.save(tmp_path / "m")
     there = ob.load(tmp_path / "m")
     for among in (None, [0, 2]):
-        d = here.decide([0.5, 1.0, -1.0, 2.0], among=among)
+        d = here.decide(([0, 1, 2, 3], [0.5, 1.0, -1.0, 2.0]), among=among)
         there.round = here.round
         here.learn(d, **feedback)
         there.learn(Decision.from_bytes(d.to_bytes()), **feedback)
@@ -124,7 +124,7 @@ def test_learning_in_another_process_in_another_order_gives_the_same_bytes(tmp_p
 
 
 def test_a_decision_survives_pickle(learner):
-    d = learner.copy().decide([1.0, 2.0])
+    d = learner.copy().decide([1.0, 2.0, 0.0])
     alike(pickle.loads(pickle.dumps(d)), d)
 
 
@@ -301,7 +301,7 @@ def test_bytes_are_not_learned_from_before_they_are_read(learner, stored):
 
 
 def test_a_decision_cannot_be_changed(learner):
-    d = learner.copy().decide([1.0])
+    d = learner.copy().decide([1.0, 0.0, 0.0])
     with pytest.raises(AttributeError):
         d.label = 2
 
@@ -325,7 +325,8 @@ def test_a_decision_shows_what_matters():
 def test_a_label_added_meanwhile_does_not_change_late_feedback(make):
     """What was possible then counts, not what is possible now."""
     one, two = learned(make), learned(make)
-    decided = [learner.decide([0.5, 1.0, -1.0, 2.0]) for learner in (one, two)]
+    x = ([0, 1, 2, 3], [0.5, 1.0, -1.0, 2.0])
+    decided = [learner.decide(x) for learner in (one, two)]
     one.learn(decided[0], right=True)
     one.add_label()
     two.add_label()

@@ -147,7 +147,7 @@ def test_flips_shrink_a_fall_and_do_not_hide_it():
     assert all(ob.DriftAlarm().hear_all(bits(chances, seed))[0] >= 3000 for seed in range(8))
 
 
-@pytest.mark.parametrize("wrong", [1, 0, None, "right", 0.5, np.int64(1)])
+@pytest.mark.parametrize("wrong", [2, -1, None, "right", 0.5, 1.0, np.int64(2)])
 def test_other_answers_are_refused(wrong):
     alarm = ob.DriftAlarm()
     before = dict(vars(alarm))
@@ -157,6 +157,13 @@ def test_other_answers_are_refused(wrong):
         alarm.hear_all([True, wrong])
     assert vars(alarm) == before
     assert alarm.hear(np.True_) is False
+
+
+def test_0_and_1_are_wrong_and_right():
+    plain, stored = ob.DriftAlarm(), ob.DriftAlarm()
+    answers = [1, 0, np.int64(1), np.uint8(0), True, np.False_]
+    assert stored.hear_all(answers) == plain.hear_all([True, False, True, False, True, False])
+    assert vars(stored) == vars(plain)
 
 
 @pytest.mark.parametrize("chance", [0, 1, 0.6, -0.1, "rare", True, math.nan])

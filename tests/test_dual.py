@@ -296,7 +296,7 @@ def test_contexts_that_a_kernel_has_no_number_for_are_refused(kernel, length, wo
     before = persist.pack(*learner._dump())
     long = X.copy()
     long[-1] *= length
-    decision.values[:] *= length  # a decision travels; somebody may have changed it
+    decision.row[1][:] *= length  # a decision travels; somebody may have changed it
     for call in (
         lambda: learner.decide(long[-1]),
         lambda: learner.probabilities(long[-1]),

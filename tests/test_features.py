@@ -1,5 +1,6 @@
 """Every form of a context becomes the same two arrays; what is no context is refused."""
 
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -247,12 +248,15 @@ def test_strided_data_teaches_what_contiguous_data_teaches():
     for X_, y_ in ((X, y), (rows, y), (loose, y), (X, strided(y)), (np.asfortranarray(X), y)):
         learner = ob.Banditron(3, gamma=0.5, seed=3)
         mistakes = ob.simulate(learner, X_, y_).mistakes.tolist()
-        results.add((state(learner), learner.scores(X_).tobytes(), *mistakes))
+        learned_ = persist.pack({}, learner._dump()[1])
+        results.add((learned_, learner.scores(X_).tobytes(), *mistakes))
     assert len(results) == 1
 
 
 def test_a_list_may_mix_the_forms_of_contexts():
-    found = encode_rows([ROW, sp.csr_matrix(ROW), (INDICES, VALUES), [0.0, 1.5]], F32, None)
+    found = encode_rows(
+        [ROW, sp.csr_matrix(ROW), (INDICES, VALUES), [0.0, 1.5, 0, 0, 0, 0]], F32, None
+    )
     same(found, INDICES * 3 + [1], VALUES * 3 + [1.5])
     np.testing.assert_array_equal(found.indptr, [0, 3, 6, 9, 10])
 
@@ -410,7 +414,7 @@ ONE_REFUSED = {
     "text": ("a text", TypeError, "a dict or a pair"),
     "dates": (np.array(["2024-01-01"], "M8[D]"), TypeError, "real numbers"),
     "complex, sparse": (sp.csr_matrix([[1j]]), TypeError, "real numbers, not complex"),
-    "None": (None, TypeError, "real numbers, not object"),
+    "None": (None, TypeError, "real numbers, not None;"),
     "a set": ({1, 2}, TypeError, "a context is"),
     "a number": (3.0, ValueError, "one context is one row"),
     "two rows": (np.ones((2, 3)), ValueError, r"one context is one row, not .* \(2, 3\)"),
@@ -632,14 +636,16 @@ def test_refused_rows_leave_the_learner_byte_for_byte_as_it_was(case, learner):
 
 
 def test_refused_feedback_leaves_the_learner_byte_for_byte_as_it_was(learner):
-    d = learner.decide([1.0, 2.0, 3.0, 4.0])
+    d = learner.decide([1.0, 2.0, 3.0])
     before = state(learner)
     refused = [
         ({}, TypeError, "say right=True, right=False or label="),
         ({"right": True, "label": 1}, TypeError, "not both"),
         ({"right": "yes"}, TypeError, "right must be True or False, not 'yes'"),
         ({"right": None}, TypeError, "of silence, silence=True"),
-        ({"right": 1}, TypeError, "right must be True or False, not 1"),
+        ({"right": 2}, TypeError, "right must be True or False, not 2"),
+        ({"right": 1.0}, TypeError, "right must be True or False, not 1.0"),
+        ({"right": -1}, TypeError, "right must be True or False, not -1"),
         ({"label": 3}, ValueError, "no label 3"),
         ({"label": "a"}, ValueError, "no label 'a'"),
         ({"label": True}, ValueError, "no label True"),
@@ -651,7 +657,7 @@ def test_refused_feedback_leaves_the_learner_byte_for_byte_as_it_was(learner):
 
 
 def test_refused_streams_and_choices_leave_the_learner_byte_for_byte_as_it_was(learner):
-    X = np.ones((4, 9))
+    X = np.ones((4, 3))
     before = state(learner)
     refused = [
         (lambda: ob.simulate(learner, X, [0, 1, 2]), ValueError, "4 rows and y 3 labels"),
@@ -709,3 +715,110 @@ def test_what_counts_as_zero_is_the_same_in_every_form(dtype):
             len(features.encode_rows(x[None], np.dtype(dtype), None).indices) for x in forms[:1]
         }
         assert len(kept) == 1, value
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sparse_matrix_that_only_says_it_is_sorted_is_sorted(dtype):
+    indices, values = np.array([4, 1, 2, 0, 3]), np.array([1.0, 2.0, 3.0, 4.0, 5.0], dtype)
+    matrix = sp.csr_matrix((values, indices, [0, 3, 5]), shape=(2, 6))
+    honest = matrix.sorted_indices()
+    matrix.has_sorted_indices = True
+    learner = ob.Banditron(3, dtype="float32")
+    learner.learn(learner.decide(([0, 1, 2, 3, 4], [1.0, -2.0, 3.0, 0.5, 1.0])), right=True)
+    assert np.array_equal(learner.scores(matrix), learner.scores(honest))
+    one = matrix[:1]
+    one.has_sorted_indices = True
+    decision = learner.decide(one)
+    assert decision.indices.tolist() == [1, 2, 4] and decision.values.tolist() == [2, 3, 1]
+    assert indices.tolist() == [4, 1, 2, 0, 3]  # the matrix stays as it was
+    twice = sp.csr_matrix((values[:3], np.array([4, 1, 4]), [0, 3]), shape=(1, 6))
+    twice.has_sorted_indices = True
+    with pytest.raises(ValueError, match="index 4 is there twice"):
+        learner.decide(twice)
+
+
+# Dense rows have the width of the first one.
+
+
+def test_dense_rows_have_the_width_of_the_first():
+    learner = ob.Banditron(3)
+    learner.decide([1.0, 2.0, 3.0])
+    before = state(learner)
+    X = np.ones((4, 5))
+    says = "has 5 columns, and rows before it had 3; for rows that grow, use dicts, pairs"
+    for refused in (
+        lambda: learner.decide(X[0]),
+        lambda: learner.decide(X[0].tolist()),
+        lambda: learner.decide(X[:1]),
+        lambda: learner.probabilities(X[0]),
+        lambda: learner.predict(X),
+        lambda: learner.scores([X[0]]),
+        lambda: ob.simulate(learner, X, [0, 1, 2, 0]),
+        lambda: ob.simulate(learner, [(X, [0, 1, 2, 0])]),
+        lambda: ob.sweep([ob.Banditron(3), learner], X, [0, 1, 2, 0]),
+        lambda: learner.copy().decide(X[0]),
+        lambda: pickle.loads(pickle.dumps(learner)).decide(X[0]),
+    ):
+        with pytest.raises(ValueError, match=says):
+            refused()
+        assert state(learner) == before
+    with pytest.raises(ValueError, match="has 2 columns, and rows before it had 3"):
+        learner.decide([1.0, 2.0])
+    learner.decide([0.5, 0.0, 0.0])
+
+
+def test_rows_that_are_not_dense_are_free_to_grow():
+    learner = ob.Banditron(3)
+    learner.decide([1.0, 2.0, 3.0])
+    for x in (([9], [1.0]), sp.csr_matrix(np.ones((1, 7))), {"a": 1}, ([], []), {}, []):
+        learner.decide(x)
+        learner.predict([x])
+    ob.simulate(learner, sp.csr_matrix(np.ones((2, 40))), [0, 1])
+    learner.decide([1.0, 2.0, 3.0])
+    later = ob.Banditron(3)
+    for x in (([9], [1.0]), {"a": 1}, sp.csr_matrix((1, 4)), []):
+        later.decide(x)
+    later.predict(np.eye(2))  # looking fixes nothing
+    later.probabilities([1.0])
+    later.decide([1.0, 2.0, 3.0, 4.0])
+    with pytest.raises(ValueError, match="rows before it had 4"):
+        later.predict(np.eye(2))
+
+
+def test_the_width_of_dense_rows_is_kept_in_the_file(tmp_path):
+    learner = ob.Banditron(3)
+    ob.simulate(learner, np.eye(3), [0, 1, 2])
+    learner.save(tmp_path / "m")
+    again = ob.load(tmp_path / "m")
+    assert state(again) == state(learner)
+    with pytest.raises(ValueError, match="has 2 columns, and rows before it had 3"):
+        again.decide([1.0, 2.0])
+    head, arrays = learner._dump()
+    del head["columns"]  # as in files of before
+    persist.write(tmp_path / "m", head, arrays)
+    old = ob.load(tmp_path / "m")
+    old.decide([1.0, 2.0])
+    assert old._dump()[0]["columns"] == 2
+
+
+def test_a_refused_row_fixes_no_width():
+    learner = ob.Banditron(3)
+    for call in (
+        lambda: learner.decide([1.0, np.nan]),
+        lambda: learner.decide([1.0, 2.0], among=["no such label"]),
+        lambda: ob.simulate(learner, np.eye(2), [0, 1, 2]),
+        lambda: ob.simulate(learner, np.eye(2), [0, 1], channel=ob.Delay(given=[1])),
+    ):
+        with pytest.raises(ValueError, match=r"\w"):
+            call()
+    learner.decide([1.0, 2.0, 3.0])
+
+
+def test_a_list_of_dense_rows_of_different_widths_is_refused():
+    rows = [np.ones(3), np.ones(3), {"a": 1}, np.ones(5)]
+    learner = ob.Banditron(3)
+    for call in (learner.predict, lambda X: ob.simulate(learner, X, [0, 1, 2, 0])):
+        with pytest.raises(ValueError, match="row 3: a row has 5 columns, and rows before it had"):
+            call(rows)
+    with pytest.raises(ValueError, match="has 2 columns, and rows before it had 3"):
+        ob.sweep(ob.Banditron, np.eye(3), [0, 1, 2], labels=3, test=(np.eye(2), [0, 1]))

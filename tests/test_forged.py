@@ -116,7 +116,7 @@ def harmless(learner: Learner, X, fields: dict) -> None:
     """What is left works: scores are numbers, and the model can be saved and loaded."""
     assert np.isfinite(learner.scores(X)).all() and np.isfinite(learner.weights).all(), fields
     head, arrays = persist.unpack(persist.pack(*learner._dump()))
-    Learner._restore(head, arrays, learner._given(), type(learner))
+    Learner._restore(head, arrays, learner._given(), type(learner), is_foreign=True)
 
 
 def test_save_refuses_what_load_would_refuse(tmp_path):

@@ -147,6 +147,64 @@ def test_a_folder_that_belongs_to_somebody_else_is_not_used(nowhere, monkeypatch
 
 
 @posix
+@pytest.mark.parametrize("chosen", [True, False])
+def test_a_folder_that_others_can_write_is_named_with_what_to_do(
+    nowhere, monkeypatch, caplog, chosen
+):
+    monkeypatch.setenv("HOME", str(nowhere / "home"))
+    root = nowhere / "home" / ".cache" / "onebit"
+    if chosen:
+        monkeypatch.setenv("ONEBIT_CACHE", str(root))
+    root.mkdir(parents=True)
+    root.chmod(0o775)
+    found = _jit.cache_folder()
+    assert found is None if chosen else (nowhere / "tmp") in found.parents
+    (record,) = caplog.records
+    assert record.name == "onebit" and record.levelname == "WARNING"
+    assert record.getMessage() == (
+        f"onebit does not keep compiled code in {root}: others can write to it; "
+        f"run: chmod go-w {root}"
+    )
+    root.chmod(0o755)
+    inner = _jit.cache_folder()
+    assert root in inner.parents and len(caplog.records) == 1
+    inner.chmod(0o777)
+    _jit.cache_folder()
+    assert f"run: chmod go-w {inner}" in caplog.records[1].getMessage()
+    inner.chmod(0o700)
+    root.rename(nowhere / "elsewhere")
+    root.symlink_to(nowhere / "elsewhere")
+    monkeypatch.delenv("ONEBIT_CACHE", raising=False)
+    _jit.cache_folder()
+    assert "it is a link; set ONEBIT_CACHE to" in caplog.records[2].getMessage()
+
+
+def test_where_there_is_no_home_or_no_room_nothing_is_said(nowhere, monkeypatch, caplog):
+    assert _jit.cache_folder() is not None
+    (nowhere / "file").write_text("")
+    for name in ("HOME", "ONEBIT_CACHE"):
+        monkeypatch.setenv(name, str(nowhere / "file"))
+        _jit.cache_folder()
+    assert not caplog.records
+
+
+@posix
+@compiled_only
+def test_importing_says_so_once_and_goes_on_though_warnings_are_errors(tmp_path):
+    tmp_path.chmod(0o775)
+    code = "import onebit as ob, onebit.sweeping; print(ob.Banditron(3).decide([1.0]).label)"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={**os.environ, "ONEBIT_CACHE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() in "012"
+    assert done.stderr.count("chmod go-w") == 1 and str(tmp_path) in done.stderr
+
+
+@posix
 @pytest.mark.parametrize("umask", [0o022, 0o002, 0o000, 0o077])
 def test_a_new_cache_is_private_whatever_the_users_umask(nowhere, monkeypatch, umask):
     monkeypatch.setenv("HOME", str(nowhere / "home"))

@@ -1,5 +1,7 @@
 """Labels outside, places inside."""
 
+import enum
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -181,7 +183,7 @@ BAD_PLACES = {
     "not a number": (3, [0.0, np.nan], "row 1: no label nan"),
     "not whole": ([1, 2], [1.0, 1.5], "row 1: no label 1.5"),
     "two columns": (3, [[0, 1]], r"one column, not an array of shape \(1, 2\)"),
-    "no column": (3, 1, r"one column, not an array of shape \(\)"),
+    "no column": (3, 1, "one column, as in a list, not int"),
 }
 
 
@@ -258,3 +260,94 @@ def test_a_refused_label_leaves_the_learner_as_it_was():
         with pytest.raises((TypeError, ValueError)):
             learner.add_label(label)
         assert persist.pack(*learner._dump()) == before
+
+
+# Labels of their own kinds.
+
+
+class Topic(str, enum.Enum):  # noqa: UP042 as written before Python 3.11
+    SPORT = "sport"
+    TECH = "tech"
+    NEWS = "news"
+
+
+class Plain(enum.StrEnum):
+    SPORT = "sport"
+    TECH = "tech"
+    NEWS = "news"
+
+
+class Grade(enum.IntEnum):
+    GOOD = 3
+    FAIR = 1
+    POOR = 2
+
+
+class Shouted(str):
+    __slots__ = ()
+
+    def __str__(self):
+        return self.upper()
+
+    __repr__ = __str__
+
+
+KINDS = {
+    "str, Enum": list(Topic),
+    "the Enum itself": Topic,
+    "StrEnum": list(Plain),
+    "IntEnum": list(Grade),
+    "str of one's own": [Shouted("sport"), Shouted("tech")],
+    "numpy's str": [np.str_("sport"), np.str_("tech")],
+    "numpy's int": [np.int8(3), np.int64(1)],
+}
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_labels_of_other_kinds_are_their_exact_values(case, tmp_path):
+    members = list(KINDS[case])
+    kind = str if isinstance(members[0], str) else int
+    names = [kind.__str__(m) if kind is str else int(m) for m in members]
+    learner = ob.UCWL(KINDS[case], seed=1)
+    assert learner.labels == names == members
+    assert all(type(label) is kind for label in learner.labels)
+    assert repr(learner) == repr(ob.UCWL(names, seed=1))
+    for t in range(12):
+        member = members[t % len(members)]
+        d = learner.decide([1.0, t], among=members)
+        assert type(d.label) is kind and type(ob.Decision.from_bytes(d.to_bytes()).label) is kind
+        learner.learn(d, label=member)
+    assert d.label in members
+    learner.save(tmp_path / "m")
+    again = ob.load(tmp_path / "m")
+    assert again.labels == names and repr(again) == repr(learner)
+    rows = np.eye(2)
+    assert set(again.predict(rows).tolist()) <= set(names)
+    twins = [ob.UCWL(KINDS[case]), ob.UCWL(names)]
+    traces = [ob.simulate(twins[0], rows, members[:2]), ob.simulate(twins[1], rows, names[:2])]
+    assert (traces[0].mistakes == traces[1].mistakes).all()
+    array = np.empty(2, object)
+    array[:] = members[:2]
+    ob.simulate(learner, rows, array)
+
+
+def test_a_member_of_an_enum_is_added_as_its_exact_value():
+    learner = ob.UCWL(list(Topic)[:2])
+    learner.add_label(Topic.NEWS)
+    assert learner.labels == ["sport", "tech", "news"] and type(learner.labels[2]) is str
+    with pytest.raises(ValueError, match="a label 'news' already"):
+        learner.add_label(Plain.NEWS)
+    ints = ob.UCWL([Grade.GOOD, Grade.FAIR])
+    ints.add_label(Grade.POOR)
+    assert ints.labels == [3, 1, 2] and {type(label) for label in ints.labels} == {int}
+
+
+def test_an_enum_without_values_that_are_labels_is_refused():
+    class Colour(enum.Enum):
+        RED = 1
+        BLUE = 2
+
+    with pytest.raises(TypeError, match=r"a label is a string or an int, not <Colour\.RED: 1>"):
+        ob.UCWL(Colour)
+    with pytest.raises(ValueError, match=r"no label <Colour\.RED: 1>"):
+        ob.UCWL([1, 2]).learn(ob.UCWL([1, 2]).decide([1.0]), label=Colour.RED)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from naive import Choice, FullSOBA, Newtron
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
 from test_algorithms import draws, feed, force, play, stream
 
 import onebit as ob
@@ -183,8 +184,8 @@ def test_newtron_grows_as_if_the_features_had_been_there():
     X[:30, 9:] = 0
     whole, grown = ob.Newtron(4, features=20, **HARD), ob.Newtron(4, **HARD)
     ob.simulate(whole, X, y)
-    ob.simulate(grown, X[:30, :9], y[:30])
-    ob.simulate(grown, X[30:], y[30:])
+    ob.simulate(grown, csr_matrix(X[:30, :9]), y[:30])
+    ob.simulate(grown, csr_matrix(X[30:]), y[30:])
     assert_array_equal(whole._table(), grown._table())
     for name, array in whole._arrays().items():
         assert_array_equal(array, grown._arrays()[name])
@@ -495,7 +496,7 @@ def test_full_soba_grows_as_if_features_and_labels_had_been_there():
         for t in range(60):
             if t == 30 and learner is grown:
                 learner.add_label()
-            context = X[t] if t >= 30 else X[t, :4]
+            context = csr_matrix(X[t : t + 1] if t >= 30 else X[t : t + 1, :4])
             feed(learner, learner.decide(context, among=range(3)), y[t])
     assert_array_equal(whole._table(), grown._table())
     assert_array_equal(whole._arrays()["matrix"], grown._arrays()["matrix"])

@@ -407,8 +407,11 @@ def test_bad_logs_get_a_sentence():
         Log(X, said, [*right, True], labels=2)
     with pytest.raises(ValueError, match=r"propensities of shape \(1,\) does not fit"):
         Log(X, said, right, [0.5], labels=2)
-    with pytest.raises(TypeError, match="right must hold True or False, not int64: say right == 1"):
-        Log(X, said, [1, 0, 1], labels=2)
+    for bad, kind in (([1, 0, 2], "int64"), ([1.0, 0.0, 1.0], "float64")):
+        with pytest.raises(
+            TypeError, match=f"right must hold True or False, not {kind}: say right"
+        ):
+            Log(X, said, bad, labels=2)
     with pytest.raises(TypeError, match="said must hold places of labels, whole numbers"):
         Log(X, ["a", "b", "b"], right, labels=2)
     for bad in ([0, 1, 2], [0, -1, 1]):
@@ -432,10 +435,18 @@ def test_bad_pairs_get_a_sentence():
         Log.of([(d,)])
     with pytest.raises(TypeError, match="made of pairs"):
         Log.of([("sport", True)])
-    with pytest.raises(TypeError, match="right must be True or False, not 1"):
-        Log.of([(d, 1)])
-    with pytest.raises(ValueError, match="labels must be between 2"):
-        Log.of([])
+    for bad in (2, 1.0, None, "yes"):
+        with pytest.raises(TypeError, match="right must be True or False, not "):
+            Log.of([(d, bad)])
+    for labels in (None, 3):
+        with pytest.raises(ValueError, match=r"log is empty: it wants pairs \(decision, right\)"):
+            Log.of([], labels=labels)
+
+
+def test_0_and_1_are_wrong_and_right():
+    d = ob.Banditron(3).decide([1.0, 2.0])
+    assert Log.of([(d, 1), (d, np.int64(0))]).right.tolist() == [True, False]
+    assert Log(np.ones((2, 2)), [0, 1], [1, 0], labels=2).right.tolist() == [True, False]
 
 
 def test_bad_settings_get_a_sentence():

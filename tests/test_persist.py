@@ -4,8 +4,11 @@ import hashlib
 import io
 import json
 import os
+import signal
 import stat
+import warnings
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ import pytest
 
 import onebit as ob
 from onebit import persist
+from onebit.testing import LABELS  # the laws have had that many compiled
 
 
 def learned(make=ob.Banditron, **settings):
@@ -106,6 +110,7 @@ def test_a_model_file_is_a_zip_of_arrays_that_numpy_reads_without_onebit(tmp_pat
         "dtype": "float32",
         "seed": 3,
         "round": 12,
+        "columns": 3,
     }
     assert digest == hashlib.sha256(path.read_bytes()[:-64]).hexdigest()
     with np.load(path, allow_pickle=False) as arrays:
@@ -317,6 +322,8 @@ WRONG_HEADS = {
     "fewer features than weights": {"features": 2},
     "more features than weights": {"features": 4},
     "features beyond all memory": {"features": 2**31 - 1, "labels": 100_000},
+    "columns of no kind": {"columns": "three"},
+    "columns below 1": {"columns": 0},
     "dtype left out": {"dtype": "left out"},
     "dtype of no kind": {"dtype": 5},
     "another dtype": {"dtype": "float64"},
@@ -360,6 +367,159 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path, learner, case):
 
 def test_an_uncrafted_file_is_not_refused(tmp_path, learner):
     assert state(ob.load(written(tmp_path, crafted(learner)))) == state(learner)
+
+
+# Files with a good digest, of the right shapes, with numbers that nobody has learned.
+
+HYPOTHESES = np.random.default_rng(4).normal(size=(6, LABELS, 3))
+HOLDERS = {
+    "Banditron": lambda: ob.Banditron(LABELS),
+    "AROW": lambda: ob.AROW(LABELS),
+    "SquareCB": lambda: ob.SquareCB(LABELS),
+    "LinearThompson": lambda: ob.LinearThompson(LABELS),
+    "PNewtron": lambda: ob.PNewtron(LABELS),
+    "EGBandit": lambda: ob.EGBandit(LABELS),
+    "PNormBandit": lambda: ob.PNormBandit(LABELS),
+    "SecondOrderPerceptron": lambda: ob.SecondOrderPerceptron(LABELS),
+    "RCINE": lambda: ob.RCINE(LABELS, N_s=30),
+    "Halving": lambda: ob.Halving(LABELS, hypotheses=HYPOTHESES),
+    "Newtron": lambda: ob.Newtron(LABELS),
+    "Newtron, float32": lambda: ob.Newtron(LABELS, dtype="float32"),
+    "Newtron, kernel": lambda: ob.Newtron(LABELS, kernel="rbf", budget=6),
+    "Banditron, kernel": lambda: ob.Banditron(LABELS, kernel="polynomial", budget=6),
+    "Confidit, kernel": lambda: ob.Confidit(LABELS, kernel="rbf", budget=6, remove="smallest"),
+    "UCWL, full": lambda: ob.UCWL(LABELS, form="full"),
+    "SOBA, full": lambda: ob.SOBA(LABELS, form="full"),
+}
+FUZZ = np.random.default_rng(0).normal(size=(40, 3))
+
+
+def go_on(learner, rows):
+    for i, x in enumerate(rows):
+        d = learner.decide(x)
+        assert 0 < d.propensity <= 1
+        if learner.full_information or i % 3 == 0:
+            learner.learn(d, label=i % LABELS)
+        else:
+            learner.learn(d, right=i % 2 == 0)
+
+
+def strange(array, rng):
+    """The array with other numbers, each with a name."""
+    numbers = (0, -1, 1e30, -1e30, 1e-30, 0.5) if array.dtype.kind == "f" else (0, 1, -1, 2**40)
+    for number in numbers:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # too large for the kind of array
+            stranger = np.array(number).astype(array.dtype)
+        for where in (slice(None), slice(1), slice(array.size // 2, array.size // 2 + 1)):
+            changed = array.copy()
+            changed.reshape(-1)[where] = stranger
+            yield f"{number:g} at {where}", changed
+        if array.ndim == 3 and array.shape[1] == 2:
+            changed = array.copy()
+            changed[:, 1] = stranger
+            yield f"{number:g} in plane 1", changed
+    yield "reversed", array.reshape(-1)[::-1].reshape(array.shape).copy()
+    yield "permuted", rng.permutation(array.reshape(-1)).reshape(array.shape)
+    if array.dtype.kind == "f":
+        yield "negative", -array
+        yield "times 1e12", array * array.dtype.type(1e12)
+        yield "of chance", rng.normal(size=array.shape).astype(array.dtype)
+
+
+def tried(call):
+    """What comes back, and what a refusal says."""
+    try:
+        return call(), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+@contextmanager
+def in_time(seconds):
+    """Whatever takes longer is interrupted, if it can be."""
+
+    def stop(*_):
+        raise Stop
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no clock that interrupts")
+@pytest.mark.parametrize("case", HOLDERS)
+def test_strange_numbers_with_a_good_digest_are_refused_or_do_no_harm(tmp_path, case):
+    rng = np.random.default_rng(7)
+    learner = HOLDERS[case]()
+    go_on(learner, FUZZ[:25])
+    head, arrays = learner._dump()
+    files = {"as it is": arrays}
+    for name, array in arrays.items():
+        if array.size:
+            files |= {f"{name}: {k}": {**arrays, name: a} for k, a in strange(array, rng)}
+        for other in arrays:
+            if name < other and array.shape == arrays[other].shape:
+                swapped = {name: arrays[other], other: array}
+                files[f"{name} and {other} swapped"] = {**arrays, **swapped}
+    for name, held in files.items():
+        path = written(tmp_path, persist.pack(head, held))
+        found, refusal = tried(lambda path=path: ob.load(path))
+        if found is None:
+            assert refusal.startswith(f"{path}: this model") and name != "as it is", name
+            continue
+        with in_time(30), np.errstate(all="ignore"):
+            found.predict(FUZZ)
+            go_on(found, FUZZ[25:30])
+            _, refusal = tried(lambda found=found: found.forget(0.5))
+            assert "too near to singular" in (refusal or "too near to singular"), name
+            go_on(found, FUZZ[30:35])
+            found.save(path)
+
+
+REFUSED = {
+    "the matrix of a Newtron, huge": ("Newtron", "S", lambda S: np.full_like(S, 1e30)),
+    "the matrix of a Newtron, negative": ("Newtron", "S", np.negative),
+    "weights beyond the ball": ("Newtron", "table", lambda table: 1e3 * table),
+    "variances that are negative": ("LinearThompson", "table", np.negative),
+    "a matrix that is not positive": ("UCWL, full", "matrix", np.negative),
+    "a matrix beyond its prior": ("SOBA, full", "matrix", lambda matrix: 9 * matrix),
+    "a matrix that is not symmetric": ("UCWL, full", "matrix", lambda m: m + np.triu(m, 1)),
+    "contexts of other lengths": ("Banditron, kernel", "x", lambda x: 2 * x),
+    "an inverse that is none": ("Confidit, kernel", "G", lambda G: 0 * G),
+    "observations that are none": ("Newtron, kernel", "Ga", lambda Ga: 1e30 + 0 * Ga),
+    "hypotheses of a third kind": ("Halving", "linear", lambda linear: 255 * linear),
+    "a scale below 0": ("EGBandit", "memory", lambda memory: memory - 1e30),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_numbers_that_cannot_have_been_learned_are_refused(tmp_path, case):
+    name, array, change = REFUSED[case]
+    learner = HOLDERS[name]()
+    go_on(learner, FUZZ[:25])
+    head, arrays = learner._dump()
+    with np.errstate(all="ignore"):
+        arrays[array] = change(arrays[array]).astype(arrays[array].dtype)
+    says = "hypotheses" if name == "Halving" else "cannot have learned"
+    refused(written(tmp_path, persist.pack(head, arrays)), says)
+
+
+@pytest.mark.parametrize("kernel", [None, "linear"])
+def test_newtron_forgets_in_finite_time_whatever_it_was_told(kernel):
+    """Contexts so long that no number fits between the steps of the search for the leader."""
+    learner = ob.Newtron(LABELS, kernel=kernel, budget=8)
+    for t in range(12):
+        d = learner.decide(1e15 * FUZZ[t])
+        learner.learn(d, right=t % 3 == 0)
+    with in_time(30), np.errstate(all="ignore"):
+        _, refusal = tried(lambda: learner.forget(0.5))
+    assert not refusal or (kernel and "too near to singular" in refusal)
+    assert np.isfinite(learner.weights).all()
 
 
 # Writing.

@@ -191,7 +191,9 @@ def test_chunks_run_through_as_all_at_once_bit_for_bit(tmp_path, rows, channel):
 DELAYS = st.one_of(
     st.integers(0, 70).map(ob.Delay),
     st.floats(0.1, 20).map(lambda mean: ob.Delay(mean=mean)),
-    st.lists(st.integers(0, 70), min_size=1, max_size=9).map(lambda given: ob.Delay(given=given)),
+    st.lists(st.integers(0, 70), min_size=1, max_size=9).map(
+        lambda given: ob.Delay(given=np.resize(given, 60))
+    ),
 )
 
 
@@ -222,9 +224,10 @@ def test_chunks_that_grow_wider_keep_what_is_late():
     X, y = table(columns=30)
     dense = X.toarray()
     dense[:30, 15:] = 0
+    rows = sparse.csr_matrix(dense)
     one, two = ob.Banditron(labels=[1, 2, 3]), ob.Banditron(labels=[1, 2, 3])
     ob.simulate(one, dense, y, channel=[ob.Delay(20)])
-    parts = [(dense[:30, :15], y[:30]), (np.empty((0, 30)), []), (dense[30:], y[30:])]
+    parts = [(rows[:30, :15], y[:30]), (np.empty((0, 30)), []), (rows[30:], y[30:])]
     ob.simulate(two, iter(parts), channel=[ob.Delay(20)])
     assert np.array_equal(one.weights, two.weights)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit.settings import choice_of, flag, real, whole
+from onebit.settings import bit, choice_of, flag, real, whole
 
 
 @pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float64(0.5), Fraction(1, 2)])
@@ -89,6 +89,16 @@ def test_a_flag_is_true_or_false_and_nothing_else():
     for value in (1, 0, None, "yes", np.True_):
         with pytest.raises(TypeError, match=r"^shared must be True or False, not "):
             flag("shared", value)
+
+
+def test_a_bit_may_also_be_0_or_1():
+    for value in (True, 1, np.True_, np.int8(1)):
+        assert bit("right", value) is True
+    for value in (False, 0, np.False_, np.uint64(0)):
+        assert bit("right", value) is False
+    for value in (2, -1, 1.0, np.float64(0), None, "yes", [1]):
+        with pytest.raises(TypeError, match=r"^right must be True or False, not "):
+            bit("right", value)
 
 
 def test_a_choice_is_one_of_those_named():

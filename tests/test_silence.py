@@ -20,7 +20,11 @@ CHANNELS = {
     "nothing between": [],
     "silence": [ob.Silence(0.5)],
     "silence of the right": [ob.Silence(right=0.8, wrong=0.1)],
-    "late": [ob.Flip(0.1, 0.2), ob.Silence(right=0.3, wrong=0.6), ob.Delay(given=[0, 9, 3, 0, 20])],
+    "late": [
+        ob.Flip(0.1, 0.2),
+        ob.Silence(right=0.3, wrong=0.6),
+        ob.Delay(given=[0, 9, 3, 0, 20] * 30),
+    ],
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -174,7 +175,7 @@ def test_a_learner_may_be_used_while_it_is_simulated(monkeypatch):
     one, two = ob.Banditron(3), ob.Banditron(3)
     ob.simulate(one, X, y)
     wide = two.copy()
-    ob.simulate(two, X, y, progress=lambda done: two.probabilities([1.0] * (3 + done)))
+    ob.simulate(two, X, y, progress=lambda done: two.probabilities(([2 + done], [1.0])))
     assert np.array_equal(one.weights, two.weights[:, :3])
     with pytest.raises(RuntimeError, match="another label"):
         ob.simulate(wide, X, y, progress=lambda done: [wide.add_label() for _ in range(9)])
@@ -200,3 +201,65 @@ def test_what_is_no_learner_is_not_simulated():
         ob.simulate(ob.UCWL, np.eye(3), [0, 1, 2])
     with pytest.raises(ValueError, match="True or False"):
         ob.simulate(ob.UCWL(2), np.eye(3), [True, False, True])
+
+
+# Slips.
+
+X4, Y4 = np.eye(4), [0, 1, 0, 1]
+
+
+class Frame:
+    """A table as other libraries have them."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype)
+
+    def __iter__(self):
+        return iter(["a", "b"])
+
+
+SLIPS = {
+    "no labels": ((X4,), {}, TypeError, "for rows and their labels say simulate(learner, X, y)"),
+    "a name of a file": (("a.csv",), {}, TypeError, "say simulate(learner, X, y)"),
+    "nothing": ((None,), {}, TypeError, "wants rows and their labels, X and y, not None"),
+    "a table without labels": ((Frame(X4),), {}, TypeError, "say simulate(learner, X, y)"),
+    "swapped": ((Y4, X4), {}, ValueError, "or are X and y swapped?"),
+    "one-hot": ((X4, np.eye(2)[Y4]), {}, ValueError, "y.argmax(axis=1)"),
+    "a column": ((X4, np.array([Y4]).T), {}, ValueError, "y.ravel()"),
+    "labels from an iterator": ((X4, iter(Y4)), {}, ValueError, "as in a list, not list_it"),
+    "a label for all": ((X4, 1), {}, ValueError, "one column, as in a list, not int"),
+    "labels in lists": ((X4, [[0], [1, 0], [1], [0]]), {}, ValueError, "not a list of lists"),
+    "rows from an iterator": ((iter(X4), Y4), {}, TypeError, "put what it gives into a list"),
+    "dicts from a generator": (
+        (({"a": 1} for _ in Y4), Y4), {}, TypeError, "an iterator (generator): put",
+    ),
+    "no rows": ((None, Y4), {}, TypeError, "X must hold real numbers, not None"),
+    "text": ((["some words"] * 4, Y4), {}, TypeError, "X must hold real numbers, not text"),
+    "a table with text": (
+        (Frame(np.array([[1, "a"]] * 4, object)), Y4), {}, TypeError, "make a list of dicts",
+    ),
+    "one row": ((X4[0], [0]), {}, ValueError, "put a single row into a list"),
+    "one check point": ((X4, Y4), {"checkpoints": 2}, TypeError, "a list of rounds, not 2"),
+    "check points by name": ((X4, Y4), {"checkpoints": "all"}, TypeError, "a list of rounds"),
+    "half a round": ((X4, Y4), {"checkpoints": [1.5]}, TypeError, "a whole number, not 1.5"),
+    "orders in lists": ((X4, Y4), {"order": [[1], [1, 2]]}, ValueError, "order must be 'given'"),
+    "progress": ((X4, Y4), {"progress": True}, TypeError, "progress must be a function, not True"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SLIPS)
+def test_a_slip_gets_a_sentence_that_helps(case):
+    data, settings, error, words = SLIPS[case]
+    learner = ob.Banditron(2)
+    with pytest.raises(error, match=re.escape(words)):
+        ob.simulate(learner, *data, **settings)
+    assert learner.round == 0
+
+
+def test_a_table_of_numbers_is_rows():
+    one, two = ob.Banditron(2), ob.Banditron(2)
+    trace = ob.simulate(one, Frame(X4), Y4)
+    assert (trace.mistakes == ob.simulate(two, X4, Y4).mistakes).all()

@@ -256,3 +256,21 @@ def test_an_interrupt_stops_all_threads():
 def test_mistakes_of_use_are_named(args, more, words):
     with pytest.raises((TypeError, ValueError), match=words):
         sweep(*args, **more)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda X, y: ob.sweep("Banditron", X, y, labels=2), "already, not 'Banditron'"),
+        (lambda X, y: ob.sweep(ob.Banditron(2), X, y), "a list of learners that are made already"),
+        (lambda X, y: ob.sweep([ob.Banditron, ob.UCWL], X, y, labels=2), "that are made already"),
+        (lambda X, y: ob.sweep(X, y, ob.Banditron), "wants a class such as Banditron"),
+        (lambda X, y: ob.sweep(ob.Banditron, X, y), "the labels of Banditron too: labels="),
+        (lambda X, y: ob.sweep(ob.Banditron, X, y, labels=2, test=X), "test is a Dataset or a p"),
+        (lambda X, y: ob.sweep(ob.Banditron, X, y, labels=2, progress=1), "progress must be a f"),
+        (lambda X, y: ob.sweep(ob.Banditron, None, y, labels=2), "not None"),
+    ],
+)
+def test_a_slip_gets_a_sentence_that_helps(call, words):
+    with pytest.raises(TypeError, match=words):
+        call(np.eye(4), [0, 1, 0, 1])

@@ -427,3 +427,26 @@ def test_ctrl_c_stops_tuning_without_a_traceback(tmp_path):
     assert process.returncode == 130, errors
     assert "interrupted" in errors and "Traceback" not in errors
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("y", "settings", "words"),
+    [
+        ([0, None] * 4, {}, "y must hold labels: all strings or all ints, and no gaps"),
+        (iter([0, 1] * 4), {}, "one column, as in a list, not list_iterator"),
+        ([[0], [1, 2]] * 4, {}, "labels must be one column, not a list of lists"),
+        ([0, 1] * 4, {"grid": [0.1, 0.2]}, "grid must be a dict such as"),
+        ([0, 1] * 4, {"grid": {"gamma": 0.1}}, "a list of values for gamma, not 0.1"),
+        ([0, 1] * 4, {"grid": {"gamma": iter([0.1])}}, "a list of values for gamma, not "),
+        ([0, 1] * 4, {"progress": "yes"}, "progress must be a function"),
+    ],
+)
+def test_a_slip_gets_a_sentence_that_helps(y, settings, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        ob.tune(ob.Banditron, np.eye(8), y, **settings)
+
+
+def test_no_rows_are_named_as_such():
+    for labels in (None, 2):
+        with pytest.raises(ValueError, match="there are no rows to tune on"):
+            ob.tune(ob.Banditron, np.empty((0, 3)), [], labels=labels)

@@ -34,8 +34,8 @@ import numpy as np
 from onebit import _kernel
 from onebit._callback import Callback, call_back
 from onebit._form import TABLE, Form, largest_square
-from onebit._full import add_lines, add_product
-from onebit._jit import inline
+from onebit._full import ROUNDING, add_lines, add_product, is_inverse
+from onebit._jit import inline, plain
 from onebit._kernel import TIE, Row, number, squared_norm
 from onebit._lanes import aligned_zeros, at, lanes_for
 from onebit._random import uniform
@@ -583,6 +583,43 @@ class Dual(Form):
             and start[-1] == held
             and bool((np.diff(start) >= 0).all())
             and np.array_equal(np.sort(arrays["order"]), live)
+        )
+
+    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+        """The contexts are such as are taken, with their own lengths and values; G fits them."""
+        x, square, own, age = (arrays[name] for name in ("x", "square", "own", "age"))
+        _, free, clock = arrays["count"].tolist()
+        unused = slice(free, free + 1)
+        if np.abs(arrays["coef"]).max(initial=0) > largest(table.dtype) ** 2:
+            return False
+        if x[:, unused].any() or arrays["coef"][unused].any() or square[unused].any():
+            return False
+        if not np.allclose(square, np.square(x).sum(axis=0), rtol=ROUNDING, atol=0):
+            return False
+        try:
+            for values in np.delete(x, unused, axis=1).T:
+                self.check(values)
+        except ValueError:
+            return False
+        if self.kernel.kind != GIVEN:
+            same = [plain(value)(self.kernel, s, s, s) for s in square.tolist()]
+            same[unused] = [0.0] * len(same[unused])
+            if not np.allclose(own, same, rtol=ROUNDING, atol=0):
+                return False
+        if (own < 0).any() or (age < 0).any() or (age >= max(clock, 1)).any():
+            return False
+        if self.prior is None:
+            return True
+        noise = arrays["noise"]
+        if noise[unused].any() or (np.delete(noise, unused) <= 0).any():
+            return False
+        parts = [arrays["order"][first:end] for first, end in pairwise(arrays["start"])]
+        return (
+            self.kernel.kind == GIVEN
+            or all(  # a function may be anything
+                is_inverse(arrays["G"][slots, : len(slots)], noise[slots], own[slots])
+                for slots in parts
+            )
         )
 
     def what(self, features: int, labels: int) -> str:

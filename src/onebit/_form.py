@@ -43,6 +43,10 @@ class Form:
         """Whether these could have been saved by a learner of so many features and labels."""
         return not arrays
 
+    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+        """Whether learning can have left such numbers, but for rounding; asked of model files."""
+        return True
+
     def what(self, features: int, labels: int) -> str:
         """What the size depends on, in words."""
         return f"{features:,} features and {labels:,} labels"

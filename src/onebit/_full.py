@@ -24,6 +24,7 @@ from onebit._lanes import aligned_zeros, at
 from onebit.settings import choice_of
 
 MOST_VARIANCE = 1e12  # of a score before anything is learned: beyond, updates lose all digits
+ROUNDING = 1e-6  # by which a saved matrix may be off, in units of what it started from
 FEW = 8  # a row with fewer than one in so many features is looked at entry by entry
 
 
@@ -241,6 +242,9 @@ class Full(Form):
         matrix = arrays.get("matrix", np.empty(0))
         return len(arrays) == 1 and matrix.shape == (labels, features, features)
 
+    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+        return all(is_between(matrix, self.start) for matrix in arrays["matrix"])
+
     def size(self, features: int, labels: int) -> int:
         return labels * features**2 * 8
 
@@ -273,6 +277,28 @@ def form_named(name: str, start: float) -> Form:
     """The form that a user asks for; full matrices start from `start` times the identity."""
     full = choice_of("form", name, ("diagonal", "full")) == "full"
     return Full(start) if full else TABLE
+
+
+def is_between(matrix: np.ndarray, most: float) -> bool:
+    """Whether a matrix is symmetric and between 0 and `most` times the identity, to ROUNDING."""
+    slack, unit = ROUNDING * most, np.eye(len(matrix))
+    size, skew = (np.abs(m).max(initial=0) for m in (matrix, matrix - matrix.T))
+    if not (most > 0 and size <= most + slack and skew <= slack):
+        return most == size == 0
+    try:
+        np.linalg.cholesky(matrix + slack * unit)
+        np.linalg.cholesky((most + slack) * unit - matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def is_inverse(matrix: np.ndarray, noise: np.ndarray, own: np.ndarray) -> bool:
+    """Whether a matrix can be the inverse of diag(noise) + K, K at least 0 with this diagonal."""
+    root = np.sqrt(noise)
+    scaled = root[:, None] * matrix * root  # (I + something at least 0)^-1
+    least = noise / (noise + own)  # of its diagonal
+    return bool((np.diagonal(scaled) >= least - ROUNDING).all()) and is_between(scaled, 1.0)
 
 
 def diagonals(matrices: np.ndarray) -> np.ndarray:

@@ -10,10 +10,13 @@ import contextlib
 import functools
 import hashlib
 import inspect
+import logging
 import os
 import pickle
 import re
+import shlex
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +27,7 @@ from numba.core import types
 from numba.core.caching import IndexDataCacheFile
 from numba.extending import lower_builtin, overload, type_callable
 
+_log = logging.getLogger("onebit")
 COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 # No fastmath: sums keep their order, so that every path gives the same bits. numpy's error model
@@ -63,12 +67,21 @@ def _cache_roots() -> list[Path]:
     return roots
 
 
-def _is_private(folder: Path) -> bool:
-    """Cached code is executed, so nobody else may be able to write it."""
+def _doubt(folder: Path) -> str:
+    """Why others might write the folder, and what to do; "" if they cannot.
+
+    Cached code is executed, so nobody else may be able to write it.
+    """
     if not hasattr(os, "getuid"):
-        return True
+        return ""
     status = folder.lstat()
-    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+    if stat.S_ISLNK(status.st_mode):
+        return "it is a link; set ONEBIT_CACHE to the folder that it leads to"
+    if status.st_uid != os.getuid():
+        return "it belongs to another user; set ONEBIT_CACHE to a folder of your own"
+    if status.st_mode & 0o022:
+        return f"others can write to it; run: chmod go-w {shlex.quote(str(folder))}"
+    return ""
 
 
 def cache_folder() -> Path | None:
@@ -85,7 +98,9 @@ def cache_folder() -> Path | None:
             root.parent.mkdir(parents=True, exist_ok=True)
             root.mkdir(mode=0o700, exist_ok=True)  # whatever the umask
             folder.mkdir(mode=0o700, exist_ok=True)
-            if not (_is_private(root) and _is_private(folder)):
+            doubt = _doubt(root) or _doubt(folder)
+            if doubt:  # not as a warning: those may be errors, and importing must not fail
+                _log.warning("onebit does not keep compiled code in %s: %s", root, doubt)
                 continue
             with tempfile.TemporaryFile(dir=folder):
                 pass

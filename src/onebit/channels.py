@@ -17,7 +17,7 @@ from onebit._jit import inline, plain
 from onebit._random import uniform
 from onebit.decision import Decision
 from onebit.learner import Learner
-from onebit.settings import choice_of, real, whole
+from onebit.settings import bit, choice_of, real, whole
 from onebit.silence import PLAIN, is_taken
 
 STREAM = 2 * 10**6  # two streams of draws a step, from here on: neither learners nor data use them
@@ -101,7 +101,8 @@ class Silence:
 
 class Delay:
     """Feedback comes later: after so many rounds, after a geometric number of mean `mean`, or after
-    `given[t]` rounds for the t-th. What is still on its way at the end is not heard.
+    `given[t]` rounds for the t-th, one for every round. What is still on its way at the end is not
+    heard.
     """
 
     def __init__(
@@ -144,26 +145,39 @@ class Link(NamedTuple):
     hearing: Any  # what the learner makes of it
 
 
-def link(channels: Iterable[Step], seed: int) -> Link:
+def steps_of(channel: Any) -> tuple[Step, ...]:
+    """The steps of a channel, which is a list of them or a single one."""
+    if isinstance(channel, Step):
+        return (channel,)
+    if isinstance(channel, str) or not isinstance(channel, Iterable):
+        raise TypeError(
+            f"channel must be a step such as Flip(0.1, 0.1), or a list of steps, not {channel!r}"
+        )
+    steps = tuple(channel)
+    for step in steps:
+        if not isinstance(step, Step):
+            raise TypeError(f"a channel is LabelNoise, Flip, Silence, Delay, ..., not {step!r}")
+    return steps
+
+
+def link(channel: Iterable[Step] | Step, seed: int) -> Link:
     """Several channels as one. Delays add up only by themselves: there may be one."""
     rows, delay = [], Delay(0)
     delays = 0
-    for step in channels:
+    for step in steps_of(channel):
         if isinstance(step, Delay):
             delay, delays = step, delays + 1
-        elif isinstance(step, Step):
-            rows.append(step.row())
         else:
-            raise TypeError(f"a channel is LabelNoise, Flip, Silence, Delay, ..., not {step!r}")
+            rows.append(step.row())
     if delays > 1:
         raise ValueError("there may be one Delay among the channels")
     steps = np.array(rows, np.float64).reshape(len(rows), 4)
     return Link(steps, seed, delay.fixed, delay.mean, delay.given, delay.longest, PLAIN)
 
 
-def link_to(learner: Learner, channels: Iterable[Step]) -> Link:
+def link_to(learner: Learner, channel: Iterable[Step] | Step) -> Link:
     """Several channels as one, as far as into the learner's ear."""
-    way = link(channels, learner._draws)._replace(hearing=learner._hearing)
+    way = link(channel, learner._draws)._replace(hearing=learner._hearing)
     check(way, learner)
     return way
 
@@ -175,6 +189,15 @@ def check(way: Link, learner: Learner) -> None:
     swaps = way.steps[way.steps[:, 0] == SWAP]
     if (swaps[:, 2:] >= len(learner.labels)).any():
         raise ValueError(f"Swap names a label beyond the {len(learner.labels)} there are")
+
+
+def check_delays(way: Link, rounds: int) -> None:
+    """Refuse a list of delays that is too short for so many rounds."""
+    if len(way.given) and rounds > len(way.given):
+        raise ValueError(
+            f"Delay(given=...) has {len(way.given)} delays, and round {rounds} wants one too: "
+            "give one for every round, or use Delay(rounds) or Delay(mean=...)"
+        )
 
 
 @inline
@@ -236,7 +259,7 @@ def delay_of(link, round, t):
         waited = math.log(1.0 - u) / math.log(link.mean / (1.0 + link.mean))
         return min(int(waited), link.longest)
     if len(link.given):
-        return link.given[t % len(link.given)]
+        return link.given[t]
     return link.fixed
 
 
@@ -250,7 +273,7 @@ class Channel:
     `tell` lets the learner hear what comes through now, of this round and of earlier ones.
     """
 
-    def __init__(self, steps: Iterable[Step], *, seed: int = 0) -> None:
+    def __init__(self, steps: Iterable[Step] | Step, *, seed: int = 0) -> None:
         self._link = link(steps, whole("seed", seed, least=0, most=2**63 - 1))
         self._kinds = {int(kind) for kind in self._link.steps[:, 0]}
         self._waiting: list[tuple[int, int, Decision, Any]] = []
@@ -265,14 +288,18 @@ class Channel:
         label: str | int | None = None,
     ) -> None:
         """What is true of a decision: right or wrong, or the true label."""
+        if not isinstance(learner, Learner):
+            raise TypeError(f"tell wants the learner, then its decision, not {learner!r}")
         known = learner._labels
         check(self._link, learner)
+        check_delays(self._link, self._time + 1)
         learner._check_mine(decision)  # now, not when it is heard in the turn of another
         if label is None:
             if self._kinds & {SWAP, ROTATE, NOISE_OTHERS, NOISE_ALL}:
                 raise ValueError("label noise and drift want the true label: label=...")
-            if right is not True and right is not False:
-                raise TypeError(f"say right=True, right=False or label=..., not right={right!r}")
+            if right is None:
+                raise TypeError("say right=True, right=False or label=...")
+            right = bit("right", right)
             place = -1
         else:
             place = plain(drifted)(self._link, decision.round, known.place(label), len(known))

@@ -27,9 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import numpy as np
-
-from onebit.settings import real
+from onebit.settings import bit, real
 
 _INTERVAL = math.log(1000) / 2  # of the intervals that the cut goes by, as in the paper
 
@@ -63,10 +61,9 @@ class DriftAlarm:
 
     def hear(self, right: bool) -> bool:
         """The next answer; comes back with whether there is an alarm."""
-        if not isinstance(right, bool | np.bool_):
-            raise TypeError(f"right must be True or False, not {right!r}")
+        right = bit("right", right)
         self.heard += 1
-        self._right += bool(right)
+        self._right += right
         share, margin = self._right / self.heard, math.sqrt(_INTERVAL / self.heard)
         if share - margin >= self._highest:
             self._highest, self._high = share - margin, (self.heard, self._right)
@@ -81,10 +78,7 @@ class DriftAlarm:
 
     def hear_all(self, bits: Iterable[bool]) -> list[int]:
         """Many answers; at which of them, counted from 0, there was an alarm."""
-        bits = list(bits)
-        for right in bits:  # all or none
-            if not isinstance(right, bool | np.bool_):
-                raise TypeError(f"answers must be True or False, not {right!r}")
+        bits = [bit("an answer", right) for right in bits]  # all or none
         return [place for place, right in enumerate(bits) if self.hear(right)]
 
     def _is_other(self, count: int, right: int, *, fallen: bool) -> bool:

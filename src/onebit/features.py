@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -31,14 +31,20 @@ class Rows(NamedTuple):
     values: Any
     indptr: Any
     width: int  # one more than the largest index
+    columns: int = 0  # of dense rows; 0: there are none, and the width is free
 
 
 def _rows(indices: np.ndarray, values: np.ndarray, indptr: np.ndarray) -> Rows:
     return Rows(indices, values, indptr, int(indices.max()) + 1 if len(indices) else 0)
 
 
-def encode(x: Any, dtype: np.dtype, features: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """One context. The arrays are the caller's own: nothing done to x later can change them."""
+def encode(
+    x: Any, dtype: np.dtype, features: int | None, columns: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """One context. The arrays are the caller's own: nothing done to x later can change them.
+
+    columns: those of earlier dense rows; 0: there were none.
+    """
     if type(x) is tuple:
         if len(x) == 2:  # the quickest way in, once for all arrays that are what they should be
             indices, values = x
@@ -69,6 +75,8 @@ def encode(x: Any, dtype: np.dtype, features: int | None) -> tuple[np.ndarray, n
     if row.ndim != 1:
         raise ValueError(f"one context is one row, not an array of shape {row.shape}")
     rows = _dense(row[None, :], dtype, features)
+    if columns and len(row) not in (columns, 0):
+        raise _other_width(len(row), columns)
     return rows.indices, rows.values
 
 
@@ -84,16 +92,43 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     if isinstance(X, Mapping | tuple):
         raise TypeError("X must be many contexts: put a single dict or pair into a list")
     if isinstance(X, Sequence) and not (len(X) and np.isscalar(X[0])):
-        return _stack([_in_row(i, x, dtype, features) for i, x in enumerate(X)], dtype)
+        columns, encoded = 0, []
+        for i, x in enumerate(X):
+            encoded.append(_in_row(i, x, dtype, features, columns))
+            columns = columns or columns_of(x)
+        return _stack(encoded, dtype)._replace(columns=columns)
     matrix = _numbers(X, "X")
     if matrix.ndim != 2:
-        raise ValueError(f"X must be a matrix, one row a context, not of shape {matrix.shape}")
-    return _dense(matrix, dtype, features)
+        hint = "; put a single row into a list" if matrix.ndim == 1 else ""
+        raise ValueError(
+            f"X must be a matrix, one row a context, not of shape {matrix.shape}{hint}"
+        )
+    return _dense(matrix, dtype, features)._replace(columns=matrix.shape[1])
 
 
-def _in_row(i: int, x: Any, dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
+def columns_of(x: Any) -> int:
+    """How many columns a context has if it is a dense row, else 0."""
+    if type(x) is tuple or isinstance(x, Mapping) or hasattr(x, "tocsr"):
+        return 0
+    return np.shape(x)[-1]
+
+
+def check_columns(columns: int, before: int) -> None:
+    """Refuse dense rows of another width than there were before; 0: there are none."""
+    if columns and before and columns != before:
+        raise _other_width(columns, before)
+
+
+def _other_width(columns: int, before: int) -> ValueError:
+    return ValueError(
+        f"a row has {columns} columns, and rows before it had {before}; for rows that grow, use "
+        "dicts, pairs (indices, values) or sparse rows; features= says the width beforehand"
+    )
+
+
+def _in_row(i: int, x: Any, dtype: np.dtype, features: int | None, columns: int) -> tuple[Any, Any]:
     try:
-        return encode(x, dtype, features)
+        return encode(x, dtype, features, columns)
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"row {i}: {error}") from None
@@ -116,8 +151,14 @@ def _numbers(x: Any, what: str) -> np.ndarray:
     except ValueError:  # rows of different lengths
         raise ValueError(f"{what} must be an array of numbers; its rows differ in length") from None
     if array.dtype.kind not in "biuf":
+        found = array.dtype if array.ndim else "None" if x is None else type(x).__name__
+        found = "text" if array.dtype.kind in "US" else found
+        if isinstance(x, Iterator):
+            found = f"an iterator ({found}): put what it gives into a list"
+        elif array.ndim == 2 and array.dtype.kind == "O":
+            found = f"{found}: make a list of dicts of a table with text or gaps"
         raise TypeError(
-            f"{what} must hold real numbers, not {array.dtype}; "
+            f"{what} must hold real numbers, not {found}; "
             "a context is an array row, a sparse row, a dict or a pair (indices, values)"
         )
     return array
@@ -219,7 +260,7 @@ def _checked_pair(indices: Any, values: Any, dtype: np.dtype) -> tuple[Any, Any]
     if indices.ndim != 1 or values.ndim != 1 or len(indices) != len(values):
         raise ValueError(
             "a pair is (indices, values), two rows of the same length, "
-            f"not shapes {indices.shape} and {values.shape}"
+            f"not shapes {indices.shape} and {values.shape}; for a row of numbers use a list"
         )
     if len(indices) == 0:  # numpy takes an empty list for floats
         return np.empty(0, np.int32), np.empty(0, dtype)
@@ -339,6 +380,9 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     wrong, row, i = _copy_rows(
         indices, values, indptr, limit, largest(dtype), out_indices, out_values, out_indptr
     )
+    if wrong == UNSORTED:  # though the matrix says that it is sorted: a new one finds out itself
+        again = type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
+        return _sparse(again, dtype, features)
     if wrong:
         place = indptr[row] + i
         if wrong == TOO_WIDE and limit == matrix.shape[1]:

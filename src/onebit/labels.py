@@ -26,7 +26,7 @@ class LabelSet:
     def place(self, label: Any) -> int:
         """Where the label stands, or an error that helps to find the right one."""
         try:
-            place = self._place.get(label)
+            place = self._place.get(exact(label))
         except TypeError:  # not hashable
             place = None
         if place is None or isinstance(label, bool | np.bool_):
@@ -35,11 +35,9 @@ class LabelSet:
 
     def places(self, labels: Any) -> np.ndarray:
         """Where each of many labels stands."""
-        given = np.asarray(labels)
+        given = column_of(labels)
         if given.dtype == np.bool_:
             raise ValueError("no label is True or False; say what they mean, as with y.astype(int)")
-        if given.ndim != 1:
-            raise ValueError(f"labels must be one column, not an array of shape {given.shape}")
         if self.counted and given.dtype.kind in "iu":
             wrong = np.flatnonzero((given < 0) | (given >= len(self)))
             if len(wrong):
@@ -55,13 +53,15 @@ class LabelSet:
 
     def add(self, label: Any = None) -> None:
         """One more label, after the others."""
+        label = exact(label)
         if label is None and self.counted:
             label = len(self)
         elif self.counted and label != len(self):
             raise ValueError(
                 f"these labels are counted: the next one is {len(self)}, not {label!r}"
             )
-        label = label.item() if isinstance(label, np.generic) else label
+        if label is None:
+            raise TypeError("a label is a string or an int, not None: say which one is new")
         if label in self._place:
             raise ValueError(f"there is a label {label!r} already")
         _names([*self.names, label])
@@ -78,6 +78,35 @@ class LabelSet:
         return f"there are {len(self)}: {shown}{', ...' if len(self) > 8 else ''}"
 
 
+def column_of(labels: Any) -> np.ndarray:
+    """Many labels as an array of one dimension."""
+    if isinstance(labels, list | tuple):  # numpy would ask an Enum for its str()
+        labels = [exact(label) for label in labels]
+    try:
+        given = np.asarray(labels)
+    except ValueError:  # rows of different lengths
+        raise ValueError("labels must be one column, not a list of lists") from None
+    if given.ndim == 0:
+        raise ValueError(f"labels must be one column, as in a list, not {type(labels).__name__}")
+    if given.ndim > 1:
+        hint = "y.argmax(axis=1) turns one-hot rows into labels; or are X and y swapped?"
+        if given.size == len(given):
+            hint = "y.ravel() has one dimension"
+        raise ValueError(f"labels must be one column, not an array of shape {given.shape}; {hint}")
+    return given
+
+
+def exact(label: Any) -> Any:
+    """A str or an int of its own kind (numpy's, a member of an Enum) as a plain one."""
+    if type(label) is str or type(label) is int or isinstance(label, bool):
+        return label
+    if isinstance(label, np.generic):
+        return label.item()
+    if isinstance(label, str):
+        return str.__str__(label)
+    return int.__int__(label) if isinstance(label, int) else label
+
+
 def _names(labels: Any) -> list[Any]:
     if isinstance(labels, bool | str | bytes | set | frozenset):
         raise TypeError(f"labels must be a number or a list of labels, not {labels!r}")
@@ -86,7 +115,7 @@ def _names(labels: Any) -> list[Any]:
             raise ValueError(f"labels must be between 2 and {MOST}, not {labels}")
         return list(range(int(labels)))
     try:
-        names = [name.item() if isinstance(name, np.generic) else name for name in labels]
+        names = [exact(name) for name in labels]
     except TypeError:
         raise TypeError(f"labels must be a number or a list of labels, not {labels!r}") from None
     for name in names:

@@ -34,11 +34,23 @@ from onebit.features import (
     LARGEST_DOUBLE,
     LARGEST_SINGLE,
     Rows,
+    check_columns,
+    columns_of,
     encode,
     encode_rows,
 )
 from onebit.labels import LabelSet
-from onebit.settings import CALLABLE, Range, called, choice_of, real, unknown_setting, whole
+from onebit.settings import (
+    CALLABLE,
+    Range,
+    bit,
+    called,
+    choice_of,
+    flag,
+    real,
+    unknown_setting,
+    whole,
+)
 from onebit.silence import Reading, hearing, is_taken
 
 Labels = int | Sequence[str] | Sequence[int]
@@ -182,7 +194,8 @@ class Learner:
     """What all learners do. Use one of its subclasses: `Banditron`, `Confidit`, ...
 
     labels: how many (then they are 0, 1, 2, ...), or a list of strings or of ints.
-    features: fixes the number of features; otherwise the weights grow as larger indices come.
+    features: fixes the number of features; otherwise the weights grow as larger indices come, and
+    dense rows have as many columns as the first of them.
     seed: all randomness follows from it. dtype: precision of the weights, "float32" or "float64"
     (the first unless said otherwise; the second where a learner keeps full matrices).
 
@@ -269,6 +282,7 @@ class Learner:
         self.rescores |= state.rescores
         self._dtype = precision(state.dtype if dtype is None else dtype)
         self.round = 0
+        self._columns = self.features or 0  # of dense rows; 0: there was none yet
         self._fades_at = self._next_fade(0)
         self._answers, self._others = Answers(), OtherAnswers()
         self._origin = self._fingerprint()
@@ -283,7 +297,7 @@ class Learner:
 
         among: only these labels are possible this time.
         """
-        row = indices, values = encode(x, self._dtype, self.features)
+        row = indices, values = encode(x, self._dtype, self.features, self._columns)
         if self._form.check:
             self._form.check(values)
         self._acquire()  # as `with self._lock`, in half the time
@@ -307,6 +321,8 @@ class Learner:
                     break
                 self._reserve(int(indices[-1]) + 1)
             names = self._labels.names
+            if not self._columns and type(x) is not tuple:
+                self._columns = columns_of(x)
             self.round = round + 1
             return Decision(
                 names[label],
@@ -396,7 +412,7 @@ class Learner:
         self, decision: Decision, right: Any, label: Any, silence: Any
     ) -> tuple[bool | None, int | None]:
         """Right or wrong, or None if nothing follows; and the place of a label that is named."""
-        if silence is not False and _bit("silence", silence):
+        if silence is not False and _is_said(silence):
             if right is not None or label is not None:
                 raise TypeError("silence=True says that there is no right=... and no label=...")
             return (False if self._hearing.silence_is_wrong else None), None
@@ -405,7 +421,11 @@ class Learner:
                 raise TypeError("say either right=... or label=..., not both")
             place = self._labels.place(label)
             return place == decision.place, place
-        right = _bit("right", right)
+        if right is None:
+            raise TypeError(
+                "say right=True, right=False or label=...; or, of silence, silence=True"
+            )
+        right = bit("right", right)
         if self.full_information:
             raise ValueError(
                 f"{type(self).__name__} is a reference that must be told the true label: label=..."
@@ -505,7 +525,7 @@ class Learner:
         try:
             indices, values = decision.row
         except (TypeError, ValueError):
-            indices = values = None
+            indices = values = np.empty(())
         if not (
             type(indices) is type(values) is ndarray
             and (indices.dtype is _UINT32 or indices.dtype == _UINT32)
@@ -562,7 +582,7 @@ class Learner:
 
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """How likely each label is to be said for this context now, in the order of `labels`."""
-        indices, values = encode(x, self._dtype, self.features)
+        indices, values = encode(x, self._dtype, self.features, self._columns)
         if self._form.check:
             self._form.check(values)
         with self._lock:
@@ -630,7 +650,13 @@ class Learner:
                 table, arrays, met = table[:0], {}, met[:0]
             elif arrays:
                 memory *= 1 - share
-                table, arrays = self._form.faded(table.astype(np.float64), arrays, 1 - share)
+                try:
+                    table, arrays = self._form.faded(table.astype(np.float64), arrays, 1 - share)
+                except np.linalg.LinAlgError:
+                    raise ValueError(
+                        "what was learned cannot be weakened: its matrices are too near to "
+                        "singular; forget() with share=1 starts afresh"
+                    ) from None
             else:  # of features never met there is nothing to fade, and they may be most
                 prior = np.array(self._fill()[: self.planes], self._dtype)[:, None]
                 met = np.flatnonzero((table != prior).any(axis=(1, 2)))
@@ -739,6 +765,13 @@ class Learner:
             return table, keep * memory
         return keep * table, keep * memory
 
+    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
+        """Whether learning can have left such numbers, but for rounding; asked of model files."""
+        if self.planes == 2 and type(self)._faded is Learner._faded and self._fill()[1] > 0:
+            prior = self._fill()[1]
+            return bool(((table[:, 1] >= 0) & (table[:, 1] <= prior * (1 + 1e-5))).all())
+        return True
+
     def _given(self) -> dict[str, Any]:
         """Settings that no file can hold: `load` wants them again."""
         return dict(self._form.unsaved)
@@ -769,15 +802,29 @@ class Learner:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file, atomically; `onebit.load` reads it."""
         head, arrays = self._dump()
-        _check_numbers(arrays)  # or `load` would refuse the file, and a good one be lost
+        held = {name: arrays[name] for name in self._arrays()}
+        _check_finite(arrays["table"], arrays["memory"], held)  # `load` would refuse the file,
+        self._check_sound(arrays["table"], arrays["memory"], held)  # and a good one would be lost
         persist.write(path, head, arrays)
+
+    def _check_sound(
+        self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
+    ) -> None:
+        """Refuse numbers that no learning can have left."""
+        with np.errstate(all="ignore"):
+            if not (self._is_sound(table, memory) and self._form.is_sound(table, arrays)):
+                raise ValueError(
+                    f"this model holds numbers that {type(self).__name__} cannot have learned: "
+                    "the file was made or changed by something else"
+                )
 
     def reload(self, path: str | os.PathLike[str]) -> None:
         """Go on with what the same model has learned meanwhile, as saved by another process.
 
         Salt and rounds go on. What was learned here since the last `reload` or `load` is dropped.
         """
-        newer = Learner._restore(*persist.read(path), self._given(), type(self))
+        head, arrays = persist.read(path)
+        newer = Learner._restore(head, arrays, self._given(), type(self), is_foreign=True)
         if newer._origin != self._origin:
             raise ValueError(
                 f"{os.fspath(path)}: another model, or one with other settings or another seed"
@@ -807,6 +854,8 @@ class Learner:
                 "seed": self.seed,
                 "round": self.round,
             }
+            if self._columns and not self.features:
+                head["columns"] = self._columns
             arrays = {"table": self._table(), "memory": self._state.memory.copy()}
             arrays |= self._arrays() | self._answers.saved(self.round)
             salts, others = self._others.saved()
@@ -822,11 +871,13 @@ class Learner:
         arrays: dict[str, np.ndarray],
         given: Mapping[str, Any] | None = None,
         kind: type[Learner] | None = None,
+        is_foreign: bool = False,
     ) -> Learner:
         """The reverse of `_dump`; a ValueError says what does not fit.
 
         given: what a file cannot hold, such as functions. kind: the learner's class, where it is
-        known; otherwise it goes by its name.
+        known; otherwise it goes by its name. is_foreign: it comes from a file, so its numbers are
+        to be checked too.
         """
         try:
             arrays = dict(arrays)
@@ -849,6 +900,8 @@ class Learner:
             make: Any = kind
             learner = make(head["labels"], **settings, **common)
             learner.round, learner._others = round, others
+            if learner.features is None and "columns" in head:  # older files have none
+                learner._columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
             learner._answers = Answers.restored(answered, round)
             learner._fades_at = learner._next_fade(max(round - 1, 0))
             learner.salt = check_salt(head.get("salt", ""))
@@ -868,7 +921,9 @@ class Learner:
         )
         if not good:
             raise ValueError("this model's weights do not fit its settings")
-        _check_numbers({"table": table, "memory": memory, **arrays})
+        _check_finite(table, memory, arrays)
+        if is_foreign:
+            learner._check_sound(table, memory, arrays)
         learner._lay_out(table, memory, arrays)
         return learner
 
@@ -884,6 +939,7 @@ class Learner:
     def _rows(self, X: Any) -> Rows:
         """Many contexts, encoded and checked."""
         rows = encode_rows(X, self._dtype, self.features)
+        check_columns(rows.columns, self._columns)
         if self._form.check:
             self._form.check(rows.values, rows.indptr)
         return rows
@@ -919,11 +975,6 @@ class Learner:
         mask[:] = -np.inf
         mask[list(places)] = 0
         return self._work._replace(mask=mask)
-
-
-def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
-    if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise ValueError("this model's weights are not all numbers")
 
 
 def precision(asked: Any) -> np.dtype:
@@ -990,12 +1041,13 @@ def _physical_memory() -> float:
 _is_taken = plain(is_taken)
 
 
-def _bit(name: str, value: Any) -> bool:
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if value is None:
-        raise TypeError("say right=True, right=False or label=...; or, of silence, silence=True")
-    raise TypeError(f"{name} must be True or False, not {value!r}")
+def _check_finite(table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
+    if not all(np.isfinite(array).all() for array in (table, memory, *arrays.values())):
+        raise ValueError("this model's weights are not all numbers")
+
+
+def _is_said(silence: Any) -> bool:
+    return bool(silence) if isinstance(silence, np.bool_) else flag("silence", silence)
 
 
 class _Kernels:

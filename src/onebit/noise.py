@@ -28,7 +28,7 @@ from scipy.special import expit, logit, xlogy
 
 from onebit.decision import Decision
 from onebit.features import Rows, encode_rows
-from onebit.settings import choice_of, real, whole
+from onebit.settings import bit, choice_of, real, whole
 
 _FEWEST = 200  # answers; below, a level has a few tens of them at best
 _MOST_LABELS = 10**6
@@ -70,6 +70,8 @@ class Log:
         _same_length("right", right, answers)
         if said.dtype.kind not in "iu" and answers:
             raise TypeError(f"said must hold places of labels, whole numbers, not {said.dtype}")
+        if right.dtype.kind in "iu" and np.isin(right, (0, 1)).all():
+            right = right.astype(bool)
         if right.dtype != bool and answers:
             raise TypeError(f"right must hold True or False, not {right.dtype}: say right == 1")
         if answers and not 0 <= said.min() <= said.max() < labels:
@@ -96,18 +98,16 @@ class Log:
         for pair in pairs:
             if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], Decision)):
                 raise TypeError(f"a log is made of pairs (decision, right), not {pair!r}")
-            if not isinstance(pair[1], bool | np.bool_):
-                raise TypeError(f"right must be True or False, not {pair[1]!r}")
             decisions.append(pair[0])
-            right.append(bool(pair[1]))
-        if labels is None:
-            labels = max((d.size for d in decisions), default=0)
+            right.append(bit("right", pair[1]))
+        if not decisions:
+            raise ValueError("this log is empty: it wants pairs (decision, right), one an answer")
         return cls(
             [d.row for d in decisions],
             np.array([d.place for d in decisions], np.int64),
             np.array(right, bool),
             [d.propensity for d in decisions],
-            labels,
+            max(d.size for d in decisions) if labels is None else labels,
         )
 
     def __len__(self) -> int:

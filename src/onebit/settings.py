@@ -15,6 +15,8 @@ from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 
 def real(
     name: str,
@@ -59,6 +61,21 @@ def flag(name: str, value: bool) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, not {value!r}")
     return value
+
+
+def called_on(name: str, value: Any) -> Any:
+    """`value` itself, if it is a function or None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be a function, not {value!r}")
+    return value
+
+
+def bit(name: str, value: Any) -> bool:
+    """`value` as True or False; 0 and 1, as databases hold them, stand for False and True."""
+    whole: Any = value
+    if isinstance(value, np.bool_) or (isinstance(value, Integral) and whole in (0, 1)):
+        return bool(whole)
+    return flag(name, whole)
 
 
 def choice_of(name: str, value: str, choices: Sequence[str]) -> str:

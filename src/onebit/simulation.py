@@ -11,10 +11,21 @@ from onebit import _kernel
 from onebit._jit import chosen, direct, entry, inline
 from onebit._kernel import Choice, Row, Turn
 from onebit.answers import mark
-from onebit.channels import UNHEARD, Step, delay_of, drifted, heard, link_to, noisy, understood
+from onebit.channels import (
+    UNHEARD,
+    Step,
+    check_delays,
+    delay_of,
+    drifted,
+    heard,
+    link_to,
+    noisy,
+    steps_of,
+    understood,
+)
 from onebit.features import Rows
 from onebit.learner import Learner
-from onebit.settings import whole
+from onebit.settings import called_on, whole
 
 _LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard
 _ENDLESS = 10**15  # rounds: more than any stream has
@@ -143,7 +154,7 @@ def _joined(one: Rows, two: Rows) -> Rows:
     indptr = np.concatenate([one.indptr, two.indptr[1:] + one.indptr[-1]])
     indices = np.concatenate([one.indices, two.indices])
     values = np.concatenate([one.values, two.values])
-    return Rows(indices, values, indptr, max(one.width, two.width))
+    return Rows(indices, values, indptr, max(one.width, two.width), two.columns)
 
 
 def _last(rows: Rows, count: int) -> Rows:
@@ -232,7 +243,7 @@ def simulate(
     epochs: int = 1,
     order: Literal["given", "shuffled"] | Sequence[int] | np.ndarray = "given",
     checkpoints: Sequence[int] | None = None,
-    channel: Sequence[Step] = (),
+    channel: Step | Sequence[Step] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Trace:
     """Run a learner over labelled rows as if the labels were hidden, and count.
@@ -241,8 +252,8 @@ def simulate(
     bit gets to know only whether what it said was right. epochs: how often the rows come. order: as
     "given", "shuffled" anew each epoch by the learner's seed, or the row numbers themselves.
     checkpoints: after which rounds to count; 1, 2, 5, 10, 20, ... unless given. channel: what
-    happens to the feedback on its way; mistakes are counted against the truth. progress: called
-    with the number of rounds done, now and then.
+    happens to the feedback on its way, a step or a list of steps; mistakes are counted against the
+    truth. progress: called with the number of rounds done, now and then.
 
     Without y, X is a Dataset or an iterator of chunks, each a Dataset or a pair (X, y): they run
     through one after the other, in constant memory, with the same result as all at once. Check
@@ -253,6 +264,8 @@ def simulate(
     """
     if not isinstance(learner, Learner):
         raise TypeError(f"simulate wants a learner, such as Banditron(labels=9), not {learner!r}")
+    channel = steps_of(channel)
+    called_on("progress", progress)
     if y is not None:
         labels = learner._labels.places(y)
         return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
@@ -296,6 +309,8 @@ def _in_chunks(
     done = np.zeros(5, np.int64)  # rounds and the four counts
     late = _Late()
     tell = progress and (lambda rounds: progress(int(done[0]) + rounds))
+    if not isinstance(chunks, Iterable):
+        raise TypeError(f"simulate wants rows and their labels, X and y, not {chunks!r}")
     for chunk in chunks:
         X, labels = rows_and_places(learner, chunk)
         if not len(labels):
@@ -312,12 +327,17 @@ def _in_chunks(
     return Trace(*kept.T.copy())
 
 
-def rows_and_places(learner: Learner, chunk: Any) -> tuple[Any, np.ndarray]:
+def rows_and_places(
+    learner: Learner,
+    chunk: Any,
+    what: str = "without y, X is chunks, and a chunk",
+    hint: str = "; for rows and their labels say simulate(learner, X, y)",
+) -> tuple[Any, np.ndarray]:
     """The rows of a Dataset or of a pair (X, y), and their labels as places."""
     if hasattr(chunk, "labels"):
         return chunk.X, _places_in(learner, chunk)
     if not isinstance(chunk, tuple) or len(chunk) != 2:
-        raise TypeError(f"a chunk is a Dataset or a pair (X, y), not {type(chunk).__name__}")
+        raise TypeError(f"{what} is a Dataset or a pair (X, y), not {type(chunk).__name__}{hint}")
     return chunk[0], learner._labels.places(chunk[1])
 
 
@@ -344,9 +364,11 @@ def simulate_places(
         points = points_of(checkpoints, total)
         way = link_to(learner, channel)
         pending = (late and late.pending) or _pending(way.longest)
+        check_delays(way, pending.before + total)
         if late:
             rows, labels = late.in_front_of(rows, labels)
         learner._reserve(rows.width)
+        learner._columns = learner._columns or rows.columns
         stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows)
         counts = np.zeros(4, np.int64)
         kept = np.zeros((len(points), 4), np.int64)
@@ -407,7 +429,10 @@ def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
             shuffle = np.random.default_rng(seed).permutation
             return np.concatenate([shuffle(size) for _ in range(epochs)]).astype(np.int64)
         raise ValueError(f"order must be 'given', 'shuffled' or row numbers, not {order!r}")
-    given = np.asarray(order)
+    try:
+        given = np.asarray(order)
+    except ValueError:  # rows of different lengths
+        given = np.empty(0)
     if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
         raise ValueError("order must be 'given', 'shuffled' or a list of row numbers")
     if given.min() < 0 or given.max() >= size:
@@ -421,7 +446,9 @@ def points_of(checkpoints: Sequence[int] | None, total: int) -> list[int]:
         return []
     if checkpoints is None:
         return check_points(total)
-    points = [int(point) for point in checkpoints]
+    if isinstance(checkpoints, str) or not isinstance(checkpoints, Iterable):
+        raise TypeError(f"checkpoints must be a list of rounds, not {checkpoints!r}")
+    points = [whole("a check point", point, least=0, most=_ENDLESS) for point in checkpoints]
     rising = all(a < b for a, b in zip([0, *points], points, strict=False))
     if not points or not rising or points[-1] > total:
         raise ValueError(f"checkpoints must rise from 1 to at most {total}, not {points}")

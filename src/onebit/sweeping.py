@@ -36,10 +36,21 @@ from onebit._lanes import (
 )
 from onebit._random import bits_by, key_of, limit_of, uniform
 from onebit.algorithms.banditron import BanditronParams
-from onebit.channels import Delay, Link, Step, drifted, heard, link_to, noisy, understood
-from onebit.features import Rows, encode_rows
+from onebit.channels import (
+    Delay,
+    Link,
+    Step,
+    check_delays,
+    drifted,
+    heard,
+    link_to,
+    noisy,
+    steps_of,
+    understood,
+)
+from onebit.features import Rows, check_columns, encode_rows
 from onebit.learner import Learner
-from onebit.settings import whole
+from onebit.settings import called_on, whole
 from onebit.simulation import (
     Stream,
     Trace,
@@ -258,7 +269,7 @@ def sweep(
     epochs: int = 1,
     order: Literal["given", "shuffled"] | Sequence[int] | np.ndarray = "given",
     checkpoints: Sequence[int] | None = None,
-    channel: Sequence[Step] = (),
+    channel: Step | Sequence[Step] = (),
     test: Any = None,
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -280,11 +291,12 @@ def sweep(
     if y is None and isinstance(learner, type):
         settings = {"labels": X.labels, **settings}
     learners = _learners(learner, settings)
+    called_on("progress", progress)
     if threads is None:
         threads = os.cpu_count() or 1
     threads = whole("threads", threads, least=1, most=1024)
-    for one in learners:
-        link_to(one, channel)  # or it says what is wrong
+    channel = steps_of(channel)
+    ways = [link_to(one, channel) for one in learners]  # or it says what is wrong
     stopped = threading.Event()
 
     def report(rounds: int) -> None:
@@ -297,7 +309,10 @@ def sweep(
     for places in _of_a_kind(learners, order):
         like = learners[places[0]]
         course = _course(like, (X, y) if y is not None else X, epochs, order, checkpoints)
-        judge = None if test is None else _judge(like, test)
+        check_delays(ways[0], course.points[-1] if course.points else 0)
+        for place in places:
+            check_columns(course.rows.columns, learners[place]._columns)
+        judge = None if test is None else _judge(like, test, course)
         for size, some in _groups(places, like, course, channel, threads):
             group = [learners[place] for place in some]
             jobs.append((some, partial(_run_group, group, size, course, channel, judge, report)))
@@ -315,10 +330,12 @@ def sweep(
     return [runs[place] for place in range(len(learners))]
 
 
-def _judge(like: Learner, test: Any) -> tuple[Any, np.ndarray]:
+def _judge(like: Learner, test: Any, course: _Course) -> tuple[Any, np.ndarray]:
     """The rows to judge by, and their labels as places."""
-    X, places = rows_and_places(like, test)
-    size = len(encode_rows(X, like._dtype, like.features).indptr) - 1
+    X, places = rows_and_places(like, test, "test", "")
+    rows = encode_rows(X, like._dtype, like.features)
+    check_columns(rows.columns, course.rows.columns)
+    size = len(rows.indptr) - 1
     if not size or size != len(places):
         raise ValueError(f"test has {size} rows and {len(places)} labels; it needs a label a row")
     return X, places
@@ -327,11 +344,15 @@ def _judge(like: Learner, test: Any) -> tuple[Any, np.ndarray]:
 def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
     """The learners themselves, or one for each combination of the settings that are lists."""
     if not isinstance(learner, type):
-        if settings:
-            raise TypeError(f"settings go with a class, not with learners: {', '.join(settings)}")
         given = list(learner) if isinstance(learner, Iterable) else []
         if not given or not all(isinstance(one, Learner) for one in given):
-            raise TypeError("sweep wants a class such as Banditron, or a list of learners")
+            found = repr(learner) if isinstance(learner, str | Learner) else type(learner).__name__
+            raise TypeError(
+                "sweep wants a class such as Banditron, or a list of learners that are made "
+                f"already, not {found}"
+            )
+        if settings:
+            raise TypeError(f"settings go with a class, not with learners: {', '.join(settings)}")
         return given
     if not issubclass(learner, Learner):
         raise TypeError(f"sweep wants a learner's class, such as Banditron, not {learner!r}")
@@ -345,6 +366,8 @@ def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
     empty = [name for name, values in lists.items() if not values]
     if empty:
         raise ValueError(f"{empty[0]} is an empty list: there is nothing to sweep")
+    if "labels" not in settings:
+        raise TypeError(f"sweep wants the labels of {learner.__name__} too: labels=...")
     make: Any = learner
     return [
         make(**{**settings, **dict(zip(lists, values, strict=True))})

@@ -385,7 +385,8 @@ def a_refused_call_changes_nothing(make: Make) -> None:
         lambda: learner.decide(_pair(X, 1), among=["no such label"]),
         lambda: learner.learn(decision),
         lambda: learner.learn(decision, right="yes"),  # type: ignore[arg-type]
-        lambda: learner.learn(decision, right=1),  # type: ignore[arg-type]
+        lambda: learner.learn(decision, right=2),  # type: ignore[arg-type]
+        lambda: learner.learn(decision, right=0.5),  # type: ignore[arg-type]
         lambda: learner.learn(decision, right=True, label=1),
         lambda: learner.learn(decision, label="no such label"),
         lambda: learner.learn(other, label=1),

@@ -19,11 +19,11 @@ from onebit import datasets
 from onebit._version import __version__
 from onebit.datasets.steps import width_of
 from onebit.features import Rows, encode_rows
-from onebit.labels import LabelSet
+from onebit.labels import LabelSet, column_of
 from onebit.learner import Labels, Learner
 from onebit.race import SUITED, Entrant, all_entrants, entrant
 from onebit.recipes import Found, Recipe, check_settings, settings_of
-from onebit.settings import Range, choice_of, whole
+from onebit.settings import Range, called_on, choice_of, whole
 from onebit.sweeping import sweep
 
 MOST_TRIALS = 100_000
@@ -140,6 +140,7 @@ def tune(
     repeats = whole("repeats", repeats, least=1, most=1000)
     seed = whole("seed", seed, least=0, most=2**62)
     shuffles = choice_of("order", order, ("shuffled", "given")) == "shuffled"
+    called_on("progress", progress)
     steps = datasets.Steps(prepare).names
     data = _data(X, y, labels)
     size = len(data.places)
@@ -236,7 +237,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
         name, places, count = X.name, np.asarray(X.y), len(X.labels)
         X = X.X
     else:
-        among = LabelSet(np.unique(y).tolist() if labels is None else labels)
+        among = LabelSet(_found(y) if labels is None else labels)
         places, count = among.places(y), len(among)
     rows = encode_rows(X, _FLOAT32, None)
     if len(rows.indptr) - 1 != len(places):
@@ -248,6 +249,19 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
     return _Data(name, rows, columns, places, count)
 
 
+def _found(y: Any) -> list[Any]:
+    """The labels there are in y, in order."""
+    try:
+        found = np.unique(column_of(y)).tolist()
+    except TypeError as error:
+        if "not supported" not in str(error):
+            raise
+        raise TypeError("y must hold labels: all strings or all ints, and no gaps") from None
+    if not found:
+        raise ValueError("there are no rows to tune on")
+    return found
+
+
 def _taken(rows: Rows, places: np.ndarray) -> Rows:
     """Some of the rows, in this order."""
     lengths = np.diff(rows.indptr)[places]
@@ -256,7 +270,7 @@ def _taken(rows: Rows, places: np.ndarray) -> Rows:
     source = np.arange(indptr[-1]) + np.repeat(shift, lengths)
     indices = rows.indices[source]
     width = int(indices.max()) + 1 if len(indices) else 0
-    return Rows(indices, rows.values[source], indptr, width)
+    return Rows(indices, rows.values[source], indptr, width, rows.columns)
 
 
 # The candidates.
@@ -278,8 +292,14 @@ def _entrants(learner: Any) -> list[Entrant]:
 
 
 def _check_grid(grid: Mapping[str, Sequence[Any]], entrants: Sequence[Entrant]) -> None:
+    if not isinstance(grid, Mapping):
+        raise TypeError(f"grid must be a dict such as {{'gamma': [0.01, 0.1]}}, not {grid!r}")
     for name, values in grid.items():
-        if isinstance(values, str) or not len(values):
+        if (
+            isinstance(values, str)
+            or not isinstance(values, Sequence | np.ndarray)
+            or not len(values)
+        ):
             raise ValueError(f"the grid wants a list of values for {name}, not {values!r}")
         if not any(name in settings_of(one.learner) for one in entrants):
             names = ", ".join(one.learner.__name__ for one in entrants)

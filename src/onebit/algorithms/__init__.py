@@ -75,7 +75,7 @@ def load(path: str | os.PathLike[str], *, salt: str | None = None, **given: Any)
     """
     head, arrays = persist.read(path)
     try:
-        learner = Learner._restore(head, arrays, given)
+        learner = Learner._restore(head, arrays, given, is_foreign=True)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
     if salt is not None:

@@ -316,5 +316,8 @@ class Confidit(Learner):
         state = dual(kernel, budget, remove, state, prior=self._reg, **common)
         super().__init__(labels, params, settings, memory=memory, state=state, **common)
 
+    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
+        return super()._is_sound(table, memory) and bool((memory >= 0).all())
+
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0 / self._reg

@@ -350,6 +350,7 @@ class Halving(Learner):
         if (
             linear.ndim != 1
             or linear.dtype != np.uint8
+            or (linear > 1).any()
             or weights.ndim != 3
             or weights.dtype.kind != "f"
             or not len(linear)

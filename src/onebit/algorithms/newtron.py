@@ -39,8 +39,9 @@ import msgspec
 import numpy as np
 
 from onebit import _ball, _dual, _kernel
-from onebit._ball import WIDTH, Space, add, dot, least_in_ball, length, total
+from onebit._ball import NEWTON_STEPS, WIDTH, Space, add, dot, least_in_ball, length, total
 from onebit._dual import (
+    GIVEN,
     SMALLEST,
     TOP,
     Dual,
@@ -54,7 +55,15 @@ from onebit._dual import (
     touch,
 )
 from onebit._form import Form
-from onebit._full import add_lines, add_times, diagonals, shrink_by
+from onebit._full import (
+    ROUNDING,
+    add_lines,
+    add_times,
+    diagonals,
+    is_between,
+    is_inverse,
+    shrink_by,
+)
 from onebit._jit import OUTLINE, compiled_as, generic, implement, inline, not_inlined, outline
 from onebit._kernel import number
 from onebit._lanes import State8, aligned_zeros, at, fetch, store, zero
@@ -689,6 +698,29 @@ class Coupled(Form):
         good = plan[0] == NONE or plan[0] >= 0
         return good and {name: array.shape for name, array in arrays.items()} == shapes
 
+    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+        """S is a sum of squares, W the leader in the ball, and the inverses are those of S."""
+        S, (shift, _) = arrays["S"], arrays["plan"]
+        traces = np.trace(S, axis1=1, axis2=2)
+        W, r = (table[:, plane].T.astype(np.float64) for plane in (0, 1))
+        b = r - r.mean(axis=0)
+        bent = self.reg * np.vdot(W, W) + np.einsum("ki,kij,kj->", W, S, W)
+        length = np.linalg.norm(W)
+        good = (
+            length <= self.D * (1 + 1e-5)
+            # W'AW is at most -b.W, but W may be that of a round before if numbers overflowed.
+            and bent <= 1000 * length * np.linalg.norm(b)
+            and all(is_between(s, trace) for s, trace in zip(S, traces, strict=True))
+        )
+        if not good or shift == NONE:
+            return bool(good)
+        own = np.full(len(table), self.reg + shift)
+        M, Q = arrays["M"], arrays["Q"][0]
+        most = (own[:1].sum() + traces.max(initial=0)) / len(S)
+        return all(
+            is_inverse(m, own, np.diagonal(s)) for m, s in zip(M, S, strict=True)
+        ) and is_between(Q, most)
+
     def size(self, features: int, labels: int) -> int:
         room = _padded(features)
         return 8 * room * ((2 * labels + 1) * room + (_ball.LIMIT + 4) * labels + 2)
@@ -705,7 +737,8 @@ class Coupled(Form):
 def _leader(S: np.ndarray, r: np.ndarray, D: float, reg: float) -> np.ndarray:
     """W given S and r, by inverses at every mu on the way."""
     mu, unit = 0.0, np.eye(S.shape[1])
-    while True:
+    W, norm = np.zeros_like(r), 0.0
+    for _ in range(NEWTON_STEPS):
         M = np.linalg.inv(S + (reg + mu) * unit)
 
         def solve(v: np.ndarray, M: np.ndarray = M) -> np.ndarray:
@@ -719,6 +752,7 @@ def _leader(S: np.ndarray, r: np.ndarray, D: float, reg: float) -> np.ndarray:
         if norm <= D * (1 + 1e-13) or mu + step == mu:
             return W
         mu += step
+    return W * min(D / norm, 1.0)  # numbers too large to come nearer
 
 
 class CoupledDual(Dual):
@@ -792,6 +826,27 @@ class CoupledDual(Dual):
         known = (own["said"] >= 0) & (own["said"] < labels)
         return bool(known.all() and ((own["weight"] > 0) == used).all())
 
+    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+        """Ga is what the kernel makes of what was observed, and G the inverse with it."""
+        if not super().is_sound(table, _of_points(arrays)):
+            return False
+        used = np.flatnonzero(arrays["weight"])
+        unused = np.delete(np.arange(len(arrays["weight"])), used)
+        own = (1 - 1 / arrays["coef"].shape[1]) * arrays["own"][used]
+        weight, Ga, G = arrays["weight"][used], arrays["Ga"], arrays.get("G", arrays["Ga"])
+        if arrays["drive"][unused].any() or any(
+            m[unused].any() or m[:, unused].any() for m in (Ga, G)
+        ):
+            return False
+        Ga, G = Ga[np.ix_(used, used)], G[np.ix_(used, used)]
+        alike = np.allclose(np.diagonal(Ga), own, rtol=ROUNDING, atol=0)
+        if not alike or (weight < LEAST).any():
+            return False
+        if self.kernel.kind == GIVEN:  # a function may be anything
+            return True
+        noise = (self.reg + arrays["plan"][0]) / weight
+        return is_between(Ga, float(own.sum())) and ("G" not in arrays or is_inverse(G, noise, own))
+
     def size(self, features: int, labels: int) -> int:
         room = _padded(self.budget + 1)
         return super().size(features, labels) + 8 * room * (2 * room + _ball.LIMIT + 9)
@@ -818,7 +873,8 @@ def _coefficients(
 ) -> np.ndarray:
     """The leader given what was observed."""
     mu, unit = 0.0, np.eye(len(Ga))
-    while True:
+    e, norm = np.zeros_like(drive), 0.0
+    for _ in range(NEWTON_STEPS):
         A = (reg + mu) * unit + weight[:, None] * Ga
         e = np.linalg.solve(A, drive)
         norm = math.sqrt(max(e @ Ga @ e, 0.0))
@@ -826,6 +882,7 @@ def _coefficients(
         if norm <= D * (1 + 1e-13) or mu + step == mu:
             return e
         mu += step
+    return e * min(D / norm, 1.0)
 
 
 def _padded(features: int) -> int:

@@ -290,6 +290,10 @@ class PNewtron(_CorrectsFlips):
         table[:, 1] = A
         return table, np.array([np.square(table[:, 0]).sum(), 0.0])
 
+    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
+        good = np.isfinite(np.square(table[:, 0])) & (table[:, 1] >= self._reg * (1 - 1e-5))
+        return bool(good.all() and (memory >= 0).all())
+
     def _weights(self) -> np.ndarray:
         scale = _ball_scale(self._params, self._state)
         return super()._weights() * scale

@@ -234,6 +234,9 @@ class EGBandit(_CorrectsFlips):
         down = np.exp(-theta - top) if signed else 0.0
         return np.stack([theta, np.exp(theta - top) - down], axis=1), np.array([top])
 
+    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
+        return bool(memory[0] >= 0)
+
     def _weights(self) -> np.ndarray:
         theta = self._plane(0).astype(np.float64)
         if not self._params.signed:
@@ -285,6 +288,9 @@ class PNormBandit(_CorrectsFlips):
         if p != 2 and top > 0:
             weights = np.sign(theta) * (np.abs(theta) / top) ** (p - 1)
         return np.stack([theta, weights], axis=1), np.array([top])
+
+    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
+        return bool(memory[0] >= 0)
 
     def _weights(self) -> np.ndarray:
         theta: Any = self._plane(0).astype(np.float64)

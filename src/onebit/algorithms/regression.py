@@ -79,6 +79,9 @@ class _Regressor(Learner):
     def _fill(self) -> tuple[float, ...]:
         return FILL
 
+    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
+        return bool((table[:, 1] >= FILL[1] * (1 - 1e-5)).all())
+
     def _faded(
         self, table: np.ndarray, memory: np.ndarray, keep: float
     ) -> tuple[np.ndarray, np.ndarray]:

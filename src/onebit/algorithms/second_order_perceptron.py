@@ -101,5 +101,8 @@ class SecondOrderPerceptron(Learner):
         table[:, 1] = self._a + keep * (table[:, 1] - self._a)
         return table, memory
 
+    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
+        return bool((table[:, 1] >= self._a * (1 - 1e-5)).all())
+
     def _weights(self) -> np.ndarray:
         return self._plane(0) / self._plane(1)

@@ -23,7 +23,7 @@ import numpy as np
 
 from onebit import _kernel
 from onebit._form import TABLE
-from onebit._full import FormName, Full, shrink_by
+from onebit._full import FormName, Full, is_between, shrink_by
 from onebit._jit import implement, inline
 from onebit._kernel import Choice, by_form, number
 from onebit._lanes import aligned_zeros, at
@@ -186,6 +186,10 @@ class Joint(Full):
         matrix = arrays.get("matrix", np.empty(0))
         return len(arrays) == 1 and matrix.shape == (features, labels, features, labels)
 
+    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+        size = len(table) * table.shape[2]
+        return is_between(arrays["matrix"].reshape(size, size), self.start)
+
     def size(self, features: int, labels: int) -> int:
         return 8 * (features * labels) ** 2
 
@@ -242,6 +246,9 @@ class SOBA(_CorrectsFlips):
         scores[place] = -np.inf
         rival = int(np.argmax(scores))
         return msgspec.structs.replace(said, note=float(rival), other=float(scores[rival] - own))
+
+    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
+        return super()._is_sound(table, memory) and bool((memory >= 0).all())
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0 / self._a

@@ -85,7 +85,9 @@ def probabilities(params, state, work, turn):
                 return
             point = max(point, mean - REACH * deviation)
             end = max(end, mean + REACH * deviation)
-    while point < end:
+    for _ in range(labels * (2 * int(REACH) + 3)):  # more than there are points
+        if not point < end:  # where numbers are too coarse for the grid it would take for ever
+            break
         after = end
         for i in range(labels):
             if work.mask[i] == 0:
