@@ -978,12 +978,12 @@ def test_a_new_label_keeps_what_was_learned_and_can_be_learned(case, K, dtype):
     assert_array_equal(learner.scores(X)[:, :K], scores)
     feed(learner, pending, int(y[1]))  # a decision from before is still good
 
-    x = ([d], [1.0])  # a feature nobody has seen
+    x = sparse.csr_matrix(np.eye(d + 1)[d : d + 1])  # a feature nobody has seen
     for _ in range(600):
-        one_round(learner, x, K)
-        if learner.predict([x])[0] == K:
+        ob.simulate(learner, x, [K])
+        if learner.predict(x)[0] == K:
             break
-    assert learner.predict([x])[0] == K
+    assert learner.predict(x)[0] == K
 
 
 @cases(ONE_EACH)
