@@ -878,7 +878,7 @@ def test_naming_another_label_is_two_lessons(case):
         y = (said.place + 2) % K
         named.learn(said, label=y)
         taught.learn(said, right=False)
-        taught._learn_bit(force(said, y, propensity=1.0), True)
+        taught._learn_bit(force(said, y, propensity=1.0), 0, True, said=False)
         assert state(named) == state(taught)
 
 
@@ -1111,7 +1111,7 @@ def test_eg_knows_its_best_label_when_every_theta_of_a_row_is_far_from_the_large
     learner = ob.EGBandit(3, gamma=0.5, eta=4.0, signed=signed, dtype=dtype)
     loud = learner.decide([0.0, 1.0])
     for _ in range(300 if signed else 0):  # another feature, whose theta grows large
-        learner._learn_bit(msgspec.structs.replace(loud, propensity=0.5), True)
+        learner._learn_bit(msgspec.structs.replace(loud, propensity=0.5), 0, True, said=False)
     x = [1.0, 0.0]
     for wrong, times in ((0, 202), (1, 201), (2, 200)):
         said = learner.decide(x)
@@ -1119,7 +1119,7 @@ def test_eg_knows_its_best_label_when_every_theta_of_a_row_is_far_from_the_large
             said, label=wrong, place=wrong, greedy=wrong, greedy_place=wrong
         )
         for _ in range(times if not signed else 3 - wrong):
-            learner._learn_bit(said, False)
+            learner._learn_bit(said, 0, False)
     theta = learner._state.table[0, 0, :3]
     assert theta[2] > theta[1] > theta[0]
     assert learner.decide(x).greedy == 2 and learner.predict([x])[0] == 2

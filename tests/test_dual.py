@@ -550,7 +550,7 @@ def test_what_a_function_cannot_say_is_raised_and_nothing_is_learned(name, failu
     before = persist.pack(*learner._dump())
     long = np.concatenate([[90 * X[0]], X])
     truth = np.concatenate([[0], y])
-    decision.values[:] *= 90  # a decision travels; somebody may have changed it
+    decision.row[1][:] *= 90  # a decision travels; somebody may have changed it
     for call in (
         lambda: learner.decide(long[0]),
         lambda: learner.probabilities(long[0]),

@@ -28,7 +28,7 @@ def test_the_page_about_threads():
 def test_the_page_about_processes(tmp_path):
     """Two deciders and a learner: shares as promised, propensities true, nothing learned twice."""
     model, gamma = tmp_path / "news.onebit", 0.3
-    ob.Banditron(labels=["sport", "politics"], gamma=gamma).save(model)
+    ob.EpsilonGreedy(labels=["sport", "politics"], epsilon=gamma).save(model)
     for name in ("decide.py", "learn.py"):
         (tmp_path / name).write_text(f"# {name}{BLOCKS[f'# {name}']}")
     (tmp_path / "python").symlink_to(sys.executable)

@@ -842,6 +842,11 @@ class CoupledDual(Dual):
         alike = np.allclose(np.diagonal(Ga), own, rtol=ROUNDING, atol=0)
         if not alike or (weight < LEAST).any():
             return False
+        # W lies in the ball; twice its radius, for a new label changes P but not yet W.
+        coef, said = arrays["coef"][used], arrays["said"][used]
+        e = 2 * np.abs(coef).max(axis=1, initial=0) * np.sign(coef[np.arange(len(used)), said])
+        if float(e @ Ga @ e) > 4 * (2 * self.D) ** 2:
+            return False
         if self.kernel.kind == GIVEN:  # a function may be anything
             return True
         noise = (self.reg + arrays["plan"][0]) / weight

@@ -292,7 +292,9 @@ class PNewtron(_CorrectsFlips):
 
     def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
         good = np.isfinite(np.square(table[:, 0])) & (table[:, 1] >= self._reg * (1 - 1e-5))
-        return bool(good.all() and (memory >= 0).all())
+        squared = float(np.square(table[:, 0], dtype=np.float64).sum())  # half, for rounding
+        kept = memory[0] >= squared / 2 or squared <= self._params.D**2
+        return bool(good.all() and (memory >= 0).all() and kept)
 
     def _weights(self) -> np.ndarray:
         scale = _ball_scale(self._params, self._state)
