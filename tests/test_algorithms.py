@@ -682,7 +682,7 @@ def test_an_empty_context_teaches_nothing(case):
         said = learner.decide(x)
         feed(learner, said, y)
         if not case.is_full:
-            learner.learn(force(learner.decide(x), y), right=True)
+            learner.learn(learner.decide(x, among=[y]), right=True)
     assert learner._table().tobytes() == table
 
 
@@ -1086,7 +1086,8 @@ def test_eg_weights_are_measured_against_the_largest_theta_not_the_largest_size(
     x = np.array([1.0, -30.0])
     for _ in range(80):
         said = learner.decide(x)
-        learner.learn(force(said, 1, greedy=1, propensity=0.5), right=True)
+        forced = force(said, 1, greedy=1, propensity=0.5)
+        learner._learn_bit(forced, 0, True, said=False)
     weights, scores = learner.weights, learner.scores(np.eye(2)).T
     assert weights.sum() == pytest.approx(1)
     assert weights[1, 0] == pytest.approx(1)
@@ -1100,7 +1101,7 @@ def test_eg_weights_are_a_distribution_even_when_every_theta_fell():
     for label in range(3):
         for _ in range(200 + label):
             said = learner.decide(np.ones(1))
-            learner.learn(force(said, label, greedy=label), right=False)
+            learner._learn_bit(force(said, label, greedy=label), 0, False, said=False)
     assert_allclose(learner.weights[:, 0], np.exp([0, -4, -8]) / np.exp([0, -4, -8]).sum())
 
 
