@@ -69,6 +69,7 @@ from onebit._kernel import number
 from onebit._lanes import State8, aligned_zeros, at, fetch, store, zero
 from onebit.algorithms.flips import _CorrectsFlips, flip_rates
 from onebit.algorithms.pnewtron import (
+    BEYOND,
     is_softmax,
     mix_in_uniform,
     probability,
@@ -476,7 +477,7 @@ def probabilities(params, state, work, turn):
 @implement(_kernel.could_say, NewtronParams)
 def could_say(params, state, work, row, turn, choice):
     """All weights lie in a ball, and so a score is at most D |x|."""
-    most = 2.0 * params.D * math.sqrt(longest(state, row))
+    most = BEYOND * params.D * math.sqrt(longest(state, row))
     return is_softmax(params, turn, choice) and abs(choice.other) <= most
 
 

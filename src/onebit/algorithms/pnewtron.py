@@ -30,6 +30,7 @@ from onebit.learner import Common, Labels
 from onebit.settings import Range, real, searched
 
 FRESH_NORM_EVERY = 100_000  # updates: the running sum of squares drifts by rounding
+BEYOND = 1000.0  # times: as far may rounding take weights out of the ball, where values are huge
 
 
 class PNewtronParams(NamedTuple):
@@ -120,7 +121,7 @@ def is_softmax(params, turn, choice):
 @implement(_kernel.could_say, PNewtronParams)
 def could_say(params, state, work, row, turn, choice):
     """All weights lie in a ball, and so a score is at most D |x|."""
-    most = 2.0 * params.D * math.sqrt(_kernel.squared_norm(row))
+    most = BEYOND * params.D * math.sqrt(_kernel.squared_norm(row))
     return is_softmax(params, turn, choice) and abs(choice.other) <= most
 
 
