@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import onebit as ob
-from onebit import noise
+from onebit.feedback import noise
 
 BEFORE, ANSWERS, GAMMA = 100_000, 50_000, 0.05
 RATES = [(0.0, 0.0), (0.15, 0.15), (0.25, 0.25), (0.2, 0.4), (0.4, 0.2), (0.4, 0.4)]

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 import onebit as ob
-from onebit import _kernel
-from onebit._jit import COMPILED, implement
-from onebit._kernel import Choice
+from onebit.core import rounds as _kernel
+from onebit.core.jit import COMPILED, implement
+from onebit.core.rounds import Choice
 from onebit.learner import Learner
 from onebit.settings import Range, searched
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from onebit.studies.findings import (
+from onebit.lab.studies.findings import (
     Chart,
     Check,
     Curve,

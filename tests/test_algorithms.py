@@ -17,9 +17,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import onebit as ob
-from onebit import _kernel
-from onebit._jit import COMPILED
-from onebit._random import uniform
+from onebit.core import rounds as _kernel
+from onebit.core.draws import uniform
+from onebit.core.jit import COMPILED
 
 # Settings: the defaults, each variant, and the extremes.
 SETTINGS: dict[str, list[dict[str, Any]]] = {

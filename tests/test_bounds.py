@@ -8,8 +8,8 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
-from onebit import bounds
-from onebit._jit import COMPILED
+from onebit.core.jit import COMPILED
+from onebit.lab import bounds
 
 # Values, evaluated by hand
 

@@ -6,8 +6,9 @@ import broken_learners as broken
 import pytest
 
 import onebit as ob
-from onebit import _kernel, testing
-from onebit._jit import COMPILED, implement
+from onebit import testing
+from onebit.core import rounds as _kernel
+from onebit.core.jit import COMPILED, implement
 from onebit.learner import Learner
 
 LAWS = {law.__name__: law for law in testing.LAWS}

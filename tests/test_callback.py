@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from onebit._callback import Callback, call_back
-from onebit._jit import entry
+from onebit.core.callback import Callback, call_back
+from onebit.core.jit import entry
 
 
 @entry

@@ -12,9 +12,9 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
-from onebit import race
 from onebit.datasets import find, get, iris
 from onebit.datasets.catalogue import FETCHED, KNOWN, fetch_folder, folders
+from onebit.lab import race
 
 REAL = os.environ.get("ONEBIT_DATA", "")
 STORED = [entry for entry in KNOWN if entry.find()]

@@ -7,7 +7,7 @@ import pytest
 
 import onebit as ob
 from onebit import persist
-from onebit._jit import COMPILED
+from onebit.core.jit import COMPILED
 from onebit.testing import LABELS  # the laws have had that many compiled
 
 compiled_only = pytest.mark.skipif(not COMPILED, reason="thousands of rounds want the compiler")

@@ -15,8 +15,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from onebit import bounds, cli, datasets, race
-from onebit._jit import COMPILED
+from onebit import cli, datasets
+from onebit.core.jit import COMPILED
+from onebit.lab import bounds, race
 from onebit.learner import Learner
 
 
@@ -152,7 +153,7 @@ def test_main_in_process(tmp_path, monkeypatch, capsys):
     def interrupted(*args, **more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onebit.race.race", interrupted)
+    monkeypatch.setattr("onebit.lab.race.race", interrupted)
     assert main("race") == 130
     assert "interrupted" in capsys.readouterr().err
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
-from onebit._jit import COMPILED
-from onebit._random import uniform
+from onebit.core.draws import uniform
+from onebit.core.jit import COMPILED
 from onebit.datasets import digits, npz, synnonsep, synsep
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit.drift import _entropy, _one_in
+from onebit.feedback.drift import _entropy, _one_in
 
 
 def bits(chances, seed):

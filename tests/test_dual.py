@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import onebit as ob
-from onebit import persist, race, testing
-from onebit._dual import NUMBERS, kernel_named
-from onebit._jit import COMPILED
-from onebit._random import uniform
-from onebit.recipes import Recipe, read_recipe
+from onebit import persist, testing
+from onebit.core.draws import uniform
+from onebit.core.jit import COMPILED
+from onebit.lab import race
+from onebit.lab.recipes import Recipe, read_recipe
+from onebit.storage.dual import NUMBERS, kernel_named
 
 K, D = 5, 7
 COMMON = {"labels": K, "features": D, "dtype": "float64"}

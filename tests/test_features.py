@@ -12,8 +12,9 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils import murmurhash3_32
 
 import onebit as ob
-from onebit import features, persist
-from onebit.features import GROWTH_LIMIT, HASHED, encode, encode_rows, murmur3
+from onebit import contexts as features
+from onebit import persist
+from onebit.contexts import GROWTH_LIMIT, HASHED, encode, encode_rows, murmur3
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")
 quick = settings(deadline=None, database=None, max_examples=60)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import onebit as ob
-from onebit import bounds
-from onebit._jit import COMPILED, plain
 from onebit.algorithms.flips import unflipped
+from onebit.core.jit import COMPILED, plain
+from onebit.lab import bounds
 
 K, D = 5, 8
 RATES = [(0.0, 0.0), (0.15, 0.15), (0.4, 0.4), (0.2, 0.4), (0.4, 0.2), (0.0, 0.9), (0.9, 0.0)]

@@ -13,9 +13,9 @@ from scipy.optimize import minimize
 from test_algorithms import draws, feed, stream
 
 import onebit as ob
-from onebit._jit import COMPILED, entry
-from onebit._kernel import Turn, Work
 from onebit.algorithms import confidit
+from onebit.core.jit import COMPILED, entry
+from onebit.core.rounds import Turn, Work
 
 K, D = 5, 12
 

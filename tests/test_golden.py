@@ -9,7 +9,7 @@ import pytest
 from test_laws import MAKERS
 
 import onebit as ob
-from onebit._jit import COMPILED
+from onebit.core.jit import COMPILED
 
 GOLDEN = json.loads((golden_runs.FOLDER / "runs.json").read_text())
 # Uncompiled numbers were kept: in single precision compiled ones are the same up to rounding only.

@@ -15,11 +15,12 @@ import pytest
 from test_persist import crafted, written
 
 import onebit as ob
-from onebit import race, testing
-from onebit._random import uniform
+from onebit import testing
 from onebit.algorithms.halving import _PROJECTION
-from onebit.recipes import read_recipe
-from onebit.studies.spec import parse
+from onebit.core.draws import uniform
+from onebit.lab import race
+from onebit.lab.recipes import read_recipe
+from onebit.lab.studies.spec import parse
 
 K, d = 5, 6
 
@@ -481,7 +482,7 @@ def test_contexts_have_the_features_of_the_hypotheses():
 def test_where_only_settings_can_be_said_it_is_refused_kindly(tmp_path):
     words = r"Halving needs hypotheses, which only Python can give: onebit.Halving\(labels, hyp"
     (tmp_path / "h.toml").write_text('learner = "Halving"\n')
-    paper = resources.files("onebit.studies") / "papers" / "banditron-2008.toml"
+    paper = resources.files("onebit.lab.studies") / "papers" / "banditron-2008.toml"
     study = paper.read_bytes().replace(b'learner = "Perceptron"', b'learner = "Halving"')
     for call in (
         lambda: race.entrant("halving"),

@@ -13,8 +13,8 @@ from test_page import LONG_NAMES, MANY, TOLD, bounded, make_line, make_panel
 from test_page import page_of as race_of
 from test_report import many_long
 
-from onebit.studies.findings import Check, Findings, Section, Table, Value
-from onebit.studies.report import overview_page, study_page
+from onebit.lab.studies.findings import Check, Findings, Section, Table, Value
+from onebit.lab.studies.report import overview_page, study_page
 
 pytestmark = [
     pytest.mark.slow,

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit import _jit
-from onebit._jit import COMPILED, direct, entry, generic, implement, inline
+from onebit.core import jit as _jit
+from onebit.core.jit import COMPILED, direct, entry, generic, implement, inline
 
 PACKAGE = Path(onebit.__file__).parent
 compiled_only = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
@@ -192,7 +192,7 @@ def test_where_there_is_no_home_or_no_room_nothing_is_said(nowhere, monkeypatch,
 @compiled_only
 def test_importing_says_so_once_and_goes_on_though_warnings_are_errors(tmp_path):
     tmp_path.chmod(0o775)
-    code = "import onebit as ob, onebit.sweeping; print(ob.Banditron(3).decide([1.0]).label)"
+    code = "import onebit as ob, onebit.lab.sweeping; print(ob.Banditron(3).decide([1.0]).label)"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env={**os.environ, "ONEBIT_CACHE": str(tmp_path)},
@@ -393,7 +393,9 @@ except AttributeError as error:
 LEARN = """
 import json
 import onebit as ob
-from onebit import _jit, features, learner
+from onebit.core import jit as _jit
+from onebit import contexts as features
+from onebit import learner
 one = ob.Banditron(3)
 for t in range(3):
     d = one.decide([1.0, 2.0])
@@ -497,8 +499,8 @@ def test_code_for_learners_of_others_is_never_stale(tmp_path):
     """Their sources are not in the digest that names the cache folder, so they are not kept."""
     source = """
 from typing import NamedTuple
-from onebit import _kernel
-from onebit._jit import implement
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement
 from onebit.learner import Learner
 
 class OwnParams(NamedTuple):

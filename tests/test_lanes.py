@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from onebit._jit import entry
-from onebit._lanes import (
+from onebit.core.jit import entry
+from onebit.core.lanes import (
     ALIGNMENT,
     WIDTH,
     State4,

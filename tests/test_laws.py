@@ -9,7 +9,7 @@ import pytest
 
 import onebit as ob
 from onebit import testing
-from onebit._jit import COMPILED
+from onebit.core.jit import COMPILED
 from onebit.learner import Learner
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit._jit import COMPILED
+from onebit.core.jit import COMPILED
 from onebit.datasets import get, linear_noise, prepare
 
 ROWS = 20_000 if COMPILED else 2000

@@ -8,12 +8,13 @@ from textwrap import dedent
 import pytest
 
 import onebit as ob
-from onebit import cli, race
-from onebit.lookup import Home, files_of, import_learners, learner_named, name_of
-from onebit.studies.engines import _numbered, run_on
-from onebit.studies.running import Plan, run_study
-from onebit.studies.spec import parse, read_study
-from onebit.studies.store import Store
+from onebit import cli
+from onebit.lab import race
+from onebit.lab.lookup import Home, files_of, import_learners, learner_named, name_of
+from onebit.lab.studies.engines import _numbered, run_on
+from onebit.lab.studies.running import Plan, run_study
+from onebit.lab.studies.spec import parse, read_study
+from onebit.lab.studies.store import Store
 
 MINE = """
     from onebit import Banditron

@@ -9,10 +9,11 @@ from scipy.sparse import csr_matrix
 from test_algorithms import draws, feed, force, play, stream
 
 import onebit as ob
-from onebit import _ball, _full
-from onebit._jit import COMPILED
-from onebit._lanes import State8
 from onebit.algorithms import newtron
+from onebit.algorithms import newtron_solver as _ball
+from onebit.core.jit import COMPILED
+from onebit.core.lanes import State8
+from onebit.storage import full as _full
 
 ROUNDS = 150 if COMPILED else 60
 HARD = {"D": 100.0, "beta": 1.0, "gamma": 0.2, "alpha": 1.0}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import onebit as ob
-from onebit.noise import Log, NotIdentified, Rates, estimate_rates
+from onebit.feedback.noise import Log, NotIdentified, Rates, estimate_rates
 
 RATES = [(0.0, 0.0), (0.15, 0.15), (0.2, 0.4), (0.4, 0.2)]
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from markup import Checker, charts, coordinates
 
-from onebit.charts import COLOURS, one_two_five, spread
-from onebit.page import Bound, Line, Panel, race_page
-from onebit.sheet import STYLE
+from onebit.pages.charts import COLOURS, one_two_five, spread
+from onebit.pages.race import Bound, Line, Panel, race_page
+from onebit.pages.shell import STYLE
 
 
 def make_line(learner: str, final: float = 0.2, told: bool = False, settings: str = "") -> Line:

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from onebit._jit import COMPILED, entry
-from onebit._random import _mix, bits_by, key_of, limit_of, uniform, uniforms
+from onebit.core.draws import _mix, bits_by, key_of, limit_of, uniform, uniforms
+from onebit.core.jit import COMPILED, entry
 
 HIGHEST = 2**63 - 1
 counts = st.integers(0, HIGHEST)

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import onebit as ob
 from onebit import persist, testing
 from onebit.algorithms import rcine
-from onebit.noise import Log, NotIdentified
-from onebit.sweeping import sweep
+from onebit.feedback.noise import Log, NotIdentified
+from onebit.lab.sweeping import sweep
 
 K, D, N_S = 5, 8, 37
 FLIPS = [ob.Flip(0.2, 0.1)]

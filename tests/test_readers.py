@@ -22,9 +22,9 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
 import onebit as ob
-from onebit._jit import COMPILED
+from onebit.contexts import encode_rows
+from onebit.core.jit import COMPILED
 from onebit.datasets import blocks, columns, read, stream
-from onebit.features import encode_rows
 from onebit.settings import command_line
 
 BAD = Path(__file__).parent / "bad_files"

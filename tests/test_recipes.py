@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit import algorithms, race
-from onebit.recipes import LARGEST, Found, Recipe, read_recipe
+from onebit import algorithms
+from onebit.lab import race
+from onebit.lab.recipes import LARGEST, Found, Recipe, read_recipe
 
 FOUND = Found("mine", 0.125, 1000, 3, 64, "shuffled", 7, "0.1.0")
 

@@ -10,8 +10,7 @@ import pytest
 from markup import Checker, charts, coordinates
 from sample_studies import ROUNDS, banditron, confidit, curve, error_chart, everything, noisy
 
-from onebit.charts import across, even_steps, shortened, upwards, width_of, wrapped
-from onebit.studies.findings import (
+from onebit.lab.studies.findings import (
     Chart,
     Check,
     Curve,
@@ -21,8 +20,9 @@ from onebit.studies.findings import (
     Table,
     Value,
 )
-from onebit.studies.report import duration, overview_page, study_page
-from onebit.studies.verdict import Pair, nearness, together, verdict
+from onebit.lab.studies.report import duration, overview_page, study_page
+from onebit.lab.studies.verdict import Pair, nearness, together, verdict
+from onebit.pages.charts import across, even_steps, shortened, upwards, width_of, wrapped
 
 NAN = math.nan
 STUDIES = [banditron, confidit, noisy]

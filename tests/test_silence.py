@@ -9,8 +9,8 @@ import pytest
 
 import onebit as ob
 from onebit import persist
-from onebit._jit import COMPILED, plain
-from onebit.silence import hearing, is_taken
+from onebit.core.jit import COMPILED, plain
+from onebit.feedback.silence import hearing, is_taken
 from onebit.testing import LABELS  # the laws have had that many compiled
 
 compiled_only = pytest.mark.skipif(not COMPILED, reason="thousands of rounds want the compiler")

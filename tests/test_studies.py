@@ -12,14 +12,14 @@ import pytest
 
 import onebit as ob
 from onebit import datasets
-from onebit.studies import cells as cells_module
-from onebit.studies import engines, evaluating
-from onebit.studies.cells import Cell, run_cells, source_of, stream_of
-from onebit.studies.evaluating import evaluate
-from onebit.studies.report import study_page
-from onebit.studies.running import Plan, run_study
-from onebit.studies.spec import Channel, Data, parse, points, read_study, shipped
-from onebit.studies.store import Store
+from onebit.lab.studies import cells as cells_module
+from onebit.lab.studies import engines, evaluating
+from onebit.lab.studies.cells import Cell, run_cells, source_of, stream_of
+from onebit.lab.studies.evaluating import evaluate
+from onebit.lab.studies.report import study_page
+from onebit.lab.studies.running import Plan, run_study
+from onebit.lab.studies.spec import Channel, Data, parse, points, read_study, shipped
+from onebit.lab.studies.store import Store
 
 TOY = """
 name = "toy"

@@ -10,10 +10,12 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
-from onebit import _kernel, sweeping, testing
-from onebit._jit import COMPILED
+from onebit import testing
 from onebit.algorithms.confidit import fit
-from onebit.sweeping import _course, _run_lockstep, _Together, sweep
+from onebit.core import rounds as _kernel
+from onebit.core.jit import COMPILED
+from onebit.lab import sweeping
+from onebit.lab.sweeping import _course, _run_lockstep, _Together, sweep
 
 SMALL = ob.datasets.synnonsep(400 if COMPILED else 60, seed=3)
 

@@ -14,11 +14,12 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
-from onebit import cli, race, tuning
-from onebit._jit import COMPILED
+from onebit import cli
+from onebit.core.jit import COMPILED
+from onebit.lab import race, tuning
+from onebit.lab.tuning import candidates_of, default_rounds, learners_to_tune
 from onebit.learner import Learner
 from onebit.settings import Range
-from onebit.tuning import candidates_of, default_rounds, learners_to_tune
 
 ROWS = 400 if COMPILED else 60
 SMALL = ob.datasets.synsep(ROWS, seed=3)

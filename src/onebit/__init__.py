@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from onebit._version import __version__
 
 if TYPE_CHECKING:
-    from onebit import bounds, datasets, noise, testing
+    from onebit import datasets, testing
     from onebit.algorithms import (
         AROW,
         BPA,
@@ -45,31 +45,34 @@ if TYPE_CHECKING:
         UniformRandom,
         load,
     )
-    from onebit.channels import Channel, Delay, Flip, LabelNoise, Rotate, Silence, Swap
     from onebit.decision import Decision
-    from onebit.drift import DriftAlarm
+    from onebit.feedback import noise
+    from onebit.feedback.channels import Channel, Delay, Flip, LabelNoise, Rotate, Silence, Swap
+    from onebit.feedback.drift import DriftAlarm
+    from onebit.lab import bounds
+    from onebit.lab.recipes import read_recipe
+    from onebit.lab.simulation import Trace, simulate
+    from onebit.lab.sweeping import sweep
+    from onebit.lab.tuning import tune
     from onebit.learner import Learner
-    from onebit.recipes import read_recipe
-    from onebit.simulation import Trace, simulate
-    from onebit.sweeping import sweep
-    from onebit.tuning import tune
 
 _MODULE_OF = {
-    "bounds": "onebit.bounds",
+    "bounds": "onebit.lab.bounds",
     "datasets": "onebit.datasets",
-    "noise": "onebit.noise",
+    "noise": "onebit.feedback.noise",
     "testing": "onebit.testing",
     **dict.fromkeys(
-        ("Channel", "Delay", "Flip", "LabelNoise", "Rotate", "Silence", "Swap"), "onebit.channels"
+        ("Channel", "Delay", "Flip", "LabelNoise", "Rotate", "Silence", "Swap"),
+        "onebit.feedback.channels",
     ),
     "Decision": "onebit.decision",
-    "DriftAlarm": "onebit.drift",
+    "DriftAlarm": "onebit.feedback.drift",
     "Learner": "onebit.learner",
-    "Trace": "onebit.simulation",
-    "simulate": "onebit.simulation",
-    "read_recipe": "onebit.recipes",
-    "sweep": "onebit.sweeping",
-    "tune": "onebit.tuning",
+    "Trace": "onebit.lab.simulation",
+    "simulate": "onebit.lab.simulation",
+    "read_recipe": "onebit.lab.recipes",
+    "sweep": "onebit.lab.sweeping",
+    "tune": "onebit.lab.tuning",
 }
 
 __all__ = [

@@ -21,15 +21,9 @@ import msgspec
 import numpy as np
 from numpy import ndarray
 
-from onebit import _kernel, persist
-from onebit._form import TABLE, Form
-from onebit._jit import direct, entry, inline, plain
-from onebit._kernel import Choice, Row, Turn, Work
-from onebit._lanes import aligned_zeros, lanes_for, state_type
+from onebit import persist
 from onebit._version import __version__
-from onebit.answers import Answers, OtherAnswers
-from onebit.decision import MOST_ROUNDS, Decision
-from onebit.features import (
+from onebit.contexts import (
     GROWTH_LIMIT,
     LARGEST_DOUBLE,
     LARGEST_SINGLE,
@@ -39,6 +33,13 @@ from onebit.features import (
     encode,
     encode_rows,
 )
+from onebit.core import rounds as _kernel
+from onebit.core.jit import direct, entry, inline, plain
+from onebit.core.lanes import aligned_zeros, lanes_for, state_type
+from onebit.core.rounds import Choice, Row, Turn, Work
+from onebit.decision import MOST_ROUNDS, Decision
+from onebit.feedback.answered import Answers, OtherAnswers
+from onebit.feedback.silence import Reading, hearing, is_taken
 from onebit.labels import LabelSet
 from onebit.settings import (
     CALLABLE,
@@ -51,7 +52,7 @@ from onebit.settings import (
     unknown_setting,
     whole,
 )
-from onebit.silence import Reading, hearing, is_taken
+from onebit.storage.base import TABLE, Form
 
 Labels = int | Sequence[str] | Sequence[int]
 

@@ -24,14 +24,14 @@ import numpy as np
 from scipy import sparse
 
 from onebit import persist
-from onebit._jit import COMPILED
 from onebit.algorithms import load
-from onebit.channels import Delay, LabelNoise, Silence
+from onebit.core.jit import COMPILED
 from onebit.decision import Decision
+from onebit.feedback.channels import Delay, LabelNoise, Silence
+from onebit.lab.simulation import simulate
+from onebit.lab.sweeping import sweep
 from onebit.learner import Learner
 from onebit.settings import Range
-from onebit.simulation import simulate
-from onebit.sweeping import sweep
 
 Make = Callable[..., Learner]
 LABELS, FEATURES = 5, 12

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple, Unpack
 
-from onebit import _kernel
-from onebit._dual import KernelLike, Remove, dual
-from onebit._jit import implement
-from onebit._kernel import Choice, add
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement
+from onebit.core.rounds import Choice, add
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import flag, searched
+from onebit.storage.dual import KernelLike, Remove, dual
 
 
 class BanditPerceptronParams(NamedTuple):

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import NamedTuple, Unpack
 
-from onebit import _kernel
-from onebit._dual import KernelLike, Remove, dual
-from onebit._jit import implement, inline
-from onebit._kernel import add
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement, inline
+from onebit.core.rounds import add
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import Range, real, searched
+from onebit.storage.dual import KernelLike, Remove, dual
 
 
 class BanditronParams(NamedTuple):

@@ -11,9 +11,9 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _kernel
-from onebit._jit import implement
 from onebit.algorithms.passive_aggressive import Variant, step_length, variant_code
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import Range, real, searched
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from onebit._jit import inline
+from onebit.core.jit import inline
 
 
 @inline

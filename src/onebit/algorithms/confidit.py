@@ -26,15 +26,17 @@ from typing import Any, ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _dual, _full, _kernel
-from onebit._dual import KernelLike, Posterior, Remove, dual
-from onebit._full import FormName, Matrices, form_named
-from onebit._jit import implement, inline
-from onebit._kernel import TIE, Choice, update_of_planes
-from onebit._lanes import unit
-from onebit._random import uniform
+from onebit.core import rounds as _kernel
+from onebit.core.draws import uniform
+from onebit.core.jit import implement, inline
+from onebit.core.lanes import unit
+from onebit.core.rounds import TIE, Choice, update_of_planes
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import Range, choice_of, flag, real, searched
+from onebit.storage import dual as _dual
+from onebit.storage import full as _full
+from onebit.storage.dual import KernelLike, Posterior, Remove, dual
+from onebit.storage.full import FormName, Matrices, form_named
 
 TARGET_DRAW = 2
 WIDTHS = ("eta", "log", "theory")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Unpack
 
-from onebit import _kernel
-from onebit._jit import implement
 from onebit.algorithms import regression
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement
 from onebit.learner import Common, Labels
 from onebit.settings import Range, real, searched
 

@@ -11,10 +11,10 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _kernel
-from onebit._jit import implement
-from onebit._kernel import Choice
 from onebit.algorithms import regression
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement
+from onebit.core.rounds import Choice
 from onebit.learner import Common, Labels
 from onebit.settings import Range, real, searched
 

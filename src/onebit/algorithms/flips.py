@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onebit._jit import inline
+from onebit.core.jit import inline
 from onebit.learner import Learner
 from onebit.settings import real
 

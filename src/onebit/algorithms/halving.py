@@ -23,16 +23,16 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _kernel
-from onebit._callback import Callback, call_back
-from onebit._form import Form
-from onebit._jit import implement, inline
-from onebit._kernel import Row, dot
-from onebit._lanes import aligned_zeros, at, lanes_for, state_type
-from onebit._random import uniforms
+from onebit.core import rounds as _kernel
+from onebit.core.callback import Callback, call_back
+from onebit.core.draws import uniforms
+from onebit.core.jit import implement, inline
+from onebit.core.lanes import aligned_zeros, at, lanes_for, state_type
+from onebit.core.rounds import Row, dot
 from onebit.labels import LabelSet
 from onebit.learner import Common, Labels, Learner, precision
 from onebit.settings import whole
+from onebit.storage.base import Form
 
 _PROJECTION = 2**40  # the first stream of the projection's draws
 

@@ -38,9 +38,37 @@ from typing import Any, NamedTuple, Unpack
 import msgspec
 import numpy as np
 
-from onebit import _ball, _dual, _kernel
-from onebit._ball import NEWTON_STEPS, WIDTH, Space, add, dot, least_in_ball, length, total
-from onebit._dual import (
+from onebit.algorithms import newtron_solver as _ball
+from onebit.algorithms.flips import _CorrectsFlips, flip_rates
+from onebit.algorithms.newtron_solver import (
+    NEWTON_STEPS,
+    WIDTH,
+    Space,
+    add,
+    dot,
+    least_in_ball,
+    length,
+    total,
+)
+from onebit.algorithms.pnewtron import (
+    BEYOND,
+    is_softmax,
+    mix_in_uniform,
+    probability,
+    pull_and_growth,
+    say,
+    softmax,
+)
+from onebit.core import rounds as _kernel
+from onebit.core.jit import OUTLINE, compiled_as, generic, implement, inline, not_inlined, outline
+from onebit.core.lanes import State8, aligned_zeros, at, fetch, store, zero
+from onebit.core.rounds import number
+from onebit.decision import Decision
+from onebit.learner import Common, Labels
+from onebit.settings import Range, real, searched
+from onebit.storage import dual as _dual
+from onebit.storage.base import Form
+from onebit.storage.dual import (
     GIVEN,
     SMALLEST,
     TOP,
@@ -54,8 +82,7 @@ from onebit._dual import (
     is_same,
     touch,
 )
-from onebit._form import Form
-from onebit._full import (
+from onebit.storage.full import (
     ROUNDING,
     add_lines,
     add_times,
@@ -64,22 +91,6 @@ from onebit._full import (
     is_inverse,
     shrink_by,
 )
-from onebit._jit import OUTLINE, compiled_as, generic, implement, inline, not_inlined, outline
-from onebit._kernel import number
-from onebit._lanes import State8, aligned_zeros, at, fetch, store, zero
-from onebit.algorithms.flips import _CorrectsFlips, flip_rates
-from onebit.algorithms.pnewtron import (
-    BEYOND,
-    is_softmax,
-    mix_in_uniform,
-    probability,
-    pull_and_growth,
-    say,
-    softmax,
-)
-from onebit.decision import Decision
-from onebit.learner import Common, Labels
-from onebit.settings import Range, real, searched
 
 NONE = -1.0  # for a shift: there are no inverses
 STAY = 1000.0  # rounds to go by the inverses before the direct way is tried again

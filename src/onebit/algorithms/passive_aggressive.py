@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _kernel
-from onebit._jit import implement, inline
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement, inline
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import Range, choice_of, real, searched
 

@@ -20,11 +20,11 @@ from typing import NamedTuple, Unpack
 import msgspec
 import numpy as np
 
-from onebit import _kernel
-from onebit._jit import chosen, implement, inline
-from onebit._kernel import Choice, blocks, dot, number
-from onebit._lanes import at, fetch, if_greater, load, save, store, zero
 from onebit.algorithms.flips import _CorrectsFlips, flip_rates, unflipped
+from onebit.core import rounds as _kernel
+from onebit.core.jit import chosen, implement, inline
+from onebit.core.lanes import at, fetch, if_greater, load, save, store, zero
+from onebit.core.rounds import Choice, blocks, dot, number
 from onebit.decision import Decision
 from onebit.learner import Common, Labels
 from onebit.settings import Range, real, searched

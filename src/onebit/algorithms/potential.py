@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _kernel
-from onebit._jit import generic, implement, inline
-from onebit._kernel import dot, number
-from onebit._lanes import at
 from onebit.algorithms.flips import _CorrectsFlips, flip_rates, unflipped
+from onebit.core import rounds as _kernel
+from onebit.core.jit import generic, implement, inline
+from onebit.core.lanes import at
+from onebit.core.rounds import dot, number
 from onebit.learner import Common, Labels
 from onebit.settings import Range, flag, real, searched
 

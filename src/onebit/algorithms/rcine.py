@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _kernel
-from onebit._callback import Callback, call_back
-from onebit._form import Form
-from onebit._jit import implement, inline
-from onebit._lanes import at
 from onebit.algorithms.banditron import step
 from onebit.algorithms.flips import unflipped
+from onebit.contexts import Rows
+from onebit.core import rounds as _kernel
+from onebit.core.callback import Callback, call_back
+from onebit.core.jit import implement, inline
+from onebit.core.lanes import at
 from onebit.decision import Decision
-from onebit.features import Rows
 from onebit.learner import Common, Labels, Learner, precision
 from onebit.settings import CALLABLE, Range, called, choice_of, flag, real, searched, whole
+from onebit.storage.base import Form
 
 if TYPE_CHECKING:  # it is loaded when first used: few learners estimate
-    from onebit.noise import Log, Rates
+    from onebit.feedback.noise import Log, Rates
 
 Estimate = Literal["levels", "nrest"] | Callable[["Log"], "Rates | tuple[float, float]"]
 
@@ -197,7 +197,7 @@ class Collected(Form):
                 self.thread.start()
 
     def _log(self) -> Log:
-        from onebit.noise import Log
+        from onebit.feedback.noise import Log
 
         columns = {name: _joined(self._kept[name]) for name in _COLUMNS}
         indptr = np.concatenate([[0], np.cumsum(columns["lengths"])])
@@ -220,7 +220,7 @@ class Collected(Form):
 
     def _rates_of(self, log: Log) -> tuple[float, float] | None:
         """What the answers say of the rates; None if nothing, or nothing that could be used."""
-        from onebit.noise import NotIdentified, Rates
+        from onebit.feedback.noise import NotIdentified, Rates
 
         try:
             found = self._estimate(log)
@@ -307,7 +307,7 @@ class Collected(Form):
 
 
 def _estimate_rates(method: str, log: Any) -> Any:
-    from onebit.noise import estimate_rates
+    from onebit.feedback.noise import estimate_rates
 
     return estimate_rates(log, method=method)  # type: ignore[arg-type]
 

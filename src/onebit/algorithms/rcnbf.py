@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, Unpack
 
-from onebit import _kernel
-from onebit._jit import implement
-from onebit._kernel import add
 from onebit.algorithms.banditron import step
 from onebit.algorithms.flips import _CorrectsFlips, flip_rates, unflipped
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement
+from onebit.core.rounds import add
 from onebit.learner import Common, Labels
 from onebit.settings import Range, real, searched
 

@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from onebit import _kernel
-from onebit._jit import inline
-from onebit._kernel import update_of_planes
-from onebit._lanes import if_finite, root
+from onebit.core import rounds as _kernel
+from onebit.core.jit import inline
+from onebit.core.lanes import if_finite, root
+from onebit.core.rounds import update_of_planes
 from onebit.learner import Learner
 from onebit.settings import choice_of
 

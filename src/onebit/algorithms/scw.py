@@ -16,13 +16,13 @@ from typing import Literal, NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _kernel
-from onebit._full import FormName, form_named
-from onebit._jit import implement
-from onebit._kernel import move
 from onebit.algorithms.confidence import cw_step, scw2_step, shrinkage
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement
+from onebit.core.rounds import move
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import Range, choice_of, real, searched
+from onebit.storage.full import FormName, form_named
 
 
 class SCWParams(NamedTuple):

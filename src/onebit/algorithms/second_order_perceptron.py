@@ -13,10 +13,10 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _kernel
-from onebit._jit import implement, inline
-from onebit._kernel import blocks, sum_over_row, update_of_planes
-from onebit._lanes import at, load, store, zero
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement, inline
+from onebit.core.lanes import at, load, store, zero
+from onebit.core.rounds import blocks, sum_over_row, update_of_planes
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import Range, real, searched
 

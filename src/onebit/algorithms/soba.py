@@ -21,16 +21,16 @@ from typing import Any, NamedTuple, Unpack
 import msgspec
 import numpy as np
 
-from onebit import _kernel
-from onebit._form import TABLE
-from onebit._full import FormName, Full, is_between, shrink_by
-from onebit._jit import implement, inline
-from onebit._kernel import Choice, by_form, number
-from onebit._lanes import aligned_zeros, at
 from onebit.algorithms.flips import _CorrectsFlips, flip_rates, unflipped
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement, inline
+from onebit.core.lanes import aligned_zeros, at
+from onebit.core.rounds import Choice, by_form, number
 from onebit.decision import Decision
 from onebit.learner import Common, Labels
 from onebit.settings import Range, choice_of, real, searched
+from onebit.storage.base import TABLE
+from onebit.storage.full import FormName, Full, is_between, shrink_by
 
 
 class SOBAParams(NamedTuple):

@@ -14,12 +14,12 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _kernel
-from onebit._full import FormName, form_named
-from onebit._jit import implement, inline
-from onebit._kernel import Choice, normal_pair
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement, inline
+from onebit.core.rounds import Choice, normal_pair
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import Range, real, searched
+from onebit.storage.full import FormName, form_named
 
 REACH = 6.0  # standard deviations: beyond lies less than 1e-9
 # Three-point Gauss-Legendre on [0, 1].

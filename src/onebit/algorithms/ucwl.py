@@ -15,14 +15,14 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from onebit import _kernel
-from onebit._dual import KernelLike, Remove, dual
-from onebit._full import FormName, form_named
-from onebit._jit import implement
-from onebit._kernel import Choice
 from onebit.algorithms.confidence import cw_step, shrinkage
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement
+from onebit.core.rounds import Choice
 from onebit.learner import Common, Labels, Learner
 from onebit.settings import Range, real, searched
+from onebit.storage.dual import KernelLike, Remove, dual
+from onebit.storage.full import FormName, form_named
 
 
 class UCWLParams(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Unpack
 
-from onebit import _kernel
-from onebit._jit import implement
-from onebit._kernel import Choice
+from onebit.core import rounds as _kernel
+from onebit.core.jit import implement
+from onebit.core.rounds import Choice
 from onebit.learner import Common, Labels, Learner
 
 

@@ -96,7 +96,7 @@ class FileOptions:
 
 def import_all(modules: Sequence[str] | None) -> None:
     """Import the modules of --import."""
-    from onebit.lookup import import_learners
+    from onebit.lab.lookup import import_learners
 
     for module in modules or ():
         import_learners(module)

@@ -13,7 +13,7 @@ from onebit._version import __version__
 from onebit.cli.options import FileOptions, Flag, Imports, import_all, percent, plus_minus
 
 if TYPE_CHECKING:
-    from onebit.page import Panel
+    from onebit.pages.race import Panel
 
 
 def race(
@@ -86,9 +86,9 @@ def race(
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from onebit.datasets import Steps
-    from onebit.page import race_page
+    from onebit.lab.race import all_entrants, entrant, race
+    from onebit.pages.race import race_page
     from onebit.persist import write_bytes
-    from onebit.race import all_entrants, entrant, race
     from onebit.settings import whole
 
     if rounds is not None:

@@ -16,9 +16,9 @@ from onebit._version import __version__
 from onebit.cli.options import Flag, Imports, import_all
 
 if TYPE_CHECKING:
-    from onebit.studies.findings import Findings
-    from onebit.studies.running import Plan, Step
-    from onebit.studies.spec import Study
+    from onebit.lab.studies.findings import Findings
+    from onebit.lab.studies.running import Plan, Step
+    from onebit.lab.studies.spec import Study
 
 
 def study(
@@ -69,10 +69,10 @@ def study(
     report
         Run nothing: make the pages from the cells that are there.
     """
+    from onebit.lab.studies.report import overview_page
+    from onebit.lab.studies.spec import read_study, shipped
     from onebit.persist import write_bytes
     from onebit.settings import whole
-    from onebit.studies.report import overview_page
-    from onebit.studies.spec import read_study, shipped
 
     if not name:
         _print_list([read_study(one) for one in shipped()])
@@ -116,11 +116,11 @@ def _run(
     retry: bool,
     report: bool,
 ) -> Findings:
+    from onebit.lab.studies.evaluating import evaluate
+    from onebit.lab.studies.report import study_page
+    from onebit.lab.studies.running import Plan, run_study
+    from onebit.lab.studies.store import Store
     from onebit.persist import write_bytes
-    from onebit.studies.evaluating import evaluate
-    from onebit.studies.report import study_page
-    from onebit.studies.running import Plan, run_study
-    from onebit.studies.store import Store
 
     store = Store(out / study.name / "cells")
     if report:
@@ -177,7 +177,7 @@ def _print_list(studies: list[Study]) -> None:
 
 
 def _print_found(findings: Findings, page: Path) -> None:
-    from onebit.studies.verdict import verdict
+    from onebit.lab.studies.verdict import verdict
 
     found = verdict(findings)
     if findings.quick:

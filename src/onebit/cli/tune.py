@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from onebit.cli.options import FileOptions, Flag, Imports, import_all, percent, plus_minus
 
 if TYPE_CHECKING:
-    from onebit.tuning import Edge, Trial, Tuned
+    from onebit.lab.tuning import Edge, Trial, Tuned
 
 _SHOWN = 10  # rows of the table
 REPEATS = 3
@@ -87,11 +87,11 @@ def tune(
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from onebit.datasets import Steps
-    from onebit.lookup import is_own, name_of
-    from onebit.race import load
-    from onebit.recipes import check_name
+    from onebit.lab.lookup import is_own, name_of
+    from onebit.lab.race import load
+    from onebit.lab.recipes import check_name
+    from onebit.lab.tuning import candidates_of, learners_to_tune, tune
     from onebit.settings import whole
-    from onebit.tuning import candidates_of, learners_to_tune, tune
 
     repeats = whole("repeats", repeats, least=1, most=1000)
     seed = whole("seed", seed, least=0, most=2**62)
@@ -152,7 +152,7 @@ def _option(name: str, value: Any, default: Any = None) -> list[str]:
 
 
 def _values(grid: list[str]) -> dict[str, list[Any]]:
-    from onebit.race import value_of
+    from onebit.lab.race import value_of
 
     values: dict[str, list[Any]] = {}
     for text in grid:
@@ -226,14 +226,14 @@ def _top(table: tuple[Trial, ...], kinds: int) -> list[Trial]:
 
 
 def _settings(settings: dict[str, Any], between: str) -> str:
-    from onebit.race import short
+    from onebit.lab.race import short
 
     return between.join(f"{name}={short(value)}" for name, value in settings.items())
 
 
 def _print_edge(tuned: Tuned, edge: Edge, again: list[str]) -> None:
-    from onebit.lookup import name_of
-    from onebit.race import short
+    from onebit.lab.lookup import name_of
+    from onebit.lab.race import short
 
     end = "low" if edge.beyond[0] < edge.value else "high"
     others = {name: value for name, value in tuned.settings.items() if name != edge.setting}

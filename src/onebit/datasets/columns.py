@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from onebit.contexts import HASHED, murmur3
 from onebit.datasets.blocks import Block, Options, bad, csr
-from onebit.features import HASHED, murmur3
 from onebit.settings import argument
 
 # Of a row without a label: what is wrong, and what to do.

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit._jit import entry
-from onebit._random import uniform
+from onebit.core.draws import uniform
+from onebit.core.jit import entry
 from onebit.settings import real, whole
 
 CONSTANT = 0.5  # the first feature of every context

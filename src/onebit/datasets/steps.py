@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from onebit._jit import entry
+from onebit.contexts import HASHED, Rows, encode, encode_rows
+from onebit.core.jit import entry
 from onebit.datasets.blocks import csr
-from onebit.features import HASHED, Rows, encode, encode_rows
 from onebit.settings import choice_of, real, whole
 
 

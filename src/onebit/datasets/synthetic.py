@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from onebit._jit import entry
-from onebit._random import uniform
+from onebit.core.draws import uniform
+from onebit.core.jit import entry
 from onebit.datasets.tables import Dataset
 from onebit.settings import real, whole
 

@@ -1,0 +1,508 @@
+"""Anything -> (indices, values): the one form kernels see.
+
+A context is a row of an array or of a scipy sparse matrix, a dict of names to numbers or strings,
+or a pair (indices, values). Inside it is `indices` (uint32, strictly increasing) and `values` (the
+learner's precision, finite, not zero). All the forms of one context give the same two arrays.
+In a dict, None is a name of its own and NaN is absent; elsewhere NaN is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import empty
+
+from onebit.core.jit import direct, entry
+
+HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
+_INT32, _UINT32 = np.dtype(np.int32), np.dtype(np.uint32)
+GROWTH_LIMIT = 2**24  # a stray huge index must not ask for all the memory there is
+
+
+class Rows(NamedTuple):
+    """Many contexts: row i is indices[indptr[i]:indptr[i + 1]] and values likewise."""
+
+    indices: Any
+    values: Any
+    indptr: Any
+    width: int  # one more than the largest index
+    columns: int = 0  # of dense rows; 0: there are none, and the width is free
+
+
+def _rows(indices: np.ndarray, values: np.ndarray, indptr: np.ndarray) -> Rows:
+    return Rows(indices, values, indptr, int(indices.max()) + 1 if len(indices) else 0)
+
+
+def encode(
+    x: Any, dtype: np.dtype, features: int | None, columns: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """One context. The arrays are the caller's own: nothing done to x later can change them.
+
+    columns: those of earlier dense rows; 0: there were none.
+    """
+    if type(x) is tuple:
+        if len(x) == 2:  # the quickest way in, once for all arrays that are what they should be
+            indices, values = x
+            if (
+                type(indices) is type(values) is np.ndarray
+                and indices.dtype is _INT32
+                and values.dtype is dtype
+                and indices.ndim == values.ndim == 1
+            ):
+                size, limit = len(indices), GROWTH_LIMIT if features is None else features
+                out_indices, out_values = empty(size, _UINT32), empty(size, dtype)
+                copy, top = _row_copier(dtype)
+                kept, wrong, _ = copy(indices, values, limit, top, out_indices, out_values)
+                if kept == size and not wrong:
+                    return out_indices, out_values
+        return _pair(x, dtype, features)
+    if hasattr(x, "tocsr"):  # first: scipy's dictionary of keys is a mapping too
+        row = x if x.ndim == 2 else x.reshape(1, -1)
+        if row.shape[0] != 1:
+            raise ValueError(f"one context is one row, not {row.shape[0]}")
+        rows = _sparse(row, dtype, features)
+        return rows.indices.copy(), rows.values.copy()
+    if isinstance(x, Mapping):
+        return _named(x, dtype, features)
+    row = _numbers(x, "a context")
+    if row.ndim == 2 and row.shape[0] == 1:
+        row = row[0]
+    if row.ndim != 1:
+        raise ValueError(f"one context is one row, not an array of shape {row.shape}")
+    rows = _dense(row[None, :], dtype, features)
+    if columns and len(row) not in (columns, 0):
+        raise _other_width(len(row), columns)
+    return rows.indices, rows.values
+
+
+def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
+    """Many contexts: a matrix (array or sparse), or a sequence of single ones."""
+    if isinstance(X, Rows):  # encoded before
+        same = X.values.dtype == dtype
+        return X if same else X._replace(values=X.values.astype(dtype))
+    if hasattr(X, "tocsr"):
+        if X.ndim != 2:
+            raise ValueError(f"X must be a matrix, one row a context, not of shape {X.shape}")
+        return _sparse(X, dtype, features)
+    if isinstance(X, Mapping | tuple):
+        raise TypeError("X must be many contexts: put a single dict or pair into a list")
+    if isinstance(X, Sequence) and not (len(X) and np.isscalar(X[0])):
+        columns, encoded = 0, []
+        for i, x in enumerate(X):
+            encoded.append(_in_row(i, x, dtype, features, columns))
+            columns = columns or columns_of(x)
+        return _stack(encoded, dtype)._replace(columns=columns)
+    matrix = _numbers(X, "X")
+    if matrix.ndim != 2:
+        hint = "; put a single row into a list" if matrix.ndim == 1 else ""
+        raise ValueError(
+            f"X must be a matrix, one row a context, not of shape {matrix.shape}{hint}"
+        )
+    return _dense(matrix, dtype, features)._replace(columns=matrix.shape[1])
+
+
+def columns_of(x: Any) -> int:
+    """How many columns a context has if it is a dense row, else 0."""
+    if type(x) is tuple or isinstance(x, Mapping) or hasattr(x, "tocsr"):
+        return 0
+    return np.shape(x)[-1]
+
+
+def check_columns(columns: int, before: int) -> None:
+    """Refuse dense rows of another width than there were before; 0: there are none."""
+    if columns and before and columns != before:
+        raise _other_width(columns, before)
+
+
+def _other_width(columns: int, before: int) -> ValueError:
+    return ValueError(
+        f"a row has {columns} columns, and rows before it had {before}; for rows that grow, use "
+        "dicts, pairs (indices, values) or sparse rows; features= says the width beforehand"
+    )
+
+
+def _in_row(i: int, x: Any, dtype: np.dtype, features: int | None, columns: int) -> tuple[Any, Any]:
+    try:
+        return encode(x, dtype, features, columns)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"row {i}: {error}") from None
+
+
+def _stack(rows: list[tuple[Any, Any]], dtype: np.dtype) -> Rows:
+    indptr = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(indices) for indices, _ in rows], out=indptr[1:])
+    indices = np.concatenate([indices for indices, _ in rows] or [np.empty(0, np.uint32)])
+    values = np.concatenate([values for _, values in rows] or [np.empty(0, dtype)])
+    return _rows(indices, values, indptr)
+
+
+def _numbers(x: Any, what: str) -> np.ndarray:
+    """x as an array of real numbers."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{what} must not be masked: leave out what is missing, or fill it in")
+    try:
+        array = np.asarray(x)
+    except ValueError:  # rows of different lengths
+        raise ValueError(f"{what} must be an array of numbers; its rows differ in length") from None
+    if array.dtype.kind not in "biuf":
+        found = array.dtype if array.ndim else "None" if x is None else type(x).__name__
+        found = "text" if array.dtype.kind in "US" else found
+        if isinstance(x, Iterator):
+            found = f"an iterator ({found}): put what it gives into a list"
+        elif array.ndim == 2 and array.dtype.kind == "O":
+            found = f"{found}: make a list of dicts of a table with text or gaps"
+        raise TypeError(
+            f"{what} must hold real numbers, not {found}; "
+            "a context is an array row, a sparse row, a dict or a pair (indices, values)"
+        )
+    return array
+
+
+def _limit(features: int | None) -> int:
+    return GROWTH_LIMIT if features is None else features
+
+
+def _too_wide(index: int, features: int | None) -> ValueError:
+    if features is None:
+        return ValueError(
+            f"index {index} is beyond {GROWTH_LIMIT}, as far as weights grow by themselves; "
+            "pass features= to the learner to allow it, or hash the features"
+        )
+    return ValueError(f"index {index} is beyond the {features} features that features= fixed")
+
+
+# Pairs and sparse rows.
+
+GOOD, UNSORTED, UNFIT, TWICE, NEGATIVE, TOO_WIDE, NOT_PACKED = range(7)
+
+
+LARGEST_SINGLE, LARGEST_DOUBLE = 1e15, 1e120
+
+
+def largest(dtype: np.dtype) -> float:
+    """The largest value taken, so that squares and sums stay numbers. Below its inverse is zero."""
+    return LARGEST_SINGLE if dtype.itemsize == 4 else LARGEST_DOUBLE
+
+
+@entry
+def _copy_row(indices, values, limit, largest, out_indices, out_values):
+    """Copy a row without its zeros. Returns how many were kept, what was wrong, and where."""
+    kept = 0
+    before = -1
+    for i in range(len(indices)):
+        j = indices[i]
+        if j < 0:
+            return kept, NEGATIVE, i
+        if j >= limit:
+            return kept, TOO_WIDE, i
+        if j == before:
+            return kept, TWICE, i
+        if j < before:
+            return kept, UNSORTED, i
+        before = j
+        size = abs(np.float64(values[i]))
+        if not size <= largest:
+            return kept, UNFIT, i
+        out_values[kept] = values[i]
+        out_indices[kept] = j
+        kept += size >= 1 / largest
+    return kept, GOOD, 0
+
+
+@entry
+def _copy_packed_row(indices, values, limit, largest, out_indices, out_values):
+    """_copy_row for arrays of which the types are known, but neither lengths nor strides."""
+    packed = indices.strides[0] == indices.itemsize and values.strides[0] == values.itemsize
+    if len(indices) != len(values) or not packed:
+        return 0, NOT_PACKED, 0
+    return _copy_row(indices, values, limit, largest, out_indices, out_values)
+
+
+@functools.cache
+def _row_copier(dtype: np.dtype) -> tuple[Any, float]:
+    """_copy_packed_row for int32 and this type, without looking at types at every call."""
+    indices, values = np.empty(0, np.int32), np.empty(0, dtype)
+    like = (indices, values, 0, 0.0, indices.astype(np.uint32), values)
+    return direct(_copy_packed_row, dtype, *like), largest(dtype)
+
+
+def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
+    if len(pair) != 2:
+        raise ValueError(
+            f"a pair is (indices, values), not {len(pair)} things; for a row of numbers use a list"
+        )
+    indices, values = _checked_pair(*pair, dtype)
+    size, limit = len(indices), GROWTH_LIMIT if features is None else features
+    out_indices, out_values = empty(size, _UINT32), empty(size, dtype)
+    kept, wrong, i = _copy_row(indices, values, limit, largest(dtype), out_indices, out_values)
+    if wrong == UNSORTED:
+        order = np.argsort(indices, kind="stable")
+        return _pair((indices[order], values[order]), dtype, features)
+    if wrong:
+        raise _refusal(wrong, int(indices[i]), float(values[i]), dtype, features)
+    if kept == size:
+        return out_indices, out_values
+    return out_indices[:kept].copy(), out_values[:kept].copy()
+
+
+def _checked_pair(indices: Any, values: Any, dtype: np.dtype) -> tuple[Any, Any]:
+    """The pair as arrays of int32 or int64 and of float32 or float64."""
+    try:
+        indices, values = np.asarray(indices), np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise ValueError("a pair is (indices, values), two rows of the same length") from None
+    if indices.ndim != 1 or values.ndim != 1 or len(indices) != len(values):
+        raise ValueError(
+            "a pair is (indices, values), two rows of the same length, "
+            f"not shapes {indices.shape} and {values.shape}; for a row of numbers use a list"
+        )
+    if len(indices) == 0:  # numpy takes an empty list for floats
+        return np.empty(0, np.int32), np.empty(0, dtype)
+    if indices.dtype.kind not in "iu":
+        raise TypeError(f"indices must be whole numbers, not {indices.dtype}")
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"values must be real numbers, not {values.dtype}")
+    return indices if indices.dtype == np.int32 else _as_int64(indices), _as_float(values)
+
+
+def _as_int64(indices: np.ndarray) -> np.ndarray:
+    if indices.dtype == np.uint64 and len(indices) and indices.max() > np.uint64(2**62):
+        raise ValueError(f"index {int(indices.max())} is beyond any width there is")
+    return np.ascontiguousarray(indices, np.int64)
+
+
+def _as_float(values: np.ndarray) -> np.ndarray:
+    kept = values.dtype in (np.float32, np.float64)
+    with np.errstate(over="ignore"):  # an infinite value is refused by name
+        return np.ascontiguousarray(values, None if kept else np.float64)
+
+
+def _refusal(
+    wrong: int, index: int, value: float, dtype: np.dtype, features: int | None
+) -> ValueError:
+    if wrong == NEGATIVE:
+        return ValueError(f"index {index} is negative")
+    if wrong == TOO_WIDE:
+        return _too_wide(index, features)
+    if wrong == TWICE:
+        return ValueError(f"index {index} is there twice; add its values up first")
+    if np.isfinite(value):
+        return ValueError(
+            f"the value {value:g} at index {index} is too large for {dtype}: "
+            f"at most {largest(dtype):g}; scale the features down"
+        )
+    return ValueError(
+        f"the value at index {index} is {value:g}; leave it out, or put a number in its place"
+    )
+
+
+@entry
+def _copy_rows(indices, values, indptr, limit, largest, out_indices, out_values, out_indptr):
+    """_copy_row for every row. Returns what was wrong, in which row and at which place in it."""
+    total = 0
+    for row in range(len(indptr) - 1):
+        start, stop = indptr[row], indptr[row + 1]
+        kept, wrong, i = _copy_row(
+            indices[start:stop],
+            values[start:stop],
+            limit,
+            largest,
+            out_indices[total:],
+            out_values[total:],
+        )
+        if wrong:
+            return wrong, row, i
+        total += kept
+        out_indptr[row + 1] = total
+    return GOOD, 0, 0
+
+
+@entry
+def _width_if_good(indices, values, indptr, largest):
+    """The width of the rows if they are fit for use as they are, else -1.
+
+    Plain sweeps without a branch: they run at the speed of memory.
+    """
+    unfit = 0
+    widest = -1
+    for i in range(len(values)):
+        size = abs(values[i])
+        unfit += (not size <= largest) | (size < 1 / largest) | (indices[i] < 0)
+        widest = max(widest, indices[i])
+    for i in range(1, len(indices)):
+        unfit += indices[i] <= indices[i - 1]
+    for row in range(1, len(indptr) - 1):  # where a row begins the index may fall
+        i = indptr[row]
+        if 0 < i < len(indices) and i != indptr[row + 1]:
+            unfit -= indices[i] <= indices[i - 1]
+    return widest + 1 if unfit == 0 else -1
+
+
+def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
+    matrix = X.tocsr()
+    if matrix.data.dtype.kind not in "biuf":
+        raise TypeError(f"a sparse matrix must hold real numbers, not {matrix.data.dtype}")
+    # scipy believes any indptr; compiled code must not follow one that leads astray.
+    pointers, held = matrix.indptr, min(len(matrix.indices), len(matrix.data))
+    if (
+        len(pointers) != matrix.shape[0] + 1
+        or pointers[0] != 0
+        or pointers[-1] > held
+        or (np.diff(pointers) < 0).any()
+    ):
+        raise ValueError(
+            "the sparse matrix is damaged: its indptr does not rise from 0 to its size"
+        )
+    if not matrix.has_sorted_indices:
+        matrix = matrix.sorted_indices()
+    stored = matrix.indptr[-1]
+    indptr = np.ascontiguousarray(matrix.indptr, np.int64)
+    indices = matrix.indices[:stored]
+    indices = np.ascontiguousarray(indices) if indices.dtype == np.int32 else _as_int64(indices)
+    values = _as_float(matrix.data[:stored])
+    limit = min(_limit(features), matrix.shape[1])
+    if features is not None and matrix.shape[1] > features:
+        raise ValueError(f"X has {matrix.shape[1]} columns; features= fixed {features}")
+    top = dtype.type(largest(dtype))
+    width = _width_if_good(indices, values, indptr, top) if values.dtype == dtype else -1
+    if 0 <= width <= limit:
+        fits = indices.dtype == np.int32  # the same bits read as unsigned: nothing is copied
+        unsigned = indices.view(np.uint32) if fits else indices.astype(np.uint32)
+        return Rows(unsigned, values, indptr, width)
+    out_indices, out_values = np.empty(stored, np.uint32), np.empty(stored, dtype)
+    out_indptr = np.zeros_like(indptr)
+    wrong, row, i = _copy_rows(
+        indices, values, indptr, limit, largest(dtype), out_indices, out_values, out_indptr
+    )
+    if wrong == UNSORTED:  # though the matrix says that it is sorted: a new one finds out itself
+        again = type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
+        return _sparse(again, dtype, features)
+    if wrong:
+        place = indptr[row] + i
+        if wrong == TOO_WIDE and limit == matrix.shape[1]:
+            raise ValueError(f"row {row}: index {indices[place]} in a matrix {limit} columns wide")
+        error = _refusal(wrong, int(indices[place]), float(values[place]), dtype, features)
+        raise ValueError(f"row {row}: {error}" if len(indptr) > 2 else str(error))
+    kept = out_indptr[-1]
+    return _rows(out_indices[:kept], out_values[:kept], out_indptr)
+
+
+# Dense rows.
+
+
+@entry
+def _count_nonzero(matrix, largest, indptr):
+    """Fill indptr; returns the first row with a value that is not fit, or -1."""
+    for row in range(matrix.shape[0]):
+        count = 0
+        for j in range(matrix.shape[1]):
+            size = abs(np.float64(matrix[row, j]))  # as in _copy_row: the same are zero
+            if not size <= largest:
+                return row
+            count += size >= 1 / largest
+        indptr[row + 1] = indptr[row] + count
+    return -1
+
+
+@entry
+def _copy_nonzero(matrix, largest, indices, values):
+    at = 0
+    for row in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            if abs(np.float64(matrix[row, j])) >= 1 / largest:
+                indices[at] = j
+                values[at] = matrix[row, j]
+                at += 1
+
+
+def _dense(matrix: np.ndarray, dtype: np.dtype, features: int | None) -> Rows:
+    if features is not None and matrix.shape[1] != features:
+        raise ValueError(f"a row has {matrix.shape[1]} columns; features= fixed {features}")
+    if matrix.shape[1] > _limit(features):
+        raise _too_wide(matrix.shape[1] - 1, features)
+    with np.errstate(over="ignore"):
+        numbers = np.ascontiguousarray(matrix, dtype)
+    indptr = np.zeros(len(numbers) + 1, np.int64)
+    top = largest(dtype)
+    row = _count_nonzero(numbers, top, indptr)
+    if row >= 0:
+        column = int(np.argmin(np.abs(numbers[row]) <= top))
+        with np.errstate(over="ignore"):
+            value = float(matrix[row, column])
+        error = _refusal(UNFIT, column, value, dtype, features)
+        raise ValueError(f"row {row}: {error}" if len(matrix) > 1 else str(error))
+    indices, values = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], dtype)
+    _copy_nonzero(numbers, top, indices, values)
+    return _rows(indices, values, indptr)
+
+
+# Names.
+
+_hashes: dict[str, int] = {}
+_HASHES_KEPT = 2**16
+
+
+def murmur3(text: str) -> int:
+    """MurmurHash3 (32 bits, x86, seed 0) of the text in UTF-8, as a signed number."""
+    data = text.encode()
+    h, mask = 0, 0xFFFFFFFF
+    whole = len(data) & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * 0xCC9E2D51 & mask
+        k = (k << 15 | k >> 17) * 0x1B873593 & mask
+        h ^= k
+        h = ((h << 13 | h >> 19) * 5 + 0xE6546B64) & mask
+    if whole < len(data):
+        k = int.from_bytes(data[whole:], "little") * 0xCC9E2D51 & mask
+        h ^= (k << 15 | k >> 17) * 0x1B873593 & mask
+    h ^= len(data)
+    h = (h ^ h >> 16) * 0x85EBCA6B & mask
+    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
+
+
+def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
+    """Hashed as scikit-learn's FeatureHasher does: signed, "name=value" for a string value."""
+    columns = HASHED if features is None else features
+    sums: dict[int, float] = {}
+    for name, value in x.items():
+        if not isinstance(name, str):
+            raise TypeError(f"a feature's name must be a string, not {name!r}")
+        if isinstance(value, str):
+            name, value = f"{name}={value}", 1.0
+        elif value is None:  # missing: a name of its own, as an empty field of a csv file
+            name, value = f"{name}=", 1.0
+        elif not isinstance(value, Real) and not isinstance(value, np.bool_):
+            raise TypeError(f"feature {name!r} must be a number or a string, not {value!r}")
+        try:
+            number = float(value)
+        except OverflowError:
+            raise ValueError(f"feature {name!r} is too large for a float; leave it out") from None
+        if math.isnan(number):  # missing: absent
+            continue
+        if math.isinf(number):
+            raise ValueError(f"feature {name!r} is {number:g}; leave it out")
+        if abs(number) > largest(dtype):
+            raise ValueError(
+                f"feature {name!r} is {number:g}, too large for {dtype}: at most {largest(dtype):g}"
+            )
+        h = _hashes.get(name)
+        if h is None:
+            if len(_hashes) >= _HASHES_KEPT:
+                _hashes.clear()
+            try:
+                h = _hashes[name] = murmur3(name)
+            except UnicodeEncodeError:
+                raise ValueError(f"the name {name!r} cannot be written in UTF-8") from None
+        column = abs(h) % columns
+        sums[column] = sums.get(column, 0.0) + (number if h >= 0 else -number)
+    indices = np.array(sorted(sums), np.int64)
+    values = np.array([sums[j] for j in indices.tolist()], np.float64)
+    return _pair((indices, values), dtype, columns)

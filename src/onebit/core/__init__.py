@@ -1,0 +1,1 @@
+"""Compiled code: numba and its cache, vectors over labels, draws, rounds."""

@@ -1,0 +1,82 @@
+"""Counter-based draws: (seed, round, stream) -> a uniform number in [0, 1). There is no state.
+
+The generator is SplitMix64 (Steele, Lea, Flood 2014) used as a hash: the seed and the stream make a
+key, the round is the counter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from onebit.core.jit import COMPILED, INLINE
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+_GOLDEN = 0x9E3779B97F4A7C15
+_FIRST = 0xBF58476D1CE4E5B9
+_SECOND = 0x94D049BB133111EB
+_TO_UNIT = 1.0 / 9007199254740992.0  # 2^-53
+
+
+def _mix(x: int) -> int:
+    x = ((x ^ (x >> 30)) * _FIRST) & _MASK
+    x = ((x ^ (x >> 27)) * _SECOND) & _MASK
+    return x ^ (x >> 31)
+
+
+def uniform(seed: int, round: int, stream: int) -> float:
+    """One uniform number in [0, 1), a pure function of its arguments."""
+    return bits_by(key_of(seed, stream), round) * _TO_UNIT
+
+
+def uniforms(seed: int, rounds: np.ndarray, stream: int) -> np.ndarray:
+    """`uniform` of many rounds."""
+    x = np.uint64(key_of(seed, stream)) + rounds.astype(np.uint64) * np.uint64(_GOLDEN)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(_FIRST)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(_SECOND)
+    return ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) * _TO_UNIT
+
+
+def key_of(seed: int, stream: int, first: int = 0) -> int:
+    """What the draws of a seed and a stream have in common; rounds count from the first."""
+    key = _mix((int(seed) + (int(stream) + 1) * _GOLDEN) & _MASK)
+    return (key + first * _GOLDEN) & _MASK
+
+
+def bits_by(key: int, round: int) -> int:
+    """The 53 bits of `uniform` for the key's seed and stream."""
+    return _mix((int(key) + int(round) * _GOLDEN) & _MASK) >> 11
+
+
+def limit_of(chance: float) -> int:
+    """Below it are the bits of just those draws that are below the chance."""
+    return math.ceil(chance / _TO_UNIT)
+
+
+if COMPILED:  # machine integers wrap by themselves
+    import numba
+    from numba.extending import overload
+
+    @numba.njit(**INLINE)
+    def _mix64(x: Any) -> Any:
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(_FIRST)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(_SECOND)
+        return x ^ (x >> np.uint64(31))
+
+    @overload(uniform, jit_options=INLINE)
+    def _uniform(seed: Any, round: Any, stream: Any) -> Any:
+        def compiled(seed: Any, round: Any, stream: Any) -> Any:
+            key = _mix64(np.uint64(seed) + np.uint64(stream + 1) * np.uint64(_GOLDEN))
+            return np.float64(bits_by(key, round)) * _TO_UNIT
+
+        return compiled
+
+    @overload(bits_by, jit_options=INLINE)
+    def _bits_by(key: Any, round: Any) -> Any:
+        def compiled(key: Any, round: Any) -> Any:
+            mixed = _mix64(key + np.uint64(round) * np.uint64(_GOLDEN))
+            return np.int64(mixed >> np.uint64(11))
+
+        return compiled

@@ -1,0 +1,1 @@
+"""What happens to feedback on its way, and what a learner makes of it."""

@@ -1,0 +1,1 @@
+"""Experiments: simulate, sweep, race, tune, bounds, studies."""

@@ -1,0 +1,213 @@
+"""Recipes: a learner with its settings, as a small file of text that a person can read and edit.
+
+    learner = "UCWL"
+    prepare = ["unit_norm"]     # steps that rows go through; may be left out
+
+    [settings]                  # those left out are the defaults
+    eta = 0.9
+
+    [found]                     # how `tune` found them; may be left out
+
+A learner from elsewhere is "module:Class"; its module must be imported already. Nothing in a recipe
+is executed, and nothing is imported by it. What is wrong with one is said in a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Unpack, get_type_hints
+
+from onebit import persist
+from onebit.datasets import Steps
+from onebit.lab.lookup import learner_named, name_of
+from onebit.learner import Common, Labels, Learner
+from onebit.settings import SHARED, called, own_settings, unknown_setting
+
+LARGEST = 2**16  # bytes of a file
+ENDING = ".toml"
+
+_USE = """\
+# A learner's settings, found by `onebit tune`. To use them:
+#   onebit race --learner {name} ...
+#   learner = onebit.read_recipe("{name}").make(labels=[...])     # in Python
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """How settings were found."""
+
+    data: str
+    error: float  # mean share of mistakes of what was said
+    rounds: int
+    repeats: int
+    trials: int
+    order: str  # "shuffled" or "given"
+    seed: int
+    onebit: str  # its version
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A learner's class, its settings, and the steps that its rows were prepared by."""
+
+    learner: type[Learner]
+    settings: dict[str, Any]
+    prepare: tuple[str, ...] = ()
+    found: Found | None = None
+
+    def make(self, labels: Labels, **common: Unpack[Common]) -> Learner:
+        """A learner by this recipe that has learned nothing yet: make(["sport", "tech"], seed=7).
+
+        It wants rows that have gone through the steps in `prepare`.
+        """
+        kind: Any = self.learner
+        return kind(labels, **self.settings, **common)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the recipe to a file, whole or not at all."""
+        check_name(path)
+        name = Path(path).name
+        if not name.isprintable():  # a comment ends with its line
+            name = f"this{ENDING}"
+        lines = [_USE.format(name=name) if self.found else ""]
+        lines += [f"learner = {_toml(name_of(self.learner))}\n"]
+        if self.prepare:
+            lines += [f"prepare = [{', '.join(map(_toml, self.prepare))}]\n"]
+        tables = {"settings": self.settings, "found": asdict(self.found) if self.found else {}}
+        for title, table in tables.items():
+            if table:
+                lines += [f"\n[{title}]\n", *(f"{k} = {_toml(v)}\n" for k, v in table.items())]
+        persist.write_bytes(path, "".join(lines).encode())
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuse a name that could not be told from a learner's."""
+    if Path(path).suffix != ENDING:
+        raise ValueError(f"{os.fspath(path)}: the name of a recipe must end in {ENDING}")
+
+
+def read_recipe(path: str | os.PathLike[str]) -> Recipe:
+    """The recipe in a file, checked: its learner can be made."""
+    with open(path, "rb") as file:
+        text = file.read(LARGEST + 1)
+    try:
+        return _checked(_parsed(text))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    if len(text) > LARGEST:
+        raise ValueError(f"a recipe has at most {LARGEST:,} bytes, and this file has more")
+    try:
+        return tomllib.loads(text.decode())
+    except UnicodeDecodeError:
+        raise ValueError("not a recipe: it is not text in UTF-8") from None
+    except RecursionError:
+        raise ValueError("not a recipe: lists in lists without end") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"not TOML: {error}") from None
+
+
+_WORDS = {str: "text in quotes", float: "a number", int: "a whole number"}
+_WORDS |= {dict: "a table", list: "a list of names in quotes"}
+_PARTS = {"learner": str, "prepare": list, "settings": dict, "found": dict}
+_FOUND = get_type_hints(Found)
+
+
+def _checked(given: dict[str, Any]) -> Recipe:
+    _check_types(given, _PARTS, "a recipe has")
+    if "learner" not in given:
+        raise ValueError('a recipe says which learner it is for: learner = "UCWL"')
+    steps = given.get("prepare", [])
+    if not all(isinstance(step, str) for step in steps):
+        raise TypeError(f"prepare must be {_WORDS[list]}, not {steps!r}")
+    Steps(steps)
+    learner = learner_named(given["learner"])
+    settings = check_settings(learner, given.get("settings", {})).settings  # with the defaults
+    found = given.get("found")
+    if found is not None:
+        _check_types(found, _FOUND, "[found] has")
+        missing = [name for name in _FOUND if name not in found]
+        if missing:
+            raise ValueError(f"[found] lacks {', '.join(missing)}; leave out [found] as a whole")
+        found = Found(**{**found, "error": float(found["error"])})
+    return Recipe(learner, settings, tuple(steps), found)
+
+
+def _check_types(given: dict[str, Any], wanted: dict[str, type], has: str) -> None:
+    for name, value in given.items():
+        if name not in wanted:
+            raise ValueError(f"unknown {name!r}; {has} {', '.join(wanted)}")
+        kind = wanted[name]
+        fits = type(value) is kind or (kind is float and type(value) is int)
+        if not fits:
+            raise TypeError(f"{name} must be {_WORDS[kind]}, not {value!r}")
+
+
+def check_made_of_settings(learner: type[Learner]) -> None:
+    """Refuse a learner that needs more than settings which are plain values."""
+    if learner.needs:
+        name = learner.__name__
+        raise ValueError(
+            f"{name} needs {learner.needs}, which only Python can give: "
+            f"onebit.{name}(labels, {learner.needs}=[...])"
+        )
+
+
+# Settings of every learner: those that belong to it, and those of the run that it takes part in.
+
+_OF_THE_RUN = {
+    "seed": "the run has the seed: --seed, or seed= in Python",
+    "features": "the data decide how many there are; in Python, make the learner with features=",
+    "dtype": "runs keep the learner's own precision; in Python, make the learner with dtype=",
+}
+
+
+def settings_of(learner: type[Learner]) -> list[str]:
+    """The names of the settings that a learner may be given here: its own, and those of all."""
+    return [*own_settings(learner), *(name for name in SHARED if name not in _OF_THE_RUN)]
+
+
+def wrong_setting(learner: type[Learner], name: str) -> str:
+    """What is wrong with the name of a setting; empty if the learner may be given it here."""
+    if name in settings_of(learner):
+        return ""
+    if name in _OF_THE_RUN:
+        return f"no setting {name!r} for {learner.__name__} here: {_OF_THE_RUN[name]}"
+    return unknown_setting(learner, name, tuple(_OF_THE_RUN))
+
+
+def check_settings(learner: type[Learner], settings: dict[str, Any]) -> Learner:
+    """Refuse settings that the learner has not, or out of bounds; a learner that has them."""
+    check_made_of_settings(learner)
+    for name, value in settings.items():
+        if callable(value):
+            raise ValueError(
+                f"{name} is {called(value)!r} here, and a function is for Python alone: "
+                f"onebit.{learner.__name__}(labels, {name}=...), simulate and sweep take it"
+            )
+        if wrong := wrong_setting(learner, name):
+            raise ValueError(wrong)
+    make: Any = learner
+    return make(2, **settings)
+
+
+def _toml(value: Any) -> str:
+    if callable(value):
+        raise ValueError(f"no recipe can hold a function: {value!r}")
+    if isinstance(value, str):  # TOML's strings are JSON's, but for one character
+        return json.dumps(_plain(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(held)}' for key, held in value.items())} }}"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _plain(text: str) -> str:
+    """Text that can be written: file names may hold bytes that are none."""
+    return text.encode(errors="replace").decode()

@@ -1,0 +1,455 @@
+"""simulate: a whole stream in compiled code, with counts at check points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from onebit.contexts import Rows
+from onebit.core import rounds as _kernel
+from onebit.core.jit import chosen, direct, entry, inline
+from onebit.core.rounds import Choice, Row, Turn
+from onebit.feedback.answered import mark
+from onebit.feedback.channels import (
+    UNHEARD,
+    Step,
+    check_delays,
+    delay_of,
+    drifted,
+    heard,
+    link_to,
+    noisy,
+    steps_of,
+    understood,
+)
+from onebit.learner import Learner
+from onebit.settings import called_on, whole
+
+_LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard
+_ENDLESS = 10**15  # rounds: more than any stream has
+
+
+class Trace(NamedTuple):
+    """What a run leaves: counts up to each check point, one array each."""
+
+    rounds: np.ndarray
+    mistakes: np.ndarray  # the said label was not the true one
+    greedy_mistakes: np.ndarray  # the greedy label was not
+    explored: np.ndarray  # the said label was not the greedy one
+    updates: np.ndarray  # rounds that changed the weights
+
+    @property
+    def error(self) -> np.ndarray:
+        """Mean mistakes up to each check point."""
+        return self.mistakes / self.rounds
+
+    @property
+    def greedy_error(self) -> np.ndarray:
+        """Mean greedy mistakes up to each check point."""
+        return self.greedy_mistakes / self.rounds
+
+
+class Stream(NamedTuple):
+    """Rows, their true labels, and the order they come in (empty: as they are)."""
+
+    indices: Any
+    values: Any
+    indptr: Any
+    labels: Any
+    order: Any
+
+
+def _told_bit(params, state, work, row, turn, choice, right, label):
+    """A learner from one bit: of the label it gets to know only whether it was right."""
+    if row.start == row.stop:
+        return False
+    return _kernel.learn(params, state, work, row, turn, choice, right)
+
+
+def _told_label(params, state, work, row, turn, choice, right, label):
+    if row.start == row.stop:
+        return False
+    return _kernel.learn_label(params, state, work, row, turn, label)
+
+
+def _what_is_told(params: type) -> Any:
+    return _told_label if params in _kernel.learn_label.implementations else _told_bit
+
+
+@chosen(_what_is_told)
+def told(params, state, work, row, turn, choice, right, label): ...
+
+
+@entry
+def _run(params, state, work, stream, seed, first, begin, end, count, counts):
+    """Rounds begin..end of the stream; the learner's own count of rounds starts at first."""
+    mistakes = greedy_mistakes = explored = updates = 0
+    rows = len(stream.labels)
+    i = begin % rows - 1
+    for t in range(begin, end):
+        i = i + 1 if i + 1 < rows else 0
+        if len(stream.order):
+            i = stream.order[t]
+        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
+        turn = Turn(seed, first + t, count)
+        _kernel.score(params, state, work, row, turn)
+        choice = _kernel.decide(params, state, work, turn)
+        label = stream.labels[i]
+        mistakes += choice.label != label
+        greedy_mistakes += choice.greedy != label
+        explored += choice.label != choice.greedy
+        right = choice.label == label
+        updates += told(params, state, work, row, turn, choice, right, label)
+    counts[0] += mistakes
+    counts[1] += greedy_mistakes
+    counts[2] += explored
+    counts[3] += updates
+
+
+class Pending(NamedTuple):
+    """Feedback on its way: a ring with a place for each round, and a list for each arrival."""
+
+    first: Any  # [round of arrival] the place that is delivered first, or -1
+    last: Any
+    after: Any  # [place] the next place of the same list, or -1
+    places: Any  # [place, (row, round, label, greedy, bit, true label as named)]
+    numbers: Any  # [place, (propensity, note, other)]
+    before: Any  # rounds of this run in earlier chunks
+    kept: Any  # rows of earlier chunks, in front of those of this one
+
+
+def _pending(longest: int) -> Pending:
+    ring = longest + 1
+    none = np.full(ring, -1, np.int64)
+    places, numbers = np.zeros((ring, 6), np.int64), np.zeros((ring, 3))
+    return Pending(none, none.copy(), none.copy(), places, numbers, 0, 0)
+
+
+class _Late:
+    """What a chunk leaves to the next: feedback on its way, and the rows it is about."""
+
+    def __init__(self) -> None:
+        self.pending: Pending | None = None
+        self._rows: Rows | None = None
+
+    def in_front_of(self, rows: Rows, labels: np.ndarray) -> tuple[Rows, np.ndarray]:
+        """The rows that were kept, then these; the labels of the former are not needed again."""
+        if self._rows is None:
+            return rows, labels
+        none = np.zeros(len(self._rows.indptr) - 1, np.int64)
+        return _joined(self._rows, rows), np.concatenate([none, labels])
+
+    def keep(self, pending: Pending, rows: Rows, rounds: int) -> None:
+        """Keep the last rows of a chunk of so many rounds: none is awaited longer than the ring."""
+        held = len(rows.indptr) - 1
+        kept = min(held, len(pending.first) - 1)
+        self._rows = _last(rows, kept) if kept else None
+        pending.places[:, 0] -= held - kept
+        self.pending = pending._replace(before=pending.before + rounds, kept=kept)
+
+
+def _joined(one: Rows, two: Rows) -> Rows:
+    indptr = np.concatenate([one.indptr, two.indptr[1:] + one.indptr[-1]])
+    indices = np.concatenate([one.indices, two.indices])
+    values = np.concatenate([one.values, two.values])
+    return Rows(indices, values, indptr, max(one.width, two.width), two.columns)
+
+
+def _last(rows: Rows, count: int) -> Rows:
+    indptr = rows.indptr[len(rows.indptr) - 1 - count :]
+    part = slice(indptr[0], indptr[-1])
+    return Rows(rows.indices[part].copy(), rows.values[part].copy(), indptr - indptr[0], rows.width)
+
+
+@entry
+def _run_through(
+    params, state, work, stream, link, pending, seed, first, begin, end, count, counts, marks
+):
+    """_run with a channel between the truth and the learner; what is answered is marked."""
+    mistakes = greedy_mistakes = explored = updates = 0
+    rows, ring = len(stream.labels), len(pending.first)
+    i = (pending.kept + begin) % rows - 1
+    for t in range(begin, end):
+        i = i + 1 if i + 1 < rows else 0
+        if len(stream.order):
+            i = stream.order[t]
+        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
+        turn, time = Turn(seed, first + t, count), pending.before + t
+        _kernel.score(params, state, work, row, turn)
+        choice = _kernel.decide(params, state, work, turn)
+        label = drifted(link, turn.round, stream.labels[i], count)
+        mistakes += choice.label != label
+        greedy_mistakes += choice.greedy != label
+        explored += choice.label != choice.greedy
+        named = noisy(link, turn.round, label, count)
+        bit = heard(link, turn.round, int(choice.label == named))
+        bit = understood(link, turn.round, bit)
+        if bit != UNHEARD:
+            arrival = (time + delay_of(link, turn.round, time)) % ring
+            _post(pending, time % ring, arrival, i, turn.round, choice, bit, named)
+        place = pending.first[time % ring]
+        pending.first[time % ring] = -1
+        while place >= 0:
+            i_then, round, label, greedy, bit, named = pending.places[place]
+            row = Row(
+                stream.indices, stream.values, stream.indptr[i_then], stream.indptr[i_then + 1]
+            )
+            turn = Turn(seed, round, count)
+            propensity, note, other = pending.numbers[place]
+            choice = Choice(label, greedy, propensity, note, other)
+            _kernel.score(params, state, work, row, turn)
+            if bit >= 0:
+                updates += told(params, state, work, row, turn, choice, bit == 1, named)
+            mark(marks, round)
+            place = pending.after[place]
+    counts[0] += mistakes
+    counts[1] += greedy_mistakes
+    counts[2] += explored
+    counts[3] += updates
+
+
+@inline
+def _post(pending, place, arrival, i, round, choice, bit, named):
+    """Put feedback at the end of the list that is delivered at its arrival."""
+    record = pending.places[place]
+    record[0], record[1], record[2] = i, round, choice.label
+    record[3], record[4], record[5] = choice.greedy, bit, named
+    numbers = pending.numbers[place]
+    numbers[0], numbers[1], numbers[2] = choice.propensity, choice.note, choice.other
+    pending.after[place] = -1
+    if pending.first[arrival] < 0:
+        pending.first[arrival] = place
+    else:
+        pending.after[pending.last[arrival]] = place
+    pending.last[arrival] = place
+
+
+def check_points(rounds: int) -> list[int]:
+    """1, 2, 5, 10, 20, 50, ... and the last round."""
+    points, power = [], 1
+    while power <= rounds:
+        points += [step * power for step in (1, 2, 5) if step * power < rounds]
+        power *= 10
+    return [*points, rounds]
+
+
+def simulate(
+    learner: Learner,
+    X: Any,
+    y: Any = None,
+    *,
+    epochs: int = 1,
+    order: Literal["given", "shuffled"] | Sequence[int] | np.ndarray = "given",
+    checkpoints: Sequence[int] | None = None,
+    channel: Step | Sequence[Step] = (),
+    progress: Callable[[int], None] | None = None,
+) -> Trace:
+    """Run a learner over labelled rows as if the labels were hidden, and count.
+
+    X: an array, a sparse matrix, or a list of contexts. y: their true labels; a learner from one
+    bit gets to know only whether what it said was right. epochs: how often the rows come. order: as
+    "given", "shuffled" anew each epoch by the learner's seed, or the row numbers themselves.
+    checkpoints: after which rounds to count; 1, 2, 5, 10, 20, ... unless given. channel: what
+    happens to the feedback on its way, a step or a list of steps; mistakes are counted against the
+    truth. progress: called with the number of rounds done, now and then.
+
+    Without y, X is a Dataset or an iterator of chunks, each a Dataset or a pair (X, y): they run
+    through one after the other, in constant memory, with the same result as all at once. Check
+    points beyond their end are left out. Rows whose feedback is late are kept until it comes.
+
+    The learner goes on from where it is, and is changed as if each round had been decided and
+    learned by itself, bit for bit.
+    """
+    if not isinstance(learner, Learner):
+        raise TypeError(f"simulate wants a learner, such as Banditron(labels=9), not {learner!r}")
+    channel = steps_of(channel)
+    called_on("progress", progress)
+    if y is not None:
+        labels = learner._labels.places(y)
+        return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
+    if hasattr(X, "labels"):  # a whole Dataset
+        X, labels = X.X, _places_in(learner, X)
+        return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
+    if whole("epochs", epochs, least=1, most=10**9) != 1 or not _is_given(order):
+        raise ValueError("chunks come once and as they are: no epochs, no order")
+    return _in_chunks(learner, X, checkpoints, channel, progress)
+
+
+def _is_given(order: Any) -> bool:
+    return isinstance(order, str) and order == "given"
+
+
+def _places_in(learner: Learner, data: Any) -> np.ndarray:
+    """The labels of a Dataset as places among the learner's."""
+    try:
+        return learner._labels.places(np.asarray(data.labels))[data.y]
+    except ValueError:
+        raise ValueError(
+            f"the data have labels that the learner has not: {_few(data.labels)} are not all "
+            f"among {_few(learner.labels)}; make the learner with the labels of the data"
+        ) from None
+
+
+def _few(labels: Sequence[Any]) -> str:
+    return ", ".join(repr(label) for label in labels[:8]) + (", ..." if len(labels) > 8 else "")
+
+
+def _in_chunks(
+    learner: Learner,
+    chunks: Iterable[Any],
+    checkpoints: Sequence[int] | None,
+    channel: Sequence[Step],
+    progress: Callable[[int], None] | None,
+) -> Trace:
+    """Chunk after chunk; rounds and counts go on from one to the next."""
+    points = points_of(check_points(_ENDLESS) if checkpoints is None else checkpoints, _ENDLESS)
+    kept = np.zeros((0, 5), np.int64)
+    done = np.zeros(5, np.int64)  # rounds and the four counts
+    late = _Late()
+    tell = progress and (lambda rounds: progress(int(done[0]) + rounds))
+    if not isinstance(chunks, Iterable):
+        raise TypeError(f"simulate wants rows and their labels, X and y, not {chunks!r}")
+    for chunk in chunks:
+        X, labels = rows_and_places(learner, chunk)
+        if not len(labels):
+            continue
+        due = [p - int(done[0]) for p in points if done[0] < p <= done[0] + len(labels)]
+        trace = simulate_places(
+            learner, X, labels, 1, "given", due or [len(labels)], channel, tell, late
+        )
+        counts = np.stack(trace, axis=1) + done
+        kept = np.concatenate([kept, counts[: len(due)]])
+        done = counts[-1]
+    if done[0] and (not len(kept) or kept[-1, 0] != done[0]):
+        kept = np.concatenate([kept, done[None]])
+    return Trace(*kept.T.copy())
+
+
+def rows_and_places(
+    learner: Learner,
+    chunk: Any,
+    what: str = "without y, X is chunks, and a chunk",
+    hint: str = "; for rows and their labels say simulate(learner, X, y)",
+) -> tuple[Any, np.ndarray]:
+    """The rows of a Dataset or of a pair (X, y), and their labels as places."""
+    if hasattr(chunk, "labels"):
+        return chunk.X, _places_in(learner, chunk)
+    if not isinstance(chunk, tuple) or len(chunk) != 2:
+        raise TypeError(f"{what} is a Dataset or a pair (X, y), not {type(chunk).__name__}{hint}")
+    return chunk[0], learner._labels.places(chunk[1])
+
+
+def simulate_places(
+    learner: Learner,
+    X: Any,
+    labels: np.ndarray,
+    epochs: int,
+    order: Any,
+    checkpoints: Sequence[int] | None,
+    channel: Sequence[Step],
+    progress: Callable[[int], None] | None,
+    late: _Late | None = None,
+) -> Trace:
+    """simulate, with the labels as places among the learner's; late: what earlier chunks left."""
+    with learner._lock:  # other threads wait until the stream is done
+        rows = learner._rows(X)
+        size = len(rows.indptr) - 1
+        if len(labels) != size:
+            raise ValueError(f"X has {size} rows and y {len(labels)} labels")
+        epochs = whole("epochs", epochs, least=1, most=10**9)
+        order_rows = order_of(order, size, epochs, learner.seed)
+        total = len(order_rows) if len(order_rows) else size * epochs
+        points = points_of(checkpoints, total)
+        way = link_to(learner, channel)
+        pending = (late and late.pending) or _pending(way.longest)
+        check_delays(way, pending.before + total)
+        if late:
+            rows, labels = late.in_front_of(rows, labels)
+        learner._reserve(rows.width)
+        learner._columns = learner._columns or rows.columns
+        stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows)
+        counts = np.zeros(4, np.int64)
+        kept = np.zeros((len(points), 4), np.int64)
+        first, done, size = learner.round, 0, len(learner._labels)
+        kind = learner._kind
+        answers, all_heard = learner._answers, not (channel or learner._thins)
+        rest: tuple[Any, ...] = (stream, learner._draws, first)
+        records = (learner._params, learner._state, learner._work)
+        if all_heard:
+            run = direct(_run, kind, *records, *rest, done, total, size, counts)
+        else:
+            rest = (stream, way, pending, learner._draws, first)
+            like = (done, total, size, counts, answers.marks(first))
+            run = direct(_run_through, kind, *records, *rest, *like)
+        run = learner._form.guarded(run)
+        for i, point in enumerate(points):
+            while done < point:
+                if first + done >= learner._fades_at:
+                    learner._fade(first + done)
+                end = min(point, done + _LONGEST_CALL, learner._fades_at - first)
+                if learner._kind != kind:
+                    raise RuntimeError("the learner was given another label in mid-stream")
+                records = (
+                    learner._params,
+                    learner._state,
+                    learner._work,
+                )  # progress may have used it
+                marks = () if all_heard else (answers.marks(first + end),)
+                failure = None
+                try:
+                    run(*records, *rest, done, end, size, counts, *marks)
+                except BaseException as error:
+                    if not learner._form.fails_at_the_end:
+                        if not all_heard:
+                            answers.cut(learner.round)  # these rounds are not counted
+                        raise
+                    failure = error
+                if all_heard:
+                    answers.mark_all(first + done, first + end, first + end)
+                done = end
+                learner.round = first + done
+                if failure is not None:
+                    raise failure
+                if progress:
+                    progress(done)
+            kept[i] = counts
+        if late:
+            late.keep(pending, rows, total)
+        return Trace(np.array(points, np.int64), *kept.T.copy())
+
+
+def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
+    """Row numbers, one a round; none: the rows as they are."""
+    if isinstance(order, str):
+        if order == "given":
+            return np.empty(0, np.int64)
+        if order == "shuffled":
+            shuffle = np.random.default_rng(seed).permutation
+            return np.concatenate([shuffle(size) for _ in range(epochs)]).astype(np.int64)
+        raise ValueError(f"order must be 'given', 'shuffled' or row numbers, not {order!r}")
+    try:
+        given = np.asarray(order)
+    except ValueError:  # rows of different lengths
+        given = np.empty(0)
+    if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
+        raise ValueError("order must be 'given', 'shuffled' or a list of row numbers")
+    if given.min() < 0 or given.max() >= size:
+        raise ValueError(f"order names rows outside 0..{size - 1}")
+    return np.tile(given.astype(np.int64), epochs)
+
+
+def points_of(checkpoints: Sequence[int] | None, total: int) -> list[int]:
+    """Check points up to the last round."""
+    if total == 0:
+        return []
+    if checkpoints is None:
+        return check_points(total)
+    if isinstance(checkpoints, str) or not isinstance(checkpoints, Iterable):
+        raise TypeError(f"checkpoints must be a list of rounds, not {checkpoints!r}")
+    points = [whole("a check point", point, least=0, most=_ENDLESS) for point in checkpoints]
+    rising = all(a < b for a, b in zip([0, *points], points, strict=False))
+    if not points or not rising or points[-1] > total:
+        raise ValueError(f"checkpoints must rise from 1 to at most {total}, not {points}")
+    return points if points[-1] == total else [*points, total]

@@ -1,0 +1,113 @@
+"""Where the cells of a study run: threads, processes (loky), or a cluster of dask or ray."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+from onebit.lab.lookup import Home, home_of, import_home, learner_named
+from onebit.lab.studies.cells import Cell, Result, run_cells
+
+ENGINES = ("threads", "loky", "dask", "ray")
+
+Jobs = Sequence[Sequence[Cell]]
+Done = Iterator[tuple[int, list[Result]]]  # a job by its place, and what its cells gave
+
+
+def run_on(engine: str, jobs: Jobs, workers: int) -> Done:
+    """Run jobs, and hand over each as soon as it is done."""
+    if engine == "threads":
+        yield from _threads(jobs, workers)
+    elif engine == "ray":
+        yield from _ray(jobs, workers, _homes(jobs))
+    else:
+        yield from _joblib(engine, jobs, workers, _homes(jobs))
+
+
+def _homes(jobs: Jobs) -> list[Home]:
+    """Where other processes find the learners from elsewhere."""
+    names = {cell.learner for job in jobs for cell in job}
+    return [home for name in sorted(names) if (home := home_of(learner_named(name)))]
+
+
+def _threads(jobs: Jobs, workers: int) -> Done:
+    stopped = threading.Event()
+
+    def report(rounds: int) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            places = {pool.submit(run_cells, job, report): i for i, job in enumerate(jobs)}
+            for future in as_completed(places):
+                yield places[future], future.result()
+        except BaseException:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _numbered(place: int, job: Sequence[Cell], homes: Sequence[Home]) -> tuple[int, list[Result]]:
+    """A job in another process, which has to import the learners from elsewhere first."""
+    try:
+        for home in homes:
+            import_home(home)
+    except (ValueError, OSError) as error:
+        return place, [Result(error=str(error)) for _ in job]
+    return place, run_cells(job)
+
+
+def _joblib(engine: str, jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
+    joblib = _needed("joblib", "lab")
+    client = None
+    if engine == "dask":  # a cluster that is there, by DASK_SCHEDULER_ADDRESS, or one made here
+        distributed = _needed("distributed", "cluster")
+        there = os.environ.get("DASK_SCHEDULER_ADDRESS")
+        made = {} if there else {"n_workers": workers, "threads_per_worker": 1}
+        client = distributed.Client(there, **made)
+    try:
+        with joblib.parallel_config(engine, n_jobs=workers):
+            run = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+            yield from run(joblib.delayed(_numbered)(i, job, homes) for i, job in enumerate(jobs))
+    finally:
+        if client is not None:
+            client.close()
+
+
+def _ray(jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
+    """ray by itself: through joblib it hands over nothing before the last job is done."""
+    ray = _needed("ray", "cluster")
+    ours = not ray.is_initialized()
+    if ours:  # a cluster that is there, by RAY_ADDRESS, or one made here
+        there = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers}
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **there)
+    try:
+        remote = ray.remote(_numbered)
+        waiting = [remote.remote(i, list(job), homes) for i, job in enumerate(jobs)]
+        places = {job: i for i, job in enumerate(waiting)}
+        while waiting:
+            [ready], waiting = ray.wait(waiting)
+            try:
+                yield ray.get(ready)
+            except ray.exceptions.RayError as error:  # its worker died: out of memory, as a rule
+                place = places[ready]
+                said = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+                yield place, [Result(error=said) for _ in jobs[place]]
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _needed(module: str, extra: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            f"this engine needs {module}, which is not installed: pip install onebit[{extra}]"
+        ) from None

@@ -1,0 +1,121 @@
+"""How much of a paper is found again: its claims, and how near ours come to its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from onebit.lab.studies.findings import Curve, Findings, Section, Table
+
+NEAR, ROUGH = 0.10, 0.25  # of the paper's number
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A number of the paper beside ours."""
+
+    what: str  # "Amazon7, Confidit"
+    ours: float
+    published: float
+    percent: bool  # both are shares, to be shown in per cent
+    table: str = ""  # which, if there are several
+
+    @property
+    def ratio(self) -> float:
+        if self.published == 0:
+            return 1.0 if self.ours == 0 else math.inf
+        return max(self.ours / self.published, 0.0)
+
+    @property
+    def nearness(self) -> str:
+        return nearness(self.ours, self.published)
+
+
+def nearness(ours: float, published: float) -> str:
+    """Near, rough or far."""
+    away = abs(ours - published) / abs(published) if published else math.inf * abs(ours)
+    if away <= NEAR * (1 + 1e-9) or ours == published:
+        return "near"
+    return "rough" if away <= ROUGH * (1 + 1e-9) else "far"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    holds: int
+    fails: int
+    untold: int  # claims that cannot be told yet
+    pairs: list[Pair]
+
+    @property
+    def claims(self) -> int:
+        return self.holds + self.fails + self.untold
+
+    def count(self, nearness: str) -> int:
+        return sum(pair.nearness == nearness for pair in self.pairs)
+
+    @property
+    def furthest(self) -> list[Pair]:
+        """The pairs that are far apart, the worst first."""
+        far = [pair for pair in self.pairs if pair.nearness == "far"]
+        return sorted(far, key=lambda pair: -abs(_log(pair.ratio)))
+
+
+def _log(ratio: float) -> float:
+    return math.log(ratio) if ratio > 0 else -math.inf
+
+
+def verdict(findings: Findings) -> Verdict:
+    """Nothing of a quick run counts: it is smaller than what the paper did."""
+    if findings.quick:
+        return Verdict(0, 0, 0, [])
+    told = [check.holds for section in findings.sections for check in section.checks]
+    pairs = [pair for section in findings.sections for pair in _pairs(section)]
+    # A number of the paper counts once, however often it is shown.
+    once = {(pair.what, pair.published): pair for pair in reversed(pairs)}
+    return Verdict(told.count(True), told.count(False), told.count(None), [*once.values()][::-1])
+
+
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    verdicts = list(verdicts)
+    return Verdict(
+        sum(one.holds for one in verdicts),
+        sum(one.fails for one in verdicts),
+        sum(one.untold for one in verdicts),
+        [pair for one in verdicts for pair in one.pairs],
+    )
+
+
+def _pairs(section: Section) -> list[Pair]:
+    """From the tables; from the ends of curves only where there is no table to repeat them."""
+    several = len(section.tables) > 1
+    pairs = [pair for table in section.tables for pair in _table_pairs(table, several)]
+    if pairs:
+        return pairs
+    return [
+        Pair(f"{chart.title}, {curve.method}", end, curve.published, chart.y_percent)
+        for chart in section.charts
+        for curve in chart.curves
+        if curve.published is not None
+        and math.isfinite(curve.published)
+        and (end := last_mean(curve)) is not None
+    ]
+
+
+def _table_pairs(table: Table, several: bool) -> list[Pair]:
+    title = table.title if several else ""
+    return [
+        Pair(f"{row}, {method}", value.ours, value.published, table.unit == "%", title)
+        for row, values in zip(table.rows, table.values, strict=True)
+        for method, value in zip(table.methods, values, strict=True)
+        if is_number(value.ours) and is_number(value.published)
+    ]
+
+
+def is_number(value: float | None) -> TypeGuard[float]:
+    return value is not None and math.isfinite(value)
+
+
+def last_mean(curve: Curve) -> float | None:
+    return next((mean for mean in reversed(curve.mean) if math.isfinite(mean)), None)

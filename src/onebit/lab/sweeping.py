@@ -1,0 +1,568 @@
+"""sweep: many learners over the same rows, in lockstep.
+
+The learners of a group keep their weights side by side, [feature, plane, label, replica], so that
+one pass over a row serves them all; what an algorithm does with a replica is what it does with a
+learner by itself, bit for bit. Groups run on threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from onebit.algorithms.banditron import BanditronParams
+from onebit.contexts import Rows, check_columns, encode_rows
+from onebit.core import rounds as _kernel
+from onebit.core.draws import bits_by, key_of, limit_of, uniform
+from onebit.core.jit import chosen, direct, entry, inline
+from onebit.core.lanes import (
+    ALIGNMENT,
+    REPLICA,
+    aligned_zeros,
+    at,
+    fetch,
+    if_greater,
+    pick,
+    prefetch,
+    state_type,
+    store,
+    width,
+    zero,
+)
+from onebit.core.rounds import Row, Turn, Waiting
+from onebit.feedback.channels import (
+    Delay,
+    Link,
+    Step,
+    check_delays,
+    drifted,
+    heard,
+    link_to,
+    noisy,
+    steps_of,
+    understood,
+)
+from onebit.lab.simulation import (
+    Stream,
+    Trace,
+    order_of,
+    points_of,
+    rows_and_places,
+    simulate_places,
+    told,
+)
+from onebit.learner import Learner
+from onebit.settings import called_on, whole
+
+LARGEST_GROUP = 32  # replicas
+LARGEST_TABLE = 2**30  # bytes of a group's weights
+_NEAR = 2**18  # bytes that a core has near by: half a second-level cache of the smaller sort
+_LONGEST_CALL = 2**13  # rounds: between calls progress is shown and Ctrl-C is heard
+
+
+class Run(NamedTuple):
+    """What one learner of a sweep leaves."""
+
+    settings: dict[str, Any]  # of the learner, its seed among them
+    trace: Trace
+    test_error: float  # of the frozen greedy rule on the test rows; not a number without them
+    rates: tuple[float, float] | None = None  # of flips, where a learner has estimated them
+
+
+def _column_of(kind: type) -> Any:
+    def column(like, tables, memories, replica):
+        return kind(
+            tables[:, :, :, replica],
+            memories[replica],
+            like.whole,
+            like.strips,
+            replica,
+            like.replicas,
+            like.lanes,
+            like.sums,
+            like.turned,
+            like.waiting,
+        )
+
+    return column
+
+
+_COLUMN = {kind: _column_of(kind) for kind in REPLICA.values()}
+
+
+@chosen(_COLUMN.get)
+def _column(like, tables, memories, replica):
+    """The state of one replica."""
+
+
+_BEYOND_CACHE = 2**20  # bytes: a larger table is asked for a row ahead
+
+
+@inline
+def _next_row(stream, i, t):
+    """The row of round t, the one before having been i."""
+    if len(stream.order):
+        return stream.order[t]
+    return i + 1 if i + 1 < len(stream.labels) else 0
+
+
+@inline
+def _ask_ahead(whole, stream, i):
+    """Have the weights of row i brought near while another row is worked on."""
+    table = whole.table
+    lines = table.shape[1] * table.shape[2] * table.itemsize // ALIGNMENT
+    for n in range(stream.indptr[i], stream.indptr[i + 1]):
+        for line in range(lines):
+            prefetch(whole, at(stream.indices, n), line)
+
+
+@entry
+def _run_together(
+    params, like, tables, memories, work, stream, link, seeds, firsts, begin, end, counts
+):
+    """Rounds begin..end of the stream for all replicas."""
+    count, table = like.table.shape[2], like.whole.table
+    far = table.size * table.itemsize > _BEYOND_CACHE
+    i = _next_row(stream, begin % len(stream.labels) - 1, begin)
+    for t in range(begin, end):
+        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
+        truth = stream.labels[i]
+        if t + 1 < end:
+            i = _next_row(stream, i, t + 1)
+            if far:
+                _ask_ahead(like.whole, stream, i)
+        for replica in range(len(seeds)):
+            own = pick(params, replica)
+            state = _column(like, tables, memories, replica)
+            seed, round = seeds[replica], firsts[replica] + t
+            turn = Turn(seed, round, count)
+            way = Link(
+                link.steps, seed, link.fixed, link.mean, link.given, link.longest, link.hearing
+            )
+            _kernel.score(own, state, work, row, turn)
+            choice = _kernel.decide(own, state, work, turn)
+            label = drifted(way, round, truth, count)
+            counts[replica, 0] += choice.label != label
+            counts[replica, 1] += choice.greedy != label
+            counts[replica, 2] += choice.label != choice.greedy
+            named = noisy(way, round, label, count)
+            bit = understood(way, round, heard(way, round, int(choice.label == named)))
+            if bit >= 0:
+                counts[replica, 3] += told(own, state, work, row, turn, choice, bit == 1, named)
+        _kernel.settle(params, like, row)
+
+
+# Banditron's rounds, the same bits by a shorter way: greedy labels of all replicas at once, and no
+# score handed to anyone. It is what papers sweep most, and the loop above spends half its time on
+# calling one replica after another.
+
+
+class Scratch(NamedTuple):
+    """Numbers of each replica."""
+
+    greedy: Any
+    odd: Any
+    keys: Any  # of the draws that decide whether to explore
+    limits: Any  # explore if their bits are below
+    explores: Any
+    stay: Any  # the step when the greedy label was said and was right
+    away: Any  # the step of another label that was right
+
+
+@inline
+def _greedy_labels(like, scratch):
+    """Find the greedy label of every replica; whether all scores are finite."""
+    strips, scores, labels = like.strips, like.sums[0], like.table.shape[2]
+    blocks = like.replicas // width(strips)
+    total = zero(strips)
+    for block in range(blocks):
+        top, label = fetch(strips, scores, block), zero(strips)
+        total = total + top
+        for k in range(1, labels):
+            score = fetch(strips, scores, k * blocks + block)
+            total = total + score
+            label = if_greater(score, top, zero(strips) + _kernel.number(strips, k), label)
+            top = if_greater(score, top, score, top)
+        store(strips, scratch.greedy, block, label)
+    store(strips, scratch.odd, 0, total - total)  # 0, or not a number if any score is odd
+    oddities = 0
+    for lane in range(width(strips)):
+        oddities += not scratch.odd[lane] == 0  # noqa: SIM201 not a number is not equal either
+    return oddities == 0
+
+
+@entry
+def _run_banditrons(
+    params, like, tables, memories, work, stream, seeds, firsts, begin, end, counts, scratch
+):
+    count, table, replicas = like.table.shape[2], like.whole.table, like.replicas
+    far = table.size * table.itemsize > _BEYOND_CACHE
+    steps, touched = like.waiting.first, like.waiting.blocks
+    for r in range(len(seeds)):
+        gamma = params.gamma[r]
+        share = gamma / count
+        scratch.stay[r] = 1.0 / ((1.0 - gamma) + share) - 1.0
+        scratch.away[r] = 1.0 / share
+    wrong, none, updates = _kernel.number(like, -1.0), _kernel.number(like, 0.0), 0
+    i = _next_row(stream, begin % len(stream.labels) - 1, begin)
+    for t in range(begin, end):
+        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
+        truth = stream.labels[i]
+        if t + 1 < end:
+            i = _next_row(stream, i, t + 1)
+        ahead = stream.indptr[i] - row.start
+        if not far or row.stop + ahead > len(stream.indices):
+            ahead = 0
+        _kernel.dot_ahead(like.whole, row, 0, like.sums[0], ahead)
+        learns = row.start < row.stop
+        if not _greedy_labels(like, scratch):
+            for r in range(len(seeds)):
+                for label in range(count):
+                    work.scores[label] = like.sums[0, label * replicas + r]
+                scratch.greedy[r] = _kernel.best(_column(like, tables, memories, r), work)
+        # Most are right and do not explore; what is theirs is done for many at a time.
+        for r in range(len(seeds)):
+            scratch.explores[r] = bits_by(scratch.keys[r], t) < scratch.limits[r]
+        usual = truth * replicas
+        if learns:
+            for r in range(len(seeds)):
+                steps[usual + r] = scratch.stay[r] if scratch.greedy[r] == truth else none
+            for block in range(
+                usual // width(like.whole), (usual + len(seeds) - 1) // width(like.whole) + 1
+            ):
+                touched[block] = 1
+        for r in range(len(seeds)):
+            if scratch.explores[r] or scratch.greedy[r] != truth:
+                greedy = int(scratch.greedy[r])
+                said = greedy
+                if scratch.explores[r]:
+                    said = int(uniform(seeds[r], firsts[r] + t, 1) * count)
+                counts[r, 0] += said != truth
+                counts[r, 1] += greedy != truth
+                counts[r, 2] += said != greedy
+                if learns:
+                    lane = greedy * replicas + r
+                    steps[lane] = scratch.stay[r] if said == greedy == truth else wrong
+                    touched[lane // width(like.whole)] = 1
+                    if said != greedy and said == truth:
+                        lane = said * replicas + r
+                        steps[lane] = scratch.away[r]
+                        touched[lane // width(like.whole)] = 1
+        updates += learns
+        _kernel.settle(params, like, row)
+    for r in range(len(seeds)):
+        counts[r, 3] += updates
+
+
+def sweep(
+    learner: type[Learner] | Sequence[Learner],
+    X: Any,
+    y: Any = None,
+    *,
+    epochs: int = 1,
+    order: Literal["given", "shuffled"] | Sequence[int] | np.ndarray = "given",
+    checkpoints: Sequence[int] | None = None,
+    channel: Step | Sequence[Step] = (),
+    test: Any = None,
+    threads: int | None = None,
+    progress: Callable[[int], None] | None = None,
+    **settings: Any,
+) -> list[Run]:
+    """Run many learners over the same rows, as `simulate` would each of them, bit for bit.
+
+    learner: a class, with its settings as keywords; each that is a list (or range, tuple, array)
+    is swept, and all combinations run: sweep(Banditron, X, y, labels=9, gamma=[.01, .1],
+    seed=range(10)) makes 20. (Halving's hypotheses are one list.) Or a list of learners, which stay
+    as they are.
+
+    test: a pair (X, y) or a Dataset on which each learner's greedy rule is judged at the end.
+    threads: as many as there are cores unless given. progress: called now and then with the number
+    of rounds done since, over all runs. The rest is as in `simulate`.
+    """
+    if y is None and not hasattr(X, "labels"):
+        raise TypeError("sweep wants rows and their labels, X and y, or a Dataset")
+    if y is None and isinstance(learner, type):
+        settings = {"labels": X.labels, **settings}
+    learners = _learners(learner, settings)
+    called_on("progress", progress)
+    if threads is None:
+        threads = os.cpu_count() or 1
+    threads = whole("threads", threads, least=1, most=1024)
+    channel = steps_of(channel)
+    ways = [link_to(one, channel) for one in learners]  # or it says what is wrong
+    stopped = threading.Event()
+
+    def report(rounds: int) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        if progress:
+            progress(rounds)
+
+    jobs: list[tuple[list[int], Callable[[], list[Run]]]] = []
+    for places in _of_a_kind(learners, order):
+        like = learners[places[0]]
+        course = _course(like, (X, y) if y is not None else X, epochs, order, checkpoints)
+        check_delays(ways[0], course.points[-1] if course.points else 0)
+        for place in places:
+            check_columns(course.rows.columns, learners[place]._columns)
+        judge = None if test is None else _judge(like, test, course)
+        for size, some in _groups(places, like, course, channel, threads):
+            group = [learners[place] for place in some]
+            jobs.append((some, partial(_run_group, group, size, course, channel, judge, report)))
+    runs: dict[int, Run] = {}
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            started = [(places, pool.submit(job)) for places, job in jobs]
+            wait([future for _, future in started], return_when=FIRST_EXCEPTION)
+            for places, future in started:
+                runs.update(zip(places, future.result(), strict=True))
+        except BaseException:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [runs[place] for place in range(len(learners))]
+
+
+def _judge(like: Learner, test: Any, course: _Course) -> tuple[Any, np.ndarray]:
+    """The rows to judge by, and their labels as places."""
+    X, places = rows_and_places(like, test, "test", "")
+    rows = encode_rows(X, like._dtype, like.features)
+    check_columns(rows.columns, course.rows.columns)
+    size = len(rows.indptr) - 1
+    if not size or size != len(places):
+        raise ValueError(f"test has {size} rows and {len(places)} labels; it needs a label a row")
+    return X, places
+
+
+def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
+    """The learners themselves, or one for each combination of the settings that are lists."""
+    if not isinstance(learner, type):
+        given = list(learner) if isinstance(learner, Iterable) else []
+        if not given or not all(isinstance(one, Learner) for one in given):
+            found = repr(learner) if isinstance(learner, str | Learner) else type(learner).__name__
+            raise TypeError(
+                "sweep wants a class such as Banditron, or a list of learners that are made "
+                f"already, not {found}"
+            )
+        if settings:
+            raise TypeError(f"settings go with a class, not with learners: {', '.join(settings)}")
+        return given
+    if not issubclass(learner, Learner):
+        raise TypeError(f"sweep wants a learner's class, such as Banditron, not {learner!r}")
+    lists = {
+        name: list(value)
+        for name, value in settings.items()
+        if isinstance(value, Sequence | np.ndarray)
+        and not isinstance(value, str)
+        and name not in ("labels", learner.needs)
+    }
+    empty = [name for name, values in lists.items() if not values]
+    if empty:
+        raise ValueError(f"{empty[0]} is an empty list: there is nothing to sweep")
+    if "labels" not in settings:
+        raise TypeError(f"sweep wants the labels of {learner.__name__} too: labels=...")
+    make: Any = learner
+    return [
+        make(**{**settings, **dict(zip(lists, values, strict=True))})
+        for values in itertools.product(*lists.values())
+    ]
+
+
+def _of_a_kind(learners: Sequence[Learner], order: Any) -> Iterable[list[int]]:
+    """The places of learners that could share a table and a stream."""
+    kinds: dict[Any, list[int]] = {}
+    for place, one in enumerate(learners):
+        kind = (type(one), one._kind, tuple(one.labels), one.features, one._hearing, one.half_life)
+        if isinstance(order, str) and order == "shuffled":  # by each one's own seed
+            kind = (*kind, one.seed)
+        kinds.setdefault(kind, []).append(place)
+    return kinds.values()
+
+
+class _Course(NamedTuple):
+    """What the learners of a kind run over."""
+
+    rows: Rows
+    places: np.ndarray
+    order: np.ndarray
+    points: list[int]
+
+
+def _course(like: Learner, data: Any, epochs: int, order: Any, checkpoints: Any) -> _Course:
+    X, places = rows_and_places(like, data)
+    rows = encode_rows(X, like._dtype, like.features)
+    size = len(rows.indptr) - 1
+    if len(places) != size:
+        raise ValueError(f"X has {size} rows and y {len(places)} labels")
+    rounds = order_of(order, size, whole("epochs", epochs, least=1, most=10**9), like.seed)
+    total = len(rounds) if len(rounds) else size * epochs
+    return _Course(rows, places, rounds, points_of(checkpoints, total))
+
+
+def _groups(
+    places: list[int], like: Learner, course: _Course, channel: Sequence[Step], threads: int
+) -> Iterable[tuple[int, list[int]]]:
+    """Groups of learners, with the number of places in their tables; 0: one by itself.
+
+    As many replicas as share the work evenly among the threads and as fit the memory, or half as
+    many if those have their weights near by. Feedback that comes late comes to each learner at its
+    own time, so with a Delay each runs by itself; and so does one that holds more than a table, or
+    that fades as it goes.
+    """
+    late = any(isinstance(step, Delay) and step.longest > 0 for step in channel)
+    features = max(course.rows.width, like._state.table.shape[0])
+    one = features * like.planes * len(like.labels) * like._dtype.itemsize
+    most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(one, 1))
+    size = min(max(-(-len(places) // threads), 1), most)
+    alone = late or like._state.more is not None or like.half_life is not None
+    if alone or size < 2 or most < 4 or not course.points:
+        return [(0, [place]) for place in places]
+    sizes = [s for s in (4, 8, 16, LARGEST_GROUP) if s <= most]
+    size = next((s for s in sizes if s >= size), sizes[-1])
+    if size > 8 and size // 2 * one <= _NEAR < size * one:
+        size //= 2
+    return [(size, places[start : start + size]) for start in range(0, len(places), size)]
+
+
+def _run_group(
+    learners: list[Learner],
+    size: int,
+    course: _Course,
+    channel: Sequence[Step],
+    judge: tuple[Any, np.ndarray] | None,
+    report: Callable[[int], None],
+) -> list[Run]:
+    if size == 0:
+        return [_run_alone(learners[0], course, channel, judge, report)]
+    return _run_lockstep(learners, size, course, channel, judge, report)
+
+
+def _run_alone(one: Learner, course: _Course, channel: Any, judge: Any, report: Any) -> Run:
+    mine, reported = one.copy(), 0
+
+    def progress(done: int) -> None:
+        nonlocal reported
+        report(done - reported)
+        reported = done
+
+    order: Any = course.order if len(course.order) else "given"
+    total = course.points[-1] if course.points else 0
+    epochs = 1 if len(course.order) else max(total // max(len(course.places), 1), 1)
+    trace = simulate_places(
+        mine, course.rows, course.places, epochs, order, course.points, channel, progress
+    )
+    return _run(mine, trace, judge)
+
+
+def _run(learner: Learner, trace: Trace, judge: tuple[Any, np.ndarray] | None) -> Run:
+    error = np.nan
+    if judge is not None:
+        error = float(np.mean(learner._score(judge[0])[1] != judge[1]))
+    rates = None if getattr(learner, "doubt", "") else getattr(learner, "rates", None)
+    return Run({**learner.settings, "seed": learner.seed}, trace, error, rates)
+
+
+def _run_lockstep(
+    learners: list[Learner],
+    size: int,
+    course: _Course,
+    channel: Sequence[Step],
+    judge: tuple[Any, np.ndarray] | None,
+    report: Callable[[int], None],
+) -> list[Run]:
+    first, count = learners[0], len(learners)
+    together = _Together(learners, size, course.rows.width)
+    rows = course.rows
+    stream = Stream(rows.indices, rows.values, rows.indptr, course.places, course.order)
+    seeds = np.array([one._draws for one in learners], np.int64)
+    firsts = np.array([one.round for one in learners], np.int64)
+    counts = np.zeros((count, 4), np.int64)
+    fixed = (*together.records, first.copy()._work, stream)
+    if type(first._params) is BanditronParams and not channel and not first._thins:
+        fixed, rest = (*fixed, seeds, firsts), (counts, _scratch(size, learners))
+        run = direct(_run_banditrons, (first._kind, together.kind), *fixed, 0, 0, *rest)
+    else:
+        fixed, rest = (*fixed, link_to(first, channel), seeds, firsts), (counts,)
+        run = direct(_run_together, (first._kind, together.kind), *fixed, 0, 0, *rest)
+    kept = np.zeros((len(course.points), count, 4), np.int64)
+    done, longest = 0, max(_LONGEST_CALL // count, 1)
+    for i, point in enumerate(course.points):
+        while done < point:
+            end = min(point, done + longest)
+            run(*fixed, done, end, *rest)
+            report((end - done) * count)
+            done = end
+        kept[i] = counts
+    points = np.array(course.points, np.int64)
+    runs = []
+    for replica, one in enumerate(learners):
+        trace = Trace(points, *kept[:, replica].T.copy())
+        runs.append(_run(one if judge is None else together.learner(replica, one), trace, judge))
+    return runs
+
+
+def _scratch(size: int, learners: Sequence[Learner]) -> Scratch:
+    greedy, odd, stay, away = (
+        aligned_zeros((max(size, 16),), learners[0]._dtype) for _ in range(4)
+    )
+    keys = np.array([key_of(one._draws, 0, one.round) for one in learners], np.uint64)
+    limits = np.array([limit_of(one.settings["gamma"]) for one in learners], np.int64)
+    return Scratch(greedy, odd, keys, limits, np.zeros(size, np.uint8), stay, away)
+
+
+class _Together:
+    """Learners of a kind with their weights in one table."""
+
+    def __init__(self, learners: list[Learner], size: int, features: int) -> None:
+        like = learners[0]
+        labels, planes, dtype = len(like.labels), like.planes, like._dtype
+        features = max([features, *(one._state.table.shape[0] for one in learners)])
+        table = aligned_zeros((features, planes, labels * size), dtype)
+        self.tables = table.reshape(features, planes, labels, size)
+        self.memories = np.zeros((size, len(like._state.memory)))
+        spare = [like] * (size - len(learners))  # places that nobody takes
+        for plane, fills in enumerate(zip(*(one._fill() for one in learners + spare), strict=True)):
+            if any(fills):
+                self.tables[:, plane] = fills
+        for replica, one in enumerate(learners):
+            if len(one._state.table):
+                self.tables[: one._state.table.shape[0], :, :, replica] = one._table()
+            self.memories[replica] = one._state.memory
+        whole = state_type(labels * size)(table, self.memories)
+        strips = state_type(size)(table, self.memories)
+        waiting = None
+        if _kernel.settle.implementations[type(like._params)] is not _kernel.nothing_waits:
+            coefficients = aligned_zeros((2, labels * size), dtype)
+            waiting = Waiting(*coefficients, *(np.zeros(labels * size, np.uint8) for _ in range(2)))
+        lanes = len(like._work.mask)
+        replica_type: Any = REPLICA[type(like._state)]
+        first = replica_type(
+            self.tables[:, :, :, 0],
+            self.memories[0],
+            whole,
+            strips,
+            0,
+            size,
+            lanes,
+            aligned_zeros((2, labels * size), dtype),
+            aligned_zeros((2, size, lanes), dtype),
+            waiting,
+        )
+        fields = zip(*(one._params for one in learners), strict=True)
+        params = type(like._params)(*(np.array(field) for field in fields))
+        self.records = (params, first, self.tables, self.memories)
+        self.kind = (type(whole), type(strips))
+
+    def learner(self, replica: int, one: Learner) -> Learner:
+        """A learner by itself with what a replica has learned."""
+        head, _ = one._dump()
+        table = np.ascontiguousarray(self.tables[:, :, :, replica])
+        arrays = {"table": table, "memory": self.memories[replica].copy()}
+        return Learner._restore({**head, "salts": []}, arrays, kind=type(one))

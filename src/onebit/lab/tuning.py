@@ -1,0 +1,391 @@
+"""tune: good settings for one's own data, by the mistakes made on a first part of them.
+
+Every candidate learns the same rows from one bit, in lockstep, and is judged by what it said while
+it learned: there is no test set, because there is none in use either. Rows after the first part
+choose nothing; they tell afterwards what the choice is worth.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from onebit import datasets
+from onebit._version import __version__
+from onebit.contexts import Rows, encode_rows
+from onebit.datasets.steps import width_of
+from onebit.lab.race import SUITED, Entrant, all_entrants, entrant
+from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
+from onebit.lab.sweeping import sweep
+from onebit.labels import LabelSet, column_of
+from onebit.learner import Labels, Learner
+from onebit.settings import Range, called_on, choice_of, whole
+
+MOST_TRIALS = 100_000
+_FLOAT32 = np.dtype(np.float32)
+_NEAR = 0.05  # of a range, at either end
+
+
+class Trial(NamedTuple):
+    """What one learner with one setting did on the rows used for tuning."""
+
+    learner: type[Learner]
+    settings: dict[str, Any]
+    error: float  # mean share of mistakes of what was said
+    spread: float | None  # standard deviation over the repeats; None: there is one alone
+    is_default: bool
+
+
+class Rest(NamedTuple):
+    """What the choice is worth on the rows that were not used for it, learned from the start."""
+
+    rows: int
+    tuned: float
+    default: float  # error of the same learner at its defaults
+    tuned_spread: float | None  # standard deviations over the repeats; None: there is one alone
+    default_spread: float | None
+
+
+class Edge(NamedTuple):
+    """A chosen value at the end of what was tried: a better one may lie beyond."""
+
+    setting: str
+    value: float
+    low: float
+    high: float
+    beyond: tuple[float, ...]  # values to try next
+
+
+@dataclass(frozen=True)
+class Tuned(Recipe):
+    """The best recipe, and how it was found."""
+
+    table: tuple[Trial, ...] = ()  # the best first
+    rest: Rest | None = None  # None: all rows were used
+    edges: tuple[Edge, ...] = ()
+
+    @property
+    def error(self) -> float:
+        """Mean share of mistakes on the rows used for tuning: the best of many, so it flatters."""
+        return self.table[0].error
+
+
+class Candidate(NamedTuple):
+    """A learner with settings to be tried."""
+
+    entrant: Entrant
+    settings: dict[str, Any]  # all of them
+    is_default: bool
+
+    def make(self, labels: int, seed: int) -> Learner:
+        kind: Any = self.entrant.learner
+        return kind(labels, **self.settings, seed=seed)
+
+
+def learners_to_tune() -> list[type[Learner]]:
+    """The learners from one bit that have settings to search."""
+    known = [one.learner for one in all_entrants()]
+    return [one for one in known if one.ranges and not one.full_information]
+
+
+def default_rounds(rows: int) -> int:
+    """How many of the rows are for tuning: a fifth, from 1,000 to 20,000, half of few."""
+    return max(min(max(rows // 5, 1000), 20_000, rows // 2), 1)
+
+
+def tune(
+    learner: type[Learner] | str | Sequence[type[Learner] | str],
+    X: Any,
+    y: Any = None,
+    *,
+    labels: Labels | None = None,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    trials: int = 64,
+    rounds: int | None = None,
+    repeats: int = 3,
+    order: Literal["shuffled", "given"] = "shuffled",
+    prepare: Sequence[str] = (),
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Tuned:
+    """The settings with the fewest mistakes on the first rows.
+
+        tuned = tune(ob.UCWL, X, y)
+        tuned.settings, tuned.error, tuned.table, tuned.rest
+        tuned.save("tuned.toml")
+        learner = tuned.make(labels=["sport", "politics", "tech"], seed=7)
+
+    learner: a class, or several to choose from; "Confidit:width=log" keeps a setting fixed. X, y:
+    rows and their true labels, or a Dataset. labels: those there may be; unless given, those found.
+
+    Each learner runs at `trials` settings: its defaults, what is known to suit a data set of this
+    name, and others drawn from its `ranges`, spread evenly over them. grid: values of settings
+    instead, of which all combinations run; other settings stay at their defaults.
+
+    rounds: how many rows are used, each once in a run; unless given a fifth, at least 1,000 and at
+    most 20,000 or half. order: rows are "shuffled" first, or stay as "given". repeats: runs of each
+    candidate, on the same rows shuffled anew (not if the order is given) and with draws of its own;
+    the mean counts. Ties go to the earlier, the defaults first. prepare: steps that rows go
+    through, as in `datasets.prepare`. progress: called with the rounds done, and with all there
+    will be.
+
+    The rows not used choose nothing. Afterwards the chosen settings and the defaults learn them
+    from the start: this is `rest`.
+    """
+    repeats = whole("repeats", repeats, least=1, most=1000)
+    seed = whole("seed", seed, least=0, most=2**62)
+    shuffles = choice_of("order", order, ("shuffled", "given")) == "shuffled"
+    called_on("progress", progress)
+    steps = datasets.Steps(prepare).names
+    data = _data(X, y, labels)
+    size = len(data.places)
+    if rounds is None:
+        rounds = default_rounds(size)
+    rounds = whole("rounds", rounds, least=1, most=size)
+    candidates = candidates_of(learner, grid, trials, data.name, seed)
+    course = np.random.default_rng(seed).permutation(size) if shuffles else np.arange(size)
+    report = _reporter(progress, repeats * (len(candidates) * rounds + 2 * (size - rounds)))
+
+    def mistakes(some: Sequence[Candidate], part: np.ndarray) -> np.ndarray:
+        """How many each candidate makes on these rows, [candidate, repeat]."""
+        counts = []
+        for repeat in range(repeats):
+            own = part
+            if shuffles and repeat:
+                own = np.random.default_rng([seed, repeat]).permutation(part)
+            fresh = datasets.Steps(steps, features=data.columns)
+            rows = datasets.prepare(_taken(data.rows, own), fresh)
+            rows = encode_rows(rows, _FLOAT32, None)
+            learners = [one.make(data.labels, seed + repeat) for one in some]
+            runs = sweep(learners, rows, data.places[own], checkpoints=[len(own)], progress=report)
+            counts.append([run.trace.mistakes[-1] for run in runs])
+        return np.array(counts).T
+
+    made = mistakes(candidates, course[:rounds])
+    ranked = np.argsort(made.sum(axis=1), kind="stable")  # ties stay in their order
+    best = candidates[ranked[0]]
+    kind = best.entrant.learner
+    rest = None
+    if rounds < size:
+        default = best._replace(settings=check_settings(kind, best.entrant.settings).settings)
+        both = mistakes([best, default], course[rounds:]) / (size - rounds)
+        rest = Rest(size - rounds, *both.mean(axis=1).tolist(), *map(_spread, both))
+    table = tuple(_trial(candidates[place], made[place] / rounds) for place in ranked)
+    return Tuned(
+        kind,
+        best.settings,
+        tuple(steps),
+        Found(
+            data=data.name,
+            error=table[0].error,
+            rounds=rounds,
+            repeats=repeats,
+            trials=len(candidates),
+            order=order,
+            seed=seed,
+            onebit=__version__,
+        ),
+        table,
+        rest,
+        tuple(_edges(best, grid or kind.ranges)),
+    )
+
+
+def _trial(candidate: Candidate, errors: np.ndarray) -> Trial:
+    kind, settings = candidate.entrant.learner, candidate.settings
+    return Trial(kind, settings, float(errors.mean()), _spread(errors), candidate.is_default)
+
+
+def _spread(errors: np.ndarray) -> float | None:
+    return float(errors.std(ddof=1)) if len(errors) > 1 else None
+
+
+def _reporter(progress: Callable[[int, int], None] | None, total: int) -> Callable[[int], None]:
+    """Adds up what the threads of a sweep have done."""
+    done, lock = 0, threading.Lock()
+
+    def report(rounds: int) -> None:
+        nonlocal done
+        with lock:
+            done += rounds
+            if progress:
+                progress(done, total)
+
+    return report
+
+
+class _Data(NamedTuple):
+    name: str
+    rows: Rows
+    columns: int | None  # None: not known
+    places: np.ndarray
+    labels: int
+
+
+def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
+    name = ""
+    if y is None:
+        if not hasattr(X, "labels"):
+            raise TypeError("tune wants rows and their labels, X and y, or a Dataset")
+        if labels is not None:
+            raise TypeError("a Dataset has its labels already: leave out labels=")
+        name, places, count = X.name, np.asarray(X.y), len(X.labels)
+        X = X.X
+    else:
+        among = LabelSet(_found(y) if labels is None else labels)
+        places, count = among.places(y), len(among)
+    rows = encode_rows(X, _FLOAT32, None)
+    if len(rows.indptr) - 1 != len(places):
+        raise ValueError(f"X has {len(rows.indptr) - 1} rows and y {len(places)} labels")
+    if not len(places):
+        raise ValueError("there are no rows to tune on")
+    width = width_of(X, None, rows.width)
+    columns = width.columns if width.is_known and width.columns else None
+    return _Data(name, rows, columns, places, count)
+
+
+def _found(y: Any) -> list[Any]:
+    """The labels there are in y, in order."""
+    try:
+        found = np.unique(column_of(y)).tolist()
+    except TypeError as error:
+        if "not supported" not in str(error):
+            raise
+        raise TypeError("y must hold labels: all strings or all ints, and no gaps") from None
+    if not found:
+        raise ValueError("there are no rows to tune on")
+    return found
+
+
+def _taken(rows: Rows, places: np.ndarray) -> Rows:
+    """Some of the rows, in this order."""
+    lengths = np.diff(rows.indptr)[places]
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    shift = rows.indptr[places] - indptr[:-1]
+    source = np.arange(indptr[-1]) + np.repeat(shift, lengths)
+    indices = rows.indices[source]
+    width = int(indices.max()) + 1 if len(indices) else 0
+    return Rows(indices, rows.values[source], indptr, width, rows.columns)
+
+
+# The candidates.
+
+
+def _entrants(learner: Any) -> list[Entrant]:
+    given = learner if isinstance(learner, Sequence) and not isinstance(learner, str) else [learner]
+    if not given:
+        raise ValueError("there is no learner to tune")
+    entrants = []
+    for one in given:
+        if isinstance(one, str):
+            entrants.append(entrant(one))
+        elif isinstance(one, type) and issubclass(one, Learner):
+            entrants.append(Entrant(one, {}))
+        else:
+            raise TypeError(f"tune wants a learner's class, such as Banditron, not {one!r}")
+    return entrants
+
+
+def _check_grid(grid: Mapping[str, Sequence[Any]], entrants: Sequence[Entrant]) -> None:
+    if not isinstance(grid, Mapping):
+        raise TypeError(f"grid must be a dict such as {{'gamma': [0.01, 0.1]}}, not {grid!r}")
+    for name, values in grid.items():
+        if (
+            isinstance(values, str)
+            or not isinstance(values, Sequence | np.ndarray)
+            or not len(values)
+        ):
+            raise ValueError(f"the grid wants a list of values for {name}, not {values!r}")
+        if not any(name in settings_of(one.learner) for one in entrants):
+            names = ", ".join(one.learner.__name__ for one in entrants)
+            raise ValueError(f"no setting {name!r} for {names}: leave it out of the grid")
+        fixed = next((one.name for one in entrants if name in one.settings), None)
+        if fixed:
+            raise ValueError(f"{name} is fixed by {fixed!r} and in the grid: leave out one")
+
+
+def candidates_of(
+    learner: Any, grid: Mapping[str, Sequence[Any]] | None, trials: int, data: str, seed: int
+) -> list[Candidate]:
+    """Each setting once: of each learner the defaults, what suits the data, then the others."""
+    trials = whole("trials", trials, least=1, most=MOST_TRIALS)
+    entrants = _entrants(learner)
+    _check_grid(grid or {}, entrants)
+    candidates: dict[Any, Candidate] = {}
+    for one in entrants:
+        kind, fixed = one.learner, one.settings
+        suited = SUITED.get(data.lower(), {}).get(kind.__name__, {})
+        settings = [fixed] + [{**suited, **fixed}] * bool(suited)
+        if grid:
+            own = {name: grid[name] for name in settings_of(kind) if name in grid}
+            count = np.prod([len(values) for values in own.values()])
+            if count > MOST_TRIALS:
+                raise ValueError(f"the grid has {count:,} combinations; at most {MOST_TRIALS:,}")
+            combinations = itertools.product(*own.values())
+            settings += [{**fixed, **dict(zip(own, c, strict=True))} for c in combinations]
+        else:
+            free = {name: tried for name, tried in kind.ranges.items() if name not in fixed}
+            settings += [
+                {**fixed, **drawn} for drawn in _drawn(free, max(trials - len(settings), 0), seed)
+            ]
+        for given in settings:
+            full = check_settings(kind, given).settings
+            key = (kind, repr(full))
+            candidates.setdefault(key, Candidate(one, full, given is fixed))
+    return list(candidates.values())
+
+
+def _drawn(
+    ranges: Mapping[str, Range | tuple[Any, ...]], count: int, seed: int
+) -> list[dict[str, Any]]:
+    """Settings at random, but each range is covered evenly: a Latin hypercube."""
+    random = np.random.default_rng(seed)
+    columns = []
+    for tried in ranges.values():
+        shares = (random.permutation(count) + random.random(count)) / max(count, 1)
+        if isinstance(tried, Range):
+            columns.append([tried.at(share) for share in shares.tolist()])
+        else:
+            columns.append([tried[int(share * len(tried))] for share in shares.tolist()])
+    return [dict(zip(ranges, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _edges(best: Candidate, searched: Mapping[str, Any]) -> list[Edge]:
+    """Chosen values at an end of what was tried, if the setting may go beyond."""
+    edges = []
+    for name, tried in searched.items():
+        value = best.settings.get(name)
+        if name in best.entrant.settings or type(value) is not float or value <= 0:
+            continue
+        if isinstance(tried, Range):
+            low, high, near = tried.low, tried.high, _NEAR
+            share = tried.share(value)
+        else:  # the default was tried as well
+            low, high, near = float(min(*tried, value)), float(max(*tried, value)), 0.0
+            share = 0.5 if low == high else (value - low) / (high - low)
+        if near < share < 1 - near:
+            continue
+        if isinstance(tried, Range) and tried.even:
+            steps = [high + step * (high - low) for step in (0.1, 0.3)]
+            steps = steps if share > 0.5 else [low + high - step for step in steps]
+        else:
+            steps = [high * 3, high * 10] if share > 0.5 else [low / 3, low / 10]
+        beyond = tuple(
+            step for step in (float(f"{s:.2g}") for s in steps) if _allowed(best, name, step)
+        )
+        if beyond:
+            edges.append(Edge(name, value, low, high, beyond))
+    return edges
+
+
+def _allowed(candidate: Candidate, name: str, value: float) -> bool:
+    try:
+        check_settings(candidate.entrant.learner, {**candidate.settings, name: value})
+    except ValueError:
+        return False
+    return value > 0

@@ -1,0 +1,1 @@
+"""HTML pages: what race and studies share."""

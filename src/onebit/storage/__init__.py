@@ -1,0 +1,1 @@
+"""What a learner keeps: a table of weights, full matrices, stored contexts."""

@@ -1,0 +1,306 @@
+"""Full matrices: a state that holds for each label the inverse of its whole matrix, in float64.
+
+With M = M_label, what `_kernel` does with a diagonal is done here with all of it: variances x' M x,
+and updates w += step M x, M -= shrink (M x)(M x)'. The table holds w alone.
+
+A row with s of d features not zero costs s^2 a label to score and s d + d^2 to learn from. M stays
+symmetric to the last bit: both halves are made by the same operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from onebit.core import rounds as _kernel
+from onebit.core.jit import compiled_as, inline
+from onebit.core.lanes import aligned_zeros, at
+from onebit.core.rounds import number
+from onebit.settings import choice_of
+from onebit.storage.base import TABLE, Form, largest_square
+
+MOST_VARIANCE = 1e12  # of a score before anything is learned: beyond, updates lose all digits
+ROUNDING = 1e-6  # by which a saved matrix may be off, in units of what it started from
+FEW = 8  # a row with fewer than one in so many features is looked at entry by entry
+
+
+class Matrices(NamedTuple):
+    """A matrix a label, and room to work."""
+
+    matrix: Any  # [label, feature, feature]
+    column: Any  # [feature]: M x of the last row and label asked for
+
+
+@inline
+def _by_entries(matrix, row):
+    """x' M x from the entries where x is not zero, each of the two halves' once."""
+    total = 0.0
+    for i in range(row.start, row.stop):
+        j, x = at(row.indices, i), np.float64(at(row.values, i))
+        line = matrix[j]
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        n = row.start
+        while n + 4 <= i:
+            a += at(line, at(row.indices, n)) * np.float64(at(row.values, n))
+            b += at(line, at(row.indices, n + 1)) * np.float64(at(row.values, n + 1))
+            c += at(line, at(row.indices, n + 2)) * np.float64(at(row.values, n + 2))
+            d += at(line, at(row.indices, n + 3)) * np.float64(at(row.values, n + 3))
+            n += 4
+        while n < i:
+            a += at(line, at(row.indices, n)) * np.float64(at(row.values, n))
+            n += 1
+        total += x * (2.0 * ((a + b) + (c + d)) + at(line, j) * x)
+    return total
+
+
+# Loops over a line, each with a twin of whole arrays that is quick uncompiled.
+
+
+def add_four(
+    out: Any, end: Any, x: Any, one: Any, y: Any, two: Any, z: Any, three: Any, u: Any, four: Any
+) -> None:
+    """out += x one + y two + z three + u four, up to the end."""
+    out[:end] += (x * one[:end] + y * two[:end]) + (z * three[:end] + u * four[:end])
+
+
+@compiled_as(add_four)
+def _add_four(out, end, x, one, y, two, z, three, u, four):
+    for k in range(end):
+        out[k] += (x * one[k] + y * two[k]) + (z * three[k] + u * four[k])
+
+
+def add_times(out: Any, start: Any, end: Any, x: Any, line: Any) -> None:
+    """out += x line, from the start to the end."""
+    out[start:end] += x * line[start:end]
+
+
+@compiled_as(add_times)
+def _add_times(out, start, end, x, line):
+    for k in range(start, end):
+        out[k] += x * line[k]
+
+
+def add_product(out: Any, size: Any, amount: Any, own: Any, column: Any) -> None:
+    """out += amount own column: a line of a symmetric matrix, of which `own` is in the column."""
+    out[:size] += amount * (own * column[:size])
+
+
+@compiled_as(add_product)
+def _add_product(out, size, amount, own, column):
+    for k in range(size):
+        out[k] += amount * (own * column[k])
+
+
+def shrink_by(matrix: Any, column: Any, size: Any, amount: Any) -> None:
+    """M -= amount times the column by itself."""
+    matrix[:size, :size] -= amount * (column[:size, None] * column[:size])
+
+
+@compiled_as(shrink_by)
+def _shrink_by(matrix, column, size, amount):
+    for j in range(size):
+        add_product(matrix[j], size, -amount, column[j], column)
+
+
+@inline
+def add_lines(matrix, row, out, size, half):
+    """out = M x; half: only what stands left of the diagonal in each line."""
+    for k in range(size):
+        out[k] = 0.0
+    i = row.start
+    while i + 4 <= row.stop:
+        j = at(row.indices, i)
+        end = j if half else size
+        x, y = np.float64(at(row.values, i)), np.float64(at(row.values, i + 1))
+        z, u = np.float64(at(row.values, i + 2)), np.float64(at(row.values, i + 3))
+        one, two = matrix[j], matrix[at(row.indices, i + 1)]
+        three, four = matrix[at(row.indices, i + 2)], matrix[at(row.indices, i + 3)]
+        add_four(out, end, x, one, y, two, z, three, u, four)
+        if half:  # the three later lines go on to their own diagonals
+            for n in range(i + 1, i + 4):
+                j, x = at(row.indices, n), np.float64(at(row.values, n))
+                add_times(out, end, j, x, matrix[j])
+        i += 4
+    while i < row.stop:
+        j, x = at(row.indices, i), np.float64(at(row.values, i))
+        add_times(out, 0, j if half else size, x, matrix[j])
+        i += 1
+
+
+@inline
+def _by_lines(matrix, row, column, size):
+    """x' M x from whole lines, which machines read faster than scattered entries."""
+    add_lines(matrix, row, column, size, True)
+    total = 0.0
+    for i in range(row.start, row.stop):
+        j, x = at(row.indices, i), np.float64(at(row.values, i))
+        total += x * (2.0 * column[j] + x * matrix[j, j])
+    return total
+
+
+@inline
+def variances(state, row, widths):
+    more, size = state.more, state.table.shape[0]
+    dense = (row.stop - row.start) * FEW >= size
+    for label in range(more.matrix.shape[0]):
+        matrix = more.matrix[label]
+        v = _by_lines(matrix, row, more.column, size) if dense else _by_entries(matrix, row)
+        widths[label] = number(state, max(v, 0.0))
+
+
+def dot_and_variance(state, row, scores, widths):
+    _kernel.dot_ahead(state, row, 0, scores, 0)
+    variances(state, row, widths)
+
+
+@inline
+def times(state, row, label):
+    """Fill the column with M x; x' M x comes back."""
+    column = state.more.column
+    add_lines(state.more.matrix[label], row, column, state.table.shape[0], False)
+    v = 0.0
+    for i in range(row.start, row.stop):
+        v += np.float64(at(row.values, i)) * column[at(row.indices, i)]
+    return max(v, 0.0)
+
+
+@inline
+def shift(state, label, step):
+    """w += step times the column."""
+    column = state.more.column
+    for j in range(state.table.shape[0]):
+        moved = np.float64(state.table[j, 0, label]) + step * column[j]
+        state.table[j, 0, label] = number(state, moved)
+
+
+def move(state, row, label, step, shrink):
+    times(state, row, label)
+    shift(state, label, step)
+    if shrink != 0.0:
+        shrink_by(state.more.matrix[label], state.more.column, state.table.shape[0], shrink)
+
+
+def regress(state, row, label, pull, weight):
+    v = times(state, row, label)
+    u = 0.0
+    for i in range(row.start, row.stop):
+        w = np.float64(state.table[at(row.indices, i), 0, label])
+        u += w * np.float64(at(row.values, i))
+    shift(state, label, (pull - weight * u) / (1.0 + weight * v))
+    shrink = weight / (1.0 + weight * v)
+    shrink_by(state.more.matrix[label], state.more.column, state.table.shape[0], shrink)
+
+
+_kernel.dot_and_variance.forms[Matrices] = dot_and_variance
+_kernel.move.forms[Matrices] = move
+_kernel.regress.forms[Matrices] = regress
+
+
+class Full(Form):
+    """A full matrix a label, whose inverse starts from `start` times the identity."""
+
+    dtype = "float64"
+    planes = 1
+    settings: Mapping[str, Any] = MappingProxyType({"form": "full"})
+    advice = (
+        "Use form='diagonal', which takes two numbers per feature and label, or hash the features "
+        "into fewer columns with features="
+    )
+
+    def __init__(self, start: float) -> None:
+        self.start = start
+        self.longest = math.sqrt(MOST_VARIANCE / start)
+
+    def check(self, values: np.ndarray, indptr: np.ndarray | None = None) -> None:
+        """Refuse contexts after which nothing of the matrix would be left but rounding."""
+        longest = math.sqrt(largest_square(values, indptr))
+        if longest > self.longest:
+            raise ValueError(
+                f"a context of length {longest:.3g} is too long for full matrices: at most "
+                f"{self.longest:.3g} here; scale contexts to length 1, or use form='diagonal'"
+            )
+
+    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
+        matrix = aligned_zeros((labels, features, features), np.float64)
+        diagonals(matrix)[:] = self.start
+        if arrays:
+            old = arrays["matrix"]
+            matrix[: len(old), : old.shape[1], : old.shape[2]] = old
+        return Matrices(matrix, aligned_zeros((features,), np.float64))
+
+    def room(self, more: Any) -> int:
+        return len(more.column)
+
+    def arrays(self, more: Any, features: int, labels: int) -> dict[str, np.ndarray]:
+        return {"matrix": more.matrix[:, :features, :features].copy()}
+
+    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+        matrix = arrays.get("matrix", np.empty(0))
+        return len(arrays) == 1 and matrix.shape == (labels, features, features)
+
+    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+        return all(is_between(matrix, self.start) for matrix in arrays["matrix"])
+
+    def size(self, features: int, labels: int) -> int:
+        return labels * features**2 * 8
+
+    def faded(
+        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """b = A w and what A has beyond its prior are sums: a share of both is kept.
+
+        With N = M / start this leaves N (keep + (1 - keep) N)^-1, and keep times that inverse on w:
+        no matrix that is hard to invert, however often it is done. Features never met stay as they
+        are, and what becomes of the others does not depend on room for them, to the last bit.
+        """
+        matrix, features = arrays["matrix"] / self.start, len(table)
+        met = np.flatnonzero((matrix != np.eye(features)).any(axis=(0, 2)))
+        table[:, 0] *= keep
+        N, w = matrix[:, met][:, :, met], table[met, 0].T[:, :, None]
+        grown = (1 - keep) * N
+        diagonals(grown)[:] += keep
+        faded = np.linalg.solve(grown, np.concatenate([N, w], axis=2))
+        table[met, 0] = faded[:, :, -1].T
+        N = (faded[:, :, :-1] + faded[:, :, :-1].transpose(0, 2, 1)) / 2
+        matrix[:, met[:, None], met] = N
+        return table, {"matrix": self.start * matrix}
+
+
+FormName = Literal["diagonal", "full"]
+
+
+def form_named(name: str, start: float) -> Form:
+    """The form that a user asks for; full matrices start from `start` times the identity."""
+    full = choice_of("form", name, ("diagonal", "full")) == "full"
+    return Full(start) if full else TABLE
+
+
+def is_between(matrix: np.ndarray, most: float) -> bool:
+    """Whether a matrix is symmetric and between 0 and `most` times the identity, to ROUNDING."""
+    slack, unit = ROUNDING * most, np.eye(len(matrix))
+    size, skew = (np.abs(m).max(initial=0) for m in (matrix, matrix - matrix.T))
+    if not (most > 0 and size <= most + slack and skew <= slack):
+        return most == size == 0
+    try:
+        np.linalg.cholesky(matrix + slack * unit)
+        np.linalg.cholesky((most + slack) * unit - matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def is_inverse(matrix: np.ndarray, noise: np.ndarray, own: np.ndarray) -> bool:
+    """Whether a matrix can be the inverse of diag(noise) + K, K at least 0 with this diagonal."""
+    root = np.sqrt(noise)
+    scaled = root[:, None] * matrix * root  # (I + something at least 0)^-1
+    least = noise / (noise + own)  # of its diagonal
+    return bool((np.diagonal(scaled) >= least - ROUNDING).all()) and is_between(scaled, 1.0)
+
+
+def diagonals(matrices: np.ndarray) -> np.ndarray:
+    """The diagonals [label, feature] of matrices, to be written to."""
+    return np.einsum("kii->ki", matrices)
