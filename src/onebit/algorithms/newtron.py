@@ -83,9 +83,11 @@ from onebit.storage.dual import (
     touch,
 )
 from onebit.storage.full import (
+    MOST_VARIANCE,
     ROUNDING,
     add_lines,
     add_times,
+    check_lengths,
     diagonals,
     is_between,
     is_inverse,
@@ -667,6 +669,11 @@ class Coupled(Form):
 
     def __init__(self, D: float, reg: float) -> None:
         self.D, self.reg = D, reg
+        self.longest = math.sqrt(MOST_VARIANCE * max(reg, 1.0))
+
+    def check(self, values: np.ndarray, indptr: np.ndarray | None = None) -> None:
+        """Refuse contexts after which nothing of the matrix would be left but rounding."""
+        check_lengths(values, indptr, self.longest, "or use PNewtron")
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Blocks:
         room = _padded(features)

@@ -28,6 +28,18 @@ ROUNDING = 1e-6  # by which a saved matrix may be off, in units of what it start
 FEW = 8  # a row with fewer than one in so many features is looked at entry by entry
 
 
+def check_lengths(
+    values: np.ndarray, indptr: np.ndarray | None, longest: float, otherwise: str
+) -> None:
+    """Refuse contexts that are longer than this."""
+    length = math.sqrt(largest_square(values, indptr))
+    if length > longest:
+        raise ValueError(
+            f"a context of length {length:.3g} is too long for full matrices: at most "
+            f"{longest:.3g} here; scale contexts to length 1, {otherwise}"
+        )
+
+
 class Matrices(NamedTuple):
     """A matrix a label, and room to work."""
 
@@ -217,12 +229,7 @@ class Full(Form):
 
     def check(self, values: np.ndarray, indptr: np.ndarray | None = None) -> None:
         """Refuse contexts after which nothing of the matrix would be left but rounding."""
-        longest = math.sqrt(largest_square(values, indptr))
-        if longest > self.longest:
-            raise ValueError(
-                f"a context of length {longest:.3g} is too long for full matrices: at most "
-                f"{self.longest:.3g} here; scale contexts to length 1, or use form='diagonal'"
-            )
+        check_lengths(values, indptr, self.longest, "or use form='diagonal'")
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
         matrix = aligned_zeros((labels, features, features), np.float64)
