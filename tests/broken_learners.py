@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 import onebit as ob
 from onebit.core import rounds as _kernel
-from onebit.core.jit import COMPILED, implement
+from onebit.core.jit import COMPILED
 from onebit.core.rounds import Choice
-from onebit.learner import Learner
-from onebit.settings import Range, searched
+from onebit.declared import Variant
+from onebit.settings import Range, setting
 
 
 class _WantsToBeFitted(ob.Banditron):
@@ -149,110 +148,83 @@ class _TakesTooMuchMemory(ob.Banditron):
             self._state = self._state._replace(table=larger[: len(self._state.table)])
 
 
-# Broken in their compiled functions: Banditron but for one of them.
+# Broken in their compiled members: Banditron but for one of them.
 
 
-class _Params(NamedTuple):
-    gamma: float
+class _ExploresLessThanItSays(ob.Banditron):
+    gamma: float = setting(0.5, above=0, most=1, search=Range(0.3, 0.6), doc="exploration")
+    law, could_say = _kernel.epsilon_greedy.law, _kernel.epsilon_greedy.could_say
+
+    @staticmethod
+    def say(params, state, work, turn):
+        greedy = _kernel.best(state, work)
+        said = _kernel.explore_uniformly(work, turn, params.gamma / 2, greedy)
+        share = params.gamma / turn.count
+        propensity = 1.0 - params.gamma + share if said.label == greedy else share
+        return Choice(said.label, greedy, propensity, 0.0, 0.0)
 
 
-def params_like_banditron(name, **functions):
-    """A type of settings with Banditron's functions, and these in place of some."""
-    record = type(name, (_Params,), {})
-    banditron = ob.Banditron.params[0]
-    for function in ("score", "decide", "probabilities", "could_say", "learn", "settle"):
-        generic = getattr(_kernel, function)
-        body = functions.pop(function, None) or generic.implementations[banditron]
-        implement(generic, record)(body)
-    for function, body in functions.items():
-        implement(getattr(_kernel, function), record)(body)
-    return record
+class _NeverSettles:
+    @staticmethod
+    def settled(params, state, row):
+        pass
 
 
-class _LikeBanditron(Learner):
-    planes = 1
-    importance_weighted = True
-    rescores = False
-    ranges = searched(gamma=Range(0.3, 0.6))
-
-    def __init__(self, labels, *, gamma=0.5, **common):
-        super().__init__(labels, self.params[0](gamma), {"gamma": gamma}, **common)
+class _LosesUpdatesInLockstep(ob.Banditron):
+    lockstep = _NeverSettles
 
 
-def explore_half_as_often(params, state, work, turn):
-    greedy = _kernel.best(state, work)
-    said = _kernel.explore_uniformly(work, turn, params.gamma / 2, greedy)
-    share = params.gamma / turn.count
-    propensity = 1.0 - params.gamma + share if said.label == greedy else share
-    return Choice(said.label, greedy, propensity, 0.0, 0.0)
+class _HasAFavourite(ob.Banditron):
+    @staticmethod
+    def score(params, state, work, row, turn):
+        _kernel.dot(state, row, 0, work.scores)
+        if row.start == row.stop:
+            work.scores[1] += 1.0
 
 
-class _ExploresLessThanItSays(_LikeBanditron):
-    params = (params_like_banditron("ExploresLessParams", decide=explore_half_as_often),)
+class _BelievesForgedDecisions(ob.Banditron):
+    @staticmethod
+    def could_say(params, state, work, row, turn, choice):
+        return True
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        _kernel.add(state, row, choice.label, choice.note + (1.0 if right else -1.0))
+        return True
 
 
-def settle_nothing(params, state, row):
-    pass
-
-
-class _LosesUpdatesInLockstep(_LikeBanditron):
-    params = (params_like_banditron("LosesUpdatesParams", settle=settle_nothing),)
-
-
-def score_with_favourite(params, state, work, row, turn):
-    _kernel.dot(state, row, 0, work.scores)
-    if row.start == row.stop:
-        work.scores[1] += 1.0
-
-
-class _HasAFavourite(_LikeBanditron):
-    params = (params_like_banditron("HasAFavouriteParams", score=score_with_favourite),)
-
-
-def could_say_all(params, state, work, row, turn, choice):
-    return True
-
-
-def learn_from_note(params, state, work, row, turn, choice, right):
-    _kernel.add(state, row, choice.label, choice.note + (1.0 if right else -1.0))
-    return True
-
-
-class _BelievesForgedDecisions(_LikeBanditron):
-    params = (
-        params_like_banditron("ForgedParams", could_say=could_say_all, learn=learn_from_note),
-    )
-
-
-def peek(params, state, work, row, turn, label):
-    _kernel.add(state, row, label, 1.0)
-    return True
-
-
-class _Peeks(_LikeBanditron):
+class _Peeks(ob.Banditron):
     """It peeks with one seed only: in other laws a stream would not equal rounds, which cannot."""
 
-    params = (params_like_banditron("ModestParams"),)
-    peeking = params_like_banditron("PeeksParams", learn_label=peek)
+    class Peeking(Variant):
+        @staticmethod
+        def hear_label(params, state, work, row, turn, label):
+            _kernel.add(state, row, label, 1.0)
+            return True
 
-    def __init__(self, labels, *, gamma=0.5, seed=0, **common):
-        super().__init__(labels, gamma=gamma, seed=seed, **common)
-        if seed == 4:
-            self._params = self.peeking(gamma)
-            self._kind = (self.peeking, *self._kind[1:])
+    lockstep = _kernel.add
+
+    def _make_params(self):
+        return (self.Peeking if self.seed == 4 else self).Params(self.gamma)
 
 
 OFF = 0.0 if COMPILED else 1e-3
 
 
-def score_compiled_otherwise(params, state, work, row, turn):
-    _kernel.dot(state, row, 0, work.scores)
-    work.scores[2] += OFF
+class _CompilesToSomethingElse(ob.Banditron):
+    @staticmethod
+    def score(params, state, work, row, turn):
+        _kernel.dot(state, row, 0, work.scores)
+        work.scores[2] += OFF
 
 
-class _CompilesToSomethingElse(_LikeBanditron):
-    params = (params_like_banditron("CompilesParams", score=score_compiled_otherwise),)
-
+IN_COMPILED_CODE = {
+    _ExploresLessThanItSays,
+    _LosesUpdatesInLockstep,
+    _HasAFavourite,
+    _BelievesForgedDecisions,
+    _Peeks,
+}
 
 BY_LAW = {
     "it_answers_before_any_learning": _WantsToBeFitted,

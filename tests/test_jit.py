@@ -498,30 +498,19 @@ for make in (ob.Banditron, ob.SOBA, ob.Confidit):
 def test_code_for_learners_of_others_is_never_stale(tmp_path):
     """Their sources are not in the digest that names the cache folder, so they are not kept."""
     source = """
-from typing import NamedTuple
-from onebit.core import rounds as _kernel
-from onebit.core.jit import implement
+from onebit.core.rounds import add, greedy, linear_score
 from onebit.learner import Learner
-
-class OwnParams(NamedTuple):
-    step: float
-
-implement(_kernel.score, OwnParams)(_kernel.linear_score)
-implement(_kernel.decide, OwnParams)(_kernel.say_greedy)
-implement(_kernel.probabilities, OwnParams)(_kernel.greedy_law)
-implement(_kernel.could_say, OwnParams)(_kernel.could_say_greedy)
-implement(_kernel.settle, OwnParams)(_kernel.add.settled)
-
-@implement(_kernel.learn, OwnParams)
-def learn(params, state, work, row, turn, choice, right):
-    _kernel.add(state, row, choice.label, STEP)
-    return True
 
 class Own(Learner):
     planes = 1
-    params = (OwnParams,)
-    def __init__(self, labels, **common):
-        super().__init__(labels, OwnParams(1.0), {}, **common)
+    score = linear_score
+    say = greedy
+    lockstep = add
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        add(state, row, choice.label, STEP)
+        return True
 """
     use = "import own; o = own.Own(2); o.learn(o.decide([1.0]), right=True); print(o.weights[0, 0])"
     seen = []

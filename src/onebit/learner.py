@@ -1,8 +1,8 @@
-"""Learner: decide, learn, predict, save. The only class with state.
+"""Learner: decide, learn, predict, save.
 
-An algorithm is a subclass with settings and a few compiled functions (see `_kernel`). All that a
-learner has learned is its state, a table of weights and a few numbers; what it has yet to hear
-about is in the decisions it gave out, not here.
+An algorithm is a subclass whose body has settings and compiled members (see `declared` and
+`core.rounds`). All that a learner has learned is its state, a table of weights and a few numbers,
+and what its storage adds. Decisions that wait for feedback are not kept here.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import math
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -33,38 +34,33 @@ from onebit.contexts import (
     encode,
     encode_rows,
 )
-from onebit.core import rounds as _kernel
+from onebit.core import rounds
 from onebit.core.jit import direct, entry, inline, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Choice, Row, Turn, Work
 from onebit.decision import MOST_ROUNDS, Decision
+from onebit.declared import Declared
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
 from onebit.labels import LabelSet
 from onebit.settings import (
     CALLABLE,
-    Range,
+    REQUIRED,
+    SHARED,
+    Setting,
     bit,
     called,
     choice_of,
     flag,
+    or_none,
     real,
+    setting,
     unknown_setting,
     whole,
 )
 from onebit.storage.base import TABLE, Form
 
 Labels = int | Sequence[str] | Sequence[int]
-
-
-class Common(TypedDict, total=False):
-    """Settings that every learner has."""
-
-    features: int | None  # fix the number of features; None: grow as larger indices come
-    seed: int
-    dtype: Literal["float32", "float64"] | None  # None: float32; float64 for full matrices
-    silence: Reading  # "nothing", "wrong", or its chances after right and wrong answers
-    half_life: int | None  # rounds after which half of what was learned is left; None: all stays
 
 
 # One round, called from Python. A context beyond the table is not touched: NO_ROOM comes back, the
@@ -109,7 +105,7 @@ def _is_decision(params, state, work, row, turn, choice):
         and _is_possible(work, choice.label)
         and _is_possible(work, choice.greedy)
         and LEAST_LIKELY <= choice.propensity <= 1.0
-        and _kernel.could_say(params, state, work, row, turn, choice)
+        and rounds.could_say(params, state, work, row, turn, choice)
     )
 
 
@@ -124,11 +120,11 @@ def _decide(params, state, work, indices, values, seed, round, count):
     if not _fits(state, indices):
         return NO_ROOM, 0, 0.0, 0.0, 0.0
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
-    _kernel.score(params, state, work, row, turn)
-    choice = _kernel.decide(params, state, work, turn)
+    rounds.score(params, state, work, row, turn)
+    choice = rounds.say(params, state, work, turn)
     propensity = choice.propensity
     if propensity < 0:
-        _kernel.probabilities(params, state, work, turn)
+        rounds.law(params, state, work, turn)
         propensity = work.probabilities[choice.label]
     return choice.label, choice.greedy, propensity, choice.note, choice.other
 
@@ -136,8 +132,8 @@ def _decide(params, state, work, indices, values, seed, round, count):
 @entry
 def _probabilities(params, state, work, indices, values, seed, round, count):
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
-    _kernel.score(params, state, work, row, turn)
-    _kernel.probabilities(params, state, work, turn)
+    rounds.score(params, state, work, row, turn)
+    rounds.law(params, state, work, turn)
 
 
 @entry
@@ -156,8 +152,8 @@ def _learn(
     if len(indices) == 0:
         return 0
     if afresh:
-        _kernel.score(params, state, work, row, turn)
-    return int(_kernel.learn(params, state, work, row, turn, choice, right))
+        rounds.score(params, state, work, row, turn)
+    return int(rounds.hear(params, state, work, row, turn, choice, right))
 
 
 @entry
@@ -175,8 +171,8 @@ def _learn_label(params, state, work, indices, values, seed, round, count, label
     if len(indices) == 0:
         return 0
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
-    _kernel.score(params, state, work, row, turn)
-    return int(_kernel.learn_label(params, state, work, row, turn, label))
+    rounds.score(params, state, work, row, turn)
+    return int(rounds.hear_label(params, state, work, row, turn, label))
 
 
 @entry
@@ -184,79 +180,69 @@ def _score_rows(params, state, work, indices, values, indptr, round, out_scores,
     turn = Turn(0, round, out_scores.shape[1])
     for i in range(len(indptr) - 1):
         start, stop = indptr[i], indptr[i + 1]
-        row = _kernel.known(state, Row(indices, values, start, stop))
-        _kernel.score(params, state, work, row, turn)
-        out_places[i] = _kernel.best(state, work)
+        row = rounds.known(state, Row(indices, values, start, stop))
+        rounds.score(params, state, work, row, turn)
+        out_places[i] = rounds.best(state, work)
         for label in range(out_scores.shape[1]):
             out_scores[i, label] = work.scores[label]
 
 
-class Learner:
+class Learner(Declared):
     """What all learners do. Use one of its subclasses: `Banditron`, `Confidit`, ...
 
-    labels: how many (then they are 0, 1, 2, ...), or a list of strings or of ints.
-    features: fixes the number of features; otherwise the weights grow as larger indices come, and
-    dense rows have as many columns as the first of them.
-    seed: all randomness follows from it. dtype: precision of the weights, "float32" or "float64"
-    (the first unless said otherwise; the second where a learner keeps full matrices).
-
-    silence: what it means when nothing is heard: "nothing"; or "wrong"; or {"right": 0.7,
-    "wrong": 0.2}, the chances of silence after right and after wrong answers, by which those heard
-    are thinned out so that neither sort is heard more often than it was given.
-
-    half_life: for a world that drifts, after how many rounds half of what was learned is left. It
-    fades in 16 equal steps, as by `forget`, each before a decision.
+    labels: how many (then they are 0, 1, 2, ...), or a list of strings or of ints. The settings
+    below are those of every learner.
 
     Threads may share a learner: each call waits for the one before it. Several processes that
     decide with one model need a salt each: see `onebit.load`.
     """
 
-    planes: int  # arrays of weights, as [feature, label]
-    params: ClassVar[tuple[type, ...]] = ()  # the types of its records of settings
-    full_information: ClassVar[bool] = False  # it must be told the true label
-    rescores: bool = True  # learning reads the present scores of the row; False: it never does
+    if TYPE_CHECKING:  # the first argument of every learner
+        _given_labels: Labels = setting(kw_only=False, alias="labels", doc="")
+
+    features: int | None = setting(
+        None,
+        check=or_none(partial(whole, least=1, most=2**31 - 1)),
+        doc="fixes the number of features; otherwise weights grow as larger indices come, and "
+        "dense rows have as many columns as the first of them",
+    )
+    seed: int = setting(0, least=0, most=2**63 - 1, doc="all randomness follows from it")
+    dtype: Literal["float32", "float64"] | None = setting(
+        None,
+        check=or_none(lambda name, value: precision(value).name),
+        doc="precision of the weights; float32, or float64 where full matrices are kept",
+    )
+    silence: Reading = setting(
+        "nothing",
+        check=lambda name, value: value,
+        doc='what it means when nothing is heard: "nothing"; "wrong"; or {"right": 0.7, "wrong": '
+        "0.2}, the chances of silence after right and after wrong answers, by which the answers "
+        "that are heard are thinned out so that neither sort is heard too often",
+    )
+    half_life: int | None = setting(
+        None,
+        check=or_none(partial(whole, least=STEPS, most=2**53)),
+        doc="for a world that drifts: after how many rounds half of what was learned is left; it "
+        "fades in 16 equal steps, each before a decision",
+    )
+
+    rescores = True  # learning reads the row's present scores; False: it never does
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
-    # What `tune` tries for a setting: a range, or all there are. Others stay at their defaults.
-    ranges: ClassVar[Mapping[str, Range | tuple[Any, ...]]] = {}
     costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
     variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
     needs: ClassVar[str] = ""  # a setting without a default that only Python can give
-    registry: ClassVar[dict[str, type[Learner]]] = {}
 
-    def __init_subclass__(cls) -> None:
-        if cls.__name__.startswith("_"):
-            return
-        _check_complete(cls)
-        known = Learner.registry.get(cls.__name__)
-        if known and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise TypeError(
-                f"there is a learner {cls.__name__} already, in {known.__module__}: "
-                "files and commands know learners by their names, so choose another one"
-            )
-        Learner.registry[cls.__name__] = cls
-
-    def __init__(
-        self,
-        labels: Labels,
-        params: Any,
-        settings: dict[str, Any],
-        *,
-        memory: tuple[float, ...] = (),
-        state: Form = TABLE,
-        features: int | None = None,
-        seed: int = 0,
-        dtype: Literal["float32", "float64"] | None = None,
-        silence: Reading = "nothing",
-        half_life: int | None = None,
-        **unknown: Any,
-    ) -> None:
-        for name in unknown:
-            raise TypeError(unknown_setting(type(self), name))
+    def __init__(self, labels: Labels, **given: Any) -> None:
         self._labels = LabelSet(labels)
-        self._params = params
-        self.settings: dict[str, Any] = {**state.settings, **settings}
-        self.silence, self._hearing = hearing(silence)
+        self._values: dict[Setting, Any] = {}
+        self._take_settings(given)
+        self._check_settings()
+        self._form = storage = self._storage()
+        self._params = self._make_params()
+        own = {n: s for n, s in self.declared.items() if n not in SHARED and s.in_use(self)}
+        self.settings = {**storage.settings, **{n: self._values[s] for n, s in own.items()}}
+        self.silence, self._hearing = hearing(self.silence)
         if self.silence != "nothing":  # defaults are not named: files of before had none
             self.settings["silence"] = self.silence
         if self._hearing.silence_is_wrong and self.full_information:
@@ -266,30 +252,43 @@ class Learner:
             )
         self._thins = min(self._hearing[1:]) < 1
         self._is_plain = not (self.full_information or self._thins)
-        self.half_life = half_life
-        if half_life is not None:
-            self.half_life = whole("half_life", half_life, least=STEPS, most=2**53)
+        if self.half_life is not None:
             self.settings["half_life"] = self.half_life
-        self.features = (
-            None if features is None else whole("features", features, least=1, most=2**31 - 1)
-        )
-        self.seed = whole("seed", seed, least=0, most=2**63 - 1)
         self.salt, self._draws = "", self.seed
         self._lock = threading.RLock()
         self._acquire, self._release = self._lock.acquire, self._lock.release
-        self._form = state
-        if state.planes is not None:
-            self.planes = state.planes
-        self.rescores |= state.rescores
-        self._dtype = precision(state.dtype if dtype is None else dtype)
+        if storage.planes is not None:
+            self.planes = storage.planes  # type: ignore[misc] no longer the class's
+        self._rescores = self.rescores or storage.rescores
+        self._dtype = precision(storage.dtype if self.dtype is None else self.dtype)
+        self.dtype = self._dtype.name  # type: ignore[assignment]
         self.round = 0
         self._columns = self.features or 0  # of dense rows; 0: there was none yet
         self._fades_at = self._next_fade(0)
         self._answers, self._others = Answers(), OtherAnswers()
         self._origin = self._fingerprint()
-        self._lay_out(np.empty((0, self.planes, 0), self._dtype), np.array(memory, np.float64), {})
+        self._lay_out(
+            np.empty((0, self.planes, 0), self._dtype), np.array(self._memory(), np.float64), {}
+        )
         if self.features is not None:
             self._reserve(self.features)
+
+    def _take_settings(self, given: dict[str, Any]) -> None:
+        """Check the settings that were given, and compute those that were not."""
+        for name in given:
+            if name not in self.declared:
+                raise TypeError(unknown_setting(type(self), name))
+        for name, declared in self.declared.items():
+            value = given.get(name, declared.default)
+            if value is REQUIRED:
+                raise TypeError(f"{type(self).__name__} needs {name}=")
+            if name in given and not (value is None and callable(declared.default)):
+                value = declared.check(name, value)
+            elif callable(declared.default):
+                value = declared.default(self)
+            self._values[declared] = value
+            if name in SHARED:  # these are read in every round
+                setattr(self, name, value)
 
     # Deciding and learning.
 
@@ -394,7 +393,7 @@ class Learner:
                 or self._kernels.learn(  # the usual case, without a call between
                     self._params, self._state, self._work, indices, values,
                     seed, round, self._size, decision.place, decision.greedy_place,
-                    decision.propensity, decision.note, decision.other, True, self.rescores, right,
+                    decision.propensity, decision.note, decision.other, True, self._rescores, right,
                 ) < 0
             ):  # fmt: skip
                 self._learn_bit(decision, seed, right)
@@ -460,7 +459,7 @@ class Learner:
             done = learn(
                 params, self._state, work, indices, values, seed, decision.round, count,
                 decision.place, decision.greedy_place, decision.propensity, decision.note,
-                decision.other, said, self.rescores, right,
+                decision.other, said, self._rescores, right,
             )  # fmt: skip
             if done >= 0:
                 return
@@ -561,11 +560,6 @@ class Learner:
     def labels(self) -> list[Any]:
         """The labels, in order."""
         return list(self._labels.names)
-
-    @property
-    def dtype(self) -> str:
-        """Precision of the weights."""
-        return self._dtype.name
 
     @property
     def weights(self) -> np.ndarray:
@@ -744,6 +738,21 @@ class Learner:
             )
 
     # What an algorithm may say otherwise.
+
+    def _check_settings(self) -> None:
+        """Refuse settings that do not go together."""
+
+    def _storage(self) -> Form:
+        """What the learner keeps besides its table."""
+        return TABLE
+
+    def _make_params(self) -> Any:
+        """The record of settings for compiled code."""
+        return self.Params(*(getattr(self, name) for name in self.Params._fields))
+
+    def _memory(self) -> tuple[float, ...]:
+        """A few numbers besides the table, as they are at the start."""
+        return ()
 
     def _params_for_truth(self) -> Any:
         """The settings with which a label that somebody named is learned from."""
@@ -992,21 +1001,6 @@ def _are_possible(decision: Decision) -> bool:
     inside = len(places) > 0 and places[0] >= 0 and places[-1] < decision.size
     rising = all(low < high for low, high in itertools.pairwise(places))
     return inside and rising and decision.place in places and decision.greedy_place in places
-
-
-def _check_complete(learner: type[Learner]) -> None:
-    """Name what the class of a learner lacks."""
-    name, told = learner.__name__, "learn_label" if learner.full_information else "learn"
-    if not isinstance(learner.params, tuple) or not learner.params:
-        raise TypeError(f"{name} lacks params: a tuple of the types of its records of settings")
-    if not hasattr(learner, "planes"):
-        raise TypeError(f"{name} lacks planes: how many numbers it keeps per feature and label")
-    for record in learner.params:
-        for function in ("score", "decide", "probabilities", "could_say", told, "settle"):
-            if record not in getattr(_kernel, function).implementations:
-                raise TypeError(
-                    f"{name} lacks {function}: implement(_kernel.{function}, {record.__name__})"
-                )
 
 
 def salted(seed: int, salt: str) -> int:

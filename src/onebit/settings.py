@@ -7,12 +7,11 @@ import functools
 import inspect
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from numbers import Integral, Real
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -114,13 +113,14 @@ def argument(name: str, value: Any = None) -> str:
 
 # The settings of a learner: its own, and those that every learner has.
 
-SHARED = ("seed", "features", "half_life", "dtype", "silence")
+SHARED = ("features", "seed", "dtype", "silence", "half_life")
 
 
 def own_settings(learner: type) -> list[str]:
     """The names of a learner's own settings."""
     parameters = inspect.signature(learner).parameters.values()
-    return [one.name for one in parameters if one.kind == one.KEYWORD_ONLY]
+    named = [parameter.name for parameter in parameters if parameter.kind == parameter.KEYWORD_ONLY]
+    return [name for name in named if name not in SHARED]
 
 
 def unknown_setting(learner: type, name: str, of_the_run: Sequence[str] = ()) -> str:
@@ -192,6 +192,77 @@ class Range:
         return math.log(value / self.low) / math.log(self.high / self.low)
 
 
-def searched(**ranges: Range | tuple[Any, ...]) -> Mapping[str, Range | tuple[Any, ...]]:
-    """Where good values of a learner's settings are looked for: in a range, or among these."""
-    return MappingProxyType(ranges)
+# A setting, declared once in the body of a learner's class.
+
+REQUIRED: Any = object()
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What is known of a setting: its default, how a value is checked, where `tune` looks."""
+
+    default: Any  # a value, or a function from the learner with the settings declared before
+    check: Callable[[str, Any], Any]
+    search: Range | tuple[Any, ...] | None
+    doc: str
+    is_number: bool  # which compiled code can read
+    in_use: Callable[[Any], bool]  # whether the learner's other settings leave it a meaning
+
+    def __get__(self, learner: Any, kind: type | None = None) -> Any:
+        return self if learner is None else learner._values[self]
+
+    @property
+    def shown(self) -> str:
+        """The default, for people."""
+        return "computed" if callable(self.default) else repr(self.default)
+
+
+def setting(
+    default: Any = REQUIRED,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+    choices: Sequence[str] = (),
+    search: Range | Sequence[Any] | None = None,
+    check: Callable[[str, Any], Any] | None = None,
+    in_use: Callable[[Any], bool] = lambda learner: True,
+    kw_only: bool = True,
+    alias: str = "",
+    doc: str,
+) -> Any:
+    """Declare a setting of a learner.
+
+        gamma: float = setting(0.05, above=0, most=1, search=Range(0.001, 0.5), doc="exploration")
+
+    default: a value, or a function of the learner that computes it from the settings before. It
+    also says what values are: True or False, whole numbers between `least` and `most`, one of the
+    `choices`, or real numbers within the bounds; `check(name, value)` is for anything else. search:
+    where `tune` looks for good values. in_use: whether the setting means anything beside the other
+    ones; if not, it is left out of `Learner.settings`. kw_only, alias: for type checkers.
+    """
+    is_number = check is None and not choices and in_use is not told_by_storage
+    if check is not None:
+        checked = check
+    elif choices:
+        checked = functools.partial(choice_of, choices=choices)
+    elif isinstance(default, bool):
+        checked = flag
+    elif isinstance(default, int):
+        bounds: Any = {"least": least, "most": most}
+        checked = functools.partial(whole, **bounds)
+    else:
+        checked = functools.partial(real, above=above, least=least, below=below, most=most)
+    tried = search if search is None or isinstance(search, Range) else tuple(search)
+    return Setting(default, checked, tried, doc, is_number, in_use)
+
+
+def or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """A check that lets None pass."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def told_by_storage(learner: Any) -> bool:
+    """For `in_use`: the storage that the setting chooses names it in `Learner.settings`."""
+    return False

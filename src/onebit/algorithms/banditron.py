@@ -8,25 +8,12 @@ right.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Unpack
-
-from onebit.core import rounds as _kernel
-from onebit.core.jit import implement, inline
-from onebit.core.rounds import add
-from onebit.learner import Common, Labels, Learner
-from onebit.settings import Range, real, searched
-from onebit.storage.dual import KernelLike, Remove, dual
-
-
-class BanditronParams(NamedTuple):
-    gamma: float
-
-
-implement(_kernel.score, BanditronParams)(_kernel.linear_score)
-implement(_kernel.settle, BanditronParams)(add.settled)
-implement(_kernel.decide, BanditronParams)(_kernel.say_epsilon_greedy)
-implement(_kernel.probabilities, BanditronParams)(_kernel.epsilon_greedy_law)
-implement(_kernel.could_say, BanditronParams)(_kernel.could_say_epsilon_greedy)
+from onebit.core.jit import inline
+from onebit.core.rounds import add, epsilon_greedy, linear_score
+from onebit.learner import Learner
+from onebit.settings import Range, setting
+from onebit.storage.base import Form
+from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove, dual
 
 
 @inline
@@ -41,40 +28,32 @@ def step(state, row, choice, bit):
             add(state, row, choice.label, gain)
 
 
-@implement(_kernel.learn, BanditronParams)
-def learn(params, state, work, row, turn, choice, right):
-    step(state, row, choice, 1.0 if right else 0.0)
-    return True
-
-
 class Banditron(Learner):
-    """Perceptron with uniform exploration (Kakade, Shalev-Shwartz, Tewari 2008).
+    """Perceptron with uniform exploration (Kakade, Shalev-Shwartz, Tewari 2008)."""
 
-    gamma: how often any label is tried, in (0, 1]. Published: 0.014 on separable, 0.006 on noisy
-    synthetic text, 0.05 on Reuters.
-
-    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
-    contexts instead of weights, at most `budget` of them, and compare by the kernel. A function
-    f(X, Y) of two arrays of rows will do too: it gives the matrix of values, as scikit-learn's do.
-    remove: which goes when there is one too many, the "oldest", a "random" one or the "smallest".
-    """
-
-    params = (BanditronParams,)
-    rescores = False
     planes = 1
     importance_weighted = True
-    ranges = searched(gamma=Range(0.001, 0.5))
+    rescores = False
+    gamma: float = setting(
+        0.05,
+        above=0,
+        most=1,
+        search=Range(0.001, 0.5),
+        doc="how often any label is tried; published: 0.014 on separable, 0.006 on noisy "
+        "synthetic text, 0.05 on Reuters",
+    )
+    kernel: KernelLike | None = KERNEL
+    budget: int = BUDGET
+    remove: Remove = REMOVE
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        gamma: float = 0.05,
-        kernel: KernelLike | None = None,
-        budget: int = 1000,
-        remove: Remove = "oldest",
-        **common: Unpack[Common],
-    ) -> None:
-        params = BanditronParams(real("gamma", gamma, above=0, most=1))
-        form = dual(kernel, budget, remove, **common)
-        super().__init__(labels, params, params._asdict(), state=form, **common)
+    score = linear_score
+    say = epsilon_greedy
+    lockstep = add
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        step(state, row, choice, 1.0 if right else 0.0)
+        return True
+
+    def _storage(self) -> Form:
+        return dual(self)

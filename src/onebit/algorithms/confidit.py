@@ -22,43 +22,37 @@ The table holds w (plane 0) and 1/A (plane 1), or w alone beside the full invers
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, NamedTuple, Unpack
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.core import rounds as _kernel
 from onebit.core.draws import uniform
-from onebit.core.jit import implement, inline
+from onebit.core.jit import inline
 from onebit.core.lanes import unit
-from onebit.core.rounds import TIE, Choice, update_of_planes
-from onebit.learner import Common, Labels, Learner
-from onebit.settings import Range, choice_of, flag, real, searched
-from onebit.storage import dual as _dual
-from onebit.storage import full as _full
-from onebit.storage.dual import KernelLike, Posterior, Remove, dual
-from onebit.storage.full import FormName, Matrices, form_named
+from onebit.core.rounds import (
+    TIE,
+    Choice,
+    best,
+    best_upper,
+    certain_law,
+    could_say_for_certain,
+    gaussian_score,
+    nth_possible,
+    regress,
+    update_of_planes,
+)
+from onebit.declared import Variant
+from onebit.learner import Learner
+from onebit.settings import Range, setting
+from onebit.storage import dual as stored
+from onebit.storage import full
+from onebit.storage.base import Form
+from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Posterior, Remove, dual
+from onebit.storage.full import FORM, FormName, Matrices, form_named
 
 TARGET_DRAW = 2
 WIDTHS = ("eta", "log", "theory")
 LOG, THEORY = 1, 2
-
-
-class CoordinateParams(NamedTuple):
-    eta: float
-    alpha: float
-    width: int  # which of WIDTHS
-    project: bool
-    prior: float  # U' A_0 U, of the weights to compare with
-    delta: float
-
-
-class ResidualParams(NamedTuple):
-    eta: float
-    alpha: float
-    width: int
-    project: bool
-    prior: float  # U' A_0 U, of the weights to compare with
-    delta: float
 
 
 @inline
@@ -144,16 +138,12 @@ def projected(params, work):
         points[label] = max(-params.alpha, u - lam * v) if size else u
 
 
-implement(_kernel.score, CoordinateParams)(_kernel.gaussian_score)
-implement(_kernel.score, ResidualParams)(_kernel.gaussian_score)
-
-
 @inline
 def to_say(params, state, work, turn):
     """The label with the largest upper bound."""
     factor = width_factor(params, state, turn)
     if not params.project:
-        return _kernel.best_upper(state, work, factor)
+        return best_upper(state, work, factor)
     projected(params, work)
     top = -math.inf
     for label in range(len(work.mask)):
@@ -163,19 +153,7 @@ def to_say(params, state, work, turn):
     for label in range(len(work.mask)):
         if work.mask[label] == 0 and work.probabilities[label] >= top - TIE:
             return label
-    return _kernel.nth_possible(work, 0)
-
-
-@implement(_kernel.decide, CoordinateParams)
-@implement(_kernel.decide, ResidualParams)
-def decide(params, state, work, turn):
-    return Choice(to_say(params, state, work, turn), _kernel.best(state, work), 1.0, 0.0, 0.0)
-
-
-@implement(_kernel.probabilities, CoordinateParams)
-@implement(_kernel.probabilities, ResidualParams)
-def probabilities(params, state, work, turn):
-    _kernel.certain_law(work, to_say(params, state, work, turn))
+    return nth_possible(work, 0)
 
 
 @inline
@@ -186,16 +164,6 @@ def target_of(params, turn, right):
     return -1.0
 
 
-implement(_kernel.could_say, CoordinateParams)(_kernel.could_say_for_certain)
-implement(_kernel.settle, CoordinateParams)(_kernel.regress.settled)
-
-
-@implement(_kernel.learn, CoordinateParams)
-def learn_by_coordinate(params, state, work, row, turn, choice, right):
-    _kernel.regress(state, row, choice.label, target_of(params, turn, right), 1.0)
-    return True
-
-
 @update_of_planes
 def fit(w, s, x, step, weight):
     """w += step x/A, A += weight x^2, with s = 1/A: called as fit(state, row, label, step, 1.0)."""
@@ -203,123 +171,144 @@ def fit(w, s, x, step, weight):
 
 
 def fit_matrix(state, row, label, step, weight):
-    v = _full.times(state, row, label)
-    _full.shift(state, label, step)
+    v = full.times(state, row, label)
+    full.shift(state, label, step)
     if weight != 0.0:
         shrink = weight / (1.0 + weight * v)
         size = state.table.shape[0]
-        _full.shrink_by(state.more.matrix[label], state.more.column, size, shrink)
+        full.shrink_by(state.more.matrix[label], state.more.column, size, shrink)
 
 
 fit.forms[Matrices] = fit_matrix
-fit.forms[Posterior] = _dual.fit
-implement(_kernel.could_say, ResidualParams)(_kernel.could_say_for_certain)
-implement(_kernel.settle, ResidualParams)(fit.settled)
+fit.forms[Posterior] = stored.fit
 
 
-@implement(_kernel.learn, ResidualParams)
-def learn_by_residual(params, state, work, row, turn, choice, right):
-    said = choice.label
-    u, v = np.float64(work.scores[said]), np.float64(work.widths[said])
-    target, moved = target_of(params, turn, right), 0.0
-    if params.project:
-        projected(params, work)
-        for label in range(len(work.mask)):
-            if work.mask[label] == 0:
-                own = np.float64(work.scores[label])
-                away = work.probabilities[label] - own
-                if away != 0.0:
-                    step = away / np.float64(work.widths[label])
-                    if label == said:
-                        u, moved = own + away, step
-                    else:
-                        fit(state, row, label, step, 0.0)
-    fit(state, row, said, moved + (target - u) / (1.0 + v), 1.0)
-    if params.width == THEORY:
-        state.memory[0] += v / (1.0 + v)
-    return True
+def _is_theory(learner: Any) -> bool:
+    return learner.width == "theory"
+
+
+def _is_full(learner: Any) -> bool:
+    return learner.form == "full" or learner.kernel is not None
 
 
 class Confidit(Learner):
-    """Upper confidence bounds on one ridge regression a label (Crammer, Gentile 2011).
+    """Upper confidence bounds on one ridge regression per label (Crammer, Gentile 2011).
 
-    Meant for contexts of unit length. form: "diagonal", for many sparse features, or "full": one
-    d x d matrix a label, for up to a few thousand features; there it is the better by far. eta:
-    width of the bound, at least 0. alpha: in (-1, 1], the label-noise model; 1 in the paper's
-    experiments. reg: the prior, (1 + alpha)^2 unless given; a smaller one often does much better.
-
-    width: "eta", "log" for eta * log t, or "theory" (full form): the width of the paper's theorem,
-    for comparison weights of length U, with probability 1 - delta. project: keep scores to what the
-    model allows, as the theorem asks; it slows the beginning. update, of the diagonal form:
-    "residual", or "coordinate" as printed; the first is what the paper's tables show.
-
-    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
-    contexts instead of weights, at most `budget` of them, and compare by the kernel. A function
-    f(X, Y) of two arrays of rows will do too: it gives the matrix of values, as scikit-learn's do.
-    remove: which goes when there is one too many, the "oldest", a "random" one or the "smallest".
-    This is kernel ridge regression, the full form whatever `form` says:
+    Meant for contexts of unit length. The full form is for up to a few thousand features; there it
+    is the better by far. With a kernel this is kernel ridge regression, the full form whatever
+    `form` says:
 
         Confidit(labels=10, kernel="rbf(gamma=2)", reg=0.1, budget=500)
     """
 
-    params = (CoordinateParams, ResidualParams)
     planes = 2
     added_settings: ClassVar[dict[str, Any]] = {"update": "coordinate"}
-    ranges = searched(
-        eta=Range(0.001, 100),
-        reg=Range(0.001, 10),
-        width=("eta", "log"),
-        update=("residual", "coordinate"),
+    form: FormName = FORM
+    eta: float = setting(0.1, least=0, search=Range(0.001, 100), doc="width of the bound")
+    alpha: float = setting(
+        1.0, above=-1, most=1, doc="the label-noise model; 1 in the paper's experiments"
     )
+    reg: float = setting(
+        lambda learner: (1.0 + learner.alpha) ** 2,
+        above=0,
+        search=Range(0.001, 10),
+        doc="the prior, (1 + alpha)^2 if None; a smaller one often does much better",
+    )
+    width: Literal["eta", "log", "theory"] = setting(
+        "eta",
+        choices=WIDTHS,
+        search=("eta", "log"),
+        doc='"eta", "log" for eta * log t, or "theory" (full form): the width of the paper\'s '
+        "theorem, for comparison weights of length U, with probability 1 - delta",
+    )
+    project: bool = setting(
+        False,
+        doc="keep scores to what the model allows, as the theorem asks; it slows the beginning",
+    )
+    U: float = setting(1.0, least=0, in_use=_is_theory, doc="see width")
+    delta: float = setting(0.05, above=0, below=1, in_use=_is_theory, doc="see width")
+    update: Literal["residual", "coordinate"] = setting(
+        "residual",
+        choices=("residual", "coordinate"),
+        search=("residual", "coordinate"),
+        in_use=lambda learner: not _is_full(learner),
+        doc='of the diagonal form: "residual", or "coordinate" as printed; the first is what the '
+        "paper's tables show",
+    )
+    kernel: KernelLike | None = KERNEL
+    budget: int = BUDGET
+    remove: Remove = REMOVE
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        form: FormName = "diagonal",
-        eta: float = 0.1,
-        alpha: float = 1.0,
-        reg: float | None = None,
-        width: Literal["eta", "log", "theory"] = "eta",
-        project: bool = False,
-        U: float = 1.0,
-        delta: float = 0.05,
-        update: Literal["residual", "coordinate"] = "residual",
-        kernel: KernelLike | None = None,
-        budget: int = 1000,
-        remove: Remove = "oldest",
-        **common: Unpack[Common],
-    ) -> None:
-        full = form == "full" or kernel is not None
-        by_residual = choice_of("update", update, ("residual", "coordinate")) == "residual" or full
-        alpha, U = real("alpha", alpha, above=-1, most=1), real("U", U, least=0)
-        self._reg = (1.0 + alpha) ** 2 if reg is None else real("reg", reg, above=0)
-        params = (ResidualParams if by_residual else CoordinateParams)(
-            real("eta", eta, least=0),
-            alpha,
-            WIDTHS.index(choice_of("width", width, WIDTHS)),
-            flag("project", project),
-            self._reg * U * U,
-            real("delta", delta, above=0, below=1),
-        )
-        if params.width == THEORY and not full:
-            raise ValueError("width='theory' is about full matrices: add form='full'")
-        if params.project and not by_residual:
-            raise ValueError("project=True goes with update='residual', not 'coordinate'")
-        self.rescores = by_residual
-        settings = {"eta": params.eta, "alpha": params.alpha, "reg": self._reg}
-        settings |= {"width": width, "project": project}
+    class Params(NamedTuple):
+        eta: float
+        alpha: float
+        width: int  # which of WIDTHS
+        project: bool
+        prior: float  # U' A_0 U, of the weights to compare with
+        delta: float
+
+    score = gaussian_score
+    could_say = could_say_for_certain
+    lockstep = fit
+
+    @staticmethod
+    def say(params, state, work, turn):
+        return Choice(to_say(params, state, work, turn), best(state, work), 1.0, 0.0, 0.0)
+
+    @staticmethod
+    def law(params, state, work, turn):
+        certain_law(work, to_say(params, state, work, turn))
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        said = choice.label
+        u, v = np.float64(work.scores[said]), np.float64(work.widths[said])
+        target, moved = target_of(params, turn, right), 0.0
+        if params.project:
+            projected(params, work)
+            for label in range(len(work.mask)):
+                if work.mask[label] == 0:
+                    own = np.float64(work.scores[label])
+                    away = work.probabilities[label] - own
+                    if away != 0.0:
+                        step = away / np.float64(work.widths[label])
+                        if label == said:
+                            u, moved = own + away, step
+                        else:
+                            fit(state, row, label, step, 0.0)
+        fit(state, row, said, moved + (target - u) / (1.0 + v), 1.0)
         if params.width == THEORY:
-            settings |= {"U": U, "delta": params.delta}
-        if not full:
-            settings["update"] = update
-        memory = (0.0,) if params.width == THEORY else ()
-        state = form_named(form, 1.0 / self._reg)
-        state = dual(kernel, budget, remove, state, prior=self._reg, **common)
-        super().__init__(labels, params, settings, memory=memory, state=state, **common)
+            state.memory[0] += v / (1.0 + v)
+        return True
 
-    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
-        return super()._is_sound(table, memory) and bool((memory >= 0).all())
+    class ByCoordinate(Variant):
+        """update="coordinate"."""
+
+        lockstep = regress
+
+        @staticmethod
+        def hear(params, state, work, row, turn, choice, right):
+            regress(state, row, choice.label, target_of(params, turn, right), 1.0)
+            return True
+
+    def _check_settings(self) -> None:
+        by_coordinate = self.update == "coordinate" and not _is_full(self)
+        if self.width == "theory" and not _is_full(self):
+            raise ValueError("width='theory' is about full matrices: add form='full'")
+        if self.project and by_coordinate:
+            raise ValueError("project=True goes with update='residual', not 'coordinate'")
+        self.rescores = not by_coordinate
+
+    def _make_params(self) -> Any:
+        record = self.Params if self.rescores else self.ByCoordinate.Params
+        width, prior = WIDTHS.index(self.width), self.reg * self.U * self.U
+        return record(self.eta, self.alpha, width, self.project, prior, self.delta)
+
+    def _memory(self) -> tuple[float, ...]:
+        return (0.0,) if self.width == "theory" else ()
+
+    def _storage(self) -> Form:
+        return dual(self, form_named(self.form, 1.0 / self.reg), prior=self.reg)
 
     def _fill(self) -> tuple[float, ...]:
-        return 0.0, 1.0 / self._reg
+        return 0.0, 1.0 / self.reg

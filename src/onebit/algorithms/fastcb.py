@@ -7,74 +7,36 @@ with losses l = 1 - g and b the best, P(i) = l_b/(K l_b + gamma_t (l_i - l_b)) f
 
 from __future__ import annotations
 
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.algorithms import regression
-from onebit.core import rounds as _kernel
-from onebit.core.jit import implement
-from onebit.core.rounds import Choice
-from onebit.learner import Common, Labels
-from onebit.settings import Range, real, searched
+from onebit.algorithms.regression import EXPO, LR, SCALE, _Regressor, gap_weighting
+from onebit.core.rounds import best, sampled
 
 LEAST_LOSS = 1e-6
 
 
-class FastCBParams(NamedTuple):
-    scale: float
-    expo: float
-    lr: float
-    logistic: bool
-
-
-implement(_kernel.score, FastCBParams)(regression.score)
-implement(_kernel.could_say, FastCBParams)(_kernel.could_say_at_random)
-implement(_kernel.settle, FastCBParams)(regression.descend.settled)
-implement(_kernel.learn, FastCBParams)(regression.learn)
-
-
-@implement(_kernel.probabilities, FastCBParams)
-def probabilities(params, state, work, turn):
-    greedy = _kernel.best(state, work)
+def first_order_gap_law(params, state, work, turn):
+    greedy = best(state, work)
     loss = max(1.0 - np.float64(work.scores[greedy]), LEAST_LOSS)
-    regression.gap_weighting(params, work, turn, greedy, loss)
+    gap_weighting(params, work, turn, greedy, loss)
 
 
-@implement(_kernel.decide, FastCBParams)
-def decide(params, state, work, turn):
-    _kernel.probabilities(params, state, work, turn)
-    label = _kernel.sample(work, turn)
-    return Choice(label, _kernel.best(state, work), work.probabilities[label], 0.0, 0.0)
+class FastCB(_Regressor):
+    """First-order gap weighting on online logistic regression (Foster, Krishnamurthy 2021)."""
 
+    scale: float = SCALE
+    expo: float = EXPO
+    lr: float = LR
 
-class FastCB(regression._Regressor):
-    """First-order gap weighting on online logistic regression (Foster, Krishnamurthy 2021).
+    class Params(NamedTuple):
+        scale: float
+        expo: float
+        lr: float
+        logistic: bool
 
-    scale, expo: exploration falls as 1/(scale t^expo). lr: step size.
-    """
+    say = sampled(first_order_gap_law)
 
-    params = (FastCBParams,)
-    ranges = searched(
-        scale=Range(1, 1000),
-        expo=Range(0, 1, even=True),
-        lr=Range(0.01, 10),
-    )
-
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        scale: float = 10.0,
-        expo: float = 0.5,
-        lr: float = 0.3,
-        **common: Unpack[Common],
-    ) -> None:
-        params = FastCBParams(
-            real("scale", scale, above=0),
-            real("expo", expo, least=0, most=1),
-            real("lr", lr, above=0),
-            True,
-        )
-        settings = {"scale": params.scale, "expo": params.expo, "lr": params.lr}
-        super().__init__(labels, params, settings, **common)
+    def _make_params(self) -> Any:
+        return self.Params(self.scale, self.expo, self.lr, True)

@@ -12,7 +12,11 @@ from typing import Any
 
 from onebit.core.jit import inline
 from onebit.learner import Learner
-from onebit.settings import real
+from onebit.settings import setting
+
+RHO0 = setting(0.0, least=0, below=1, doc="how often wrong is heard as right")
+RHO1 = setting(0.0, least=0, below=1, doc="how often right is heard as wrong; the gradient is "
+               "corrected for both as in RCNBF, and their sum is below 1")  # fmt: skip
 
 
 @inline
@@ -25,18 +29,16 @@ class _CorrectsFlips(Learner):
     """A learner with rho0 and rho1 among its settings."""
 
     importance_weighted = True
+    rescores = False
+    rho0: float
+    rho1: float
+
+    def _check_settings(self) -> None:
+        if self.rho0 + self.rho1 >= 1:
+            raise ValueError(
+                f"rho0 + rho1 must be below 1, not {self.rho0:g} + {self.rho1:g}: with as many "
+                "flips as that, what is heard says nothing of the truth, or the contrary of it"
+            )
 
     def _params_for_truth(self) -> Any:
         return self._params._replace(rho0=0.0, rho1=0.0)
-
-
-def flip_rates(rho0: float, rho1: float) -> tuple[float, float]:
-    """Both rates, or an error that says what they may be."""
-    rho0 = real("rho0", rho0, least=0, below=1)
-    rho1 = real("rho1", rho1, least=0, below=1)
-    if rho0 + rho1 >= 1:
-        raise ValueError(
-            f"rho0 + rho1 must be below 1, not {rho0:g} + {rho1:g}: with as many flips as that, "
-            "what is heard says nothing of the truth, or the contrary of it"
-        )
-    return rho0, rho1

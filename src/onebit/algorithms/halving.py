@@ -19,28 +19,23 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Unpack
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.core import rounds as _kernel
 from onebit.core.callback import Callback, call_back
 from onebit.core.draws import uniforms
-from onebit.core.jit import implement, inline
+from onebit.core.jit import inline
 from onebit.core.lanes import aligned_zeros, at, lanes_for, state_type
-from onebit.core.rounds import Row, dot
-from onebit.labels import LabelSet
-from onebit.learner import Common, Labels, Learner, precision
-from onebit.settings import whole
+from onebit.core.rounds import Row, dot, greedy
+from onebit.learner import Learner, precision
+from onebit.settings import or_none, setting, told_by_storage, whole
 from onebit.storage.base import Form
 
 _PROJECTION = 2**40  # the first stream of the projection's draws
 
 Hypothesis = np.ndarray | Callable[[np.ndarray], Any]
-
-
-class HalvingParams(NamedTuple):
-    project: int  # dimensions of projected contexts; 0: they stay as they are
 
 
 class Committee(NamedTuple):
@@ -80,58 +75,6 @@ def _project(more, row):
             more.x[n] += line[n] * value
 
 
-@implement(_kernel.score, HalvingParams)
-def score(params, state, work, row, turn):
-    more = state.more
-    work.scores[:] = 0.0
-    more.votes[:] = -1
-    if row.start == row.stop:  # nobody is asked about nothing
-        return
-    if params.project:
-        _project(more, row)
-        _vote(more, Row(more.every, more.x, 0, params.project), work.widths)
-    else:
-        _vote(more, row, work.widths)
-    if more.functions:
-        if not params.project:
-            more.x[:] = 0.0
-            for i in range(row.start, row.stop):
-                more.x[at(row.indices, i)] = at(row.values, i)
-        if not call_back(more.functions):
-            more.votes[:] = -1  # a failure teaches nothing
-    for h in range(len(more.alive)):
-        if more.alive[h] and more.votes[h] >= 0:
-            work.scores[more.votes[h]] += 1.0
-
-
-implement(_kernel.could_say, HalvingParams)(_kernel.could_say_greedy)
-implement(_kernel.settle, HalvingParams)(_kernel.nothing_waits)
-implement(_kernel.decide, HalvingParams)(_kernel.say_greedy)
-implement(_kernel.probabilities, HalvingParams)(_kernel.greedy_law)
-
-
-@implement(_kernel.learn, HalvingParams)
-def learn(params, state, work, row, turn, choice, right):
-    if right:
-        return False
-    alive, votes = state.more.alive, state.more.votes
-    wrong = others = 0
-    for h in range(len(alive)):
-        if alive[h] and votes[h] == choice.label:
-            wrong += 1
-        elif alive[h]:
-            others += 1
-    if wrong == 0:
-        return False
-    if others == 0:  # none would be left: start again
-        alive[:] = 1
-        return wrong < len(alive)
-    for h in range(len(alive)):
-        if votes[h] == choice.label:
-            alive[h] = 0
-    return True
-
-
 class Given(NamedTuple):
     """The hypotheses, sorted."""
 
@@ -153,6 +96,12 @@ def _sorted(hypotheses: Any, labels: int) -> Given:
         raise ValueError(f"the hypotheses differ in their features: {widths[0]} and {widths[-1]}")
     weights = np.stack(matrices) if matrices else np.empty((0, labels, 0))
     return Given(linear, weights, [h for h in hypotheses if callable(h)])
+
+
+def _listed(given: Given) -> list[Hypothesis]:
+    """The hypotheses in their order: matrices and functions."""
+    matrices, functions = iter(given.weights.copy()), iter(given.functions)
+    return [next(matrices if is_linear else functions) for is_linear in given.linear]
 
 
 def _matrix(hypothesis: Any, i: int, labels: int) -> np.ndarray:
@@ -281,58 +230,105 @@ class Halving(Learner):
     back as soon as the last would go. `forget()` has all come back too; with a share less than 1
     it does nothing.
 
-    project: map contexts at random to so many dimensions, which is where the hypotheses then live.
-    The paper takes about D ln((T + K) / delta) for T rounds and a margin 1/sqrt(D), with
-    probability 1 - delta. Squared lengths shrink to a third on average.
-
     Functions are not saved: `load(path, hypotheses=[...])` wants the same list again.
     """
 
-    params = (HalvingParams,)
     planes = 0
     needs = "hypotheses"
     _form: _Hypotheses
+    hypotheses: Any = setting(
+        check=lambda name, value: value, in_use=told_by_storage, doc="see above"
+    )
+    project: int | None = setting(
+        None,
+        check=or_none(partial(whole, least=1, most=2**20)),
+        doc="map contexts at random to so many dimensions, which is where the hypotheses then "
+        "live; the paper takes about D ln((T + K) / delta) for T rounds and a margin 1/sqrt(D), "
+        "with probability 1 - delta; squared lengths shrink to a third on average",
+    )
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        hypotheses: Sequence[Any] | np.ndarray,
-        project: int | None = None,
-        **common: Unpack[Common],
-    ) -> None:
-        count = len(LabelSet(labels))
-        given = hypotheses if isinstance(hypotheses, Given) else _sorted(hypotheses, count)
+    class Params(NamedTuple):
+        project: int  # dimensions of projected contexts; 0: they stay as they are
+
+    say = greedy
+    lockstep = None
+
+    @staticmethod
+    def score(params, state, work, row, turn):
+        more = state.more
+        work.scores[:] = 0.0
+        more.votes[:] = -1
+        if row.start == row.stop:  # nobody is asked about nothing
+            return
+        if params.project:
+            _project(more, row)
+            _vote(more, Row(more.every, more.x, 0, params.project), work.widths)
+        else:
+            _vote(more, row, work.widths)
+        if more.functions:
+            if not params.project:
+                more.x[:] = 0.0
+                for i in range(row.start, row.stop):
+                    more.x[at(row.indices, i)] = at(row.values, i)
+            if not call_back(more.functions):
+                more.votes[:] = -1  # a failure teaches nothing
+        for h in range(len(more.alive)):
+            if more.alive[h] and more.votes[h] >= 0:
+                work.scores[more.votes[h]] += 1.0
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        if right:
+            return False
+        alive, votes = state.more.alive, state.more.votes
+        wrong = others = 0
+        for h in range(len(alive)):
+            if alive[h] and votes[h] == choice.label:
+                wrong += 1
+            elif alive[h]:
+                others += 1
+        if wrong == 0:
+            return False
+        if others == 0:  # none would be left: start again
+            alive[:] = 1
+            return wrong < len(alive)
+        for h in range(len(alive)):
+            if votes[h] == choice.label:
+                alive[h] = 0
+        return True
+
+    def _make_params(self) -> Any:
+        return self.Params(self.project or 0)
+
+    def _check_settings(self) -> None:
+        count, size = len(self._labels), self.project or 0
+        asked = self.hypotheses
+        given = asked if isinstance(asked, Given) else _sorted(asked, count)
+        self._sorted, self._values[self.declared["hypotheses"]] = given, _listed(given)
         if given.weights.shape[1] > count:
             raise ValueError("the hypotheses have more labels than there are")
-        size = 0 if project is None else whole("project", project, least=1, most=2**20)
-        width, features = given.weights.shape[2], common.get("features")
+        width = given.weights.shape[2]
         if len(given.weights) and size not in (0, width):
             raise ValueError(f"project={size}, but the hypotheses have weights for {width}")
         if len(given.weights) and not size:
-            if features not in (None, width):
-                raise ValueError(f"features={features}, but the hypotheses have {width}")
-            common["features"] = width
-        elif not size and features is None:
+            if self.features not in (None, width):
+                raise ValueError(f"features={self.features}, but the hypotheses have {width}")
+            self.features = width
+        elif not size and self.features is None:
             raise TypeError(
                 "functions are given all features of a context: say how many, features="
             )
-        dtype = precision(common.get("dtype") or _Hypotheses.dtype)
-        form = _Hypotheses(given, size, common.get("seed", 0), dtype)
-        super().__init__(labels, HalvingParams(size), {"project": project}, state=form, **common)
-        form.names = self._labels
+
+    def _storage(self) -> Form:
+        dtype = precision(self.dtype or _Hypotheses.dtype)
+        storage = _Hypotheses(self._sorted, self.project or 0, self.seed, dtype)
+        storage.names = self._labels
+        return storage
 
     @property
     def alive(self) -> np.ndarray:
         """Which of the hypotheses are left, in their order: True or False."""
         return self._state.more.alive.astype(bool)
-
-    @property
-    def hypotheses(self) -> list[Hypothesis]:
-        """The hypotheses: matrices and functions."""
-        linear, weights, functions = self._form.given
-        matrices, others = iter(weights.copy()), iter(functions)
-        return [next(matrices if one else others) for one in linear]
 
     def _fingerprint(self) -> bytes:
         linear, weights, _ = self._form.given

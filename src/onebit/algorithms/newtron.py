@@ -7,11 +7,11 @@ out: every g is c (P e_a) x' with P = I - 11'/K, so A = lam I + P blockdiag(S_1,
 lam = reg, 1/D in the paper, S_i the sum of kappa beta c^2 x x' over the rounds that said i, and
 b = P r. All W have columns that sum to 0, and g.W = c w_a.x.
 
-W is found by Lanczos (`_ball`), in one of two ways. Directly: a product with A reads every S_i
-once; with the published settings six will do. Or by the inverse of A + shift I, for when it takes
-too many: with M_i = ((lam + shift) I + S_i)^-1 and Q = (sum of M_i)^-1 it takes v to
-M_i (v_i - Q sum of M_j v_j). A shift near mu makes few products do, whatever A is; with shift 0 one
-is enough while W lies inside the ball. Once made, in (K + 1) d^3, inverses are kept up to date: a
+W is found by Lanczos (`newtron_solver`), in one of two ways. Directly: a product with A reads every
+S_i once; with the published settings six will do. Or by the inverse of A + shift I, for when it
+takes too many: with M_i = ((lam + shift) I + S_i)^-1 and Q = (sum of M_i)^-1 it takes v to M_i (v_i
+- Q sum of M_j v_j). A shift near mu makes few products do, whatever A is; with shift 0 one is
+enough while W lies inside the ball. Once made, in (K + 1) d^3, inverses are kept up to date: a
 round changes M_a and Q by rank one.
 
 P is over all labels, though perhaps not all were possible: the coefficients c have mean 0 over what
@@ -19,27 +19,27 @@ might be said, so the estimate of the gradient has the right mean with any offse
 
 The table holds W (plane 0) and r (plane 1).
 
-With a kernel there are stored contexts instead (see `_dual`), each an observation of the label that
-was said: phi_s = (P e_a) x_s' of weight om_s, the sum of kappa beta c^2 over the rounds that said a
-to it, and drive ze_s, the sum of their (1 - kappa beta g.W) c. So A = lam I + sum om_s phi_s phi_s'
-and b = sum ze_s phi_s. With W = -sum e_s phi_s and Ga_st = phi_s.phi_t, which is k(x_s, x_t) times
-1[a_s = a_t] - 1/K, this is ((lam + mu) I + om Ga) e = ze, |W|^2 = e'Ga e. In e = sqrt(om) f it is
-symmetric: (lam + mu + H) f = ze/sqrt(om), H = sqrt(om) Ga sqrt(om), |W|^2 = f'Hf, and the two ways
-are by H or by (lam + shift + H)^-1. The latter comes from G = ((lam + shift)/om + Ga)^-1, which an
-observation that comes, goes or gets heavier changes by rank one. What goes is forgotten as if it
-had never been observed.
+With a kernel there are stored contexts instead (see `storage.dual`), each an observation of the
+label that was said: phi_s = (P e_a) x_s' of weight om_s, the sum of kappa beta c^2 over the rounds
+that said a to it, and drive ze_s, the sum of their (1 - kappa beta g.W) c. So A = lam I + sum om_s
+phi_s phi_s' and b = sum ze_s phi_s. With W = -sum e_s phi_s and Ga_st = phi_s.phi_t, which is
+k(x_s, x_t) times 1[a_s = a_t] - 1/K, this is ((lam + mu) I + om Ga) e = ze, |W|^2 = e'Ga e. In e =
+sqrt(om) f it is symmetric: (lam + mu + H) f = ze/sqrt(om), H = sqrt(om) Ga sqrt(om), |W|^2 = f'Hf,
+and the two ways are by H or by (lam + shift + H)^-1. The latter comes from G = ((lam + shift)/om +
+Ga)^-1, which an observation that comes, goes or gets heavier changes by rank one. What goes is
+forgotten as if it had never been observed.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from onebit.algorithms import newtron_solver as _ball
-from onebit.algorithms.flips import _CorrectsFlips, flip_rates
+from onebit.algorithms import newtron_solver as solver
+from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips
 from onebit.algorithms.newtron_solver import (
     NEWTON_STEPS,
     WIDTH,
@@ -51,25 +51,29 @@ from onebit.algorithms.newtron_solver import (
     total,
 )
 from onebit.algorithms.pnewtron import (
+    ALPHA,
     BEYOND,
+    GAMMA,
+    draw,
     is_softmax,
     mix_in_uniform,
     probability,
     pull_and_growth,
-    say,
     softmax,
 )
-from onebit.core import rounds as _kernel
 from onebit.core.jit import OUTLINE, compiled_as, generic, implement, inline, not_inlined, outline
 from onebit.core.lanes import State8, aligned_zeros, at, fetch, store, zero
-from onebit.core.rounds import number
+from onebit.core.rounds import by_form, known, linear_score, number, squared_norm
+from onebit.core.rounds import dot as sum_of_row
 from onebit.decision import Decision
-from onebit.learner import Common, Labels
-from onebit.settings import Range, real, searched
-from onebit.storage import dual as _dual
+from onebit.settings import Range, setting
+from onebit.storage import dual as stored
 from onebit.storage.base import Form
 from onebit.storage.dual import (
+    BUDGET,
     GIVEN,
+    KERNEL,
+    REMOVE,
     SMALLEST,
     TOP,
     Dual,
@@ -77,7 +81,6 @@ from onebit.storage.dual import (
     Points,
     Remove,
     clear,
-    dual,
     is_full,
     is_same,
     touch,
@@ -100,16 +103,6 @@ FEW = 5  # products: more would be saved by the inverses while W is inside the b
 MANY = 12  # products: a shift nearer to mu would save some
 LEAST = 1e-200  # weight of an observation: of less there is nothing to see
 LONGEST = 1e12  # k(x, x) of a context, as far as noted scores are believed
-
-
-class NewtronParams(NamedTuple):
-    gamma: float
-    alpha: float
-    beta: float
-    D: float
-    reg: float
-    rho0: float
-    rho1: float
 
 
 class Blocks(NamedTuple):
@@ -232,7 +225,7 @@ def product(more, inverse, lam, space, v, out):
     """out = A v or (A + shift I)^-1 v; with a kernel H is in place of A."""
 
 
-@implement(_ball.operate, Operator)
+@implement(solver.operate, Operator)
 def operate(operator, space, v, out):
     product(operator.more, operator.inverse, operator.lam, space, v, out)
 
@@ -265,7 +258,7 @@ def product_of_observed(more, inverse, lam, space, v, out):
         out[slot] = out[slot] * r if not inverse else out[slot] / r if r > 0.0 else 0.0
 
 
-@implement(_ball.pencil, Operator)
+@implement(solver.pencil, Operator)
 def pencil(operator, mu):
     """(A + mu I)^-1 = B (I + (mu - shift) B)^-1 with B = (A + shift I)^-1."""
     if operator.inverse:
@@ -273,12 +266,12 @@ def pencil(operator, mu):
     return own_part(operator.more, operator.lam) + mu, 1.0, 1.0, 0.0
 
 
-@implement(_ball.gauge, Operator)
+@implement(solver.gauge, Operator)
 def gauge(operator):
     return gauge_of(operator.more, operator.inverse, operator.lam)
 
 
-@implement(_ball.least, Operator)
+@implement(solver.least, Operator)
 def least(operator, mu):
     return least_of(operator.more, operator.lam + mu)
 
@@ -472,50 +465,21 @@ def find_leader(more, space, size, lam, radius):
     return False
 
 
-@implement(_kernel.decide, NewtronParams)
-def decide(params, state, work, turn):
-    return say(params, state, work, turn)
-
-
-implement(_kernel.score, NewtronParams)(_kernel.linear_score)
-implement(_kernel.settle, NewtronParams)(_kernel.nothing_waits)
-
-
-@implement(_kernel.probabilities, NewtronParams)
-def probabilities(params, state, work, turn):
-    softmax(params, state, work)
-    mix_in_uniform(params, work, turn)
-
-
-@implement(_kernel.could_say, NewtronParams)
-def could_say(params, state, work, row, turn, choice):
-    """All weights lie in a ball, and so a score is at most D |x|."""
-    most = BEYOND * params.D * math.sqrt(longest(state, row))
-    return is_softmax(params, turn, choice) and abs(choice.other) <= most
-
-
-@_kernel.by_form(lambda state: by_features)
+@by_form(lambda state: by_features)
 def longest(state, row):
     """The squared length of a context, or with a kernel the largest that is taken."""
 
 
 @inline
 def by_features(state, row):
-    return _kernel.squared_norm(row)
+    return squared_norm(row)
 
 
 def by_kernel(state, row):
     return LONGEST
 
 
-@implement(_kernel.learn, NewtronParams)
-def learn(params, state, work, row, turn, choice, right):
-    pull, growth = pull_and_growth(params, choice, right)
-    observe(state, row, choice.label, pull, growth, params.reg, params.D)
-    return True
-
-
-@_kernel.by_form(lambda state: observe_in_blocks)
+@by_form(lambda state: observe_in_blocks)
 def observe(state, row, label, pull, growth, lam, radius):
     """One more round, and the leader after it."""
 
@@ -554,8 +518,8 @@ def observe_in_blocks(state, row, label, pull, growth, lam, radius):
 
 
 def dot_with_observed(state, row, plane, out):
-    _dual.look(state, state.more.points, row)
-    _dual.sum_up(state, state.more.points, out)
+    stored.look(state, state.more.points, row)
+    stored.sum_up(state, state.more.points, out)
 
 
 @outline
@@ -604,7 +568,7 @@ def drop(more, size, slot):
 def store_observation(more, row, label):
     """The slot for the row that was looked at, with its line of Ga."""
     points, Ga, share = more.points, more.Ga[0], 1.0 / more.labels
-    slot = _dual.new_slot(points, row)
+    slot = stored.new_slot(points, row)
     more.said[slot] = label
     for k in range(points.count[TOP]):
         if more.weight[k] > 0.0:
@@ -618,7 +582,7 @@ def store_observation(more, row, label):
 def observe_with_kernel(state, row, label, pull, growth, lam, radius):
     more = state.more
     points, weight, plan = more.points, more.weight, more.plan
-    if not growth > LEAST or points.current[0] != _dual.NONE:  # right for certain; or no values
+    if not growth > LEAST or points.current[0] != stored.NONE:  # right for certain; or no values
         return
     slot, top = 0, points.count[TOP]
     while slot < top and not (more.said[slot] == label and is_same(points, slot, row)):
@@ -638,7 +602,7 @@ def observe_with_kernel(state, row, label, pull, growth, lam, radius):
     touch(points, slot)
     if is_full(points):
         smallest = points.remove == SMALLEST
-        gone = _dual.lightest(points, slot) if smallest else _dual.oldest_or_any(points, slot)
+        gone = stored.lightest(points, slot) if smallest else stored.oldest_or_any(points, slot)
         drop(more, size, gone)
         clear(points, gone)
     for s in range(length(space)):
@@ -652,9 +616,9 @@ def observe_with_kernel(state, row, label, pull, growth, lam, radius):
             points.coef[s, more.said[s]] -= e
 
 
-_kernel.known.forms[Observed] = _dual.known
+known.forms[Observed] = stored.known
 longest.forms[Observed] = by_kernel
-_kernel.dot.forms[Observed] = dot_with_observed
+sum_of_row.forms[Observed] = dot_with_observed
 observe.forms[Observed] = observe_with_kernel
 
 
@@ -693,8 +657,8 @@ class Coupled(Form):
                 M[:, old, old], Q[:, old, old] = arrays["M"], arrays["Q"]
         pull, leader, aside = (aligned_zeros((labels * room,), np.float64) for _ in range(3))
         column, other = (aligned_zeros((room,), np.float64) for _ in range(2))
-        basis = aligned_zeros((_ball.LIMIT + 1, labels * room), np.float64)
-        small, eight = np.zeros((5, _ball.LIMIT)), State8(np.zeros((1, 1, WIDTH)), np.zeros(WIDTH))
+        basis = aligned_zeros((solver.LIMIT + 1, labels * room), np.float64)
+        small, eight = np.zeros((5, solver.LIMIT)), State8(np.zeros((1, 1, WIDTH)), np.zeros(WIDTH))
         return Blocks(S, M, Q, plan, pull, leader, aside, column, other, basis, small, eight)
 
     def room(self, more: Blocks) -> int:
@@ -742,7 +706,7 @@ class Coupled(Form):
 
     def size(self, features: int, labels: int) -> int:
         room = _padded(features)
-        return 8 * room * ((2 * labels + 1) * room + (_ball.LIMIT + 4) * labels + 2)
+        return 8 * room * ((2 * labels + 1) * room + (solver.LIMIT + 4) * labels + 2)
 
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
@@ -802,8 +766,8 @@ class CoupledDual(Dual):
                 plan[:] = NONE, 0.0
             elif plan[0] != NONE:
                 G[0, here, here] = arrays["G"]
-        basis = aligned_zeros((_ball.LIMIT + 1, room), np.float64)
-        small, eight = np.zeros((5, _ball.LIMIT)), State8(np.zeros((1, 1, WIDTH)), np.zeros(WIDTH))
+        basis = aligned_zeros((solver.LIMIT + 1, room), np.float64)
+        small, eight = np.zeros((5, solver.LIMIT)), State8(np.zeros((1, 1, WIDTH)), np.zeros(WIDTH))
         vectors, work = (weight, drive, root, pull), (leader, column, other, basis, small, eight)
         return Observed(points, said, *vectors, Ga, G, plan, *work, labels)
 
@@ -873,7 +837,7 @@ class CoupledDual(Dual):
 
     def size(self, features: int, labels: int) -> int:
         room = _padded(self.budget + 1)
-        return super().size(features, labels) + 8 * room * (2 * room + _ball.LIMIT + 9)
+        return super().size(features, labels) + 8 * room * (2 * room + solver.LIMIT + 9)
 
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
@@ -916,63 +880,62 @@ def _padded(features: int) -> int:
 class Newtron(_CorrectsFlips):
     """Bandit logistic regression in a ball, by exact Newton steps (Hazan, Kale 2011).
 
-    gamma: exploration, in (0, 1). alpha: steepness of the softmax. beta: curvature. D: radius of
-    the ball; with contexts of unit length try 10 (the published 1 belongs to raw 0/1 features).
-    reg: what the matrix starts from; 1/D unless given.
-
-    For up to a thousand features or so: it keeps d x d numbers a label, and reads them several
+    For up to a thousand features or so: it keeps d x d numbers per label, and reads them several
     times a round. `PNewtron` keeps the diagonal alone.
-
-    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
-    contexts instead of weights, at most `budget` of them, and compare by the kernel. A function
-    f(X, Y) of two arrays of rows will do too: it gives the matrix of values, as scikit-learn's do.
-    remove: which goes when there is one too many, the "oldest", a "random" one or the "smallest".
-
-    rho0, rho1: how often wrong is heard as right, and right as wrong; as in `PNewtron`.
     """
 
-    params = (NewtronParams,)
-    rescores = False
     planes = 2
     costly = True
-    ranges = searched(
-        gamma=Range(0.001, 0.5),
-        alpha=Range(1, 100),
-        beta=Range(0.001, 1),
-        D=Range(0.1, 100),
+    gamma: float = GAMMA
+    alpha: float = ALPHA
+    beta: float = setting(  # beyond its bounds, rounding would decide
+        0.01, least=1e-15, most=1e6, search=Range(0.001, 1), doc="curvature"
     )
+    D: float = setting(
+        1.0,
+        least=1e-6,
+        most=1e9,
+        search=Range(0.1, 100),
+        doc="radius of the ball; with contexts of unit length try 10 (the published 1 belongs to "
+        "raw 0/1 features)",
+    )
+    reg: float = setting(
+        lambda learner: 1.0 / learner.D, above=0, doc="what the matrix starts from; 1/D if None"
+    )
+    rho0: float = RHO0
+    rho1: float = RHO1
+    kernel: KernelLike | None = KERNEL
+    budget: int = BUDGET
+    remove: Remove = REMOVE
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        gamma: float = 0.01,
-        alpha: float = 10.0,
-        beta: float = 0.01,
-        D: float = 1.0,
-        reg: float | None = None,
-        kernel: KernelLike | None = None,
-        budget: int = 1000,
-        remove: Remove = "oldest",
-        rho0: float = 0.0,
-        rho1: float = 0.0,
-        **common: Unpack[Common],
-    ) -> None:
-        params = NewtronParams(
-            real("gamma", gamma, above=0, below=1),
-            real("alpha", alpha, above=0),
-            real("beta", beta, least=1e-15, most=1e6),  # beyond, rounding would decide
-            real("D", D, least=1e-6, most=1e9),
-            1.0 / D if reg is None else real("reg", reg, above=0),
-            *flip_rates(rho0, rho1),
-        )
-        form = dual(None, budget, remove, Coupled(params.D, params.reg))
-        if kernel is not None:
-            form = CoupledDual(kernel, budget, remove, common.get("seed", 0), params.D, params.reg)
-        super().__init__(labels, params, params._asdict(), state=form, **common)
+    score = linear_score
+    say = draw
+    lockstep = None
+
+    @staticmethod
+    def law(params, state, work, turn):
+        softmax(params, state, work)
+        mix_in_uniform(params, work, turn)
+
+    @staticmethod
+    def could_say(params, state, work, row, turn, choice):
+        """All weights lie in a ball, and so a score is at most D |x|."""
+        most = BEYOND * params.D * math.sqrt(longest(state, row))
+        return is_softmax(params, turn, choice) and abs(choice.other) <= most
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        pull, growth = pull_and_growth(params, choice, right)
+        observe(state, row, choice.label, pull, growth, params.reg, params.D)
+        return True
+
+    def _storage(self) -> Form:
+        if self.kernel is None:
+            return Coupled(self.D, self.reg)
+        return CoupledDual(self.kernel, self.budget, self.remove, self.seed, self.D, self.reg)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         said = super()._had_it_said(decision, place)
         scores = self._present_scores(said)
-        p = probability(scores, place, self._params.alpha)
+        p = probability(scores, place, self.alpha)
         return msgspec.structs.replace(said, note=p, other=float(scores[place]))

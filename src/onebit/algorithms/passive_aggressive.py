@@ -8,21 +8,17 @@ w_r -= tau x, where tau = l/(2 ||x||^2) ("PA"), at most C ("PA-I"), or l/(2 ||x|
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.core import rounds as _kernel
-from onebit.core.jit import implement, inline
-from onebit.learner import Common, Labels, Learner
-from onebit.settings import Range, choice_of, real, searched
+from onebit.core.jit import inline
+from onebit.core.rounds import add, greedy, linear_score, runner_up, squared_norm
+from onebit.learner import Learner
+from onebit.settings import Range, setting
 
 Variant = Literal["PA", "PA-I", "PA-II"]
-_VARIANTS = ("PA", "PA-I", "PA-II")
-
-
-def variant_code(variant: str) -> int:
-    return _VARIANTS.index(choice_of("variant", variant, _VARIANTS))
+VARIANTS = ("PA", "PA-I", "PA-II")
 
 
 @inline
@@ -33,51 +29,37 @@ def step_length(params, loss, norm):
     return min(params.C, step) if params.variant == 1 else step
 
 
-class PassiveAggressiveParams(NamedTuple):
-    C: float
-    variant: int
-
-
-implement(_kernel.score, PassiveAggressiveParams)(_kernel.linear_score)
-implement(_kernel.could_say, PassiveAggressiveParams)(_kernel.could_say_greedy)
-implement(_kernel.settle, PassiveAggressiveParams)(_kernel.add.settled)
-implement(_kernel.decide, PassiveAggressiveParams)(_kernel.say_greedy)
-implement(_kernel.probabilities, PassiveAggressiveParams)(_kernel.greedy_law)
-
-
-@implement(_kernel.learn_label, PassiveAggressiveParams)
-def learn_label(params, state, work, row, turn, label):
-    rival = _kernel.runner_up(state, work, label)
-    if rival == label:
-        return False
-    loss = 1.0 - (np.float64(work.scores[label]) - np.float64(work.scores[rival]))
-    norm = 2.0 * _kernel.squared_norm(row)  # two rows of W move
-    if loss <= 0.0 or norm == 0.0:
-        return False
-    step = step_length(params, loss, norm)
-    _kernel.add(state, row, label, step)
-    _kernel.add(state, row, rival, -step)
-    return True
-
-
 class PassiveAggressive(Learner):
-    """Passive-aggressive (Crammer et al. 2006); a reference: it must be told the true label.
+    """Passive-aggressive (Crammer et al. 2006); a reference: it must be told the true label."""
 
-    variant: "PA", "PA-I" or "PA-II"; C: aggressiveness of the latter two.
-    """
-
-    params = (PassiveAggressiveParams,)
     planes = 1
     full_information = True
-    ranges = searched(variant=("PA", "PA-I", "PA-II"), C=Range(0.01, 10))
+    variant: Variant = setting(
+        "PA-I", choices=VARIANTS, search=VARIANTS, doc="which of the paper's three rules"
+    )
+    C: float = setting(1.0, above=0, search=Range(0.01, 10), doc="aggressiveness of PA-I and PA-II")
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        variant: Variant = "PA-I",
-        C: float = 1.0,
-        **common: Unpack[Common],
-    ) -> None:
-        params = PassiveAggressiveParams(real("C", C, above=0), variant_code(variant))
-        super().__init__(labels, params, {"variant": variant, "C": params.C}, **common)
+    class Params(NamedTuple):
+        C: float
+        variant: int  # its place among VARIANTS
+
+    score = linear_score
+    say = greedy
+    lockstep = add
+
+    @staticmethod
+    def hear_label(params, state, work, row, turn, label):
+        rival = runner_up(state, work, label)
+        if rival == label:
+            return False
+        loss = 1.0 - (np.float64(work.scores[label]) - np.float64(work.scores[rival]))
+        norm = 2.0 * squared_norm(row)  # two rows of W move
+        if loss <= 0.0 or norm == 0.0:
+            return False
+        step = step_length(params, loss, norm)
+        add(state, row, label, step)
+        add(state, row, rival, -step)
+        return True
+
+    def _make_params(self) -> Any:
+        return self.Params(self.C, VARIANTS.index(self.variant))

@@ -15,31 +15,31 @@ to date, and the number of updates since it was last summed up afresh.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Unpack
 
 import msgspec
 import numpy as np
 
-from onebit.algorithms.flips import _CorrectsFlips, flip_rates, unflipped
-from onebit.core import rounds as _kernel
-from onebit.core.jit import chosen, implement, inline
+from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
+from onebit.core.jit import chosen, inline
 from onebit.core.lanes import at, fetch, if_greater, load, save, store, zero
-from onebit.core.rounds import Choice, blocks, dot, number
+from onebit.core.rounds import (
+    REPLICAS,
+    Choice,
+    answered,
+    ask,
+    best,
+    blocks,
+    dot,
+    is_as_likely,
+    number,
+    sample,
+    squared_norm,
+)
 from onebit.decision import Decision
-from onebit.learner import Common, Labels
-from onebit.settings import Range, real, searched
+from onebit.settings import Range, setting
 
 FRESH_NORM_EVERY = 100_000  # updates: the running sum of squares drifts by rounding
 BEYOND = 1000.0  # times: as far may rounding take weights out of the ball, where values are huge
-
-
-class PNewtronParams(NamedTuple):
-    gamma: float
-    alpha: float
-    beta: float
-    D: float
-    rho0: float
-    rho1: float
 
 
 def _ball_scale(params, state):
@@ -50,18 +50,10 @@ def _ball_scale(params, state):
 ball_scale = inline(_ball_scale)
 
 
-@implement(_kernel.score, PNewtronParams)
-def score(params, state, work, row, turn):
-    dot(state, row, 0, work.scores)
-    scale = number(state, ball_scale(params, state))
-    for block in range(blocks(state)):
-        store(state, work.scores, block, fetch(state, work.scores, block) * scale)
-
-
 @inline
 def softmax(params, state, work):
     """Fill the probabilities with p; the greedy label and the normaliser come back."""
-    greedy = _kernel.best(state, work)
+    greedy = best(state, work)
     top = work.scores[greedy]
     total = 0.0
     for label in range(len(work.mask)):
@@ -84,30 +76,13 @@ def mix_in_uniform(params, work, turn):
 
 
 @inline
-def say(params, state, work, turn):
+def draw(params, state, work, turn):
     """The choice, with p of the said label for a note."""
     greedy, total = softmax(params, state, work)
     mix_in_uniform(params, work, turn)
-    label = _kernel.sample(work, turn)
+    label = sample(work, turn)
     p = math.exp(params.alpha * np.float64(work.scores[label] - work.scores[greedy])) / total
     return Choice(label, greedy, work.probabilities[label], p, np.float64(work.scores[label]))
-
-
-@implement(_kernel.decide, PNewtronParams)
-def decide(params, state, work, turn):
-    mean = 0.0
-    for label in range(len(work.mask)):
-        if work.mask[label] == 0:
-            mean += np.float64(work.scores[label])
-    said = say(params, state, work, turn)
-    margin = said.other - mean / turn.count
-    return Choice(said.label, said.greedy, said.propensity, said.note, margin)
-
-
-@implement(_kernel.probabilities, PNewtronParams)
-def probabilities(params, state, work, turn):
-    softmax(params, state, work)
-    mix_in_uniform(params, work, turn)
 
 
 @inline
@@ -115,14 +90,7 @@ def is_softmax(params, turn, choice):
     """Whether the noted p gives the propensity."""
     p = choice.note
     mixed = (1.0 - params.gamma) * p + params.gamma / turn.count
-    return 0.0 <= p <= 1.0 and _kernel.is_as_likely(choice.propensity, mixed)
-
-
-@implement(_kernel.could_say, PNewtronParams)
-def could_say(params, state, work, row, turn, choice):
-    """All weights lie in a ball, and so a score is at most D |x|."""
-    most = BEYOND * params.D * math.sqrt(_kernel.squared_norm(row))
-    return is_softmax(params, turn, choice) and abs(choice.other) <= most
+    return 0.0 <= p <= 1.0 and is_as_likely(choice.propensity, mixed)
 
 
 @inline
@@ -132,20 +100,6 @@ def pull_and_growth(params, choice, right):
     c = (p - unflipped(params.rho0, params.rho1, right)) / choice.propensity
     kappa = choice.propensity if right else 1.0
     return (1.0 - kappa * params.beta * c * margin) * c, kappa * params.beta * c * c
-
-
-@implement(_kernel.learn, PNewtronParams)
-def learn(params, state, work, row, turn, choice, right):
-    pull, growth = pull_and_growth(params, choice, right)
-    pull, growth = number(state, pull), number(state, growth)
-    for label in range(len(work.mask)):  # e_a - 1/K, on the labels that could have been said
-        direction = number(state, -1.0 / turn.count if work.mask[label] == 0 else 0.0)
-        if label == choice.label:
-            direction += number(state, 1.0)
-        work.bounds[label] = direction * pull
-        work.widths[label] = direction * direction * growth
-    step(state, work, row)
-    return True
 
 
 @inline
@@ -181,14 +135,13 @@ def step_now(state, work, row):
 
 def step_later(state, work, row):
     for label in range(state.table.shape[2]):
-        _kernel.ask(state, label, work.bounds[label], work.widths[label])
+        ask(state, label, work.bounds[label], work.widths[label])
 
 
-@chosen(lambda kind: step_later if kind in _kernel.REPLICAS else step_now)
+@chosen(lambda kind: step_later if kind in REPLICAS else step_now)
 def step(state, work, row): ...
 
 
-@implement(_kernel.settle, PNewtronParams)
 def settle(params, state, row):
     whole, waiting, gains = state.whole, state.waiting, state.sums[0]
     for block in range(blocks(whole)):
@@ -204,7 +157,7 @@ def settle(params, state, row):
             remember(whole, whole.memory[replica], gained, replica, state.replicas)
     for block in range(blocks(whole)):
         if waiting.blocks[block]:
-            _kernel.answered(whole, waiting, block)
+            answered(whole, waiting, block)
 
 
 @inline
@@ -221,6 +174,12 @@ def remember(state, memory, gained, column, columns):
         memory[0], memory[1] = total, 0.0
 
 
+step.settled = settle
+
+GAMMA = setting(0.01, above=0, below=1, search=Range(0.001, 0.5), doc="exploration")
+ALPHA = setting(10.0, above=0, search=Range(1, 100), doc="steepness of the softmax")
+
+
 def probability(scores: np.ndarray, place: int, alpha: float) -> float:
     """p of the label at a place, given scores that are -infinity where not possible."""
     powers = np.exp(alpha * (scores - scores.max()))
@@ -230,71 +189,95 @@ def probability(scores: np.ndarray, place: int, alpha: float) -> float:
 class PNewtron(_CorrectsFlips):
     """Diagonal Newtron: bandit logistic regression in a ball (Hazan, Kale 2011).
 
-    gamma: exploration, in (0, 1). alpha: steepness of the softmax. beta: curvature. D: radius of
-    the ball; with contexts of unit length try 10 (the published 1 belongs to raw 0/1 features).
-    reg: what the diagonal starts from; 1/D unless given.
-
-    rho0, rho1: how often wrong is heard as right, and right as wrong. The gradient is corrected for
-    it as in `RCNBF`; the curvature is that of the corrected gradient.
+    Where feedback is flipped, the curvature is that of the corrected gradient.
     """
 
-    params = (PNewtronParams,)
-    rescores = False
     planes = 2
-    ranges = searched(
-        gamma=Range(0.001, 0.5),
-        alpha=Range(1, 100),
-        beta=Range(0.001, 1),
-        D=Range(0.1, 100),
+    gamma: float = GAMMA
+    alpha: float = ALPHA
+    beta: float = setting(0.01, above=0, search=Range(0.001, 1), doc="curvature")
+    D: float = setting(
+        1.0,
+        above=0,
+        search=Range(0.1, 100),
+        doc="radius of the ball; with contexts of unit length try 10 (the published 1 belongs to "
+        "raw 0/1 features)",
+    )
+    rho0: float = RHO0
+    rho1: float = RHO1
+    reg: float = setting(
+        lambda learner: 1.0 / learner.D, above=0, doc="what the diagonal starts from; 1/D if None"
     )
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        gamma: float = 0.01,
-        alpha: float = 10.0,
-        beta: float = 0.01,
-        D: float = 1.0,
-        reg: float | None = None,
-        rho0: float = 0.0,
-        rho1: float = 0.0,
-        **common: Unpack[Common],
-    ) -> None:
-        params = PNewtronParams(
-            real("gamma", gamma, above=0, below=1),
-            real("alpha", alpha, above=0),
-            real("beta", beta, above=0),
-            real("D", D, above=0),
-            *flip_rates(rho0, rho1),
-        )
-        self._reg = 1.0 / params.D if reg is None else real("reg", reg, above=0)
-        settings = {**params._asdict(), "reg": self._reg}
-        super().__init__(labels, params, settings, memory=(0.0, 0.0), **common)
+    lockstep = step
+
+    @staticmethod
+    def score(params, state, work, row, turn):
+        dot(state, row, 0, work.scores)
+        scale = number(state, ball_scale(params, state))
+        for block in range(blocks(state)):
+            store(state, work.scores, block, fetch(state, work.scores, block) * scale)
+
+    @staticmethod
+    def say(params, state, work, turn):
+        mean = 0.0
+        for label in range(len(work.mask)):
+            if work.mask[label] == 0:
+                mean += np.float64(work.scores[label])
+        said = draw(params, state, work, turn)
+        margin = said.other - mean / turn.count
+        return Choice(said.label, said.greedy, said.propensity, said.note, margin)
+
+    @staticmethod
+    def law(params, state, work, turn):
+        softmax(params, state, work)
+        mix_in_uniform(params, work, turn)
+
+    @staticmethod
+    def could_say(params, state, work, row, turn, choice):
+        """All weights lie in a ball, and so a score is at most D |x|."""
+        most = BEYOND * params.D * math.sqrt(squared_norm(row))
+        return is_softmax(params, turn, choice) and abs(choice.other) <= most
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        pull, growth = pull_and_growth(params, choice, right)
+        pull, growth = number(state, pull), number(state, growth)
+        for label in range(len(work.mask)):  # e_a - 1/K, on the labels that could have been said
+            direction = number(state, -1.0 / turn.count if work.mask[label] == 0 else 0.0)
+            if label == choice.label:
+                direction += number(state, 1.0)
+            work.bounds[label] = direction * pull
+            work.widths[label] = direction * direction * growth
+        step(state, work, row)
+        return True
+
+    def _memory(self) -> tuple[float, ...]:
+        return 0.0, 0.0
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         said = super()._had_it_said(decision, place)
         scores = self._present_scores(said)
         possible = scores[np.isfinite(scores)]
         margin = scores[place] - possible.mean()
-        p = probability(scores, place, self._params.alpha)
+        p = probability(scores, place, self.alpha)
         return msgspec.structs.replace(said, note=p, other=float(margin))
 
     def _fill(self) -> tuple[float, ...]:
-        return 0.0, self._reg
+        return 0.0, self.reg
 
     def _faded(
         self, table: np.ndarray, memory: np.ndarray, keep: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        A = self._reg + keep * (table[:, 1] - self._reg)
+        A = self.reg + keep * (table[:, 1] - self.reg)
         table[:, 0] *= keep * table[:, 1] / A
         table[:, 1] = A
         return table, np.array([np.square(table[:, 0]).sum(), 0.0])
 
     def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
-        good = np.isfinite(np.square(table[:, 0])) & (table[:, 1] >= self._reg * (1 - 1e-5))
+        good = np.isfinite(np.square(table[:, 0])) & (table[:, 1] >= self.reg * (1 - 1e-5))
         squared = float(np.square(table[:, 0], dtype=np.float64).sum())  # half, for rounding
-        kept = memory[0] >= squared / 2 or squared <= self._params.D**2
+        kept = memory[0] >= squared / 2 or squared <= self.D**2
         return bool(good.all() and (memory >= 0).all() and kept)
 
     def _weights(self) -> np.ndarray:

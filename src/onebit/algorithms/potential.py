@@ -13,32 +13,18 @@ before anything overflows.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
-from onebit.algorithms.flips import _CorrectsFlips, flip_rates, unflipped
-from onebit.core import rounds as _kernel
-from onebit.core.jit import generic, implement, inline
+from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
+from onebit.core.jit import generic, inline
 from onebit.core.lanes import at
-from onebit.core.rounds import dot, number
-from onebit.learner import Common, Labels
-from onebit.settings import Range, flag, real, searched
+from onebit.core.rounds import dot, epsilon_greedy, number
+from onebit.settings import Range, setting
 
-
-class EGParams(NamedTuple):
-    gamma: float
-    eta: float
-    signed: bool
-    rho0: float
-    rho1: float
-
-
-class PNormParams(NamedTuple):
-    gamma: float
-    p: float
-    rho0: float
-    rho1: float
+FAINT = 1e-25  # of scores: the weights of the row are lost in rounding beside the largest of all
+GAMMA = setting(0.05, above=0, most=1, search=Range(0.001, 0.5), doc="how often any label is tried")
 
 
 @generic
@@ -53,43 +39,9 @@ def overflows(params, theta, scale): ...
 def height(params, theta): ...
 
 
-@implement(height, EGParams)
-def eg_height(params, theta):
-    return abs(theta) if params.signed else theta
-
-
-@implement(height, PNormParams)
-def pnorm_height(params, theta):
-    return abs(theta)
-
-
-@implement(weight, EGParams)
-def eg_weight(params, theta, scale):
-    if params.signed:
-        return math.exp(theta - scale) - math.exp(-theta - scale)
-    return math.exp(theta - scale)
-
-
-@implement(overflows, EGParams)
-def eg_overflows(params, theta, scale):
-    return height(params, theta) - scale > 60.0  # e^88 is float32's largest
-
-
-@implement(weight, PNormParams)
-def pnorm_weight(params, theta, scale):
-    if params.p == 2.0:
-        return theta
-    if scale == 0.0:
-        return 0.0
-    power = (abs(theta) / scale) ** (params.p - 1.0)
-    return power if theta >= 0 else -power
-
-
-@implement(overflows, PNormParams)
-def pnorm_overflows(params, theta, scale):
-    if params.p == 2.0 or theta == 0.0:
-        return False
-    return scale == 0.0 or (params.p - 1.0) * math.log(abs(theta) / scale + 1e-300) > 60.0
+@generic
+def rate(params):
+    """The step size."""
 
 
 @inline
@@ -125,29 +77,16 @@ def push(params, state, row, label, step):
 
 
 @inline
-def learn_potential(params, state, row, choice, right, rate):
+def learn_potential(params, state, row, choice, right, step):
     bit = unflipped(params.rho0, params.rho1, right)
     gain = bit / choice.propensity
     if choice.label == choice.greedy:
-        push(params, state, row, choice.label, rate * (gain - 1.0))
+        push(params, state, row, choice.label, step * (gain - 1.0))
     else:
-        push(params, state, row, choice.greedy, -rate)
+        push(params, state, row, choice.greedy, -step)
         if bit != 0.0:
-            push(params, state, row, choice.label, rate * gain)
+            push(params, state, row, choice.label, step * gain)
     return True
-
-
-FAINT = 1e-25  # of scores: the weights of the row are lost in rounding beside the largest of all
-
-
-def score(params, state, work, row, turn):
-    dot(state, row, 1, work.scores)
-    loudest = 0.0
-    for label in range(len(work.mask)):
-        if work.mask[label] == 0:
-            loudest = max(loudest, abs(np.float64(work.scores[label])))
-    if loudest < FAINT:
-        score_afresh(params, state, work, row)
 
 
 @inline
@@ -170,66 +109,81 @@ def score_afresh(params, state, work, row):
         work.scores[label] = total
 
 
-for _params in (EGParams, PNormParams):
-    implement(_kernel.score, _params)(score)
-    implement(_kernel.decide, _params)(_kernel.say_epsilon_greedy)
-    implement(_kernel.probabilities, _params)(_kernel.epsilon_greedy_law)
-    implement(_kernel.could_say, _params)(_kernel.could_say_epsilon_greedy)
-    implement(_kernel.settle, _params)(_kernel.nothing_waits)
+class _Potential(_CorrectsFlips):
+    """What both potentials have in common; a potential adds four more compiled members."""
+
+    members: ClassVar[dict[str, Any]] = {
+        **_CorrectsFlips.members,
+        "weight": weight,
+        "overflows": overflows,
+        "height": height,
+        "rate": rate,
+    }
+    planes = 2
+    say = epsilon_greedy
+    lockstep = None
+
+    @staticmethod
+    def score(params, state, work, row, turn):
+        dot(state, row, 1, work.scores)
+        loudest = 0.0
+        for label in range(len(work.mask)):
+            if work.mask[label] == 0:
+                loudest = max(loudest, abs(np.float64(work.scores[label])))
+        if loudest < FAINT:
+            score_afresh(params, state, work, row)
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        return learn_potential(params, state, row, choice, right, rate(params))
+
+    def _memory(self) -> tuple[float, ...]:
+        return (0.0,)
 
 
-@implement(_kernel.learn, EGParams)
-def learn_eg(params, state, work, row, turn, choice, right):
-    return learn_potential(params, state, row, choice, right, params.eta)
-
-
-@implement(_kernel.learn, PNormParams)
-def learn_pnorm(params, state, work, row, turn, choice, right):
-    return learn_potential(params, state, row, choice, right, 1.0)
-
-
-class EGBandit(_CorrectsFlips):
+class EGBandit(_Potential):
     """Exponentiated gradient from one bit (Wang, Jin, Valizadegan 2010).
 
-    The weights are one softmax over all K d numbers, so they are never negative; with signed=True
-    (EG+-) they are differences of two such, and may be. gamma: how often any label is tried.
-    eta: learning rate. The paper's B scales all weights alike and changes no choice, so there is
-    none here. `scores` come up to one positive factor common to all labels.
-
-    rho0, rho1: how often wrong is heard as right, and right as wrong; corrected for as in `RCNBF`.
+    The weights are one softmax over all K d numbers, so they are never negative, unless `signed`.
+    The paper's B scales all weights alike and changes no choice, so there is none here. `scores`
+    come up to one positive factor common to all labels.
     """
 
-    params = (EGParams,)
-    rescores = False
-    planes = 2
-    ranges = searched(gamma=Range(0.001, 0.5), eta=Range(0.001, 10), signed=(False, True))
+    gamma: float = GAMMA
+    eta: float = setting(0.1, above=0, search=Range(0.001, 10), doc="learning rate")
+    signed: bool = setting(
+        False,
+        search=(False, True),
+        doc="EG+-: weights are differences of two softmaxes, and may be negative",
+    )
+    rho0: float = RHO0
+    rho1: float = RHO1
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        gamma: float = 0.05,
-        eta: float = 0.1,
-        signed: bool = False,
-        rho0: float = 0.0,
-        rho1: float = 0.0,
-        **common: Unpack[Common],
-    ) -> None:
-        params = EGParams(
-            real("gamma", gamma, above=0, most=1),
-            real("eta", eta, above=0),
-            flag("signed", signed),
-            *flip_rates(rho0, rho1),
-        )
-        super().__init__(labels, params, params._asdict(), memory=(0.0,), **common)
+    @staticmethod
+    def height(params, theta):
+        return abs(theta) if params.signed else theta
+
+    @staticmethod
+    def weight(params, theta, scale):
+        if params.signed:
+            return math.exp(theta - scale) - math.exp(-theta - scale)
+        return math.exp(theta - scale)
+
+    @staticmethod
+    def overflows(params, theta, scale):
+        return height(params, theta) - scale > 60.0  # e^88 is float32's largest
+
+    @staticmethod
+    def rate(params):
+        return params.eta
 
     def _fill(self) -> tuple[float, ...]:
-        return 0.0, 0.0 if self._params.signed else math.exp(-self._state.memory[0])
+        return 0.0, 0.0 if self.signed else math.exp(-self._state.memory[0])
 
     def _faded(
         self, table: np.ndarray, memory: np.ndarray, keep: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        theta, signed = keep * table[:, 0], self._params.signed
+        theta, signed = keep * table[:, 0], self.signed
         top = (np.abs(theta) if signed else theta).max(initial=0.0)
         down = np.exp(-theta - top) if signed else 0.0
         return np.stack([theta, np.exp(theta - top) - down], axis=1), np.array([top])
@@ -239,7 +193,7 @@ class EGBandit(_CorrectsFlips):
 
     def _weights(self) -> np.ndarray:
         theta = self._plane(0).astype(np.float64)
-        if not self._params.signed:
+        if not self.signed:
             up = np.exp(theta - theta.max()) if theta.size else theta
             return up / up.sum()
         top = np.abs(theta).max(initial=0.0)
@@ -248,41 +202,50 @@ class EGBandit(_CorrectsFlips):
         return (up - down) / (up + down).sum()
 
 
-class PNormBandit(_CorrectsFlips):
+class PNormBandit(_Potential):
     """Banditron with a p-norm potential (Wang, Jin, Valizadegan 2010).
 
-    p: at least 2, where it is Banditron itself; about 2 ln(K d) favours few relevant features.
-    gamma: how often any label is tried. `scores` come up to one positive factor.
-
-    rho0, rho1: how often wrong is heard as right, and right as wrong; corrected for as in `RCNBF`.
+    `scores` come up to one positive factor.
     """
 
-    params = (PNormParams,)
-    rescores = False
-    planes = 2
-    ranges = searched(gamma=Range(0.001, 0.5), p=Range(2, 20))
+    gamma: float = GAMMA
+    p: float = setting(
+        4.0,
+        least=2,
+        most=100,
+        search=Range(2, 20),
+        doc="2 is Banditron itself; about 2 ln(K d) favours few relevant features",
+    )
+    rho0: float = RHO0
+    rho1: float = RHO1
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        gamma: float = 0.05,
-        p: float = 4.0,
-        rho0: float = 0.0,
-        rho1: float = 0.0,
-        **common: Unpack[Common],
-    ) -> None:
-        params = PNormParams(
-            real("gamma", gamma, above=0, most=1),
-            real("p", p, least=2, most=100),
-            *flip_rates(rho0, rho1),
-        )
-        super().__init__(labels, params, params._asdict(), memory=(0.0,), **common)
+    @staticmethod
+    def height(params, theta):
+        return abs(theta)
+
+    @staticmethod
+    def weight(params, theta, scale):
+        if params.p == 2.0:
+            return theta
+        if scale == 0.0:
+            return 0.0
+        power = (abs(theta) / scale) ** (params.p - 1.0)
+        return power if theta >= 0 else -power
+
+    @staticmethod
+    def overflows(params, theta, scale):
+        if params.p == 2.0 or theta == 0.0:
+            return False
+        return scale == 0.0 or (params.p - 1.0) * math.log(abs(theta) / scale + 1e-300) > 60.0
+
+    @staticmethod
+    def rate(params):
+        return 1.0
 
     def _faded(
         self, table: np.ndarray, memory: np.ndarray, keep: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        theta, p = keep * table[:, 0], self._params.p
+        theta, p = keep * table[:, 0], self.p
         top = np.abs(theta).max(initial=0.0)
         weights = theta
         if p != 2 and top > 0:
@@ -294,7 +257,7 @@ class PNormBandit(_CorrectsFlips):
 
     def _weights(self) -> np.ndarray:
         theta: Any = self._plane(0).astype(np.float64)
-        top, p = np.abs(theta).max(initial=0.0), self._params.p
+        top, p = np.abs(theta).max(initial=0.0), self.p
         if top == 0.0:
             return theta
         size = np.abs(theta) / top

@@ -15,20 +15,20 @@ import importlib.util
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from onebit.algorithms.banditron import step
 from onebit.algorithms.flips import unflipped
 from onebit.contexts import Rows
-from onebit.core import rounds as _kernel
 from onebit.core.callback import Callback, call_back
-from onebit.core.jit import implement, inline
+from onebit.core.jit import inline
 from onebit.core.lanes import at
+from onebit.core.rounds import epsilon_greedy, linear_score
 from onebit.decision import Decision
-from onebit.learner import Common, Labels, Learner, precision
-from onebit.settings import CALLABLE, Range, called, choice_of, flag, real, searched, whole
+from onebit.learner import Learner, precision
+from onebit.settings import CALLABLE, Range, called, choice_of, real, setting, told_by_storage
 from onebit.storage.base import Form
 
 if TYPE_CHECKING:  # it is loaded when first used: few learners estimate
@@ -41,11 +41,6 @@ NEAR_CHANCE = 1e-3  # rates whose sum is as near to 1 as that are not taken over
 _BUFFER = 2**12  # answers
 _LONGER = 16  # times as many values
 _ANSWERS, _VALUES, _LEFT = range(3)  # in count: held in the buffer; answers until an estimate
-
-
-class RCINEParams(NamedTuple):
-    gamma: float
-    certain: bool  # the truth is told: nothing to correct, nothing to estimate from
 
 
 class Sample(NamedTuple):
@@ -61,24 +56,6 @@ class Sample(NamedTuple):
     rates: Any  # rho0, rho1
     address: Any  # of what takes them over
     room: Any
-
-
-implement(_kernel.score, RCINEParams)(_kernel.linear_score)
-implement(_kernel.settle, RCINEParams)(_kernel.nothing_waits)
-implement(_kernel.decide, RCINEParams)(_kernel.say_epsilon_greedy)
-implement(_kernel.probabilities, RCINEParams)(_kernel.epsilon_greedy_law)
-implement(_kernel.could_say, RCINEParams)(_kernel.could_say_epsilon_greedy)
-
-
-@implement(_kernel.learn, RCINEParams)
-def learn(params, state, work, row, turn, choice, right):
-    if params.certain:
-        step(state, row, choice, 1.0 if right else 0.0)
-    else:
-        rates = state.more.rates
-        step(state, row, choice, unflipped(rates[0], rates[1], right))
-        collect(state.more, row, choice, right)
-    return True
 
 
 @inline
@@ -329,46 +306,62 @@ class RCINE(Learner):
         learner.rates                   # rho0, rho1: what it takes them to be
         learner.doubt                   # why the last estimate was not used; "" if it was
 
-    gamma: how often any label is tried, in (0, 1]. N_s: after how many answers the rates are
-    estimated from these; until then they are 0. estimate: "levels", or "nrest" as in the paper (see
-    `noise.estimate_rates`; the latter wants scikit-learn and half a minute each time), or a
-    function from a `noise.Log` to the two rates. An estimate that cannot be made leaves the rates
-    as they are.
-
-    background: estimate in a thread while `learn` goes on; the rates are used from the first answer
-    after it is done; answers that fill another log before that are let go. `simulate` always waits,
-    so that a run can be repeated.
-
-    The log is kept with the learner, and saved: N_s contexts.
+    An estimate that cannot be made leaves the rates as they are. `simulate` always waits for an
+    estimate, so that a run can be repeated. The log is kept with the learner, and saved: N_s
+    contexts.
     """
 
-    params = (RCINEParams,)
-    rescores = False
     planes = 1
     importance_weighted = True
+    rescores = False
     variant_of = "Banditron"
-    ranges = searched(gamma=Range(0.001, 0.5))
     _form: Collected
+    gamma: float = setting(
+        0.05, above=0, most=1, search=Range(0.001, 0.5), doc="how often any label is tried"
+    )
+    N_s: int = setting(
+        50_000,
+        least=1,
+        most=10**8,
+        doc="after how many answers the rates are estimated from these; until then they are 0",
+    )
+    estimate: Estimate = setting(
+        "levels",
+        check=lambda name, value: value,
+        in_use=told_by_storage,
+        doc='"levels"; "nrest" as in the paper, which wants scikit-learn and half a minute each '
+        "time (see `noise.estimate_rates`); or a function from a `noise.Log` to the two rates",
+    )
+    background: bool = setting(
+        False,
+        doc="estimate in a thread while `learn` goes on; the rates are used from the first answer "
+        "after it is done; answers that fill another log before that are let go",
+    )
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        gamma: float = 0.05,
-        N_s: int = 50_000,
-        estimate: Estimate = "levels",
-        background: bool = False,
-        **common: Unpack[Common],
-    ) -> None:
-        params = RCINEParams(real("gamma", gamma, above=0, most=1), certain=False)
-        form = Collected(
-            whole("N_s", N_s, least=1, most=10**8),
-            estimate,
-            precision(common.get("dtype") or Collected.dtype),
-        )
-        self._background = flag("background", background)
-        settings = {"gamma": params.gamma, "N_s": form.N_s, "background": background}
-        super().__init__(labels, params, settings, state=form, **common)
+    class Params(NamedTuple):
+        gamma: float
+        certain: bool  # the truth is told: nothing to correct, nothing to estimate from
+
+    score = linear_score
+    say = epsilon_greedy
+    lockstep = None
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        if params.certain:
+            step(state, row, choice, 1.0 if right else 0.0)
+        else:
+            rates = state.more.rates
+            step(state, row, choice, unflipped(rates[0], rates[1], right))
+            collect(state.more, row, choice, right)
+        return True
+
+    def _make_params(self) -> Any:
+        return self.Params(self.gamma, False)
+
+    def _storage(self) -> Form:
+        dtype = precision(self.dtype or Collected.dtype)
+        return Collected(self.N_s, self.estimate, dtype)
 
     @property
     def rates(self) -> tuple[float, float]:
@@ -387,7 +380,7 @@ class RCINE(Learner):
         with self._lock:
             form = self._form
             form.catch_up()
-            form.in_background, form.holds = self._background, True
+            form.in_background, form.holds = self.background, True
             try:
                 super().learn(decision, **feedback)
             finally:

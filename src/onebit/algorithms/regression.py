@@ -8,37 +8,18 @@ holds w (plane 0) and the sums of squared gradients (plane 1). `work.scores` hol
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
-from onebit.core import rounds as _kernel
 from onebit.core.jit import inline
 from onebit.core.lanes import if_finite, root
-from onebit.core.rounds import update_of_planes
+from onebit.core.rounds import dot, sigmoid, update_of_planes
 from onebit.learner import Learner
-from onebit.settings import choice_of
+from onebit.settings import Range, setting
 
-Loss = Literal["logistic", "squared"]
 FILL = (0.0, 1e-8)
-
-
-def is_logistic(loss: str) -> bool:
-    return choice_of("loss", loss, ("logistic", "squared")) == "logistic"
-
-
-def score(params, state, work, row, turn):
-    _kernel.dot(state, row, 0, work.widths)
-    for label in range(len(work.mask)):
-        u = np.float64(work.widths[label])
-        work.scores[label] = _kernel.sigmoid(u) if params.logistic else min(max(u, 0.0), 1.0)
-
-
-def learn(params, state, work, row, turn, choice, right):
-    predicted = work.scores if params.logistic else work.widths
-    error = np.float64(predicted[choice.label]) - (1.0 if right else 0.0)
-    descend(state, row, choice.label, error, params.lr)
-    return True
+LR = setting(0.3, above=0, search=Range(0.01, 10), doc="step size")
+SCALE = setting(10.0, above=0, search=Range(1, 1000), doc="exploration falls as 1/(scale t^expo)")
+EXPO = setting(0.5, least=0, most=1, search=Range(0, 1, even=True), doc="see scale")
 
 
 @inline
@@ -72,9 +53,24 @@ def descend(w, g, x, error, lr):
 
 
 class _Regressor(Learner):
-    """A learner that regresses."""
+    """A learner that regresses: its record has `lr` and `logistic`."""
 
     planes = 2
+    lockstep = descend
+
+    @staticmethod
+    def score(params, state, work, row, turn):
+        dot(state, row, 0, work.widths)
+        for label in range(len(work.mask)):
+            u = np.float64(work.widths[label])
+            work.scores[label] = sigmoid(u) if params.logistic else min(max(u, 0.0), 1.0)
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        predicted = work.scores if params.logistic else work.widths
+        error = np.float64(predicted[choice.label]) - (1.0 if right else 0.0)
+        descend(state, row, choice.label, error, params.lr)
+        return True
 
     def _fill(self) -> tuple[float, ...]:
         return FILL

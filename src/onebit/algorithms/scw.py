@@ -12,55 +12,62 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import Literal, NamedTuple, Unpack
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from onebit.algorithms.confidence import cw_step, scw2_step, shrinkage
-from onebit.core import rounds as _kernel
-from onebit.core.jit import implement
-from onebit.core.rounds import move
-from onebit.learner import Common, Labels, Learner
-from onebit.settings import Range, choice_of, real, searched
-from onebit.storage.full import FormName, form_named
-
-
-class SCWParams(NamedTuple):
-    phi: float
-    C: float  # infinite for CW
-    squared: bool
-
-
-implement(_kernel.score, SCWParams)(_kernel.gaussian_score)
-implement(_kernel.could_say, SCWParams)(_kernel.could_say_greedy)
-implement(_kernel.settle, SCWParams)(move.settled)
-implement(_kernel.decide, SCWParams)(_kernel.say_greedy)
-implement(_kernel.probabilities, SCWParams)(_kernel.greedy_law)
-
-
-@implement(_kernel.learn_label, SCWParams)
-def learn_label(params, state, work, row, turn, label):
-    rival = _kernel.runner_up(state, work, label)
-    if rival == label:
-        return False
-    m = np.float64(work.scores[label]) - np.float64(work.scores[rival])
-    v = np.float64(work.widths[label]) + np.float64(work.widths[rival])
-    if v <= 0.0 or m >= params.phi * math.sqrt(v):
-        return False
-    if params.squared:
-        step = scw2_step(m, v, params.phi, params.C)
-    else:
-        step = min(params.C, cw_step(m, v, params.phi))
-    shrink = shrinkage(step, v, params.phi)
-    move(state, row, label, step, shrink)
-    move(state, row, rival, -step, shrink)
-    return step > 0.0
+from onebit.core.rounds import gaussian_score, greedy, move, runner_up
+from onebit.learner import Learner
+from onebit.settings import Range, setting
+from onebit.storage.base import Form
+from onebit.storage.full import FORM, FormName, form_named
 
 
 class _ConfidenceWeighted(Learner):
-    params = (SCWParams,)
     planes = 2
     full_information = True
+    form: FormName = FORM
+    eta: float = setting(
+        0.75,
+        above=0.5,
+        below=1,
+        search=Range(0.55, 0.95, even=True),
+        doc="confidence asked of every answer, between 0.5 and 1",
+    )
+
+    class Params(NamedTuple):
+        phi: float
+        C: float  # infinite for CW
+        squared: bool
+
+    score = gaussian_score
+    say = greedy
+    lockstep = move
+
+    @staticmethod
+    def hear_label(params, state, work, row, turn, label):
+        rival = runner_up(state, work, label)
+        if rival == label:
+            return False
+        m = np.float64(work.scores[label]) - np.float64(work.scores[rival])
+        v = np.float64(work.widths[label]) + np.float64(work.widths[rival])
+        if v <= 0.0 or m >= params.phi * math.sqrt(v):
+            return False
+        if params.squared:
+            step = scw2_step(m, v, params.phi, params.C)
+        else:
+            step = min(params.C, cw_step(m, v, params.phi))
+        shrink = shrinkage(step, v, params.phi)
+        move(state, row, label, step, shrink)
+        move(state, row, rival, -step, shrink)
+        return step > 0.0
+
+    def _make_params(self) -> Any:
+        return self.Params(NormalDist().inv_cdf(self.eta), math.inf, False)
+
+    def _storage(self) -> Form:
+        return form_named(self.form, 1.0)
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0
@@ -68,53 +75,19 @@ class _ConfidenceWeighted(Learner):
 
 class CW(_ConfidenceWeighted):
     """Confidence-weighted (Crammer, Dredze, Pereira 2008); a reference: it must be told the true
-    label.
-
-    form: "diagonal", or "full": one d x d matrix a label. eta: confidence asked of
-    every answer, in (0.5, 1). Hard margins: noisy labels hurt.
+    label. Hard margins: noisy labels hurt.
     """
-
-    ranges = searched(eta=Range(0.55, 0.95, even=True))
-
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        form: FormName = "diagonal",
-        eta: float = 0.75,
-        **common: Unpack[Common],
-    ) -> None:
-        eta = real("eta", eta, above=0.5, below=1)
-        params = SCWParams(NormalDist().inv_cdf(eta), math.inf, False)
-        settings = {"eta": eta}
-        super().__init__(labels, params, settings, state=form_named(form, 1.0), **common)
 
 
 class SCW(_ConfidenceWeighted):
-    """Soft confidence-weighted (Wang, Zhao, Hoi 2012); a reference: it must be told the true label.
-
-    form: "diagonal", or "full": one d x d matrix a label. eta: confidence, in (0.5,
-    1). C: the price of slack. variant: "I" (linear) or "II" (squared).
+    """Soft confidence-weighted (Wang, Zhao, Hoi 2012); a reference: it must be told the true
+    label.
     """
 
-    ranges = searched(
-        eta=Range(0.55, 0.95, even=True),
-        C=Range(0.01, 10),
-        variant=("I", "II"),
+    C: float = setting(1.0, above=0, search=Range(0.01, 10), doc="the price of slack")
+    variant: Literal["I", "II"] = setting(
+        "I", choices=("I", "II"), search=("I", "II"), doc="linear (I) or squared (II) slack"
     )
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        form: FormName = "diagonal",
-        eta: float = 0.75,
-        C: float = 1.0,
-        variant: Literal["I", "II"] = "I",
-        **common: Unpack[Common],
-    ) -> None:
-        eta = real("eta", eta, above=0.5, below=1)
-        squared = choice_of("variant", variant, ("I", "II")) == "II"
-        params = SCWParams(NormalDist().inv_cdf(eta), real("C", C, above=0), squared)
-        settings = {"eta": eta, "C": params.C, "variant": variant}
-        super().__init__(labels, params, settings, state=form_named(form, 1.0), **common)
+    def _make_params(self) -> Any:
+        return self.Params(NormalDist().inv_cdf(self.eta), self.C, self.variant == "II")

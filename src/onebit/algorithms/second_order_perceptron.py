@@ -9,20 +9,13 @@ The table holds b (plane 0) and A (plane 1).
 
 from __future__ import annotations
 
-from typing import NamedTuple, Unpack
-
 import numpy as np
 
-from onebit.core import rounds as _kernel
-from onebit.core.jit import implement, inline
+from onebit.core.jit import inline
 from onebit.core.lanes import at, load, store, zero
-from onebit.core.rounds import blocks, sum_over_row, update_of_planes
-from onebit.learner import Common, Labels, Learner
-from onebit.settings import Range, real, searched
-
-
-class SecondOrderPerceptronParams(NamedTuple):
-    pass
+from onebit.core.rounds import best, blocks, greedy, sum_over_row, update_of_planes
+from onebit.learner import Learner
+from onebit.settings import Range, setting
 
 
 @inline
@@ -46,63 +39,49 @@ def weigh(state, row, plane, out):
         store(state, out, block, even + odd)
 
 
-@implement(_kernel.score, SecondOrderPerceptronParams)
-def score(params, state, work, row, turn):
-    weigh(state, row, 0, work.scores)
-
-
-implement(_kernel.decide, SecondOrderPerceptronParams)(_kernel.say_greedy)
-implement(_kernel.probabilities, SecondOrderPerceptronParams)(_kernel.greedy_law)
-
-
 @update_of_planes
 def correct(b, A, x, step, widening):
     """b += step x, A += widening x^2: called as correct(state, row, label, step, widening)."""
     return b + step * x, A + widening * (x * x)
 
 
-implement(_kernel.could_say, SecondOrderPerceptronParams)(_kernel.could_say_greedy)
-implement(_kernel.settle, SecondOrderPerceptronParams)(correct.settled)
-
-
-@implement(_kernel.learn_label, SecondOrderPerceptronParams)
-def learn_label(params, state, work, row, turn, label):
-    greedy = _kernel.best(state, work)
-    if greedy == label:
-        return False
-    correct(state, row, label, 1.0, 1.0)
-    correct(state, row, greedy, -1.0, 1.0)
-    return True
-
-
 class SecondOrderPerceptron(Learner):
     """Second-order Perceptron (Cesa-Bianchi et al. 2005), diagonal; a reference: it must be told
     the true label.
-
-    a: what the matrices start from.
     """
 
-    params = (SecondOrderPerceptronParams,)
     planes = 2
     full_information = True
-    ranges = searched(a=Range(0.01, 100))
+    a: float = setting(1.0, above=0, search=Range(0.01, 100), doc="what the matrices start from")
 
-    def __init__(self, labels: Labels, *, a: float = 1.0, **common: Unpack[Common]) -> None:
-        self._a = real("a", a, above=0)
-        super().__init__(labels, SecondOrderPerceptronParams(), {"a": self._a}, **common)
+    say = greedy
+    lockstep = correct
+
+    @staticmethod
+    def score(params, state, work, row, turn):
+        weigh(state, row, 0, work.scores)
+
+    @staticmethod
+    def hear_label(params, state, work, row, turn, label):
+        said = best(state, work)
+        if said == label:
+            return False
+        correct(state, row, label, 1.0, 1.0)
+        correct(state, row, said, -1.0, 1.0)
+        return True
 
     def _fill(self) -> tuple[float, ...]:
-        return 0.0, self._a
+        return 0.0, self.a
 
     def _faded(
         self, table: np.ndarray, memory: np.ndarray, keep: float
     ) -> tuple[np.ndarray, np.ndarray]:
         table[:, 0] *= keep
-        table[:, 1] = self._a + keep * (table[:, 1] - self._a)
+        table[:, 1] = self.a + keep * (table[:, 1] - self.a)
         return table, memory
 
     def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
-        return bool((table[:, 1] >= self._a * (1 - 1e-5)).all())
+        return bool((table[:, 1] >= self.a * (1 - 1e-5)).all())
 
     def _weights(self) -> np.ndarray:
         return self._plane(0) / self._plane(1)

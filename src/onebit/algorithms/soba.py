@@ -16,72 +16,30 @@ running sum.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from onebit.algorithms.flips import _CorrectsFlips, flip_rates, unflipped
-from onebit.core import rounds as _kernel
-from onebit.core.jit import implement, inline
+from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
+from onebit.core.jit import inline
 from onebit.core.lanes import aligned_zeros, at
-from onebit.core.rounds import Choice, by_form, number
+from onebit.core.rounds import (
+    Choice,
+    best,
+    by_form,
+    epsilon_greedy,
+    explore_uniformly,
+    explored_uniformly,
+    linear_score,
+    number,
+    regress,
+    runner_up,
+)
 from onebit.decision import Decision
-from onebit.learner import Common, Labels
-from onebit.settings import Range, choice_of, real, searched
-from onebit.storage.base import TABLE
-from onebit.storage.full import FormName, Full, is_between, shrink_by
-
-
-class SOBAParams(NamedTuple):
-    gamma: float
-    rho0: float
-    rho1: float
-
-
-implement(_kernel.score, SOBAParams)(_kernel.linear_score)
-implement(_kernel.settle, SOBAParams)(_kernel.regress.settled)
-implement(_kernel.probabilities, SOBAParams)(_kernel.epsilon_greedy_law)
-
-
-@implement(_kernel.decide, SOBAParams)
-def decide(params, state, work, turn):
-    said = _kernel.explore_uniformly(work, turn, params.gamma, _kernel.best(state, work))
-    rival = _kernel.runner_up(state, work, said.label)
-    lead = np.float64(work.scores[rival]) - np.float64(work.scores[said.label])
-    return Choice(said.label, said.greedy, said.propensity, np.float64(rival), lead)
-
-
-@implement(_kernel.could_say, SOBAParams)
-def could_say(params, state, work, row, turn, choice):
-    if not _kernel.explored_uniformly(turn, params.gamma, choice):
-        return False
-    rival, lead = choice.note, choice.other
-    if not (0.0 <= rival < len(work.mask) and rival == np.floor(rival) and abs(lead) < math.inf):
-        return False
-    if work.mask[int(rival)] != 0 or (rival == choice.label and turn.count > 1):
-        return False
-    # The best label scores highest: it leads all others, and is the rival of each of them.
-    return lead <= 0.0 if choice.label == choice.greedy else rival == choice.greedy and lead >= 0.0
-
-
-@implement(_kernel.learn, SOBAParams)
-def learn(params, state, work, row, turn, choice, right):
-    bit = unflipped(params.rho0, params.rho1, right)
-    if bit == 0.0:
-        return False
-    label, rival, lead = choice.label, int(choice.note), choice.other
-    if rival == label:  # no other was possible
-        return False
-    pull = bit / choice.propensity
-    weight = bit * pull
-    variance = pair_variance(state, row, label, rival)
-    m = (weight * lead * lead + 2.0 * pull * lead) / (1.0 + weight * variance)
-    if not 0.0 <= state.memory[0] + m < math.inf:
-        return False
-    state.memory[0] += m
-    pair_step(state, row, label, rival, pull, weight, variance)
-    return True
+from onebit.settings import Range, setting
+from onebit.storage.base import TABLE, Form
+from onebit.storage.full import FORM, FormName, Full, is_between, shrink_by
 
 
 @inline
@@ -102,8 +60,8 @@ def pair_variance(state, row, label, rival):
 
 @inline
 def step_by_diagonal(state, row, label, rival, pull, weight, variance):
-    _kernel.regress(state, row, label, pull, weight)
-    _kernel.regress(state, row, rival, -pull, weight)
+    regress(state, row, label, pull, weight)
+    regress(state, row, rival, -pull, weight)
 
 
 @by_form(lambda state: step_by_diagonal)
@@ -208,36 +166,73 @@ class Joint(Full):
 class SOBA(_CorrectsFlips):
     """Second-order bandit Perceptron (Beygelzimer, Orabona, Zhang 2017).
 
-    form: "diagonal", for many sparse features, or "full": the matrix of the paper, with K d x K d
-    numbers; for small problems. gamma: how often any label is tried, in [0, 1]. a: what the matrix
-    starts from.
-
-    rho0, rho1: how often wrong is heard as right, and right as wrong. The gradient is corrected for
-    it as in `RCNBF`; with rho0 above 0 wrong answers teach as well.
+    The full form has the matrix of the paper, with K d x K d numbers; it is for small problems.
+    With rho0 above 0 wrong answers teach as well.
     """
 
-    params = (SOBAParams,)
-    rescores = False
     planes = 2
-    ranges = searched(gamma=Range(0.001, 0.5, or_zero=True), a=Range(0.01, 100))
+    form: FormName = FORM
+    gamma: float = setting(
+        0.01,
+        least=0,
+        most=1,
+        search=Range(0.001, 0.5, or_zero=True),
+        doc="how often any label is tried",
+    )
+    rho0: float = RHO0
+    rho1: float = RHO1
+    a: float = setting(1.0, above=0, search=Range(0.01, 100), doc="what the matrix starts from")
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        form: FormName = "diagonal",
-        gamma: float = 0.01,
-        a: float = 1.0,
-        rho0: float = 0.0,
-        rho1: float = 0.0,
-        **common: Unpack[Common],
-    ) -> None:
-        full = choice_of("form", form, ("diagonal", "full")) == "full"
-        params = SOBAParams(real("gamma", gamma, least=0, most=1), *flip_rates(rho0, rho1))
-        self._a = real("a", a, above=0)
-        settings = {**params._asdict(), "a": self._a}
-        state = Joint(1.0 / self._a) if full else TABLE
-        super().__init__(labels, params, settings, memory=(0.0,), state=state, **common)
+    score = linear_score
+    law = epsilon_greedy.law
+    lockstep = regress
+
+    @staticmethod
+    def say(params, state, work, turn):
+        said = explore_uniformly(work, turn, params.gamma, best(state, work))
+        rival = runner_up(state, work, said.label)
+        lead = np.float64(work.scores[rival]) - np.float64(work.scores[said.label])
+        return Choice(said.label, said.greedy, said.propensity, np.float64(rival), lead)
+
+    @staticmethod
+    def could_say(params, state, work, row, turn, choice):
+        if not explored_uniformly(turn, params.gamma, choice):
+            return False
+        rival, lead = choice.note, choice.other
+        if not (
+            0.0 <= rival < len(work.mask) and rival == np.floor(rival) and abs(lead) < math.inf
+        ):
+            return False
+        if work.mask[int(rival)] != 0 or (rival == choice.label and turn.count > 1):
+            return False
+        # The best label scores highest: it leads all others, and is the rival of each of them.
+        return (
+            lead <= 0.0 if choice.label == choice.greedy else rival == choice.greedy and lead >= 0.0
+        )
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        bit = unflipped(params.rho0, params.rho1, right)
+        if bit == 0.0:
+            return False
+        label, rival, lead = choice.label, int(choice.note), choice.other
+        if rival == label:  # no other was possible
+            return False
+        pull = bit / choice.propensity
+        weight = bit * pull
+        variance = pair_variance(state, row, label, rival)
+        m = (weight * lead * lead + 2.0 * pull * lead) / (1.0 + weight * variance)
+        if not 0.0 <= state.memory[0] + m < math.inf:
+            return False
+        state.memory[0] += m
+        pair_step(state, row, label, rival, pull, weight, variance)
+        return True
+
+    def _storage(self) -> Form:
+        return Joint(1.0 / self.a) if self.form == "full" else TABLE
+
+    def _memory(self) -> tuple[float, ...]:
+        return (0.0,)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         said = super()._had_it_said(decision, place)
@@ -251,4 +246,4 @@ class SOBA(_CorrectsFlips):
         return super()._is_sound(table, memory) and bool((memory >= 0).all())
 
     def _fill(self) -> tuple[float, ...]:
-        return 0.0, 1.0 / self._a
+        return 0.0, 1.0 / self.a

@@ -11,93 +11,87 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onebit.algorithms.confidence import cw_step, shrinkage
-from onebit.core import rounds as _kernel
-from onebit.core.jit import implement
-from onebit.core.rounds import Choice
-from onebit.learner import Common, Labels, Learner
-from onebit.settings import Range, real, searched
-from onebit.storage.dual import KernelLike, Remove, dual
-from onebit.storage.full import FormName, form_named
-
-
-class UCWLParams(NamedTuple):
-    phi: float
-    C: float
-    k: float
-
-
-implement(_kernel.score, UCWLParams)(_kernel.gaussian_score)
-implement(_kernel.could_say, UCWLParams)(_kernel.could_say_for_certain)
-implement(_kernel.settle, UCWLParams)(_kernel.move.settled)
-
-
-@implement(_kernel.decide, UCWLParams)
-def decide(params, state, work, turn):
-    label = _kernel.best_upper(state, work, params.k)
-    return Choice(label, _kernel.best(state, work), 1.0, 0.0, 0.0)
-
-
-@implement(_kernel.probabilities, UCWLParams)
-def probabilities(params, state, work, turn):
-    _kernel.certain_law(work, _kernel.best_upper(state, work, params.k))
-
-
-@implement(_kernel.learn, UCWLParams)
-def learn(params, state, work, row, turn, choice, right):
-    sign = 1.0 if right else -1.0
-    m, v = sign * np.float64(work.scores[choice.label]), np.float64(work.widths[choice.label])
-    if v <= 0.0 or m >= params.phi * math.sqrt(v):
-        return False
-    step = min(params.C, cw_step(m, v, params.phi))
-    _kernel.move(state, row, choice.label, sign * step, shrinkage(step, v, params.phi))
-    return step > 0.0
+from onebit.core.rounds import (
+    Choice,
+    best,
+    best_upper,
+    certain_law,
+    could_say_for_certain,
+    gaussian_score,
+    move,
+)
+from onebit.learner import Learner
+from onebit.settings import Range, setting
+from onebit.storage.base import Form
+from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove, dual
+from onebit.storage.full import FORM, FormName, form_named
 
 
 class UCWL(Learner):
     """Upper confidence bounds on confidence-weighted classifiers (Ngo et al. 2013).
 
-    form: "diagonal", as in the paper's experiments, or "full": one d x d matrix a label. eta:
-    confidence, in (0.5, 1). C: the largest step; make it small when feedback is noisy. k: width of
-    the bound in standard deviations, at least 0.
-
-    kernel: "linear", "polynomial", "rbf", "rational", with numbers as in "rbf(gamma=2)": keep
-    contexts instead of weights, at most `budget` of them, and compare by the kernel. A function
-    f(X, Y) of two arrays of rows will do too: it gives the matrix of values, as scikit-learn's do.
-    remove: which goes when there is one too many, the "oldest", a "random" one or the "smallest".
-    The covariance is full then.
+    The paper's experiments use the diagonal form. With a kernel the covariance is full.
     """
 
-    params = (UCWLParams,)
     planes = 2
-    ranges = searched(
-        eta=Range(0.55, 0.95, even=True),
-        C=Range(0.01, 10),
-        k=Range(0.01, 30, or_zero=True),
+    form: FormName = FORM
+    eta: float = setting(
+        0.75, above=0.5, below=1, search=Range(0.55, 0.95, even=True), doc="confidence"
     )
+    C: float = setting(
+        1.0,
+        above=0,
+        search=Range(0.01, 10),
+        doc="the largest step; make it small when feedback is noisy",
+    )
+    k: float = setting(
+        1.0,
+        least=0,
+        search=Range(0.01, 30, or_zero=True),
+        doc="width of the bound in standard deviations",
+    )
+    kernel: KernelLike | None = KERNEL
+    budget: int = BUDGET
+    remove: Remove = REMOVE
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        form: FormName = "diagonal",
-        eta: float = 0.75,
-        C: float = 1.0,
-        k: float = 1.0,
-        kernel: KernelLike | None = None,
-        budget: int = 1000,
-        remove: Remove = "oldest",
-        **common: Unpack[Common],
-    ) -> None:
-        eta = real("eta", eta, above=0.5, below=1)
-        params = UCWLParams(NormalDist().inv_cdf(eta), real("C", C, above=0), real("k", k, least=0))
-        settings = {"eta": eta, "C": params.C, "k": params.k}
-        state = dual(kernel, budget, remove, form_named(form, 1.0), prior=1.0, **common)
-        super().__init__(labels, params, settings, state=state, **common)
+    class Params(NamedTuple):
+        phi: float
+        C: float
+        k: float
+
+    score = gaussian_score
+    could_say = could_say_for_certain
+    lockstep = move
+
+    @staticmethod
+    def say(params, state, work, turn):
+        label = best_upper(state, work, params.k)
+        return Choice(label, best(state, work), 1.0, 0.0, 0.0)
+
+    @staticmethod
+    def law(params, state, work, turn):
+        certain_law(work, best_upper(state, work, params.k))
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        sign = 1.0 if right else -1.0
+        m, v = sign * np.float64(work.scores[choice.label]), np.float64(work.widths[choice.label])
+        if v <= 0.0 or m >= params.phi * math.sqrt(v):
+            return False
+        step = min(params.C, cw_step(m, v, params.phi))
+        move(state, row, choice.label, sign * step, shrinkage(step, v, params.phi))
+        return step > 0.0
+
+    def _make_params(self) -> Any:
+        return self.Params(NormalDist().inv_cdf(self.eta), self.C, self.k)
+
+    def _storage(self) -> Form:
+        return dual(self, form_named(self.form, 1.0), prior=1.0)
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0

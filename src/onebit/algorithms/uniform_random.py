@@ -2,53 +2,41 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Unpack
-
-from onebit.core import rounds as _kernel
-from onebit.core.jit import implement
-from onebit.core.rounds import Choice
-from onebit.learner import Common, Labels, Learner
-
-
-class UniformRandomParams(NamedTuple):
-    pass
-
-
-@implement(_kernel.score, UniformRandomParams)
-def score(params, state, work, row, turn):
-    work.scores[:] = 0.0
-
-
-@implement(_kernel.decide, UniformRandomParams)
-def decide(params, state, work, turn):
-    greedy = _kernel.best(state, work)
-    return Choice(_kernel.any_label(work, turn), greedy, 1.0 / turn.count, 0.0, 0.0)
-
-
-@implement(_kernel.probabilities, UniformRandomParams)
-def probabilities(params, state, work, turn):
-    _kernel.uniform_exploration_law(work, turn, 1.0, _kernel.best(state, work))
-
-
-@implement(_kernel.learn, UniformRandomParams)
-def learn(params, state, work, row, turn, choice, right):
-    return False
-
-
-@implement(_kernel.could_say, UniformRandomParams)
-def could_say(params, state, work, row, turn, choice):
-    return _kernel.explored_uniformly(turn, 1.0, choice) and _kernel.noted_nothing(choice)
-
-
-implement(_kernel.settle, UniformRandomParams)(_kernel.nothing_waits)
+from onebit.core.rounds import (
+    Choice,
+    any_label,
+    best,
+    explored_uniformly,
+    noted_nothing,
+    uniform_exploration_law,
+)
+from onebit.learner import Learner
 
 
 class UniformRandom(Learner):
     """Any label, always; learns nothing."""
 
-    params = (UniformRandomParams,)
-    rescores = False
     planes = 0
+    rescores = False
+    lockstep = None
 
-    def __init__(self, labels: Labels, **common: Unpack[Common]) -> None:
-        super().__init__(labels, UniformRandomParams(), {}, **common)
+    @staticmethod
+    def score(params, state, work, row, turn):
+        work.scores[:] = 0.0
+
+    @staticmethod
+    def say(params, state, work, turn):
+        greedy = best(state, work)
+        return Choice(any_label(work, turn), greedy, 1.0 / turn.count, 0.0, 0.0)
+
+    @staticmethod
+    def law(params, state, work, turn):
+        uniform_exploration_law(work, turn, 1.0, best(state, work))
+
+    @staticmethod
+    def could_say(params, state, work, row, turn, choice):
+        return explored_uniformly(turn, 1.0, choice) and noted_nothing(choice)
+
+    @staticmethod
+    def hear(params, state, work, row, turn, choice, right):
+        return False

@@ -1,16 +1,16 @@
 """What the algorithms share: the records they pass around, and the loops over a row.
 
-An algorithm says what to do in a round by implementing, for its own type of `Params`:
+An algorithm says what to do in a round by compiled functions, members of its class:
 
 - `score`: fill `work.scores` (and `work.widths`, the variances, if it has them) for one row;
-- `decide`: from these, choose a label and say how likely that was;
-- `learn`: from one bit, change the state (`learn_label`: from the true label, for references that
-  are told it). They may read `work`, which holds the row's scores under the present state, and are
-  not called for an empty row, which teaches nothing;
-- `probabilities`: fill `work.probabilities`, the law by which `decide` chooses;
-- `could_say`: whether `decide` can have written this choice in some round before: it stands between
+- `say`: from these, choose a label and tell how likely that was;
+- `law`: fill `work.probabilities`, the law by which `say` chooses;
+- `could_say`: whether `say` can have written this choice in some round before: it stands between
   forged decisions and the weights;
-- `settle`: how updates that wait are made in lockstep; `nothing_waits` if none do.
+- `hear`: from one bit, change the state (`hear_label`: from the true label, for references that are
+  told it). They may read `work`, which holds the row's scores under the present state, and are not
+  called for an empty row, which teaches nothing;
+- `lockstep`: the update of a label's weights, such as `add`, which waits there until a row is done.
 
 The whole-stream loop and the round-by-round calls are built from these same functions.
 """
@@ -76,7 +76,7 @@ class Choice(NamedTuple):
 
     label: Any
     greedy: Any
-    propensity: Any  # negative: not worked out; ask `probabilities`
+    propensity: Any  # negative: not worked out; ask `law`
     note: Any  # two numbers an algorithm may keep from the time of decision
     other: Any
 
@@ -86,19 +86,19 @@ def score(params, state, work, row, turn): ...
 
 
 @generic
-def decide(params, state, work, turn): ...
+def say(params, state, work, turn): ...
 
 
 @generic
-def learn(params, state, work, row, turn, choice, right): ...
+def law(params, state, work, turn): ...
 
 
 @generic
-def learn_label(params, state, work, row, turn, label): ...
+def hear(params, state, work, row, turn, choice, right): ...
 
 
 @generic
-def probabilities(params, state, work, turn): ...
+def hear_label(params, state, work, row, turn, label): ...
 
 
 @generic
@@ -669,7 +669,8 @@ def sigmoid(u):
     return e / (1.0 + e)
 
 
-# Whole implementations that several algorithms share.
+# Members that several algorithms share. What `say` chooses by, and what it can have chosen, belong
+# together: a function for `say` may carry both.
 
 
 def linear_score(params, state, work, row, turn):
@@ -680,17 +681,19 @@ def gaussian_score(params, state, work, row, turn):
     dot_and_variance(state, row, work.scores, work.widths)
 
 
-def say_greedy(params, state, work, turn):
-    label = best(state, work)
-    return Choice(label, label, 1.0, 0.0, 0.0)
+def choosing_by(law, could_say):
+    """Give a function for `say` its law, and the check of what it can have said."""
+
+    def decorate(say) -> Any:
+        say.law, say.could_say = law, could_say
+        return say
+
+    return decorate
 
 
-def greedy_law(params, state, work, turn):
-    certain_law(work, best(state, work))
-
-
-def say_epsilon_greedy(params, state, work, turn):
-    return explore_uniformly(work, turn, params.gamma, best(state, work))
+@inline
+def noted_nothing(choice):
+    return choice.note == 0.0 and choice.other == 0.0
 
 
 @inline
@@ -707,15 +710,6 @@ def explored_uniformly(turn, gamma, choice):
     return expected > 0.0 and is_as_likely(choice.propensity, expected)
 
 
-@inline
-def noted_nothing(choice):
-    return choice.note == 0.0 and choice.other == 0.0
-
-
-def could_say_epsilon_greedy(params, state, work, row, turn, choice):
-    return explored_uniformly(turn, params.gamma, choice) and noted_nothing(choice)
-
-
 def could_say_at_random(params, state, work, row, turn, choice):
     """For laws that depend on the scores of that time, and are not learned from."""
     return noted_nothing(choice)
@@ -725,9 +719,43 @@ def could_say_for_certain(params, state, work, row, turn, choice):
     return choice.propensity == 1.0 and noted_nothing(choice)
 
 
-def could_say_greedy(params, state, work, row, turn, choice):
+def _greedy_law(params, state, work, turn):
+    certain_law(work, best(state, work))
+
+
+def _could_say_greedy(params, state, work, row, turn, choice):
     return choice.label == choice.greedy and choice.propensity == 1.0 and noted_nothing(choice)
 
 
-def epsilon_greedy_law(params, state, work, turn):
+@choosing_by(_greedy_law, _could_say_greedy)
+def greedy(params, state, work, turn):
+    """Say the best label."""
+    label = best(state, work)
+    return Choice(label, label, 1.0, 0.0, 0.0)
+
+
+def _epsilon_greedy_law(params, state, work, turn):
     uniform_exploration_law(work, turn, params.gamma, best(state, work))
+
+
+def _could_say_epsilon_greedy(params, state, work, row, turn, choice):
+    return explored_uniformly(turn, params.gamma, choice) and noted_nothing(choice)
+
+
+@choosing_by(_epsilon_greedy_law, _could_say_epsilon_greedy)
+def epsilon_greedy(params, state, work, turn):
+    """Say the best label, and any label with probability gamma."""
+    return explore_uniformly(work, turn, params.gamma, best(state, work))
+
+
+def sampled(law):
+    """A function for `say` that draws a label by its law; the propensity is not learned from."""
+    drawn_law = inline(law)
+
+    @choosing_by(law, could_say_at_random)
+    def say(params, state, work, turn):
+        drawn_law(params, state, work, turn)
+        label = sample(work, turn)
+        return Choice(label, best(state, work), work.probabilities[label], 0.0, 0.0)
+
+    return say

@@ -19,12 +19,12 @@ import os
 import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Unpack, get_type_hints
+from typing import Any, get_type_hints
 
 from onebit import persist
 from onebit.datasets import Steps
 from onebit.lab.lookup import learner_named, name_of
-from onebit.learner import Common, Labels, Learner
+from onebit.learner import Labels, Learner
 from onebit.settings import SHARED, called, own_settings, unknown_setting
 
 LARGEST = 2**16  # bytes of a file
@@ -60,7 +60,7 @@ class Recipe:
     prepare: tuple[str, ...] = ()
     found: Found | None = None
 
-    def make(self, labels: Labels, **common: Unpack[Common]) -> Learner:
+    def make(self, labels: Labels, **common: Any) -> Learner:
         """A learner by this recipe that has learned nothing yet: make(["sport", "tech"], seed=7).
 
         It wants rows that have gone through the steps in `prepare`.

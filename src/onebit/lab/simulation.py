@@ -8,9 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit.contexts import Rows
-from onebit.core import rounds as _kernel
 from onebit.core.jit import chosen, direct, entry, inline
-from onebit.core.rounds import Choice, Row, Turn
+from onebit.core.rounds import Choice, Row, Turn, hear, hear_label, say, score
 from onebit.feedback.answered import mark
 from onebit.feedback.channels import (
     UNHEARD,
@@ -65,17 +64,17 @@ def _told_bit(params, state, work, row, turn, choice, right, label):
     """A learner from one bit: of the label it gets to know only whether it was right."""
     if row.start == row.stop:
         return False
-    return _kernel.learn(params, state, work, row, turn, choice, right)
+    return hear(params, state, work, row, turn, choice, right)
 
 
 def _told_label(params, state, work, row, turn, choice, right, label):
     if row.start == row.stop:
         return False
-    return _kernel.learn_label(params, state, work, row, turn, label)
+    return hear_label(params, state, work, row, turn, label)
 
 
 def _what_is_told(params: type) -> Any:
-    return _told_label if params in _kernel.learn_label.implementations else _told_bit
+    return _told_label if params in hear_label.implementations else _told_bit
 
 
 @chosen(_what_is_told)
@@ -94,8 +93,8 @@ def _run(params, state, work, stream, seed, first, begin, end, count, counts):
             i = stream.order[t]
         row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
         turn = Turn(seed, first + t, count)
-        _kernel.score(params, state, work, row, turn)
-        choice = _kernel.decide(params, state, work, turn)
+        score(params, state, work, row, turn)
+        choice = say(params, state, work, turn)
         label = stream.labels[i]
         mistakes += choice.label != label
         greedy_mistakes += choice.greedy != label
@@ -177,8 +176,8 @@ def _run_through(
             i = stream.order[t]
         row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
         turn, time = Turn(seed, first + t, count), pending.before + t
-        _kernel.score(params, state, work, row, turn)
-        choice = _kernel.decide(params, state, work, turn)
+        score(params, state, work, row, turn)
+        choice = say(params, state, work, turn)
         label = drifted(link, turn.round, stream.labels[i], count)
         mistakes += choice.label != label
         greedy_mistakes += choice.greedy != label
@@ -199,7 +198,7 @@ def _run_through(
             turn = Turn(seed, round, count)
             propensity, note, other = pending.numbers[place]
             choice = Choice(label, greedy, propensity, note, other)
-            _kernel.score(params, state, work, row, turn)
+            score(params, state, work, row, turn)
             if bit >= 0:
                 updates += told(params, state, work, row, turn, choice, bit == 1, named)
             mark(marks, round)

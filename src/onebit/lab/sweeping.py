@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.algorithms.banditron import BanditronParams
+from onebit.algorithms.banditron import Banditron
 from onebit.contexts import Rows, check_columns, encode_rows
 from onebit.core import rounds as _kernel
 from onebit.core.draws import bits_by, key_of, limit_of, uniform
@@ -147,7 +147,7 @@ def _run_together(
                 link.steps, seed, link.fixed, link.mean, link.given, link.longest, link.hearing
             )
             _kernel.score(own, state, work, row, turn)
-            choice = _kernel.decide(own, state, work, turn)
+            choice = _kernel.say(own, state, work, turn)
             label = drifted(way, round, truth, count)
             counts[replica, 0] += choice.label != label
             counts[replica, 1] += choice.greedy != label
@@ -485,7 +485,7 @@ def _run_lockstep(
     firsts = np.array([one.round for one in learners], np.int64)
     counts = np.zeros((count, 4), np.int64)
     fixed = (*together.records, first.copy()._work, stream)
-    if type(first._params) is BanditronParams and not channel and not first._thins:
+    if type(first._params) is Banditron.Params and not channel and not first._thins:
         fixed, rest = (*fixed, seeds, firsts), (counts, _scratch(size, learners))
         run = direct(_run_banditrons, (first._kind, together.kind), *fixed, 0, 0, *rest)
     else:

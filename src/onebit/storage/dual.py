@@ -32,20 +32,20 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from onebit.contexts import largest
-from onebit.core import rounds as _kernel
+from onebit.core import rounds
 from onebit.core.callback import Callback, call_back
 from onebit.core.draws import uniform
 from onebit.core.jit import inline, plain
 from onebit.core.lanes import aligned_zeros, at, lanes_for
 from onebit.core.rounds import TIE, Row, number, squared_norm
-from onebit.settings import CALLABLE, called, choice_of, real, whole
+from onebit.settings import CALLABLE, called, choice_of, real, setting, told_by_storage, whole
 from onebit.storage.base import TABLE, Form, largest_square
 from onebit.storage.full import ROUNDING, add_lines, add_product, is_inverse
 
 MOST_NOISE = 1e9  # of an observation: one so faint says nothing, and need not become fainter
 REMOVE_DRAW = 2 * 10**6 - 2  # a stream of draws that nobody else uses
 Remove = Literal["oldest", "random", "smallest"]
-REMOVE: tuple[Remove, ...] = get_args(Remove)
+REMOVE_RULES: tuple[Remove, ...] = get_args(Remove)
 OLDEST, RANDOM, SMALLEST = range(3)
 KernelLike = str | Callable[[np.ndarray, np.ndarray], Any]
 LINEAR, POLYNOMIAL, RBF, RATIONAL, GIVEN = range(5)
@@ -349,7 +349,7 @@ def join(more, label, slot, amount):
         more.start[later] += 1
 
 
-# What `_kernel` does, in this form.
+# What `core.rounds` does, in this form.
 
 
 def dot(state, row, plane, out):
@@ -433,7 +433,7 @@ def move(state, row, label, step, shrink):
 def fit(state, row, label, step, weight):
     """w += step A^-1 x, A += weight x x'."""
     v = unexplained(state.more, label) / state.more.prior
-    _kernel.move(state, row, label, step, weight / (1.0 + weight * v))
+    rounds.move(state, row, label, step, weight / (1.0 + weight * v))
 
 
 def known(state, row):
@@ -441,11 +441,11 @@ def known(state, row):
     return row
 
 
-_kernel.known.forms[Points] = _kernel.known.forms[Posterior] = known
-_kernel.dot.forms[Points] = dot
-_kernel.add.forms[Points] = add
-_kernel.dot_and_variance.forms[Posterior] = dot_and_variance
-_kernel.move.forms[Posterior] = move
+rounds.known.forms[Points] = rounds.known.forms[Posterior] = known
+rounds.dot.forms[Points] = dot
+rounds.add.forms[Points] = add
+rounds.dot_and_variance.forms[Posterior] = dot_and_variance
+rounds.move.forms[Posterior] = move
 
 
 # The form.
@@ -469,8 +469,7 @@ class Dual(Form):
             name, self.unsaved, self.wants_room = called(kernel), {"kernel": kernel}, True
         else:
             self.kernel, name = kernel_named(kernel)
-        check_budget(budget, remove)
-        self.budget, self.remove = budget, REMOVE.index(remove)
+        self.budget, self.remove = budget, REMOVE_RULES.index(remove)
         self.seed, self.prior = seed, prior
         self.settings = {"kernel": name, "budget": self.budget, "remove": remove}
 
@@ -724,26 +723,35 @@ def _points(more: Any) -> Points:
     return more if isinstance(more, Points) else more.points
 
 
-def dual(
-    kernel: KernelLike | None,
-    budget: int,
-    remove: str,
-    otherwise: Form = TABLE,
-    *,
-    prior: float | None = None,
-    seed: int = 0,
-    **others: Any,
-) -> Form:
-    """The form that these settings ask for; otherwise: which it is without a kernel."""
-    if kernel is not None:
-        return Dual(kernel, budget, remove, seed, prior)
-    check_budget(budget, remove)  # a slip is one without a kernel too
-    return otherwise
+def dual(learner: Any, otherwise: Form = TABLE, *, prior: float | None = None) -> Form:
+    """The storage that a learner's kernel asks for; otherwise: which it is without a kernel."""
+    if learner.kernel is None:
+        return otherwise
+    return Dual(learner.kernel, learner.budget, learner.remove, learner.seed, prior)
 
 
-def check_budget(budget: int, remove: str) -> None:
-    whole("budget", budget, least=1, most=10**6)
-    choice_of("remove", remove, REMOVE)
+KERNEL = setting(
+    None,
+    check=lambda name, value: value,
+    in_use=told_by_storage,
+    doc='"linear", "polynomial", "rbf" or "rational", with numbers as in "rbf(gamma=2)": keep '
+    "contexts instead of weights, and compare by the kernel; a function f(X, Y) of two arrays of "
+    "rows will do too: it gives the matrix of values, as scikit-learn's kernels do",
+)
+BUDGET = setting(
+    1000,
+    least=1,
+    most=10**6,
+    in_use=told_by_storage,
+    doc="with a kernel: how many contexts are kept at most",
+)
+REMOVE = setting(
+    "oldest",
+    choices=REMOVE_RULES,
+    in_use=told_by_storage,
+    doc='with a kernel: which context goes when there is one too many, the "oldest", a "random" '
+    'one or the "smallest"',
+)
 
 
 def kernel_named(text: str) -> tuple[Kernel, str]:

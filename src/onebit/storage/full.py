@@ -1,7 +1,7 @@
 """Full matrices: a state that holds for each label the inverse of its whole matrix, in float64.
 
-With M = M_label, what `_kernel` does with a diagonal is done here with all of it: variances x' M x,
-and updates w += step M x, M -= shrink (M x)(M x)'. The table holds w alone.
+With M = M_label, what `core.rounds` does with a diagonal is done here with all of it: variances
+x' M x, and updates w += step M x, M -= shrink (M x)(M x)'. The table holds w alone.
 
 A row with s of d features not zero costs s^2 a label to score and s d + d^2 to learn from. M stays
 symmetric to the last bit: both halves are made by the same operations.
@@ -16,11 +16,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.core import rounds as _kernel
+from onebit.core import rounds
 from onebit.core.jit import compiled_as, inline
 from onebit.core.lanes import aligned_zeros, at
 from onebit.core.rounds import number
-from onebit.settings import choice_of
+from onebit.settings import setting, told_by_storage
 from onebit.storage.base import TABLE, Form, largest_square
 
 MOST_VARIANCE = 1e12  # of a score before anything is learned: beyond, updates lose all digits
@@ -165,7 +165,7 @@ def variances(state, row, widths):
 
 
 def dot_and_variance(state, row, scores, widths):
-    _kernel.dot_ahead(state, row, 0, scores, 0)
+    rounds.dot_ahead(state, row, 0, scores, 0)
     variances(state, row, widths)
 
 
@@ -207,9 +207,9 @@ def regress(state, row, label, pull, weight):
     shrink_by(state.more.matrix[label], state.more.column, state.table.shape[0], shrink)
 
 
-_kernel.dot_and_variance.forms[Matrices] = dot_and_variance
-_kernel.move.forms[Matrices] = move
-_kernel.regress.forms[Matrices] = regress
+rounds.dot_and_variance.forms[Matrices] = dot_and_variance
+rounds.move.forms[Matrices] = move
+rounds.regress.forms[Matrices] = regress
 
 
 class Full(Form):
@@ -280,10 +280,17 @@ class Full(Form):
 FormName = Literal["diagonal", "full"]
 
 
+FORM = setting(
+    "diagonal",
+    choices=("diagonal", "full"),
+    in_use=told_by_storage,
+    doc='"diagonal", for many sparse features, or "full": one d x d matrix per label',
+)
+
+
 def form_named(name: str, start: float) -> Form:
     """The form that a user asks for; full matrices start from `start` times the identity."""
-    full = choice_of("form", name, ("diagonal", "full")) == "full"
-    return Full(start) if full else TABLE
+    return Full(start) if name == "full" else TABLE
 
 
 def is_between(matrix: np.ndarray, most: float) -> bool:
