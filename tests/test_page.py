@@ -10,7 +10,7 @@ from markup import Checker, charts, coordinates
 
 from onebit.pages.charts import COLOURS, one_two_five, spread
 from onebit.pages.race import Bound, Line, Panel, race_page
-from onebit.pages.shell import STYLE
+from onebit.pages.rendering import static
 
 
 def make_line(learner: str, final: float = 0.2, told: bool = False, settings: str = "") -> Line:
@@ -155,7 +155,7 @@ def test_a_learner_looks_the_same_in_all_panels_and_like_no_other() -> None:
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_colours_are_told_apart_and_seen(mode: str) -> None:
-    style = STYLE.split("@media")[mode == "dark"]
+    style = static("page.css").split("@media")[mode == "dark"]
     colours = [
         [int(code[i : i + 2], 16) for i in (0, 2, 4)]
         for code in re.findall(r"--c\d+:#(\w{6})\b", style)
