@@ -6,11 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from jinja2 import UndefinedError
 from markup import Checker, charts, coordinates
 
 from onebit.pages.charts import COLOURS, one_two_five, spread
 from onebit.pages.race import Bound, Line, Panel, race_page
-from onebit.pages.shell import STYLE
+from onebit.pages.rendering import TEMPLATES, render, static
 
 
 def make_line(learner: str, final: float = 0.2, told: bool = False, settings: str = "") -> Line:
@@ -155,7 +156,7 @@ def test_a_learner_looks_the_same_in_all_panels_and_like_no_other() -> None:
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_colours_are_told_apart_and_seen(mode: str) -> None:
-    style = STYLE.split("@media")[mode == "dark"]
+    style = static("page.css").split("@media")[mode == "dark"]
     colours = [
         [int(code[i : i + 2], 16) for i in (0, 2, 4)]
         for code in re.findall(r"--c\d+:#(\w{6})\b", style)
@@ -231,6 +232,25 @@ def test_names_are_escaped() -> None:
     assert page.count("<script>") == 1
     Checker(page)
     charts(page)
+
+
+def test_the_same_results_make_the_same_bytes() -> None:
+    panels = [make_panel(*MANY, *TOLD), make_panel(*MANY[::-1], data="Other")]
+    assert page_of(*panels) == page_of(*panels)
+
+
+def test_style_and_script_are_inside_the_page() -> None:
+    page = page_of(make_panel(MANY[0]))
+    assert all(static(name) in page for name in ("page.css", "race.css", "page.js"))
+
+
+def test_every_template_escapes_text_and_refuses_unknown_names() -> None:
+    assert TEMPLATES.list_templates()
+    for name in TEMPLATES.list_templates():
+        TEMPLATES.get_template(name)  # which compiles it
+    assert TEMPLATES.from_string("{{ name }}").render(name="<b>") == "&lt;b&gt;"
+    with pytest.raises(UndefinedError, match="'races' is undefined"):
+        render("race.html")
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:

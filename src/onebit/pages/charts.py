@@ -1,6 +1,10 @@
 """Charts as inline SVG: scales, axes, curves with bands, labels that keep out of each other's way.
 
-Colours are CSS variables, so that dark mode can change them; `sheet` has the style and the script.
+Colours are CSS variables, so that dark mode can change them; static/ has the style and the script.
+
+No plotting library is used, because a page must be one small file that works without a network, on
+paper, in dark mode and for a screen reader. matplotlib's SVG has fixed colours and no tooltips, and
+Plotly, Bokeh and Vega add a large JavaScript library to every page and draw nothing without it.
 """
 
 from __future__ import annotations
@@ -9,8 +13,9 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import NamedTuple
+
+from markupsafe import Markup, escape
 
 COLOURS = 14  # --c1, --c2, ... of the style; all learners of a race at its defaults
 LEADING = 6  # curves with a thick line, filled markers and a band that can be seen
@@ -38,6 +43,20 @@ class Looks:
     marker: str
     dash: str
 
+    @property
+    def bound(self) -> Looks:
+        """For what is proved of a curve: its colour, dashed."""
+        return replace(self, kind="bound", dash="5 5")
+
+    @property
+    def swatch(self) -> Markup:
+        """A bit of the curve, for a legend or a table."""
+        return Markup(
+            f'<svg class="swatch curve {self.kind}" viewBox="0 0 34 12" aria-hidden="true" '
+            f'style="--c:{self.colour}"><path class="line" stroke-dasharray="{self.dash}" '
+            f'd="M1 6H33"/>{marker(self, "17 6")}</svg>'
+        )
+
 
 def coloured(number: int) -> Looks:
     """Each has a colour of its own; where they start again, with another marker."""
@@ -50,11 +69,6 @@ def reference(number: int) -> Looks:
     """For methods that are told the true label: dashed and grey."""
     dash = DASHES[number % len(DASHES)]
     return Looks("reference", "var(--reference)", MARKERS[number % len(MARKERS)], dash)
-
-
-def bounding(looks: Looks) -> Looks:
-    """For what is proved of a curve: its colour, dashed."""
-    return replace(looks, kind="bound", dash="5 5")
 
 
 # Words
@@ -262,8 +276,8 @@ def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: fl
     for i, offset in zip(order, offsets, strict=True):
         mean, size = wanted[i] - offset, 1
         while groups and groups[-1][0] > mean:
-            other, others = groups.pop()
-            mean, size = (mean * size + other * others) / (size + others), size + others
+            above, count = groups.pop()
+            mean, size = (mean * size + above * count) / (size + count), size + count
         groups.append((mean, size))
     last_start = max(low, high - used)
     starts = [min(max(mean, low), last_start) for mean, size in groups for _ in range(size)]
@@ -319,7 +333,7 @@ class Frame:
         return self.height - BOTTOM
 
 
-def chart(
+def draw(
     series: Sequence[Series],
     x: Axis,
     y: Axis,
@@ -329,29 +343,39 @@ def chart(
     desc: str,
     where: str,
     heading: str = "",
-) -> str:
+) -> Markup:
     """The whole chart, the first curve on top.
 
     ``where`` makes its ids unique; ``heading`` stands above the labels.
     """
-    sizes = [frame.line_height * len(_lines(one)) for one in series]
-    ends = [y.scale(one.points[-1].middle) for one in series]
+    sizes = [frame.line_height * len(_lines(curve)) for curve in series]
+    ends = [y.scale(curve.points[-1].middle) for curve in series]
     around = frame.line_height / 2
     middles = spread(ends, sizes, TOP - around, frame.plot_bottom + around)
     curves = [
-        _curve(one, x.scale, y.scale, frame, middle)
-        for one, middle in zip(series, middles, strict=True)
+        _curve(curve, x.scale, y.scale, frame, middle)
+        for curve, middle in zip(series, middles, strict=True)
     ]
     below = ("bound", "reference")
     layers = sorted(range(len(series)), key=lambda i: (series[i].looks.kind not in below, -i))
-    name = f"{where}-{frame.name}"
-    return f"""<svg class="chart {frame.name}" viewBox="0 0 {frame.width} {frame.height}" role="img"
- aria-labelledby="{name}-title" aria-describedby="{name}-desc">
-<title id="{name}-title">{escape(title)}</title>
-<desc id="{name}-desc">{escape(desc)}</desc>
-{_axes(x, y, frame)}{_strip(series, frame)}{_heading(heading, frame)}
-{"".join(curves[i] for i in layers)}</svg>
-"""
+    content = (
+        f"{_axes(x, y, frame)}{_strip(series, frame)}{_heading(heading, frame)}\n"
+        f"{''.join(curves[i] for i in layers)}"
+    )
+    return svg(frame.name, (frame.width, frame.height), content, title, desc, where)
+
+
+def svg(
+    kind: str, size: tuple[float, float], content: str, title: str, desc: str, where: str
+) -> Markup:
+    """A picture that a screen reader can name and describe; kind and where make its ids unique."""
+    name = f"{where}-{kind}"
+    return Markup(
+        f'<svg class="chart {kind}" viewBox="0 0 {size[0]} {size[1]}" role="img"\n'
+        f' aria-labelledby="{name}-title" aria-describedby="{name}-desc">\n'
+        f'<title id="{name}-title">{escape(title)}</title>\n'
+        f'<desc id="{name}-desc">{escape(desc)}</desc>\n{content}</svg>\n'
+    )
 
 
 def _axes(x: Axis, y: Axis, frame: Frame) -> str:
@@ -381,7 +405,7 @@ STRIP = 16  # width of the strip of published values, right of the plot
 
 
 def _strip(series: Iterable[Series], frame: Frame) -> str:
-    if not any(one.published is not None for one in series):
+    if not any(curve.published is not None for curve in series):
         return ""
     left, height = frame.plot_right + 4, frame.plot_bottom - TOP + 12
     return (
@@ -397,47 +421,50 @@ def _heading(text: str, frame: Frame) -> str:
     )
 
 
-def _curve(one: Series, x: Scale, y: Scale, frame: Frame, middle: float) -> str:
+def _curve(series: Series, x: Scale, y: Scale, frame: Frame, middle: float) -> str:
     """Band, line, markers, the published value, and the name at the right end."""
     line, low, high = (
-        [f"{x(point.x):.1f} {y(value):.1f}" for point, value in zip(one.points, part, strict=True)]
+        [
+            f"{x(point.x):.1f} {y(value):.1f}"
+            for point, value in zip(series.points, part, strict=True)
+        ]
         for part in (
-            [p.middle for p in one.points],
-            [p.low for p in one.points],
-            [p.high for p in one.points],
+            [p.middle for p in series.points],
+            [p.low for p in series.points],
+            [p.high for p in series.points],
         )
     )
     markers = "".join(
-        marker(one.looks, spot, point.tip)
-        for spot, point in zip(line, one.points, strict=True)
+        marker(series.looks, spot, point.tip)
+        for spot, point in zip(line, series.points, strict=True)
         if point.tip
     )
-    at = frame.plot_right + frame.reach
+    at, looks = frame.plot_right + frame.reach, series.looks
     beside = f"{at} {middle:.1f}"
     return (
-        f'<g class="curve {one.looks.kind}" data-line="{one.key}" style="--c:{one.looks.colour}">'
+        f'<g class="curve {looks.kind}" data-line="{series.key}" style="--c:{looks.colour}">'
         f'<path class="band" d="M{"L".join(high + low[::-1])}z"/>'
-        f'<path class="line" stroke-dasharray="{one.looks.dash}" d="M{"L".join(line)}"/>{markers}'
-        f'<path class="leader" d="M{line[-1]}L{beside}"/>{_published(one, y, frame)}'
-        f"{marker(one.looks, beside)}{_label(one, at + 8, middle, frame)}</g>\n"
+        f'<path class="line" stroke-dasharray="{looks.dash}" d="M{"L".join(line)}"/>{markers}'
+        f'<path class="leader" d="M{line[-1]}L{beside}"/>{_published(series, y, frame)}'
+        f"{marker(looks, beside)}{_label(series, at + 8, middle, frame)}</g>\n"
     )
 
 
-def _published(one: Series, y: Scale, frame: Frame) -> str:
-    if one.published is None:
+def _published(series: Series, y: Scale, frame: Frame) -> str:
+    if series.published is None:
         return ""
-    spot = f"{frame.plot_right + 4 + STRIP / 2} {y(one.published):.1f}"
-    return f'<g class="paper">{marker(one.looks, spot, one.published_tip)}</g>'
+    spot = f"{frame.plot_right + 4 + STRIP / 2} {y(series.published):.1f}"
+    return f'<g class="paper">{marker(series.looks, spot, series.published_tip)}</g>'
 
 
-def _lines(one: Series) -> tuple[str, ...]:
-    return (*one.label, one.end) if one.end else one.label
+def _lines(series: Series) -> tuple[str, ...]:
+    return (*series.label, series.end) if series.end else series.label
 
 
-def _label(one: Series, x: float, middle: float, frame: Frame) -> str:
-    lines = _lines(one)
+def _label(series: Series, x: float, middle: float, frame: Frame) -> str:
+    lines = _lines(series)
     first = middle + 4 - (len(lines) - 1) * frame.line_height / 2
-    styles = ["next"] * (len(one.label) - 1) + ["second"]
+    styles = ["next"] * (len(series.label) - 1) + ["second"]
     rest = "".join(
         f'<tspan class="{style}" x="{x}" dy="{frame.line_height - 1}">{escape(line)}</tspan>'
         for style, line in zip(styles, lines[1:], strict=False)
@@ -451,13 +478,4 @@ def marker(looks: Looks, spot: str, tip: str = "") -> str:
     return (
         f'<path class="point" transform="translate({spot}) scale({size})" d="{looks.marker}">'
         f"{inside}</path>"
-    )
-
-
-def swatch(looks: Looks) -> str:
-    """A bit of the curve, for a legend or a table."""
-    return (
-        f'<svg class="swatch curve {looks.kind}" viewBox="0 0 34 12" aria-hidden="true" '
-        f'style="--c:{looks.colour}"><path class="line" stroke-dasharray="{looks.dash}" '
-        f'd="M1 6H33"/>{marker(looks, "17 6")}</svg>'
     )

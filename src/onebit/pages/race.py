@@ -4,7 +4,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from html import escape
+from typing import Any
+
+from markupsafe import Markup
 
 from onebit.pages.charts import (
     BOTTOM,
@@ -14,18 +16,16 @@ from onebit.pages.charts import (
     Point,
     Series,
     across,
-    bounding,
-    chart,
     coloured,
+    draw,
     first_drawn,
     from_round,
     reference,
-    swatch,
     upwards,
     width_of,
     wrapped,
 )
-from onebit.pages.shell import cell, run_it_again, sheet
+from onebit.pages.rendering import counted, render
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class Bound:
     D: float
     L: float
     error: list[float]  # a share of the rounds; above 1 it says nothing
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it ends below 1."""
+        return self.error[-1] < 1
 
     @property
     def source(self) -> str:
@@ -76,7 +81,7 @@ class Panel:
     @property
     def length(self) -> str:
         """How many rounds there are, and how often each row of a table comes in them."""
-        rounds = _rounds(self.rounds)
+        rounds = counted(self.rounds, "round")
         if self.rows is None:
             return rounds
         if self.rounds == self.rows:
@@ -102,38 +107,57 @@ class Entry:
     name: str
     looks: Looks
 
+    @property
+    def error(self) -> str:
+        return _percent(_final_error(self.line))
 
-# Of the cells that follow rank and learner.
-COLUMNS = (
-    *("Error %", "Repeats ±", "Greedy error %", "Explored %", "Updates %", "Rounds/s", "Settings"),
-)
+    @property
+    def bound(self) -> str:
+        return _percent(self.line.bound.error[-1]) if self.line.bound else ""
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """What follows rank and learner in the table, by column."""
+        line, speed = self.line, self.line.rounds_per_second
+        return {
+            "Error %": self.error,
+            "Repeats ±": "–" if line.error_sd is None else _percent(line.error_sd),
+            "Greedy error %": _percent(line.greedy_error),
+            "Explored %": _percent(line.explored, 1),
+            "Updates %": _percent(line.updates, 1),
+            "Rounds/s": f"{speed:,.0f}" if math.isfinite(speed) else "–",
+            "Settings": line.settings,
+        }
 
 
 def race_page(panels: list[Panel], command: str, version: str, settings: dict[str, str]) -> str:
     """The whole page as text."""
     looks = _looks(panels)
-    sections = [_section(i, panel, _entries(panel, looks)) for i, panel in enumerate(panels)]
-    told = [
-        "Solid curves are the learners, each in a colour that is the same in all charts; those of "
-        "the best are thick.",
-        "Dashed grey curves are references that <em>are</em> told the true label every round.",
-    ]
-    if any(panel.repeats > 1 for panel in panels):
-        told.append("A band spans the worst and best repeat.")
-    told.append("Both axes are logarithmic.")
-    if any(_first_drawn(panel) > 1 for panel in panels):
-        told.append("Curves begin at round 10: an error over fewer rounds says little.")
-    header = f"""<h1>onebit race</h1>
-<p>Each learner guesses a label, hears only <em>right</em> or <em>wrong</em>, and is never told
-the true label; the lower its curve, the fewer mistakes it has made so far.</p>
-<p class="note">{" ".join(told)}</p>"""
-    return sheet(
-        f"onebit race: {', '.join(panel.data for panel in panels)}",
-        header,
-        "".join(sections),
-        run_it_again(command, version, settings),
-        STYLE,
+    return render(
+        "race.html",
+        races=[
+            _race(panel, _entries(panel, looks), f"race{number}")
+            for number, panel in enumerate(panels, 1)
+        ],
+        has_bands=any(panel.repeats > 1 for panel in panels),
+        begins_late=any(_first_drawn(panel) > 1 for panel in panels),
+        command=command,
+        version=version,
+        facts=settings,
     )
+
+
+def _race(panel: Panel, entries: list[Entry], where: str) -> dict[str, Any]:
+    """What the template shows of a panel; without any result there are no charts."""
+    has_results = any(_points(entry, 1) for entry in entries)
+    return {
+        "panel": panel,
+        "where": where,
+        "entries": entries,
+        "learners": [entry for entry in entries if not entry.line.full_information],
+        "references": [entry for entry in entries if entry.line.full_information],
+        "charts": _charts(panel, entries, where) if has_results else "",
+    }
 
 
 # Ranking and looks
@@ -199,10 +223,6 @@ def _exact(value: float) -> str:
     return f"{100 * value:.5g}%"
 
 
-def _rounds(count: int) -> str:
-    return f"{count:,} round{'' if count == 1 else 's'}"
-
-
 # Chart
 
 
@@ -249,27 +269,27 @@ def _bound_label(entry: Entry, bound: Bound) -> list[str]:
     return wrapped(text, NAME_ROOM)
 
 
-def _charts(panel: Panel, entries: list[Entry], where: str) -> str:
+def _charts(panel: Panel, entries: list[Entry], where: str) -> Markup:
     """The same chart twice: for a desktop, and for a phone, where ranks stand for the names."""
     first = _first_drawn(panel)
     drawn = [(entry, points) for entry in entries if (points := _points(entry, first))]
     full = [Series(e.key, e.looks, points, tuple(_label(e))) for e, points in drawn]
-    brief = [replace(one, label=(one.key,)) for one in full]
+    brief = [replace(series, label=(series.key,)) for series in full]
     for entry in entries:  # a bound has the key of its learner: pointing at one lights up both
         if entry.line.bound and (points := _bound_points(entry, first)):
             label = tuple(_bound_label(entry, entry.line.bound))
-            full.append(Series(entry.key, bounding(entry.looks), points, label))
+            full.append(Series(entry.key, entry.looks.bound, points, label))
             brief.append(replace(full[-1], label=(f"≤{entry.key}",)))
     title = f"{panel.data}: mean error so far against rounds, both logarithmic"
     best = ", ".join(" ".join(_label(entry)) for entry, _ in drawn)
     desc = f"Error at the end, best first: {best}.\nThe table below has the numbers."
-    lines = [line for one in full for line in one.label]
+    lines = [line for series in full for line in series.label]
     widest = 1.12 * max(width_of(line) for line in lines)  # bold letters are wider
     tall = 16 * (len(lines) + 1) + TOP + BOTTOM
     wide = Frame("wide", 1000, max(480, tall), 52, 40 + round(widest))
     small = max(380, 14 * (len(brief) + 1) + TOP + BOTTOM)
     narrow = Frame("narrow", 380, small, 47, 52, 14, reach=12)
-    every = [point for one in full for point in one.points]
+    every = [point for series in full for point in series.points]
     parts = []
     for frame, series, heading in ((wide, full, ""), (narrow, brief, "rank")):
         x = across(
@@ -278,9 +298,9 @@ def _charts(panel: Panel, entries: list[Entry], where: str) -> str:
         shares = [v for p in every for v in (p.middle, p.low, p.high)]
         y = upwards("wrong so far", shares, frame.plot_bottom, TOP, _tick, log=True)
         parts.append(
-            chart(series, x, y, frame, title=title, desc=desc, where=where, heading=heading)
+            draw(series, x, y, frame, title=title, desc=desc, where=where, heading=heading)
         )
-    return "".join(parts)
+    return Markup("").join(parts)
 
 
 def _tick(share: float) -> str:
@@ -291,105 +311,4 @@ def _tip(entry: Entry, rounds: int, error: float, low: float, high: float) -> st
     told = "\n(reference: told the true label)" if entry.line.full_information else ""
     is_alone = entry.line.error_sd is None
     repeats = "" if is_alone else f"; repeats {_exact(low)} to {_exact(high)}"
-    return f"{entry.name}: {_exact(error)} wrong\nafter {_rounds(rounds)}{repeats}{told}"
-
-
-# Legend and table
-
-
-def _legend(entries: Iterable[Entry], where: str, heading: str) -> str:
-    items = "".join(
-        f'<li><a href="#{where}-{entry.key}" data-line="{entry.key}">{swatch(entry.looks)}'
-        f"<b>{entry.key}</b> {escape(entry.name)}</a></li>"
-        for entry in entries
-    )
-    return f'<h3>{heading}</h3><ul class="legend">{items}</ul>' if items else ""
-
-
-def _proved(entries: Iterable[Entry], rounds: int) -> str:
-    """A line for each bound, also for one that says nothing and so is not drawn."""
-    items = []
-    for entry in entries:
-        if bound := entry.line.bound:
-            says = f"at most {_percent(bound.error[-1])}% after {_rounds(rounds)}"
-            if not bound.error[-1] < 1:
-                says = f"above 100% after {_rounds(rounds)}: it says nothing and is not drawn"
-            items.append(
-                f'<p class="note">{swatch(bounding(entry.looks))} <b>≤{entry.key}</b> '
-                f"{escape(entry.name)}: {says} ({escape(bound.source)}).</p>"
-            )
-    return f"<h3>Bounds on the expected error</h3>{''.join(items)}" if items else ""
-
-
-def _row(entry: Entry, where: str) -> str:
-    line = entry.line
-    tag = ' <span class="tag">reference</span>' if line.full_information else ""
-    spread = "–" if line.error_sd is None else _percent(line.error_sd)
-    values = (
-        _percent(_final_error(line)),
-        spread,
-        _percent(line.greedy_error),
-        _percent(line.explored, 1),
-        _percent(line.updates, 1),
-        f"{line.rounds_per_second:,.0f}" if math.isfinite(line.rounds_per_second) else "–",
-        escape(line.settings),
-    )
-    cells = [cell(name, value) for name, value in zip(COLUMNS, values, strict=True)]
-    return (
-        f'<tr id="{where}-{entry.key}" data-line="{entry.key}" tabindex="-1"><td>{entry.key}</td>'
-        f'<th scope="row">{swatch(entry.looks)}{escape(line.learner)}{tag}</th>'
-        f"{''.join(cells)}</tr>\n"
-    )
-
-
-def _section(number: int, panel: Panel, entries: list[Entry]) -> str:
-    where = f"race{number + 1}"
-    head = f'<h2 id="{where}">{escape(panel.data)}</h2><p class="note">{escape(panel.about)}</p>'
-    if not any(_points(entry, 1) for entry in entries):
-        return (
-            f'<section class="panel" aria-labelledby="{where}">{head}<p>No results.</p></section>'
-        )
-    learners = [entry for entry in entries if not entry.line.full_information]
-    references = [entry for entry in entries if entry.line.full_information]
-    repeats = "1 run" if panel.repeats == 1 else f"the mean of {panel.repeats:,} repeats"
-    best = entries[0]
-    often = "" if panel.rows is None else f'<p class="note">{panel.length}.'
-    if panel.is_repeating:
-        often += " A row that comes again may be known already: on new rows, errors are higher."
-    often += "</p>" if often else ""
-    rows = [_row(entry, where) for entry in entries]
-    names = "".join(f'<th scope="col">{name}</th>' for name in ("Rank", "Learner", *COLUMNS))
-    bodies = f"<tbody>{''.join(rows[: len(learners)])}</tbody>"
-    if references:
-        told = "References, told the true label: not ranked"
-        bodies += f'<tbody><tr class="group"><th colspan="9" scope="rowgroup">{told}</th></tr>'
-        bodies += "".join(rows[len(learners) :]) + "</tbody>"
-    return f"""<section class="panel" aria-labelledby="{where}">
-{head}
-<p>Ahead after {_rounds(panel.rounds)}: <strong>{escape(best.name)}</strong>, wrong in
-<strong>{_percent(_final_error(best.line))}%</strong> of them ({repeats}).</p>
-{often}{_charts(panel, entries, where)}{_legend(learners, where, "Hear only right or wrong")}
-{_legend(references, where, "References, told the true label")}
-{_proved(entries, panel.rounds)}
-<div class="scroll" role="region" aria-label="Results on {escape(panel.data)}" tabindex="0">
-<table><thead><tr>{names}</tr></thead>
-{bodies}</table></div>
-</section>
-"""
-
-
-STYLE = """
-td:last-child { white-space:normal; min-width:11rem }
-td:first-child { color:var(--soft) }
-th:nth-child(2), .group th, tr > :nth-child(9) { text-align:left }
-th:nth-child(2) { position:sticky; left:0; background:var(--page); font-weight:600 }
-td:nth-child(3) { font-weight:600 } .group th { padding-top:1rem; color:var(--soft) }
-@media screen and (max-width:640px) {
-  thead { display:none } tr { display:flex; flex-wrap:wrap; gap:0 .9rem }
-  .tag { display:none } td:first-child { width:1.6rem !important }
-  tbody th:nth-child(2) { flex:1 0 calc(100% - 10.5rem); width:0 !important }
-  td[data-name] { gap:.4em } td:last-child { flex-basis:100%; justify-content:start }
-  td[data-name]::before { flex:none }
-}
-@media print { th:nth-child(2) { position:static; white-space:normal } }
-"""
+    return f"{entry.name}: {_exact(error)} wrong\nafter {counted(rounds, 'round')}{repeats}{told}"

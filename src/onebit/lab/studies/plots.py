@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from html import escape
+
+from markupsafe import Markup, escape
 
 from onebit.lab.studies.findings import Chart, Curve, Section
 from onebit.lab.studies.verdict import NEAR, ROUGH, Pair, is_number, last_mean
@@ -19,12 +20,13 @@ from onebit.pages.charts import (
     Scale,
     Series,
     across,
-    chart,
     coloured,
+    draw,
     first_drawn,
     from_round,
     reference,
     short,
+    svg,
     upwards,
     width_of,
     wrapped,
@@ -45,12 +47,12 @@ BOLD = 1.12  # how much wider bold letters are
 # Methods and their looks: the same on the whole page
 
 
-def names(one: Chart) -> list[str]:
+def names(chart: Chart) -> list[str]:
     """A name for each curve: the method, and its settings where a method comes twice."""
-    methods = Counter(curve.method for curve in one.curves)
+    methods = Counter(curve.method for curve in chart.curves)
     return [
         f"{curve.method} {curve.settings}".rstrip() if methods[curve.method] > 1 else curve.method
-        for curve in one.curves
+        for curve in chart.curves
     ]
 
 
@@ -72,8 +74,8 @@ def looks_of(sections: Iterable[Section]) -> dict[str, Looks]:
 
 def _named_curves(sections: Iterable[Section]) -> Iterator[tuple[str, Curve]]:
     for section in sections:
-        for one in section.charts:
-            yield from zip(names(one), one.curves, strict=True)
+        for chart in section.charts:
+            yield from zip(names(chart), chart.curves, strict=True)
 
 
 # Numbers as text
@@ -111,13 +113,13 @@ def frames(charts: int) -> list[Frame]:
     return [FRAMES[side_by_side], *([PHONE] if side_by_side < 3 else [])]
 
 
-def without_beginning(one: Chart) -> Chart:
+def without_beginning(chart: Chart) -> Chart:
     """A chart over rounds from the first round on that is worth drawing."""
-    first = first_drawn([x for curve in one.curves for x in curve.x])
-    if one.x_label != "rounds" or first == 1:
-        return one
+    first = first_drawn([x for curve in chart.curves for x in curve.x])
+    if chart.x_label != "rounds" or first == 1:
+        return chart
     return replace(
-        one, x_label=from_round(first), curves=[_from(curve, first) for curve in one.curves]
+        chart, x_label=from_round(first), curves=[_from(curve, first) for curve in chart.curves]
     )
 
 
@@ -131,7 +133,7 @@ def _from(curve: Curve, first: int) -> Curve:
 
 def numbered(charts: list[Chart]) -> bool:
     """Whether names have too little room in a chart, so that numbers stand for them there."""
-    return any(_too_long(names(one), frame) for one in charts for frame in frames(len(charts)))
+    return any(_too_long(names(chart), frame) for chart in charts for frame in frames(len(charts)))
 
 
 def _too_long(names: Iterable[str], frame: Frame) -> bool:
@@ -140,47 +142,45 @@ def _too_long(names: Iterable[str], frame: Frame) -> bool:
 
 
 def drawing(
-    one: Chart, looks: dict[str, Looks], frames: Iterable[Frame], where: str, *, numbered: bool
-) -> str:
+    chart: Chart, looks: dict[str, Looks], frames: Iterable[Frame], where: str, *, numbered: bool
+) -> Markup:
     """The chart as SVG in each of the frames; empty if there is nothing to draw.
 
     numbered: curves carry the numbers of the legend, too.
     """
-    floor_x, floor_y = _floors(one)
+    floor_x, floor_y = _floors(chart)
     drawn = [
         (name, curve, spots)
-        for name, curve in zip(names(one), one.curves, strict=True)
-        if (spots := _spots(curve, one, floor_x, floor_y))
+        for name, curve in zip(names(chart), chart.curves, strict=True)
+        if (spots := _spots(curve, chart, floor_x, floor_y))
     ]
-    if not drawn:
-        return ""
-    return "".join(
-        _in_frame(one, drawn, looks, frame, floor_y, where, numbered) for frame in frames
+    return Markup("").join(
+        _in_frame(chart, drawn, looks, frame, floor_y, where, numbered) for frame in frames if drawn
     )
 
 
-def not_drawn(one: Chart) -> list[str]:
-    floors = _floors(one)
-    pairs = zip(names(one), one.curves, strict=True)
-    return [name for name, curve in pairs if not _spots(curve, one, *floors)]
+def not_drawn(chart: Chart) -> list[str]:
+    floors = _floors(chart)
+    pairs = zip(names(chart), chart.curves, strict=True)
+    return [name for name, curve in pairs if not _spots(curve, chart, *floors)]
 
 
-def has_zero(one: Chart) -> bool:
+def has_zero(chart: Chart) -> bool:
     """Whether a zero stands on a logarithmic axis, where there is none."""
     return any(
-        (one.x_log and x <= 0) or (one.y_log and mean <= 0)
-        for curve in one.curves
+        (chart.x_log and x <= 0) or (chart.y_log and mean <= 0)
+        for curve in chart.curves
         for x, mean in zip(curve.x, curve.mean, strict=True)
         if math.isfinite(x) and math.isfinite(mean)
     )
 
 
-def _floors(one: Chart) -> tuple[float | None, float | None]:
+def _floors(chart: Chart) -> tuple[float | None, float | None]:
     """Where zero is drawn on each axis, if it is logarithmic: at half of the least number."""
-    xs = [x for curve in one.curves for x in curve.x]
-    ys = [y for curve in one.curves for y in (*curve.mean, *curve.low, *curve.high)]
-    ys += [curve.published for curve in one.curves if curve.published is not None]
-    return _floor(xs) if one.x_log else None, _floor(ys) if one.y_log else None
+    xs = [x for curve in chart.curves for x in curve.x]
+    ys = [y for curve in chart.curves for y in (*curve.mean, *curve.low, *curve.high)]
+    ys += [curve.published for curve in chart.curves if curve.published is not None]
+    return _floor(xs) if chart.x_log else None, _floor(ys) if chart.y_log else None
 
 
 def _floor(values: Iterable[float]) -> float:
@@ -195,41 +195,43 @@ def _lifted(value: float, floor: float | None) -> float:
 Spot = tuple[Point, str]  # where it is drawn, what it says
 
 
-def _spots(curve: Curve, one: Chart, floor_x: float | None, floor_y: float | None) -> list[Spot]:
+def _spots(curve: Curve, chart: Chart, floor_x: float | None, floor_y: float | None) -> list[Spot]:
     spots = []
     for x, mean, low, high in zip(curve.x, curve.mean, curve.low, curve.high, strict=True):
         if math.isfinite(x) and math.isfinite(mean):
             low, high = (v if math.isfinite(v) else mean for v in (low, high))
             y = [_lifted(v, floor_y) for v in (mean, low, high)]
             point = Point(_lifted(x, floor_x), y[0], y[1], y[2])
-            spots.append((point, _tip(curve, one, x, mean, low, high)))
+            spots.append((point, _tip(curve, chart, x, mean, low, high)))
     return sorted(spots)
 
 
-def _tip(curve: Curve, one: Chart, x: float, mean: float, low: float, high: float) -> str:
-    band = "" if low == high else f" ({shown(low, one.y_percent)} to {shown(high, one.y_percent)})"
+def _tip(curve: Curve, chart: Chart, x: float, mean: float, low: float, high: float) -> str:
+    band = (
+        "" if low == high else f" ({shown(low, chart.y_percent)} to {shown(high, chart.y_percent)})"
+    )
     told = "\n(reference: told the true label)" if curve.full_information else ""
     settings = f"\n{curve.settings}" if curve.settings else ""
     return (
-        f"{curve.method}: {shown(mean, one.y_percent)}{band}\n"
-        f"{one.x_label}: {x:,.6g}{settings}{told}"
+        f"{curve.method}: {shown(mean, chart.y_percent)}{band}\n"
+        f"{chart.x_label}: {x:,.6g}{settings}{told}"
     )
 
 
 def _in_frame(
-    one: Chart,
+    chart: Chart,
     drawn: list[tuple[str, Curve, list[Spot]]],
     looks: dict[str, Looks],
     frame: Frame,
     floor_y: float | None,
     where: str,
     numbered: bool,
-) -> str:
+) -> Markup:
     ends = [_published(curve, floor_y) for _, curve, _ in drawn]
     with_strip = any(end is not None for end in ends)
     reach = frame.reach + 16 * with_strip
     brief = _too_long((name for name, _, _ in drawn), frame)
-    told = [_end(curve, one.y_percent) for _, curve, _ in drawn]
+    told = [_end(curve, chart.y_percent) for _, curve, _ in drawn]
     labels = []
     for (name, _, _), end in zip(drawn, told, strict=True):
         number = f"{number_of(name, looks)} " if numbered else ""
@@ -241,12 +243,12 @@ def _in_frame(
     heights = [v for _, _, spots in drawn for point, _ in spots for v in point[1:4]]
     heights += [end for end in ends if end is not None]
     y = upwards(
-        one.y_label,
+        chart.y_label,
         heights,
         height - BOTTOM,
         TOP,
-        (lambda share: f"{short(100 * share)}%") if one.y_percent else short,
-        log=one.y_log,
+        (lambda share: f"{short(100 * share)}%") if chart.y_percent else short,
+        log=chart.y_log,
     )
     left = 14 + max(width_of(tick.text, frame.size) for tick in y.ticks)
     widths = [
@@ -266,7 +268,7 @@ def _in_frame(
         reach,
     )
     xs = [point.x for _, _, spots in drawn for point, _ in spots]
-    x = across(one.x_label, xs, frame.left, frame.plot_right, log=one.x_log, size=frame.size)
+    x = across(chart.x_label, xs, frame.left, frame.plot_right, log=chart.x_log, size=frame.size)
     series = [
         Series(
             key_of(name, looks),
@@ -275,15 +277,15 @@ def _in_frame(
             label,
             end if apart else "",
             published,
-            f"{name}\nin the paper: {_as_published(curve.published or 0, one.y_percent)}",
+            f"{name}\nin the paper: {_as_published(curve.published or 0, chart.y_percent)}",
         )
         for (name, curve, spots), label, end, published in zip(
             drawn, labels, told, ends, strict=True
         )
     ]
-    title = f"{one.title}: {one.y_label} against {one.x_label}"
+    title = f"{chart.title}: {chart.y_label} against {chart.x_label}"
     at_end = "; ".join(f"{name} {end}" for (name, _, _), end in zip(drawn, told, strict=True))
-    return chart(
+    return draw(
         series,
         x,
         y,
@@ -339,7 +341,7 @@ DOT = 8  # across
 WORDS = {"near": f"within {NEAR:.0%}", "rough": f"within {ROUGH:.0%}", "far": "further"}
 
 
-def ratios(pairs: list[Pair], where: str, width: int = 340) -> str:
+def ratios(pairs: list[Pair], where: str, width: int = 340) -> Markup:
     """One dot a number, by how many times the paper's ours is; far ones stand at the edges."""
     scale = Scale(0.5, 2.0, 30, width - 30, True)
     stacks: dict[int, list[Pair]] = {}
@@ -356,18 +358,15 @@ def ratios(pairs: list[Pair], where: str, width: int = 340) -> str:
     )
     counted = Counter(pair.nearness for pair in pairs)
     told = ", ".join(f"{counted[near]} {words}" for near, words in WORDS.items())
-    return f"""<svg class="chart ratios" viewBox="0 0 {width} {bottom + 24}" role="img"
- aria-labelledby="{where}-ratios-title" aria-describedby="{where}-ratios-desc">
-<title id="{where}-ratios-title">Our numbers as multiples of the paper's</title>
-<desc id="{where}-ratios-desc">{told}.</desc>
-{_zone(scale, ROUGH, bottom)}{_zone(scale, NEAR, bottom)}
+    content = f"""{_zone(scale, ROUGH, bottom)}{_zone(scale, NEAR, bottom)}
 <path class="grid major" d="M{width / 2} 18V{bottom}M22 {bottom}H{width - 22}"/>
 <text class="tick" x="22" y="12">ours lower</text>
 <text class="tick middle" x="{width / 2}" y="12">same</text>
 <text class="tick end" x="{width - 22}" y="12">ours higher</text>
 {"".join(_ratio_tick(scale, *tick, bottom) for tick in RATIO_TICKS)}
-{dots}</svg>
-"""
+{dots}"""
+    title = "Our numbers as multiples of the paper's"
+    return svg("ratios", (width, bottom + 24), content, title, f"{told}.", where)
 
 
 RATIO_TICKS = ((0.5, "half"), (0.75, "−25%"), (1.0, ""), (1.25, "+25%"), (2.0, "double"))

@@ -52,6 +52,10 @@ class Verdict:
     def claims(self) -> int:
         return self.holds + self.fails + self.untold
 
+    @property
+    def counts(self) -> dict[bool | None, int]:
+        return {True: self.holds, False: self.fails, None: self.untold}
+
     def count(self, nearness: str) -> int:
         return sum(pair.nearness == nearness for pair in self.pairs)
 
@@ -80,10 +84,10 @@ def verdict(findings: Findings) -> Verdict:
 def together(verdicts: Iterable[Verdict]) -> Verdict:
     verdicts = list(verdicts)
     return Verdict(
-        sum(one.holds for one in verdicts),
-        sum(one.fails for one in verdicts),
-        sum(one.untold for one in verdicts),
-        [pair for one in verdicts for pair in one.pairs],
+        sum(found.holds for found in verdicts),
+        sum(found.fails for found in verdicts),
+        sum(found.untold for found in verdicts),
+        [pair for found in verdicts for pair in found.pairs],
     )
 
 

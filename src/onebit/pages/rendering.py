@@ -1,0 +1,36 @@
+"""Pages from templates: one HTML file each, with its style and script inside."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+
+def render(template: str, **data: Any) -> str:
+    """A whole page. Text in the data is escaped; ``Markup`` is HTML already."""
+    return TEMPLATES.get_template(template).render(data)
+
+
+def static(name: str) -> Markup:
+    """The text of a style sheet or script."""
+    return Markup((files("onebit.pages") / "static" / name).read_text(encoding="utf-8"))
+
+
+def counted(number: int, thing: str) -> str:
+    """1 round, 2,000 rounds."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+TEMPLATES = Environment(
+    loader=PackageLoader("onebit.pages"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+TEMPLATES.globals["static"] = static
+TEMPLATES.filters["counted"] = counted
