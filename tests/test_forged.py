@@ -173,3 +173,57 @@ def test_the_row_of_a_matrix_is_not_read_beyond_its_end():
     for rival in (7.0, 5.0, -1.0, 2.5):
         with pytest.raises(ValueError, match="no SOBA can have made this decision"):
             learner.learn(by_hand(decision, note=rival, other=0.0), right=True)
+
+
+CHECKED = ["Banditron", "BPA", "EGBandit", "EpsilonGreedy", "PNormBandit", "RCINE", "RCNBF", "SOBA"]
+CHECKED += ["PNewtron", "Newtron", "Confidit", "UCWL", "BanditPerceptron", "UniformRandom"]
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_changed_propensity_is_refused(name):
+    learner = getattr(ob, name)(5)
+    decision = learner.decide(([1, 2], [1.0, 2.0]))
+    for propensity in (decision.propensity * 0.9, 0.31, 1e-9):
+        with pytest.raises(ValueError, match=f"no {name} can have made this decision"):
+            learner.learn(by_hand(decision, propensity=propensity), right=True)
+    learner.learn(decision, right=True)
+
+
+@pytest.mark.parametrize("half_life", [None, 64])
+@pytest.mark.parametrize("round", [2**62 - 1, 2**62, 2**63, 2 * 10**9, -1, 1.5, True, "now"])
+def test_a_round_that_nobody_has_come_to_is_refused(round, half_life):
+    learner = ob.Banditron(3, half_life=half_life)
+    decision = learner.decide([1.0, 2.0])
+    with pytest.raises(ValueError, match=r"round|whole numbers"):
+        learner.learn(by_hand(decision, round=round), right=True)
+    assert learner.round == 1
+    learner.learn(decision, right=True)
+    assert learner.decide([1.0, 2.0]).round == 1
+
+
+def test_a_learner_goes_on_after_the_furthest_round_that_is_believed():
+    learner = ob.Banditron(3, half_life=10**6)
+    decision = learner.decide([1.0, 2.0])
+    learner.learn(by_hand(decision, round=10**9), right=True)
+    assert learner.decide([1.0, 2.0]).round == 10**9 + 1
+    assert learner.copy().decide([1.0, 2.0]).round == 10**9 + 2
+
+
+@pytest.mark.parametrize(
+    ("kernel", "scale"),
+    [("polynomial(degree=3)", 1e3), ("polynomial(degree=4)", 300.0), ("linear", 1e6)],
+)
+def test_a_kernel_newtron_takes_back_its_own_decisions(kernel, scale):
+    learner = ob.Newtron(3, kernel=kernel, budget=30)
+    for i, x in enumerate(np.random.default_rng(0).normal(size=(60, 6)) * scale):
+        learner.learn(learner.decide(x), right=i % 3 == 0)
+
+
+def test_feedback_that_is_refused_fades_nothing():
+    learner = ob.Banditron(3, half_life=16, features=5)
+    learner.learn(learner.decide(np.ones(5)), right=True)
+    decision, before = learner.decide(np.ones(5)), testing._bytes(learner)
+    row = np.array([10], np.uint32), np.ones(1, np.float32)
+    with pytest.raises(ValueError, match="index 10 is beyond"):
+        learner.learn(by_hand(decision, row=row, round=500), right=True)
+    assert testing._bytes(learner) == before

@@ -351,3 +351,15 @@ def test_an_enum_without_values_that_are_labels_is_refused():
         ob.UCWL(Colour)
     with pytest.raises(ValueError, match=r"no label <Colour\.RED: 1>"):
         ob.UCWL([1, 2]).learn(ob.UCWL([1, 2]).decide([1.0]), label=Colour.RED)
+
+
+def test_a_label_for_which_there_is_no_memory_is_not_added(monkeypatch):
+    learner = ob.Confidit(2, form="full", features=8)
+    learner.learn(learner.decide(np.ones(8)), right=True)
+    before = learner.scores(np.eye(8))
+    monkeypatch.setattr("onebit.learner._physical_memory", lambda: 1000.0)
+    with pytest.raises(MemoryError):
+        learner.add_label()
+    monkeypatch.undo()
+    assert learner.labels == [0, 1] and np.array_equal(learner.scores(np.eye(8)), before)
+    learner.copy().add_label()

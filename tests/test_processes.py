@@ -108,10 +108,10 @@ def test_rounds_far_ahead_fade_at_once():
     learner = ob.Confidit(3, half_life=16)
     learner.learn(learner.decide(X[0]), right=True)
     ahead = learner.copy()
-    ahead.round = 2**40
+    ahead.round = 10**8
     before = np.abs(learner.weights).max()
     learner.learn(ahead.decide(X[1]), right=True)
-    assert learner.round == 2**40 + 1
+    assert learner.round == 10**8 + 1
     assert np.abs(learner.weights[:, 0]).max() < 1e-9 * before
 
 
@@ -207,3 +207,14 @@ def test_reload_while_others_use_the_learner(tmp_path):
     for thread in threads:
         thread.join()
     assert not errors
+
+
+def test_reload_remembers_how_wide_dense_rows_are(tmp_path):
+    path = tmp_path / "m.onebit"
+    ob.UCWL(3).save(path)
+    learner, decider = ob.load(path), ob.load(path, salt="web")
+    learner.learn(decider.decide([1.0, 2.0, 3.0]), right=True)
+    learner.save(path)
+    decider.reload(path)
+    with pytest.raises(ValueError, match="columns"):
+        decider.decide([1.0, 2.0, 3.0, 4.0, 5.0])

@@ -263,3 +263,17 @@ def test_a_table_of_numbers_is_rows():
     one, two = ob.Banditron(2), ob.Banditron(2)
     trace = ob.simulate(one, Frame(X4), Y4)
     assert (trace.mistakes == ob.simulate(two, X4, Y4).mistakes).all()
+
+
+def test_progress_may_have_the_learner_decide():
+    """Rounds that are decided in between get numbers of their own."""
+    X, y = np.eye(3)[[0, 1, 2, 0, 1, 2, 0]], [0, 1, 2, 0, 1, 2, 0]
+    learner, between = ob.Banditron(3), []
+
+    def progress(done):
+        between.append(learner.decide(X[0]))
+
+    ob.simulate(learner, X, y, checkpoints=[2, 4, 7], progress=progress)
+    assert [decision.round for decision in between] == [2, 5, 9] and learner.round == 10
+    for decision in between:
+        learner.learn(decision, right=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import threading
 import time
 from collections import Counter
@@ -129,3 +130,52 @@ def test_a_stream_and_rounds_do_not_mix():
     run_together(run, threads=4)
     played = [round for some in rounds for round in some]
     assert len(played) == len(set(played)) == 60 and learner.round == 60 + 20 * 40
+
+
+def test_labels_are_added_while_others_predict():
+    learner, added = ob.Banditron([str(i) for i in range(3)]), 40
+
+    def run(k):
+        for i in range(added):
+            if k == 0:
+                learner.add_label(f"new {i}")
+            else:
+                assert learner.predict(np.eye(3)).shape == (3,)
+                decision = learner.decide(np.ones(3))
+                learner.learn(decision, right=True)
+
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        run_together(run, threads=4)
+    finally:
+        sys.setswitchinterval(switch)
+    assert len(learner.labels) == 3 + added
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_fork_while_another_thread_decides_does_not_hang():
+    learner, stop = ob.Banditron(3), threading.Event()
+
+    def decide():
+        while not stop.is_set():
+            learner.decide(np.ones(3))
+
+    busy = threading.Thread(target=decide)
+    busy.start()
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                learner.decide(np.ones(3))
+                os._exit(0)
+            end = time.monotonic() + 20
+            while time.monotonic() < end and os.waitpid(child, os.WNOHANG)[0] == 0:
+                time.sleep(0.005)
+            if time.monotonic() >= end:
+                os.kill(child, 9)
+                os.waitpid(child, 0)
+                raise AssertionError("the forked process hangs")
+    finally:
+        stop.set()
+        busy.join()

@@ -185,7 +185,10 @@ def _documented(cls: type[Declared]) -> str:
 
 def _enter(cls: type[Declared]) -> None:
     """Let the class be found by its name."""
-    known = Declared.registry.get(cls.__name__)
+    alike = {
+        name.lower(): kind for name, kind in Declared.registry.items()
+    }  # as they are looked up
+    known = alike.get(cls.__name__.lower())
     if known and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise TypeError(
             f"there is a learner {cls.__name__} already, in {known.__module__}: "

@@ -68,6 +68,10 @@ class LabelSet:
         self._place[label] = len(self.names)
         self.names.append(label)
 
+    def drop_last(self) -> None:
+        """Undo `add`."""
+        del self._place[self.names.pop()]
+
     def _known(self, label: Any) -> str:
         if isinstance(label, str):
             names = {str(name): name for name in self.names}

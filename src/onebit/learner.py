@@ -13,6 +13,7 @@ import itertools
 import math
 import os
 import threading
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -69,7 +70,8 @@ Labels = int | Sequence[str] | Sequence[int]
 NO_ROOM = -1
 FORGED = -2
 STEPS = 16  # in which half of what was learned fades
-NEVER = MOST_ROUNDS
+NEVER = 2**63
+MOST_AHEAD = 10**9  # rounds: a decision from further ahead is not believed
 LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits
 _UINT32 = np.dtype(np.uint32)
 
@@ -187,6 +189,19 @@ def _score_rows(params, state, work, indices, values, indptr, round, out_scores,
             out_scores[i, label] = work.scores[label]
 
 
+_ALIVE: weakref.WeakSet[Learner] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a forked process, where nobody is left who would release them."""
+    for learner in list(_ALIVE):
+        learner._renew_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
 class Learner(Declared):
     """What all learners do. Use one of its subclasses: `Banditron`, `Confidit`, ...
 
@@ -255,8 +270,8 @@ class Learner(Declared):
         if self.half_life is not None:
             self.settings["half_life"] = self.half_life
         self.salt, self._draws = "", self.seed
-        self._lock = threading.RLock()
-        self._acquire, self._release = self._lock.acquire, self._lock.release
+        self._renew_lock()
+        _ALIVE.add(self)
         if storage.planes is not None:
             self.planes = storage.planes  # type: ignore[misc] no longer the class's
         self._rescores = self.rescores or storage.rescores
@@ -272,6 +287,10 @@ class Learner(Declared):
         )
         if self.features is not None:
             self._reserve(self.features)
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.RLock()
+        self._acquire, self._release = self._lock.acquire, self._lock.release
 
     def _take_settings(self, given: dict[str, Any]) -> None:
         """Check the settings that were given, and compute those that were not."""
@@ -381,6 +400,8 @@ class Learner(Declared):
                 )
             if round >= self._fades_at:
                 self._vet(decision)
+                if len(indices):  # what may be refused is refused before anything changes
+                    self._reserve(int(indices[-1]) + 1)
                 self._fade(round)
             seed = self._draws if own else salted(self.seed, decision.salt)
             if self._thins and not _is_taken(self._hearing, seed, round, right):
@@ -543,16 +564,22 @@ class Learner(Declared):
             if not (
                 names[decision.place] == decision.label
                 and names[decision.greedy_place] == decision.greedy
-                and (size == self._size or 2 <= size < self._size)
+                and (size == self._size or (type(size) is int and 2 <= size < self._size))
                 and (decision.among is None or _are_possible(decision))
             ):
                 raise ValueError(strange)
-            if not 0 <= decision.round < MOST_ROUNDS:
-                raise ValueError(f"this decision's round, {decision.round}, is beyond counting")
+            if (
+                type(decision.round) is not int
+                or not 0 <= decision.round <= self.round + MOST_AHEAD
+            ):
+                raise ValueError(
+                    f"this decision is of round {decision.round}, and this learner at round "
+                    f"{self.round}: no decision is from so far ahead"
+                )
         except IndexError:
             raise ValueError(strange) from None
         except TypeError:
-            raise ValueError("this decision holds text where numbers should be") from None
+            raise ValueError("this decision holds no whole numbers where it should") from None
 
     # Looking.
 
@@ -569,7 +596,8 @@ class Learner(Declared):
 
     def predict(self, X: Any) -> np.ndarray:
         """The greedy labels of many rows: no exploration, no change."""
-        return np.asarray(self._labels.names)[self._score(X)[1]]
+        with self._lock:
+            return np.asarray(self._labels.names)[self._score(X)[1]]
 
     def scores(self, X: Any) -> np.ndarray:
         """The scores [row, label] behind `predict`."""
@@ -624,8 +652,14 @@ class Learner(Declared):
         """One more label from now on; what was learned about the others stays."""
         with self._lock:
             table, memory, arrays = self._table(), self._state.memory, self._arrays()
+            before = dict(self.__dict__)
             self._labels.add(label)
-            self._lay_out(table, memory, arrays)
+            try:
+                self._lay_out(table, memory, arrays)
+            except BaseException:
+                self._labels.drop_last()
+                self.__dict__.update(before)
+                raise
 
     def forget(self, share: float = 1.0) -> None:
         """Weaken what was learned, as if only 1 - share of it had been seen; 1 is a fresh start.
@@ -782,6 +816,13 @@ class Learner(Declared):
             return bool(((table[:, 1] >= 0) & (table[:, 1] <= prior * (1 + 1e-5))).all())
         return True
 
+    def _mended(
+        self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        """What was loaded, with what follows from the rest computed anew where it does not."""
+        table, arrays = self._form.mended(table, arrays)
+        return table, memory, arrays
+
     def _given(self) -> dict[str, Any]:
         """Settings that no file can hold: `load` wants them again."""
         return dict(self._form.unsaved)
@@ -812,9 +853,7 @@ class Learner(Declared):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file, atomically; `onebit.load` reads it."""
         head, arrays = self._dump()
-        held = {name: arrays[name] for name in self._arrays()}
-        _check_finite(arrays["table"], arrays["memory"], held)  # `load` would refuse the file,
-        self._check_sound(arrays["table"], arrays["memory"], held)  # and a good one would be lost
+        _check_finite(arrays)  # or `load` would refuse the file, and a good one would be lost
         persist.write(path, head, arrays)
 
     def _check_sound(
@@ -843,6 +882,7 @@ class Learner(Declared):
         with self._lock:
             newer._lock, newer._acquire, newer._release = self._lock, self._acquire, self._release
             newer.round = max(self.round, newer.round)
+            newer._columns = newer._columns or self._columns
             self.__dict__ = newer.__dict__
 
     def copy(self) -> Learner:
@@ -931,9 +971,11 @@ class Learner(Declared):
         )
         if not good:
             raise ValueError("this model's weights do not fit its settings")
-        _check_finite(table, memory, arrays)
+        _check_finite({"table": table, "memory": memory, **arrays})
         if is_foreign:
             learner._check_sound(table, memory, arrays)
+            with np.errstate(all="ignore"):
+                table, memory, arrays = learner._mended(table, memory, arrays)
         learner._lay_out(table, memory, arrays)
         return learner
 
@@ -1036,8 +1078,8 @@ def _physical_memory() -> float:
 _is_taken = plain(is_taken)
 
 
-def _check_finite(table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
-    if not all(np.isfinite(array).all() for array in (table, memory, *arrays.values())):
+def _check_finite(arrays: Mapping[str, np.ndarray]) -> None:
+    if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("this model's weights are not all numbers")
 
 

@@ -102,7 +102,8 @@ STAY = 1000.0  # rounds to go by the inverses before the direct way is tried aga
 FEW = 5  # products: more would be saved by the inverses while W is inside the ball
 MANY = 12  # products: a shift nearer to mu would save some
 LEAST = 1e-200  # weight of an observation: of less there is nothing to see
-LONGEST = 1e12  # k(x, x) of a context, as far as noted scores are believed
+MOST_EVIDENCE = 1e28  # that a label can have: contexts are limited, and rounds are
+UNKNOWN = 1e30  # in place of k(x, x), where a function gives it
 
 
 class Blocks(NamedTuple):
@@ -476,7 +477,8 @@ def by_features(state, row):
 
 
 def by_kernel(state, row):
-    return LONGEST
+    kernel, square = state.more.points.kernel, squared_norm(row)
+    return UNKNOWN if kernel.kind == GIVEN else stored.value(kernel, square, square, square)
 
 
 @by_form(lambda state: observe_in_blocks)
@@ -682,27 +684,37 @@ class Coupled(Form):
         return good and {name: array.shape for name, array in arrays.items()} == shapes
 
     def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
-        """S is a sum of squares, W the leader in the ball, and the inverses are those of S."""
+        """S is a sum of squares, none of them beyond what contexts can add up to."""
+        traces = np.trace(arrays["S"], axis1=1, axis2=2)
+        good = zip(arrays["S"], traces, strict=True)
+        return bool((traces <= MOST_EVIDENCE).all()) and all(is_between(S, t) for S, t in good)
+
+    def mended(
+        self, table: np.ndarray, arrays: dict[str, np.ndarray]
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """W is the leader in the ball, and the inverses are those of S; or they are made anew."""
         S, (shift, _) = arrays["S"], arrays["plan"]
-        traces = np.trace(S, axis1=1, axis2=2)
         W, r = (table[:, plane].T.astype(np.float64) for plane in (0, 1))
         b = r - r.mean(axis=0)
         bent = self.reg * np.vdot(W, W) + np.einsum("ki,kij,kj->", W, S, W)
         length = np.linalg.norm(W)
-        good = (
-            length <= self.D * (1 + 1e-5)
-            # W'AW is at most -b.W, but W may be that of a round before if numbers overflowed.
-            and bent <= 1000 * length * np.linalg.norm(b)
-            and all(is_between(s, trace) for s, trace in zip(S, traces, strict=True))
-        )
-        if not good or shift == NONE:
-            return bool(good)
+        # W'AW is at most -b.W, but W may be that of a round before if numbers overflowed.
+        is_leader = length <= self.D * (1 + 1e-5) and bent <= 1000 * length * np.linalg.norm(b)
         own = np.full(len(table), self.reg + shift)
-        M, Q = arrays["M"], arrays["Q"][0]
-        most = (own[:1].sum() + traces.max(initial=0)) / len(S)
-        return all(
-            is_inverse(m, own, np.diagonal(s)) for m, s in zip(M, S, strict=True)
-        ) and is_between(Q, most)
+        are_inverses = shift == NONE or (
+            all(is_inverse(m, own, np.diagonal(s)) for m, s in zip(arrays["M"], S, strict=True))
+            and is_between(arrays["Q"][0], self._most_of_inverse(S, shift))
+        )
+        if not are_inverses:
+            arrays = {"S": S, "plan": np.array([NONE, 0.0])}
+        if not is_leader:
+            table = table.copy()
+            table[:, 0] = _leader(S, r, self.D, self.reg).T
+        return table, arrays
+
+    def _most_of_inverse(self, S: np.ndarray, shift: float) -> float:
+        traces = np.trace(S, axis1=1, axis2=2)
+        return (self.reg + shift + traces.max(initial=0)) / len(S)
 
     def size(self, features: int, labels: int) -> int:
         room = _padded(features)
@@ -825,15 +837,27 @@ class CoupledDual(Dual):
         alike = np.allclose(np.diagonal(Ga), own, rtol=ROUNDING, atol=0)
         if not alike or (weight < LEAST).any():
             return False
-        # W lies in the ball; twice its radius, for a new label changes P but not yet W.
-        coef, said = arrays["coef"][used], arrays["said"][used]
-        e = 2 * np.abs(coef).max(axis=1, initial=0) * np.sign(coef[np.arange(len(used)), said])
-        if float(e @ Ga @ e) > 4 * (2 * self.D) ** 2:
-            return False
         if self.kernel.kind == GIVEN:  # a function may be anything
             return True
-        noise = (self.reg + arrays["plan"][0]) / weight
-        return is_between(Ga, float(own.sum())) and ("G" not in arrays or is_inverse(G, noise, own))
+        return is_between(Ga, float(own.sum()))
+
+    def mended(
+        self, table: np.ndarray, arrays: dict[str, np.ndarray]
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The leader lies in the ball, and G is the inverse of what was observed."""
+        used = np.flatnonzero(arrays["weight"])
+        weight, own = arrays["weight"][used], np.diagonal(arrays["Ga"])[used]
+        Ga, coef = arrays["Ga"][np.ix_(used, used)], arrays["coef"][used]
+        e = 2 * np.abs(coef).max(axis=1, initial=0)
+        e *= np.sign(coef[np.arange(len(used)), arrays["said"][used]])
+        if "G" in arrays and self.kernel.kind != GIVEN:
+            noise = (self.reg + arrays["plan"][0]) / weight
+            if not is_inverse(arrays["G"][np.ix_(used, used)], noise, own):
+                arrays = {name: array for name, array in arrays.items() if name != "G"}
+                arrays["plan"] = np.array([NONE, 0.0])
+        if float(e @ Ga @ e) > 4 * (2 * self.D) ** 2:  # a new label changes P, but not yet W
+            table, arrays = self._led(table, arrays, arrays["weight"], arrays["drive"])
+        return table, arrays
 
     def size(self, features: int, labels: int) -> int:
         room = _padded(self.budget + 1)
@@ -843,11 +867,21 @@ class CoupledDual(Dual):
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Weights and pulls are sums: a share of both is kept, and the leader follows."""
-        used, said = arrays["weight"] > 0, arrays["said"]
+        used = arrays["weight"] > 0
         weight = np.where(used, np.maximum(keep * arrays["weight"], LEAST), 0.0)
-        drive = keep * arrays["drive"]
+        return self._led(table, arrays, weight, keep * arrays["drive"])
+
+    def _led(
+        self,
+        table: np.ndarray,
+        arrays: dict[str, np.ndarray],
+        weight: np.ndarray,
+        drive: np.ndarray,
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The arrays with the leader for these weights and drives."""
+        said, labels = arrays["said"], arrays["coef"].shape[1]
         e = _coefficients(arrays["Ga"], weight, drive, self.D, self.reg)[:, None]
-        coef = e / arrays["coef"].shape[1] - e * (said[:, None] == range(arrays["coef"].shape[1]))
+        coef = e / labels - e * (said[:, None] == range(labels))
         changed = {"weight": weight, "drive": drive, "coef": coef, "plan": np.array([NONE, 0.0])}
         return table, {k: v for k, v in (arrays | changed).items() if k != "G"}
 

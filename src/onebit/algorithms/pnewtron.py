@@ -276,9 +276,16 @@ class PNewtron(_CorrectsFlips):
 
     def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
         good = np.isfinite(np.square(table[:, 0])) & (table[:, 1] >= self.reg * (1 - 1e-5))
-        squared = float(np.square(table[:, 0], dtype=np.float64).sum())  # half, for rounding
-        kept = memory[0] >= squared / 2 or squared <= self.D**2
-        return bool(good.all() and (memory >= 0).all() and kept)
+        return bool(good.all() and (memory >= 0).all())
+
+    def _mended(
+        self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        """||V||^2 is about what was kept up to date; or it is summed up afresh."""
+        squared = float(np.square(table[:, 0], dtype=np.float64).sum())
+        if not squared / 2 <= memory[0] <= 2 * squared:
+            memory = np.array([squared, 0.0])
+        return table, memory, arrays
 
     def _weights(self) -> np.ndarray:
         scale = _ball_scale(self._params, self._state)

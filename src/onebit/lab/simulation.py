@@ -413,6 +413,11 @@ def simulate_places(
                     raise failure
                 if progress:
                     progress(done)
+                    if (
+                        learner.round != first + done
+                    ):  # it had the learner decide, in rounds between
+                        first = learner.round - done
+                        rest = (*rest[:-1], first)
             kept[i] = counts
         if late:
             late.keep(pending, rows, total)

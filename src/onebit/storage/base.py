@@ -43,6 +43,12 @@ class Form:
         """Whether these could have been saved by a learner of so many features and labels."""
         return not arrays
 
+    def mended(
+        self, table: np.ndarray, arrays: dict[str, np.ndarray]
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """What was loaded, with what follows from the rest computed anew where it does not."""
+        return table, arrays
+
     def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
         """Whether learning can have left such numbers, but for rounding; asked of model files."""
         return True
