@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import re
+import sys
+from pathlib import Path
+
 import broken_learners as broken
 import pytest
 
@@ -98,3 +103,31 @@ def test_copies_and_pickles_are_of_the_own_class():
     learner = broken._LearnsFromStaleScores(3)  # not registered, as its name begins with _
     assert type(learner.copy()) is type(learner)
     assert type(pickle.loads(pickle.dumps(learner))) is type(learner)
+
+
+# docs/adding-an-algorithm.md, as a newcomer follows it.
+
+PAGE = (Path(__file__).parent.parent / "docs" / "adding-an-algorithm.md").read_text()
+SOURCE, *EXAMPLES = re.findall(r"(?<!-->\n)```python\n(.*?)```", PAGE, re.S)
+
+
+def test_a_learner_is_added_as_the_page_says(tmp_path, monkeypatch, capsys):
+    (tmp_path / "cautious.py").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        cautious = importlib.import_module("cautious")
+        names = dict(vars(cautious))
+        for example in EXAMPLES:
+            exec(example, names)
+        said = capsys.readouterr().out.splitlines()
+        assert said[0] == "Cautious(labels=['sport', 'politics'], gamma=0.2, seed=0, round=1)"
+        assert said[2].startswith("Silent lacks hear: a compiled member, def hear(params, state")
+        body = SOURCE[SOURCE.index("class Cautious") :].strip().splitlines()
+        assert len(body) <= 40
+        if not COMPILED:
+            for law in testing.LAWS:
+                law(cautious.Cautious)
+    finally:
+        Learner.registry.pop("Cautious", None)
+        sys.modules.pop("cautious", None)

@@ -128,9 +128,9 @@ def _derive_variant(cls: Any, variant: Any) -> None:
     for name, generic in cls.members.items():
         body = generic.implementations.get(cls.Params)
         if name in vars(variant):
-            body = vars(variant)[name]
+            body = getattr(variant, name)
         elif name == "settle" and "lockstep" in vars(variant):
-            body = vars(variant)["lockstep"].settled
+            body = variant.lockstep.settled
         if body is not None:
             implement(generic, variant.Params)(body)
 
