@@ -8,6 +8,7 @@ right.
 
 from __future__ import annotations
 
+from onebit.algorithms import banditron_lockstep
 from onebit.core.jit import inline
 from onebit.core.rounds import add, epsilon_greedy, linear_score
 from onebit.learner import Learner
@@ -49,6 +50,7 @@ class Banditron(Learner):
     score = linear_score
     say = epsilon_greedy
     lockstep = add
+    lockstep_loop = banditron_lockstep
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):

@@ -375,6 +375,9 @@ class RCINE(Learner):
         """Why the last estimate was not used, or that there was none yet; empty if it was."""
         return self._form.doubt
 
+    def _found_rates(self) -> tuple[float, float] | None:
+        return None if self.doubt else self.rates
+
     def learn(self, decision: Decision, **feedback: Any) -> None:
         """Feedback on a decision: see `Learner.learn`. An error of `estimate` comes at its end."""
         with self._lock:

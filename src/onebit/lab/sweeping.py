@@ -17,26 +17,16 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.algorithms.banditron import Banditron
 from onebit.contexts import Rows, check_columns, encode_rows
-from onebit.core import rounds as _kernel
-from onebit.core.draws import bits_by, key_of, limit_of, uniform
-from onebit.core.jit import chosen, direct, entry, inline
+from onebit.core.jit import direct, entry
 from onebit.core.lanes import (
-    ALIGNMENT,
     REPLICA,
     aligned_zeros,
-    at,
-    fetch,
-    if_greater,
     pick,
-    prefetch,
     state_type,
-    store,
-    width,
-    zero,
 )
-from onebit.core.rounds import Row, Turn, Waiting
+from onebit.core.lockstep import BEYOND_CACHE, ask_ahead, column, next_row
+from onebit.core.rounds import Row, Turn, Waiting, nothing_waits, say, score, settle
 from onebit.feedback.channels import (
     Delay,
     Link,
@@ -76,78 +66,31 @@ class Run(NamedTuple):
     rates: tuple[float, float] | None = None  # of flips, where a learner has estimated them
 
 
-def _column_of(kind: type) -> Any:
-    def column(like, tables, memories, replica):
-        return kind(
-            tables[:, :, :, replica],
-            memories[replica],
-            like.whole,
-            like.strips,
-            replica,
-            like.replicas,
-            like.lanes,
-            like.sums,
-            like.turned,
-            like.waiting,
-        )
-
-    return column
-
-
-_COLUMN = {kind: _column_of(kind) for kind in REPLICA.values()}
-
-
-@chosen(_COLUMN.get)
-def _column(like, tables, memories, replica):
-    """The state of one replica."""
-
-
-_BEYOND_CACHE = 2**20  # bytes: a larger table is asked for a row ahead
-
-
-@inline
-def _next_row(stream, i, t):
-    """The row of round t, the one before having been i."""
-    if len(stream.order):
-        return stream.order[t]
-    return i + 1 if i + 1 < len(stream.labels) else 0
-
-
-@inline
-def _ask_ahead(whole, stream, i):
-    """Have the weights of row i brought near while another row is worked on."""
-    table = whole.table
-    lines = table.shape[1] * table.shape[2] * table.itemsize // ALIGNMENT
-    for n in range(stream.indptr[i], stream.indptr[i + 1]):
-        for line in range(lines):
-            prefetch(whole, at(stream.indices, n), line)
-
-
 @entry
 def _run_together(
     params, like, tables, memories, work, stream, link, seeds, firsts, begin, end, counts
 ):
     """Rounds begin..end of the stream for all replicas."""
     count, table = like.table.shape[2], like.whole.table
-    far = table.size * table.itemsize > _BEYOND_CACHE
-    i = _next_row(stream, begin % len(stream.labels) - 1, begin)
+    far = table.size * table.itemsize > BEYOND_CACHE
+    i = next_row(stream, begin % len(stream.labels) - 1, begin)
     for t in range(begin, end):
         row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
         truth = stream.labels[i]
         if t + 1 < end:
-            i = _next_row(stream, i, t + 1)
+            i = next_row(stream, i, t + 1)
             if far:
-                _ask_ahead(like.whole, stream, i)
+                ask_ahead(like.whole, stream, i)
         for replica in range(len(seeds)):
             own = pick(params, replica)
-            state = _column(like, tables, memories, replica)
+            state = column(like, tables, memories, replica)
             seed, round = seeds[replica], firsts[replica] + t
             turn = Turn(seed, round, count)
             way = Link(
                 link.steps, seed, link.fixed, link.mean, link.given, link.longest, link.hearing
             )
-            _kernel.score(own, state, work, row, turn)
-            choice = _kernel.say(own, state, work, turn)
+            score(own, state, work, row, turn)
+            choice = say(own, state, work, turn)
             label = drifted(way, round, truth, count)
             counts[replica, 0] += choice.label != label
             counts[replica, 1] += choice.greedy != label
@@ -156,109 +99,7 @@ def _run_together(
             bit = understood(way, round, heard(way, round, int(choice.label == named)))
             if bit >= 0:
                 counts[replica, 3] += told(own, state, work, row, turn, choice, bit == 1, named)
-        _kernel.settle(params, like, row)
-
-
-# Banditron's rounds, the same bits by a shorter way: greedy labels of all replicas at once, and no
-# score handed to anyone. It is what papers sweep most, and the loop above spends half its time on
-# calling one replica after another.
-
-
-class Scratch(NamedTuple):
-    """Numbers of each replica."""
-
-    greedy: Any
-    odd: Any
-    keys: Any  # of the draws that decide whether to explore
-    limits: Any  # explore if their bits are below
-    explores: Any
-    stay: Any  # the step when the greedy label was said and was right
-    away: Any  # the step of another label that was right
-
-
-@inline
-def _greedy_labels(like, scratch):
-    """Find the greedy label of every replica; whether all scores are finite."""
-    strips, scores, labels = like.strips, like.sums[0], like.table.shape[2]
-    blocks = like.replicas // width(strips)
-    total = zero(strips)
-    for block in range(blocks):
-        top, label = fetch(strips, scores, block), zero(strips)
-        total = total + top
-        for k in range(1, labels):
-            score = fetch(strips, scores, k * blocks + block)
-            total = total + score
-            label = if_greater(score, top, zero(strips) + _kernel.number(strips, k), label)
-            top = if_greater(score, top, score, top)
-        store(strips, scratch.greedy, block, label)
-    store(strips, scratch.odd, 0, total - total)  # 0, or not a number if any score is odd
-    oddities = 0
-    for lane in range(width(strips)):
-        oddities += not scratch.odd[lane] == 0  # noqa: SIM201 not a number is not equal either
-    return oddities == 0
-
-
-@entry
-def _run_banditrons(
-    params, like, tables, memories, work, stream, seeds, firsts, begin, end, counts, scratch
-):
-    count, table, replicas = like.table.shape[2], like.whole.table, like.replicas
-    far = table.size * table.itemsize > _BEYOND_CACHE
-    steps, touched = like.waiting.first, like.waiting.blocks
-    for r in range(len(seeds)):
-        gamma = params.gamma[r]
-        share = gamma / count
-        scratch.stay[r] = 1.0 / ((1.0 - gamma) + share) - 1.0
-        scratch.away[r] = 1.0 / share
-    wrong, none, updates = _kernel.number(like, -1.0), _kernel.number(like, 0.0), 0
-    i = _next_row(stream, begin % len(stream.labels) - 1, begin)
-    for t in range(begin, end):
-        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
-        truth = stream.labels[i]
-        if t + 1 < end:
-            i = _next_row(stream, i, t + 1)
-        ahead = stream.indptr[i] - row.start
-        if not far or row.stop + ahead > len(stream.indices):
-            ahead = 0
-        _kernel.dot_ahead(like.whole, row, 0, like.sums[0], ahead)
-        learns = row.start < row.stop
-        if not _greedy_labels(like, scratch):
-            for r in range(len(seeds)):
-                for label in range(count):
-                    work.scores[label] = like.sums[0, label * replicas + r]
-                scratch.greedy[r] = _kernel.best(_column(like, tables, memories, r), work)
-        # Most are right and do not explore; what is theirs is done for many at a time.
-        for r in range(len(seeds)):
-            scratch.explores[r] = bits_by(scratch.keys[r], t) < scratch.limits[r]
-        usual = truth * replicas
-        if learns:
-            for r in range(len(seeds)):
-                steps[usual + r] = scratch.stay[r] if scratch.greedy[r] == truth else none
-            for block in range(
-                usual // width(like.whole), (usual + len(seeds) - 1) // width(like.whole) + 1
-            ):
-                touched[block] = 1
-        for r in range(len(seeds)):
-            if scratch.explores[r] or scratch.greedy[r] != truth:
-                greedy = int(scratch.greedy[r])
-                said = greedy
-                if scratch.explores[r]:
-                    said = int(uniform(seeds[r], firsts[r] + t, 1) * count)
-                counts[r, 0] += said != truth
-                counts[r, 1] += greedy != truth
-                counts[r, 2] += said != greedy
-                if learns:
-                    lane = greedy * replicas + r
-                    steps[lane] = scratch.stay[r] if said == greedy == truth else wrong
-                    touched[lane // width(like.whole)] = 1
-                    if said != greedy and said == truth:
-                        lane = said * replicas + r
-                        steps[lane] = scratch.away[r]
-                        touched[lane // width(like.whole)] = 1
-        updates += learns
-        _kernel.settle(params, like, row)
-    for r in range(len(seeds)):
-        counts[r, 3] += updates
+        settle(params, like, row)
 
 
 def sweep(
@@ -465,8 +306,7 @@ def _run(learner: Learner, trace: Trace, judge: tuple[Any, np.ndarray] | None) -
     error = np.nan
     if judge is not None:
         error = float(np.mean(learner._score(judge[0])[1] != judge[1]))
-    rates = None if getattr(learner, "doubt", "") else getattr(learner, "rates", None)
-    return Run({**learner.settings, "seed": learner.seed}, trace, error, rates)
+    return Run({**learner.settings, "seed": learner.seed}, trace, error, learner._found_rates())
 
 
 def _run_lockstep(
@@ -485,9 +325,10 @@ def _run_lockstep(
     firsts = np.array([one.round for one in learners], np.int64)
     counts = np.zeros((count, 4), np.int64)
     fixed = (*together.records, first.copy()._work, stream)
-    if type(first._params) is Banditron.Params and not channel and not first._thins:
-        fixed, rest = (*fixed, seeds, firsts), (counts, _scratch(size, learners))
-        run = direct(_run_banditrons, (first._kind, together.kind), *fixed, 0, 0, *rest)
+    own = first.lockstep_loop
+    if own is not None and not channel and not first._thins:
+        fixed, rest = (*fixed, seeds, firsts), (counts, own.scratch_for(size, learners))
+        run = direct(own.run, (first._kind, together.kind), *fixed, 0, 0, *rest)
     else:
         fixed, rest = (*fixed, link_to(first, channel), seeds, firsts), (counts,)
         run = direct(_run_together, (first._kind, together.kind), *fixed, 0, 0, *rest)
@@ -506,15 +347,6 @@ def _run_lockstep(
         trace = Trace(points, *kept[:, replica].T.copy())
         runs.append(_run(one if judge is None else together.learner(replica, one), trace, judge))
     return runs
-
-
-def _scratch(size: int, learners: Sequence[Learner]) -> Scratch:
-    greedy, odd, stay, away = (
-        aligned_zeros((max(size, 16),), learners[0]._dtype) for _ in range(4)
-    )
-    keys = np.array([key_of(one._draws, 0, one.round) for one in learners], np.uint64)
-    limits = np.array([limit_of(one.settings["gamma"]) for one in learners], np.int64)
-    return Scratch(greedy, odd, keys, limits, np.zeros(size, np.uint8), stay, away)
 
 
 class _Together:
@@ -538,7 +370,7 @@ class _Together:
         whole = state_type(labels * size)(table, self.memories)
         strips = state_type(size)(table, self.memories)
         waiting = None
-        if _kernel.settle.implementations[type(like._params)] is not _kernel.nothing_waits:
+        if settle.implementations[type(like._params)] is not nothing_waits:
             coefficients = aligned_zeros((2, labels * size), dtype)
             waiting = Waiting(*coefficients, *(np.zeros(labels * size, np.uint8) for _ in range(2)))
         lanes = len(like._work.mask)

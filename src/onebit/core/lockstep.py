@@ -1,0 +1,55 @@
+"""What loops over replicas share: their states, and the order of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onebit.core.jit import chosen, inline
+from onebit.core.lanes import ALIGNMENT, REPLICA, at, prefetch
+
+
+def _column_of(kind: type) -> Any:
+    def column(like, tables, memories, replica):
+        return kind(
+            tables[:, :, :, replica],
+            memories[replica],
+            like.whole,
+            like.strips,
+            replica,
+            like.replicas,
+            like.lanes,
+            like.sums,
+            like.turned,
+            like.waiting,
+        )
+
+    return column
+
+
+_COLUMN = {kind: _column_of(kind) for kind in REPLICA.values()}
+
+
+@chosen(_COLUMN.get)
+def column(like, tables, memories, replica):
+    """The state of one replica."""
+
+
+BEYOND_CACHE = 2**20  # bytes: a larger table is asked for a row ahead
+
+
+@inline
+def next_row(stream, i, t):
+    """The row of round t, the one before having been i."""
+    if len(stream.order):
+        return stream.order[t]
+    return i + 1 if i + 1 < len(stream.labels) else 0
+
+
+@inline
+def ask_ahead(whole, stream, i):
+    """Have the weights of row i brought near while another row is worked on."""
+    table = whole.table
+    lines = table.shape[1] * table.shape[2] * table.itemsize // ALIGNMENT
+    for n in range(stream.indptr[i], stream.indptr[i + 1]):
+        for line in range(lines):
+            prefetch(whole, at(stream.indices, n), line)
