@@ -3,7 +3,7 @@
 The Python blocks of a page run in order, in one namespace and in an empty folder. A comment directly
 before a block tells the tests about it, and no reader sees it:
 
-    <!-- in tests: 100_000 is 500 -->       smaller numbers, so that the block takes a moment
+    <!-- in tests: 100_000 is 500; 20 is 3 -->     smaller numbers, so that the block takes a moment
     <!-- run first: ... -->                 Python that makes what the block takes for granted
     <!-- not run: needs two hours -->       with the reason
 """
@@ -51,7 +51,7 @@ def blocks_of(page: Path) -> list[Block]:
 def shrunk(block: Block) -> str:
     """The code with the numbers that the tests take."""
     code = block.code
-    for pair in filter(None, block.notes.get("in tests", "").strip().split(", ")):
+    for pair in filter(None, block.notes.get("in tests", "").strip().split("; ")):
         before, after = pair.split(" is ")
         assert before in code, f"{before!r} is not in the block any more"
         code = code.replace(before, after)
