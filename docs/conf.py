@@ -23,6 +23,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 exclude_patterns = ["results"]
 myst_heading_anchors = 3
 
+smartquotes = False  # most quotes are values of settings
+
 html_theme = "furo"
 html_title = f"onebit {__version__}"
 html_show_copyright = False
@@ -40,7 +42,8 @@ def pages_of(folder: Path) -> list[Path]:
 
 def title_of(page: Path) -> str:
     found = re.search(r"<title>(.*?)</title>", page.read_text(encoding="utf-8"), re.S)
-    return html.unescape(found[1]).strip() if found else page.stem
+    title = html.unescape(found[1]).removesuffix(" | onebit") if found else ""
+    return f"{'overview' if page.stem == 'index' else page.stem}: {title}"
 
 
 def add_navigation(app: Any, name: str, source: list[str]) -> None:

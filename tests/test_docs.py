@@ -1,7 +1,7 @@
-"""The README and the pages in docs/: every example runs, every command parses, every link leads on.
+"""The README and the pages in docs/: examples run, commands parse, links lead somewhere.
 
-The Python blocks of a page run in order, in one namespace and in an empty folder. A comment directly
-before a block tells the tests about it, and no reader sees it:
+The Python blocks of a page run in order, in one namespace and in an empty folder. A comment
+directly before a block tells the tests about it, and no reader sees it:
 
     <!-- in tests: 100_000 is 500; 20 is 3 -->     smaller numbers, so that the block takes a moment
     <!-- run first: ... -->                 Python that makes what the block takes for granted
@@ -10,7 +10,9 @@ before a block tells the tests about it, and no reader sees it:
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 import subprocess
 import tomllib
 from pathlib import Path
@@ -25,9 +27,15 @@ from onebit.lab.race import entrant
 from onebit.lab.studies.spec import parse
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "docs").glob("**/*.md")),
+]
 FENCE = re.compile(r"((?:^<!--(?:(?!-->).)*-->\n)*)^```(\w*)\n(.*?)^```$", re.S | re.M)
 COMMENT = re.compile(r"<!-- (in tests|run first|not run):(.*?)-->", re.S)
+INLINE = re.compile(r"`((?:onebit|\./run)\s[^`]+)`")
+YOURS = ("tuned.toml", "Mine", "package.module:Mine")  # learners of the reader's own
 LINK = re.compile(r"(?<!`)\[[^\]\n]*\]\(([^)\s]+)\)")
 
 
@@ -117,12 +125,12 @@ def commands_of(code: str, folder: Path) -> list[list[str]]:
 def check_command(program: str, args: list[str]) -> None:
     if program == "run" and args[0] in ("test", "bench", "docs"):
         assert f"\n{args[0]})" in (ROOT / "run").read_text()
-        sources = "".join(p.read_text() for p in (ROOT / "run", *(ROOT / "benchmarks").glob("*.py")))
+        sources = "".join(path.read_text() for path in (ROOT / "run", *ROOT.glob("*/*.py")))
         assert all(arg in sources for arg in args if arg.startswith("--")), args
     elif program in ("run", "onebit"):
         app.parse_args(args, exit_on_error=False, print_error=False)
-        for option, value in zip(args, args[1:], strict=False):
-            if option == "--learner" and not value.endswith(".toml") and "ine" not in value:
+        for option, value in itertools.pairwise(args):
+            if option == "--learner" and not value.startswith(YOURS):
                 entrant(value)
             elif option == "--prepare":
                 ob.datasets.Steps([value])
@@ -142,11 +150,21 @@ def test_the_commands_parse(page, block, tmp_path):
         check_command(program, args)
 
 
-@pytest.mark.parametrize("command", ["onebit race --lerner UCWL", "onebit race --learner UCWL:et=1"])
+@pytest.mark.parametrize(
+    "command", ["onebit race --lerner UCWL", "onebit race --learner UCWL:et=1"]
+)
 def test_a_wrong_command_is_found(command, tmp_path):
     ((program, *args),) = commands_of(command, tmp_path)
-    with pytest.raises(Exception, match="lerner|'et'"):
+    with pytest.raises(Exception, match=r"lerner|'et'"):
         check_command(program, args)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_commands_in_a_sentence_parse(page):
+    for command in INLINE.findall(FENCE.sub("", page.read_text())):
+        program, *args = shlex.split(command)
+        if args[0].islower() and "..." not in args:
+            check_command(program.removeprefix("./"), args)
 
 
 def test_the_files_fit_together(tmp_path):
@@ -195,9 +213,7 @@ def test_the_index_lists_every_page():
 def test_the_reference_has_every_public_name():
     text = (ROOT / "docs" / "api.rst").read_text()
     missing = [
-        name
-        for name in ob.__all__
-        if name != "__version__" and not re.search(rf"\b{name}\b", text)
+        name for name in ob.__all__ if name != "__version__" and not re.search(rf"\b{name}\b", text)
     ]
     assert not missing
 
