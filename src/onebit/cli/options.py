@@ -43,7 +43,7 @@ class FileOptions:
     text: Annotated[str | None, _option("A column of free text there, hashed by its words.")] = None
     ngrams: Annotated[
         int | None,
-        _option("Hash the text by up to so many words in a row, not by single words alone."),
+        _option("Also hash sequences of up to this many words. Default: single words."),
     ] = None
     categories: Annotated[
         list[str] | None,
@@ -52,8 +52,8 @@ class FileOptions:
     features: Annotated[
         int | None,
         _option(
-            "Into how many columns names and words are hashed; of a .svm file, how many columns it "
-            "has. Default: 2**20; the largest index."
+            "The number of columns that names and words are hashed into (default: 2**20); for a "
+            ".svm file, its number of columns (default: the largest index)."
         ),
     ] = None
     delimiter: Annotated[

@@ -62,9 +62,9 @@ def race(
         and digits.
     learner
         A learner, with settings if need be: Banditron or PNewtron:gamma=0.01:D=10; or a file that
-        `onebit tune` wrote: tuned.toml (repeat for several). Default: all whose rounds take
-        time in proportion to the row; Newtron, Confidit:form=full and the like have to be named.
-        One of your own is Mine after --import, or module:Mine, which imports the module.
+        `onebit tune` wrote: tuned.toml (repeat for several). Default: all fast learners;
+        slow ones such as Newtron and Confidit:form=full have to be named. Your own learner is Mine
+        after --import, or module:Mine, which imports the module.
     prepare
         A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant,
         hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for several, from
@@ -77,8 +77,8 @@ def race(
     seed
         Everything random follows from it.
     bounds
-        Draw what is proved of Banditron and the Perceptron as well, as a dashed curve: on synsep
-        and synnonsep, where good weights are known. Above 100% it says nothing and is left out.
+        Also draw the proved bounds of Banditron and the Perceptron, as dashed curves, on synsep and
+        synnonsep, where good weights are known. Bounds above 100% are left out.
     out
         Where the page goes.
     """

@@ -35,8 +35,8 @@ def study(
 ) -> None:
     """Run the experiments of a paper and set its numbers beside ours.
 
-    Every run of a learner is a cell; a finished cell is written at once. Interrupted or killed, the
-    same command goes on where it stopped. The page is made at the end, of what there is.
+    Every run of a learner is a cell; a finished cell is written at once. After an interruption, the
+    same command continues where it stopped. The page is made at the end, from the finished cells.
 
     Examples:
 
@@ -55,17 +55,17 @@ def study(
     name
         A study, a .toml file of your own (docs/studies.md), or all. Default: list the studies.
     quick
-        Less data and fewer repeats: shapes show, last digits do not.
+        Less data and fewer repeats: curves look similar, numbers are not comparable.
     engine
         Where cells run: threads here, processes (loky), or a cluster: that of RAY_ADDRESS or
         DASK_SCHEDULER_ADDRESS, or one made here.
     workers
         How many at once. Default: one per core.
     out
-        A folder: OUT/NAME/cells holds the cells, OUT/NAME.html is the page; all together
-        have OUT/index.html.
+        A folder: OUT/NAME/cells holds the cells, OUT/NAME.html is the page, OUT/index.html is the
+        overview of all.
     retry
-        Also run again what failed.
+        Run failed cells again.
     report
         Run nothing: make the pages from the cells that are there.
     """

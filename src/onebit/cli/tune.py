@@ -36,10 +36,11 @@ def tune(
 ) -> None:
     """Find good settings for your data, by the mistakes made while learning a first part of them.
 
-    Candidates are each learner's defaults, and settings drawn at random from where good ones are
-    usually found. All learn the same rows from right or wrong. The best is written to a file that
-    `onebit race --learner` reads, and `onebit.read_recipe` in Python. Rows after the first part
-    choose nothing: on them the best is compared with the defaults.
+    Candidates are each learner's defaults, and settings drawn at random from ranges where good
+    settings are usually found. All candidates learn the same rows from right or wrong. The best is
+    written to a file that `onebit race --learner` reads, and `onebit.read_recipe` in Python. Rows
+    after the first part do not influence the choice: on them the best is compared with the
+    defaults.
 
     Examples:
 
@@ -59,8 +60,8 @@ def tune(
         A name, as `onebit data list` shows them, or the path of a file: .npz with X and y, .svm,
         .vw, .csv, .tsv, .parquet. Of synthetic data 100,000 rows are drawn.
     learner
-        A learner (repeat for several); settings in it stay as they are: Confidit:width=log. Unless
-        given: all that learn from right or wrong.
+        A learner (repeat for several); settings in it stay as they are: Confidit:width=log.
+        Default: all that learn from right or wrong.
     grid
         Values of a setting: gamma=0.01,0.1 (repeat for several). All combinations are tried, and
         none is drawn; other settings stay at their defaults.
@@ -69,15 +70,15 @@ def tune(
         hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for several, from
         first to last).
     trials
-        Settings tried of each learner, the defaults among them.
+        How many settings of each learner are tried, including the defaults.
     rounds
         How many rows are used for tuning, each once in a run. Default: a fifth of them, but
         at least 1,000, and at most 20,000 and half of them.
     repeats
         Runs of each setting, on the same rows shuffled anew.
     in_order
-        Rows stay in their order, in each repeat too. Unless given, they are shuffled before the
-        first part is taken.
+        Keep the rows in their order, in each repeat too. Default: shuffle them before the first
+        part is taken.
     seed
         Everything random follows from it.
     out

@@ -1,0 +1,222 @@
+"""The README and the pages in docs/: examples run, commands parse, links lead somewhere.
+
+The Python blocks of a page run in order, in one namespace and in an empty folder. A comment
+directly before a block tells the tests about it, and no reader sees it:
+
+    <!-- in tests: 100_000 is 500; 20 is 3 -->     smaller numbers, so that the block takes a moment
+    <!-- run first: ... -->                 Python that makes what the block takes for granted
+    <!-- not run: needs two hours -->       with the reason
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import onebit as ob
+from onebit.cli import app
+from onebit.core.jit import COMPILED
+from onebit.lab.race import entrant
+from onebit.lab.studies.spec import parse
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "docs").glob("**/*.md")),
+]
+FENCE = re.compile(r"((?:^<!--(?:(?!-->).)*-->\n)*)^```(\w*)\n(.*?)^```$", re.S | re.M)
+COMMENT = re.compile(r"<!-- (in tests|run first|not run):(.*?)-->", re.S)
+INLINE = re.compile(r"`((?:onebit|\./run)\s[^`]+)`")
+YOURS = ("tuned.toml", "Mine", "package.module:Mine")  # learners of the reader's own
+LINK = re.compile(r"(?<!`)\[[^\]\n]*\]\(([^)\s]+)\)")
+
+
+class Block(NamedTuple):
+    language: str
+    code: str
+    line: int  # of the page, where the code begins
+    notes: dict[str, str]  # from the comments before it
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text, blocks = page.read_text(), []
+    for found in FENCE.finditer(text):
+        comments, language, code = found.groups()
+        notes = dict(COMMENT.findall(comments))
+        assert len(notes) == comments.count("<!--"), f"{page.name}: what is this? {comments}"
+        blocks.append(Block(language, code, text[: found.start(3)].count("\n"), notes))
+    return blocks
+
+
+def shrunk(block: Block) -> str:
+    """The code with the numbers that the tests take."""
+    code = block.code
+    for pair in filter(None, block.notes.get("in tests", "").strip().split("; ")):
+        before, after = pair.split(" is ")
+        assert before in code, f"{before!r} is not in the block any more"
+        code = code.replace(before, after)
+    return code
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def with_python(page: Path) -> bool:
+    # tests/test_processes.py runs the programs of that page.
+    return page.name != "processes.md" and any(b.language == "python" for b in blocks_of(page))
+
+
+def marks(page: Path) -> tuple[pytest.MarkDecorator, ...]:
+    """Compiling the learners of all pages takes minutes: only the README's are in every run."""
+    return (pytest.mark.slow,) if COMPILED and page.name != "README.md" else ()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=marks(p), id=name_of(p)) for p in PAGES if with_python(p)],
+)
+def test_the_examples_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ONEBIT_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    namespace: dict = {"__name__": "docs"}
+    for block in blocks_of(page):
+        if block.language != "python" or "not run" in block.notes:
+            continue
+        exec(block.notes.get("run first", ""), namespace)
+        exec(compile("\n" * block.line + shrunk(block), str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_block_says_what_it_is_written_in(page):
+    for block in blocks_of(page):
+        assert block.language in ("python", "sh", "toml", "text"), (block.line, block.language)
+    assert page.read_text().count("```") == 2 * len(blocks_of(page))
+
+
+# Commands.
+
+RECORD = """#!/bin/sh
+{ printf '%s\\0' "${0##*/}" "$@"; printf '\\036'; } >>"$RECORD"
+"""
+
+
+def commands_of(code: str, folder: Path) -> list[list[str]]:
+    """The commands that a shell would run, with their arguments: none of them is run."""
+    (folder / "bin").mkdir()
+    for path in ("bin/onebit", "bin/pip", "bin/python", "bin/sha256sum", "run"):
+        (folder / path).write_text(RECORD)
+        (folder / path).chmod(0o755)
+    env = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "RECORD": str(folder / "said")}
+    subprocess.run(["bash", "-eu", "-c", code], cwd=folder, env=env, check=True, timeout=60)
+    said = (folder / "said").read_text()
+    return [command.split("\0")[:-1] for command in said.split("\036")[:-1]]
+
+
+def check_command(program: str, args: list[str]) -> None:
+    if program == "run" and args[0] in ("test", "bench", "docs"):
+        assert f"\n{args[0]})" in (ROOT / "run").read_text()
+        sources = "".join(path.read_text() for path in (ROOT / "run", *ROOT.glob("*/*.py")))
+        assert all(arg in sources for arg in args if arg.startswith("--")), args
+    elif program in ("run", "onebit"):
+        app.parse_args(args, exit_on_error=False, print_error=False)
+        for option, value in itertools.pairwise(args):
+            if option == "--learner" and not value.startswith(YOURS):
+                entrant(value)
+            elif option == "--prepare":
+                ob.datasets.Steps([value])
+
+
+@pytest.mark.parametrize(
+    ("page", "block"),
+    [
+        pytest.param(page, block, id=f"{name_of(page)}-{block.line}")
+        for page in PAGES
+        for block in blocks_of(page)
+        if block.language == "sh"
+    ],
+)
+def test_the_commands_parse(page, block, tmp_path):
+    for program, *args in commands_of(block.code, tmp_path):
+        check_command(program, args)
+
+
+@pytest.mark.parametrize(
+    "command", ["onebit race --lerner UCWL", "onebit race --learner UCWL:et=1"]
+)
+def test_a_wrong_command_is_found(command, tmp_path):
+    ((program, *args),) = commands_of(command, tmp_path)
+    with pytest.raises(Exception, match=r"lerner|'et'"):
+        check_command(program, args)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_commands_in_a_sentence_parse(page):
+    for command in INLINE.findall(FENCE.sub("", page.read_text())):
+        program, *args = shlex.split(command)
+        if args[0].islower() and "..." not in args:
+            check_command(program.removeprefix("./"), args)
+
+
+def test_the_files_fit_together(tmp_path):
+    """Recipes and studies: what `read_recipe` and `onebit study` would say of them."""
+    found = [
+        (page, block) for page in PAGES for block in blocks_of(page) if block.language == "toml"
+    ]
+    assert len(found) >= 2
+    for _, block in found:
+        if "experiment" in tomllib.loads(block.code):
+            parse(block.code.encode())
+        else:
+            (tmp_path / "tuned.toml").write_text(block.code)
+            ob.read_recipe(tmp_path / "tuned.toml")
+
+
+# Links.
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Of the headings, as GitHub and MyST make them."""
+    text = FENCE.sub("", page.read_text())
+    titles = re.findall(r"^#+ (.*)$", text, re.M)
+    plain = [re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", t)) for t in titles]
+    return {title.strip().lower().replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name_of)
+def test_links_lead_somewhere(page):
+    for link in LINK.findall(FENCE.sub("", page.read_text())):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path) if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors_of(target), link
+
+
+def test_the_index_lists_every_page():
+    docs = ROOT / "docs"
+    listed = set(LINK.findall((docs / "index.md").read_text()))
+    pages = {str(page.relative_to(docs)) for page in docs.glob("**/*.md")} - {"index.md"}
+    assert pages <= listed
+
+
+def test_the_reference_has_every_public_name():
+    text = (ROOT / "docs" / "api.rst").read_text()
+    missing = [
+        name for name in ob.__all__ if name != "__version__" and not re.search(rf"\b{name}\b", text)
+    ]
+    assert not missing
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().split()) <= 900
