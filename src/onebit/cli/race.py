@@ -86,7 +86,8 @@ def race(
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from onebit.datasets import Steps
-    from onebit.lab.race import all_entrants, entrant, race
+    from onebit.lab.race import race
+    from onebit.lab.recipes import default_recipes, recipe_of
     from onebit.pages.race import race_page
     from onebit.persist import write_bytes
     from onebit.settings import whole
@@ -97,13 +98,13 @@ def race(
     steps = Steps(prepare or [])
     import_all(imports)
     sets = data or ["synnonsep", "digits"]
-    entrants = [entrant(text) for text in learner] if learner else all_entrants()
+    recipes = [recipe_of(text) for text in learner] if learner else default_recipes()
     if not out.parent.is_dir() or out.is_dir():
         raise ValueError(f"{out} cannot be written: it must be a file in a folder that exists")
-    for one in entrants:
-        if one.file and list(one.prepare) != steps.names:
-            wanted = " ".join(f"--prepare {step}" for step in one.prepare) or "no --prepare"
-            print(f"onebit: note: {one.file} was tuned with {wanted}", file=sys.stderr)
+    for recipe in recipes:
+        if recipe.file and list(recipe.prepare) != steps.names:
+            wanted = " ".join(f"--prepare {step}" for step in recipe.prepare) or "no --prepare"
+            print(f"onebit: note: {recipe.file} was tuned with {wanted}", file=sys.stderr)
     columns = (
         TextColumn("racing {task.description}"),
         BarColumn(),
@@ -123,7 +124,7 @@ def race(
 
         panels = race(
             sets,
-            entrants,
+            recipes,
             rounds=rounds,
             repeats=repeats,
             seed=seed,

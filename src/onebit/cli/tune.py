@@ -88,8 +88,8 @@ def tune(
 
     from onebit.datasets import Steps
     from onebit.lab.lookup import is_own, name_of
-    from onebit.lab.race import load
     from onebit.lab.recipes import check_name
+    from onebit.lab.streams import load
     from onebit.lab.tuning import candidates_of, learners_to_tune, tune
     from onebit.settings import whole
 
@@ -152,7 +152,7 @@ def _option(name: str, value: Any, default: Any = None) -> list[str]:
 
 
 def _values(grid: list[str]) -> dict[str, list[Any]]:
-    from onebit.lab.race import value_of
+    from onebit.lab.recipes import value_of
 
     values: dict[str, list[Any]] = {}
     for text in grid:
@@ -171,6 +171,8 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+
+    from onebit.lab.recipes import settings_text
 
     found = tuned.found
     assert found is not None
@@ -194,7 +196,7 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
             f"{100 * trial.error:.2f}",
             percent(trial.spread),
             f"{100 * defaults[trial.learner].error:.2f}",
-            _settings(trial.settings, ", ") + (" (default)" if trial.is_default else ""),
+            settings_text(trial.settings) + (" (default)" if trial.is_default else ""),
         )
     console.print(table)
     rest = tuned.rest
@@ -225,19 +227,13 @@ def _top(table: tuple[Trial, ...], kinds: int) -> list[Trial]:
     return list(best.values())
 
 
-def _settings(settings: dict[str, Any], between: str) -> str:
-    from onebit.lab.race import short
-
-    return between.join(f"{name}={short(value)}" for name, value in settings.items())
-
-
 def _print_edge(tuned: Tuned, edge: Edge, again: list[str]) -> None:
     from onebit.lab.lookup import name_of
-    from onebit.lab.race import short
+    from onebit.lab.recipes import settings_text, short
 
     end = "low" if edge.beyond[0] < edge.value else "high"
     others = {name: value for name, value in tuned.settings.items() if name != edge.setting}
-    kind = ":".join(filter(None, [name_of(tuned.learner), _settings(others, ":")]))
+    kind = ":".join(filter(None, [name_of(tuned.learner), settings_text(others, ":")]))
     values = ",".join(map(short, (edge.value, *edge.beyond)))
     more = ["onebit", "tune", *again, "--learner", kind, "--grid", f"{edge.setting}={values}"]
     print(

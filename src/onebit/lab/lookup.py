@@ -79,6 +79,14 @@ def learner_named(name: str) -> type[Learner]:
     raise ValueError(f"no learner {name!r}; there are {known}; {remedy}")
 
 
+def is_known(name: str) -> bool:
+    """Whether `learner_named` finds a learner of this name."""
+    try:
+        return bool(learner_named(name))
+    except ValueError:
+        return False
+
+
 def _of_module(module: str, kind: str) -> type[Learner]:
     if module not in sys.modules:
         raise ValueError(

@@ -19,15 +19,21 @@ from onebit import datasets
 from onebit._version import __version__
 from onebit.contexts import Rows, encode_rows
 from onebit.datasets.steps import width_of
-from onebit.lab.race import SUITED, Entrant, all_entrants, entrant
-from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
+from onebit.lab.recipes import (
+    Found,
+    Recipe,
+    check_settings,
+    default_recipes,
+    recipe_of,
+    settings_of,
+)
+from onebit.lab.streams import FLOAT32
 from onebit.lab.sweeping import sweep
 from onebit.labels import LabelSet, column_of
 from onebit.learner import Labels, Learner
 from onebit.settings import Range, called_on, choice_of, whole
 
 MOST_TRIALS = 100_000
-_FLOAT32 = np.dtype(np.float32)
 _NEAR = 0.05  # of a range, at either end
 
 
@@ -76,25 +82,21 @@ class Tuned(Recipe):
 
 
 class Candidate(NamedTuple):
-    """A learner with settings to be tried."""
+    """A recipe to try, and the recipe that it was made from: settings of the latter are fixed."""
 
-    entrant: Entrant
-    settings: dict[str, Any]  # all of them
+    recipe: Recipe  # with every setting
+    given: Recipe
     is_default: bool
-
-    def make(self, labels: int, seed: int) -> Learner:
-        kind: Any = self.entrant.learner
-        return kind(labels, **self.settings, seed=seed)
 
 
 def learners_to_tune() -> list[type[Learner]]:
     """The learners from one bit that have settings to search."""
-    known = [one.learner for one in all_entrants()]
-    return [one for one in known if one.ranges and not one.full_information]
+    known = [recipe.learner for recipe in default_recipes()]
+    return [learner for learner in known if learner.ranges and not learner.full_information]
 
 
 def default_rounds(rows: int) -> int:
-    """How many of the rows are for tuning: a fifth, from 1,000 to 20,000, half of few."""
+    """How many rows are for tuning: a fifth, from 1,000 to 20,000, but at most half."""
     return max(min(max(rows // 5, 1000), 20_000, rows // 2), 1)
 
 
@@ -151,8 +153,8 @@ def tune(
     course = np.random.default_rng(seed).permutation(size) if shuffles else np.arange(size)
     report = _reporter(progress, repeats * (len(candidates) * rounds + 2 * (size - rounds)))
 
-    def mistakes(some: Sequence[Candidate], part: np.ndarray) -> np.ndarray:
-        """How many each candidate makes on these rows, [candidate, repeat]."""
+    def mistakes(tried: Sequence[Recipe], part: np.ndarray) -> np.ndarray:
+        """How many mistakes each recipe makes on these rows, [recipe, repeat]."""
         counts = []
         for repeat in range(repeats):
             own = part
@@ -160,25 +162,23 @@ def tune(
                 own = np.random.default_rng([seed, repeat]).permutation(part)
             fresh = datasets.Steps(steps, features=data.columns)
             rows = datasets.prepare(_taken(data.rows, own), fresh)
-            rows = encode_rows(rows, _FLOAT32, None)
-            learners = [one.make(data.labels, seed + repeat) for one in some]
+            rows = encode_rows(rows, FLOAT32, None)
+            learners = [recipe.make(data.labels, seed=seed + repeat) for recipe in tried]
             runs = sweep(learners, rows, data.places[own], checkpoints=[len(own)], progress=report)
             counts.append([run.trace.mistakes[-1] for run in runs])
         return np.array(counts).T
 
-    made = mistakes(candidates, course[:rounds])
+    made = mistakes([candidate.recipe for candidate in candidates], course[:rounds])
     ranked = np.argsort(made.sum(axis=1), kind="stable")  # ties stay in their order
     best = candidates[ranked[0]]
-    kind = best.entrant.learner
     rest = None
     if rounds < size:
-        default = best._replace(settings=check_settings(kind, best.entrant.settings).settings)
-        both = mistakes([best, default], course[rounds:]) / (size - rounds)
+        both = mistakes([best.recipe, best.given], course[rounds:]) / (size - rounds)
         rest = Rest(size - rounds, *both.mean(axis=1).tolist(), *map(_spread, both))
     table = tuple(_trial(candidates[place], made[place] / rounds) for place in ranked)
     return Tuned(
-        kind,
-        best.settings,
+        best.recipe.learner,
+        best.recipe.settings,
         tuple(steps),
         Found(
             data=data.name,
@@ -192,13 +192,13 @@ def tune(
         ),
         table,
         rest,
-        tuple(_edges(best, grid or kind.ranges)),
+        tuple(_edges(best, grid or best.recipe.learner.ranges)),
     )
 
 
 def _trial(candidate: Candidate, errors: np.ndarray) -> Trial:
-    kind, settings = candidate.entrant.learner, candidate.settings
-    return Trial(kind, settings, float(errors.mean()), _spread(errors), candidate.is_default)
+    learner, settings = candidate.recipe.learner, candidate.recipe.settings
+    return Trial(learner, settings, float(errors.mean()), _spread(errors), candidate.is_default)
 
 
 def _spread(errors: np.ndarray) -> float | None:
@@ -239,7 +239,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
     else:
         among = LabelSet(_found(y) if labels is None else labels)
         places, count = among.places(y), len(among)
-    rows = encode_rows(X, _FLOAT32, None)
+    rows = encode_rows(X, FLOAT32, None)
     if len(rows.indptr) - 1 != len(places):
         raise ValueError(f"X has {len(rows.indptr) - 1} rows and y {len(places)} labels")
     if not len(places):
@@ -276,22 +276,20 @@ def _taken(rows: Rows, places: np.ndarray) -> Rows:
 # The candidates.
 
 
-def _entrants(learner: Any) -> list[Entrant]:
-    given = learner if isinstance(learner, Sequence) and not isinstance(learner, str) else [learner]
-    if not given:
-        raise ValueError("there is no learner to tune")
-    entrants = []
-    for one in given:
-        if isinstance(one, str):
-            entrants.append(entrant(one))
-        elif isinstance(one, type) and issubclass(one, Learner):
-            entrants.append(Entrant(one, {}))
-        else:
-            raise TypeError(f"tune wants a learner's class, such as Banditron, not {one!r}")
-    return entrants
+def _recipes(given: Any) -> list[Recipe]:
+    """The recipe of a learner's class or name, or the recipes of a list of them."""
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        if not given:
+            raise ValueError("there is no learner to tune")
+        return [recipe for learner in given for recipe in _recipes(learner)]
+    if isinstance(given, str):
+        return [recipe_of(given)]
+    if isinstance(given, type) and issubclass(given, Learner):
+        return [Recipe(given, {})]
+    raise TypeError(f"tune needs a learner's class, such as Banditron, not {given!r}")
 
 
-def _check_grid(grid: Mapping[str, Sequence[Any]], entrants: Sequence[Entrant]) -> None:
+def _check_grid(grid: Mapping[str, Sequence[Any]], recipes: Sequence[Recipe]) -> None:
     if not isinstance(grid, Mapping):
         raise TypeError(f"grid must be a dict such as {{'gamma': [0.01, 0.1]}}, not {grid!r}")
     for name, values in grid.items():
@@ -300,43 +298,45 @@ def _check_grid(grid: Mapping[str, Sequence[Any]], entrants: Sequence[Entrant]) 
             or not isinstance(values, Sequence | np.ndarray)
             or not len(values)
         ):
-            raise ValueError(f"the grid wants a list of values for {name}, not {values!r}")
-        if not any(name in settings_of(one.learner) for one in entrants):
-            names = ", ".join(one.learner.__name__ for one in entrants)
+            raise ValueError(f"the grid needs a list of values for {name}, not {values!r}")
+        if not any(name in settings_of(recipe.learner) for recipe in recipes):
+            names = ", ".join(recipe.learner.__name__ for recipe in recipes)
             raise ValueError(f"no setting {name!r} for {names}: leave it out of the grid")
-        fixed = next((one.name for one in entrants if name in one.settings), None)
+        fixed = next((recipe.name for recipe in recipes if name in recipe.settings), None)
         if fixed:
-            raise ValueError(f"{name} is fixed by {fixed!r} and in the grid: leave out one")
+            raise ValueError(f"{name} is fixed by {fixed!r} and also in the grid: remove either")
 
 
 def candidates_of(
     learner: Any, grid: Mapping[str, Sequence[Any]] | None, trials: int, data: str, seed: int
 ) -> list[Candidate]:
-    """Each setting once: of each learner the defaults, what suits the data, then the others."""
+    """Distinct candidates; per learner its defaults, what suits the data, grid or drawn values."""
     trials = whole("trials", trials, least=1, most=MOST_TRIALS)
-    entrants = _entrants(learner)
-    _check_grid(grid or {}, entrants)
+    recipes = _recipes(learner)
+    _check_grid(grid or {}, recipes)
     candidates: dict[Any, Candidate] = {}
-    for one in entrants:
-        kind, fixed = one.learner, one.settings
-        suited = SUITED.get(data.lower(), {}).get(kind.__name__, {})
-        settings = [fixed] + [{**suited, **fixed}] * bool(suited)
+    for recipe in recipes:
+        kind, fixed = recipe.learner, recipe.settings
+        suited = recipe.suited_to(data.lower())
+        settings = [fixed] + [suited.settings] * (suited is not recipe)
         if grid:
             own = {name: grid[name] for name in settings_of(kind) if name in grid}
             count = np.prod([len(values) for values in own.values()])
             if count > MOST_TRIALS:
                 raise ValueError(f"the grid has {count:,} combinations; at most {MOST_TRIALS:,}")
-            combinations = itertools.product(*own.values())
-            settings += [{**fixed, **dict(zip(own, c, strict=True))} for c in combinations]
+            settings += [
+                {**fixed, **dict(zip(own, values, strict=True))}
+                for values in itertools.product(*own.values())
+            ]
         else:
             free = {name: tried for name, tried in kind.ranges.items() if name not in fixed}
             settings += [
                 {**fixed, **drawn} for drawn in _drawn(free, max(trials - len(settings), 0), seed)
             ]
         for given in settings:
-            full = check_settings(kind, given).settings
-            key = (kind, repr(full))
-            candidates.setdefault(key, Candidate(one, full, given is fixed))
+            tried = Recipe(kind, check_settings(kind, given).settings)
+            key = (kind, repr(tried.settings))
+            candidates.setdefault(key, Candidate(tried, recipe, given is fixed))
     return list(candidates.values())
 
 
@@ -359,8 +359,8 @@ def _edges(best: Candidate, searched: Mapping[str, Any]) -> list[Edge]:
     """Chosen values at an end of what was tried, if the setting may go beyond."""
     edges = []
     for name, tried in searched.items():
-        value = best.settings.get(name)
-        if name in best.entrant.settings or type(value) is not float or value <= 0:
+        value = best.recipe.settings.get(name)
+        if name in best.given.settings or type(value) is not float or value <= 0:
             continue
         if isinstance(tried, Range):
             low, high, near = tried.low, tried.high, _NEAR
@@ -375,17 +375,16 @@ def _edges(best: Candidate, searched: Mapping[str, Any]) -> list[Edge]:
             steps = steps if share > 0.5 else [low + high - step for step in steps]
         else:
             steps = [high * 3, high * 10] if share > 0.5 else [low / 3, low / 10]
-        beyond = tuple(
-            step for step in (float(f"{s:.2g}") for s in steps) if _allowed(best, name, step)
-        )
+        rounded = (float(f"{step:.2g}") for step in steps)
+        beyond = tuple(step for step in rounded if _allowed(best.recipe, name, step))
         if beyond:
             edges.append(Edge(name, value, low, high, beyond))
     return edges
 
 
-def _allowed(candidate: Candidate, name: str, value: float) -> bool:
+def _allowed(recipe: Recipe, name: str, value: float) -> bool:
     try:
-        check_settings(candidate.entrant.learner, {**candidate.settings, name: value})
+        check_settings(recipe.learner, {**recipe.settings, name: value})
     except ValueError:
         return False
     return value > 0
