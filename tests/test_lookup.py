@@ -77,7 +77,7 @@ def main(monkeypatch, capsys):
 
 
 def test_a_name_alone_imports_nothing(mine):
-    with pytest.raises(ValueError, match=r"no learner 'Mine'; .* once its module is imported"):
+    with pytest.raises(ValueError, match=r"no learner 'Mine'; .* after its module is imported"):
         learner_named("Mine")
     with pytest.raises(
         ValueError, match=r"'mine_of_tests' .* is not imported, .* add --import mine"

@@ -338,7 +338,7 @@ def test_help_shows_examples(main, capsys):
     said = capsys.readouterr().out
     assert "onebit tune --data mine.csv --label topic --learner UCWL" in said
     words = " ".join(said.replace("│", " ").split())
-    assert "a fifth of them" in words and "--in-order" in words
+    assert "a fifth of the rows" in words and "--in-order" in words
 
 
 def test_data_by_name_for_tuning():
@@ -396,8 +396,8 @@ def replaced(tuned, **more):
         (["--data", "mine.csv"], "no column 'label'"),
         (["--data", "iris", "--learner", "Bandit"], "no learner 'Bandit'"),
         (["--data", "iris", "--learner", "none.toml"], "none.toml"),
-        (["--data", "iris", "--grid", "gamma"], "--grid wants NAME=VALUE"),
-        (["--data", "iris", "--grid", "gamma=1,"], "--grid wants NAME=VALUE"),
+        (["--data", "iris", "--grid", "gamma"], "--grid needs NAME=VALUE"),
+        (["--data", "iris", "--grid", "gamma=1,"], "--grid needs NAME=VALUE"),
         (["--data", "iris", "--grid", "gama=1"], "no setting 'gama'"),
         (["--data", "iris", "--grid", "gamma=1", "--grid", "gamma=0.1"], "names gamma twice"),
         (["--data", "iris", "--prepare", "tf"], "no step 'tf'"),

@@ -1,7 +1,7 @@
-"""Data sets by name: built in, or in a data folder, where each has peculiarities of its own.
+"""Data sets by name: built in, or files in a data folder. catalogue.csv lists the known ones.
 
-Data folders are the one that ONEBIT_DATA names, then that of the user. Any file there that can be
-read has a name too: its own without the endings.
+The data folders are the folder in ONEBIT_DATA, then the user's data folder. Any other readable file
+there has a name too: its file name without the endings.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ def _unchanged(fields: Fields) -> Fields:
 
 
 class Entry(NamedTuple):
-    """A data set by its name, and what is known of it before it is read."""
+    """A data set's name, and what is known about it before it is read."""
 
     name: str
-    what: str  # its rows are
+    what: str  # what its rows are
     source: str
     licence: str
     size: tuple[int, int, int] | None = None  # rows, features, labels
-    make: Callable[..., Any] | None = None  # of a built-in one
-    drawn: bool = False  # from a seed: anew for every repeat
+    make: Callable[..., Any] | None = None  # makes a built-in data set
+    drawn: bool = False  # drawn from a seed, anew for every repeat
     file: str = ""
-    sha256: str = ""  # of the file that the figures here are about
+    sha256: str = ""  # of the file that `size` describes
     change: Callable[[Fields], Fields] = _unchanged  # applied to the fields of its file
-    shuffle: str = ""  # why to shuffle
-    path: Path | None = None  # of a file of the user's own
+    shuffle: str = ""  # why the rows should be shuffled
+    path: Path | None = None  # of a user's own file
 
     @property
     def is_own(self) -> bool:
-        """Whether it is a file of the user's own, of which nothing is known."""
+        """Whether it is a user's own file, which the catalogue does not list."""
         return self.path is not None
 
     def find(self) -> Path | None:
-        """Where its file is, if it is in a data folder."""
+        """The path of its file, if it is in a data folder."""
         if self.path is not None:
             return self.path
         there = (folder / self.file for folder in folders())
         return next((path for path in there if self.file and path.is_file()), None)
 
     def load(self, **options: Any) -> Dataset:
-        """The data set. Options are those of its maker, or of `read` for the user's own files."""
+        """The data set. options: of its maker, or of `read` for the user's own files."""
         if self.make is not None:
             return self.make(**options)
         if self.path is not None:
@@ -75,14 +75,14 @@ class Entry(NamedTuple):
 def get(name: str, **options: Any) -> Dataset:
     """The data set of this name: built in, or found in a data folder.
 
-    `onebit data list` shows which there are. options: rows and seed of synthetic data; those of
-    `read` for files of your own, such as label= of a table.
+    `onebit data list` shows the names. options: rows and seed of synthetic data; options of `read`
+    for your own files, such as label= of a table.
     """
     return find(name).load(**options)
 
 
 def find(name: str) -> Entry:
-    """The entry of this name; one whose file is missing is found as well."""
+    """The entry of this name, even if its file is missing."""
     for entry in KNOWN:
         if name == entry.name:
             return entry
@@ -99,7 +99,7 @@ def find(name: str) -> Entry:
 
 
 def named(data: str) -> Entry:
-    """The entry of this name, or that of the file at this path: one with a dot or a folder."""
+    """The entry of this name; or of the file at this path, which has a dot or a folder."""
     if "." in data or os.sep in data:
         return _own_entry(_stem(Path(data).name), Path(data))
     return find(data)
@@ -110,7 +110,7 @@ def _own_entry(name: str, path: Path) -> Entry:
 
 
 def own() -> Iterator[Entry]:
-    """The files of the user's own in the data folders, the first of each name."""
+    """The user's own files in the data folders, the first of each name."""
     seen = {entry.file for entry in KNOWN} | {entry.name for entry in KNOWN}
     for folder in folders():
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -121,13 +121,13 @@ def own() -> Iterator[Entry]:
 
 
 def folders() -> list[Path]:
-    """Where data files are looked for, in this order."""
+    """The data folders, in the order of the search."""
     chosen = os.environ.get("ONEBIT_DATA")
     return [Path(chosen).expanduser(), *_user_folder()] if chosen else _user_folder()
 
 
 def fetch_folder() -> Path:
-    """Where downloads go: the first of the folders."""
+    """The folder for downloads: the first data folder."""
     for folder in folders():
         return folder
     raise ValueError("there is no folder for data; set ONEBIT_DATA to one")
@@ -155,7 +155,7 @@ def _missing(entry: Entry) -> str:
 
 
 def _stem(file: str) -> str:
-    """The name of a file without the endings that tell its format."""
+    """The name of a file without the endings for format and compression."""
     for ending in reversed(endings(file)):
         file = file[: len(file) - len(ending)]
     return file
@@ -168,7 +168,7 @@ def _can_be_read(path: Path) -> bool:
         return False
 
 
-# What is peculiar to a file.
+# Changes to the fields of single files.
 
 
 def _pixels(fields: Fields) -> Fields:
@@ -176,7 +176,7 @@ def _pixels(fields: Fields) -> Fields:
 
 
 def _grey(fields: Fields) -> Fields:
-    """The published grey values are in [-1, 1]; paper is 0 here, so that rows are sparse."""
+    """Map the published grey values from [-1, 1] to [0, 1], so that white is 0 and rows sparse."""
     published = fields["X"] * float(fields.get("scale", 1))
     return {**fields, "X": ((published + 1) / 2).astype(np.float32)}
 
@@ -199,10 +199,10 @@ def _no_repeats(fields: Fields) -> Fields:
 
 
 def _three_domains(fields: Fields) -> Fields:
-    some = _no_repeats(fields)
-    wanted = np.flatnonzero(np.isin(some["classes"], ["books", "dvd", "music"]))
-    some = _only(np.isin(some["y"], wanted), some)
-    return {**some, "y": np.searchsorted(wanted, some["y"]), "classes": some["classes"][wanted]}
+    kept = _no_repeats(fields)
+    wanted = np.flatnonzero(np.isin(kept["classes"], ["books", "dvd", "music"]))
+    kept = _only(np.isin(kept["y"], wanted), kept)
+    return {**kept, "y": np.searchsorted(wanted, kept["y"]), "classes": kept["classes"][wanted]}
 
 
 FETCHED = (

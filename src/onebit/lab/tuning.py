@@ -1,8 +1,8 @@
-"""tune: good settings for one's own data, by the mistakes made on a first part of them.
+"""tune: finds good settings for the user's data, by the mistakes on a first part of the data.
 
-Every candidate learns the same rows from one bit, in lockstep, and is judged by what it said while
-it learned: there is no test set, because there is none in use either. Rows after the first part
-choose nothing; they tell afterwards what the choice is worth.
+Every candidate learns the same rows from one bit, in lockstep, and is judged by its mistakes while
+it learns, as in real use. The remaining rows do not influence the choice; they are used afterwards
+to evaluate it.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ _NEAR = 0.05  # of a range, at either end
 
 
 class Trial(NamedTuple):
-    """What one learner with one setting did on the rows used for tuning."""
+    """The errors of one candidate on the rows used for tuning."""
 
     learner: type[Learner]
     settings: dict[str, Any]
-    error: float  # mean share of mistakes of what was said
-    spread: float | None  # standard deviation over the repeats; None: there is one alone
+    error: float  # mean share of rounds whose said label was wrong
+    spread: float | None  # standard deviation over the repeats; None: a single run
     is_default: bool
 
 
 class Rest(NamedTuple):
-    """What the choice is worth on the rows that were not used for it, learned from the start."""
+    """The errors on the rows not used for tuning, learned from the start."""
 
     rows: int
     tuned: float
     default: float  # error of the same learner at its defaults
-    tuned_spread: float | None  # standard deviations over the repeats; None: there is one alone
+    tuned_spread: float | None  # standard deviations over the repeats; None: a single run
     default_spread: float | None
 
 
 class Edge(NamedTuple):
-    """A chosen value at the end of what was tried: a better one may lie beyond."""
+    """A chosen value at the end of the tried range: a better value may lie beyond."""
 
     setting: str
     value: float
@@ -77,7 +77,7 @@ class Tuned(Recipe):
 
     @property
     def error(self) -> float:
-        """Mean share of mistakes on the rows used for tuning: the best of many, so it flatters."""
+        """Mean share of mistakes on the rows used for tuning; the best of many, so optimistic."""
         return self.table[0].error
 
 
@@ -123,21 +123,20 @@ def tune(
         learner = tuned.make(labels=["sport", "politics", "tech"], seed=7)
 
     learner: a class, or several to choose from; "Confidit:width=log" keeps a setting fixed. X, y:
-    rows and their true labels, or a Dataset. labels: those there may be; unless given, those found.
+    rows and their true labels, or a Dataset. labels: the possible labels; default: those found.
 
-    Each learner runs at `trials` settings: its defaults, what is known to suit a data set of this
-    name, and others drawn from its `ranges`, spread evenly over them. grid: values of settings
-    instead, of which all combinations run; other settings stay at their defaults.
+    Each learner runs with `trials` settings: its defaults, the settings known to suit a data set of
+    this name, and settings drawn evenly from its `ranges`. grid: values of settings to try instead,
+    in all combinations; other settings have their defaults.
 
-    rounds: how many rows are used, each once in a run; unless given a fifth, at least 1,000 and at
-    most 20,000 or half. order: rows are "shuffled" first, or stay as "given". repeats: runs of each
-    candidate, on the same rows shuffled anew (not if the order is given) and with draws of its own;
-    the mean counts. Ties go to the earlier, the defaults first. prepare: steps that rows go
-    through, as in `datasets.prepare`. progress: called with the rounds done, and with all there
-    will be.
+    rounds: how many rows are used, each once per run; default: a fifth, at least 1,000, and at most
+    20,000 and half of the rows. order: rows are "shuffled" first, or stay as "given". repeats: runs
+    of each candidate with other draws, on the same rows in a new order (unless order="given"); the
+    mean is compared. Ties go to the earlier candidate, the defaults first. prepare: steps as in
+    `datasets.prepare`. progress: called with the rounds done and the total.
 
-    The rows not used choose nothing. Afterwards the chosen settings and the defaults learn them
-    from the start: this is `rest`.
+    The other rows do not influence the choice. Afterwards the chosen settings and the defaults
+    learn these rows from the start: see `rest`.
     """
     repeats = whole("repeats", repeats, least=1, most=1000)
     seed = whole("seed", seed, least=0, most=2**62)
@@ -206,7 +205,7 @@ def _spread(errors: np.ndarray) -> float | None:
 
 
 def _reporter(progress: Callable[[int, int], None] | None, total: int) -> Callable[[int], None]:
-    """Adds up what the threads of a sweep have done."""
+    """A function that adds up the rounds done by the threads of a sweep."""
     done, lock = 0, threading.Lock()
 
     def report(rounds: int) -> None:
@@ -231,7 +230,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
     name = ""
     if y is None:
         if not hasattr(X, "labels"):
-            raise TypeError("tune wants rows and their labels, X and y, or a Dataset")
+            raise TypeError("tune needs rows and their labels, X and y, or a Dataset")
         if labels is not None:
             raise TypeError("a Dataset has its labels already: leave out labels=")
         name, places, count = X.name, np.asarray(X.y), len(X.labels)
@@ -250,7 +249,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
 
 
 def _found(y: Any) -> list[Any]:
-    """The labels there are in y, in order."""
+    """The distinct labels in y, sorted."""
     try:
         found = np.unique(column_of(y)).tolist()
     except TypeError as error:
@@ -263,7 +262,7 @@ def _found(y: Any) -> list[Any]:
 
 
 def _taken(rows: Rows, places: np.ndarray) -> Rows:
-    """Some of the rows, in this order."""
+    """The rows at these places, in this order."""
     lengths = np.diff(rows.indptr)[places]
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     shift = rows.indptr[places] - indptr[:-1]
@@ -343,7 +342,7 @@ def candidates_of(
 def _drawn(
     ranges: Mapping[str, Range | tuple[Any, ...]], count: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Settings at random, but each range is covered evenly: a Latin hypercube."""
+    """Random settings that cover each range evenly: a Latin hypercube."""
     random = np.random.default_rng(seed)
     columns = []
     for tried in ranges.values():
@@ -356,7 +355,7 @@ def _drawn(
 
 
 def _edges(best: Candidate, searched: Mapping[str, Any]) -> list[Edge]:
-    """Chosen values at an end of what was tried, if the setting may go beyond."""
+    """Chosen values at an end of the tried range, if values beyond are allowed."""
     edges = []
     for name, tried in searched.items():
         value = best.recipe.settings.get(name)
