@@ -14,7 +14,7 @@ from scipy import sparse
 import onebit as ob
 from onebit.datasets import find, get, iris
 from onebit.datasets.catalogue import FETCHED, KNOWN, fetch_folder, folders
-from onebit.lab import race
+from onebit.lab import streams
 
 REAL = os.environ.get("ONEBIT_DATA", "")
 STORED = [entry for entry in KNOWN if entry.find()]
@@ -162,22 +162,22 @@ def test_a_race_takes_names_and_prepares_rows(folder):
     X = sparse.random(30, 20, 0.4, format="csr", random_state=0)
     parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
     np.savez(folder / "mine.npz", y=np.arange(30) % 2, **parts)
-    name, about, made = race.streams("mine", 70, 2, 0, prepare=["constant", "unit_norm"])
+    name, about, made = streams.streams("mine", 70, 2, 0, prepare=["constant", "unit_norm"])
     assert name == "mine" and about.endswith("; constant, unit_norm")
     assert made[0].rows is made[1].rows and made[0].rows.width == 21
-    _, _, plain = race.streams("mine", 70, 2, 0)
+    _, _, plain = streams.streams("mine", 70, 2, 0)
     assert plain[1].order.tolist() == made[1].order.tolist()
 
 
 def test_a_race_weighs_words_in_the_order_of_its_rounds():
-    _, about, made = race.streams("digits", 2000, 2, 5, prepare=["tfidf"])
+    _, about, made = streams.streams("digits", 2000, 2, 5, prepare=["tfidf"])
     assert about.endswith("; tfidf") and [len(one.y) for one in made] == [2000, 2000]
-    _, _, plain = race.streams("digits", 2000, 2, 5)
+    _, _, plain = streams.streams("digits", 2000, 2, 5)
     steps, data = ob.datasets.Steps(["tfidf"]), ob.datasets.digits()
     for t, i in enumerate(plain[1].order):
         _, values = steps(data.X[i])
         row = slice(made[1].rows.indptr[t], made[1].rows.indptr[t + 1])
         assert made[1].rows.values[row].tobytes() == values.tobytes()
         assert made[1].y[t] == data.y[i]
-    _, about, drawn = race.streams("synsep", 50, 2, 0, prepare=["tfidf", "unit_norm"])
+    _, about, drawn = streams.streams("synsep", 50, 2, 0, prepare=["tfidf", "unit_norm"])
     assert len(drawn) == 2 and about.endswith("; tfidf, unit_norm")

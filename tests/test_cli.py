@@ -17,7 +17,7 @@ import pytest
 
 from onebit import cli, datasets
 from onebit.core.jit import COMPILED
-from onebit.lab import bounds, race
+from onebit.lab import bounds, race, recipes, streams
 from onebit.learner import Learner
 
 
@@ -70,10 +70,10 @@ def test_a_race_on_a_table_with_named_columns(tmp_path, monkeypatch, capsys):
     assert end.value.code == 0
     assert "films" in capsys.readouterr().out and (tmp_path / "race.html").exists()
     with pytest.raises(ValueError, match=r"films.csv, line 1: there is no column 'label'"):
-        race.streams("films.csv", 10, 1, 0)
+        streams.streams("films.csv", 10, 1, 0)
     (tmp_path / "one.csv").write_text("a,label\n1,x\n")
     with pytest.raises(ValueError, match="all rows have the label 'x'"):
-        race.streams("one.csv", 10, 1, 0)
+        streams.streams("one.csv", 10, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -159,12 +159,12 @@ def test_main_in_process(tmp_path, monkeypatch, capsys):
 
 
 def test_entrants_know_their_settings():
-    made = race.entrant("scw:variant=II:C=0.5")
+    made = recipes.recipe_of("scw:variant=II:C=0.5")
     assert made.learner.__name__ == "SCW" and made.settings == {"variant": "II", "C": 0.5}
-    assert race.entrant("BanditPerceptron:use_correct=true").settings == {"use_correct": True}
+    assert recipes.recipe_of("BanditPerceptron:use_correct=true").settings == {"use_correct": True}
     with pytest.raises(ValueError, match="a setting is NAME=VALUE, not 'C'"):
-        race.entrant("scw:C")
-    names = [one.learner.__name__ for one in race.all_entrants()]
+        recipes.recipe_of("scw:C")
+    names = [one.learner.__name__ for one in recipes.default_recipes()]
     assert len(names) == len(set(names)) == 20 and set(names) <= set(Learner.registry)
     assert "Halving" not in names  # it has no defaults
 
@@ -184,7 +184,7 @@ def test_a_race_with_bounds(tmp_path, monkeypatch, capsys):
     page = (tmp_path / "race.html").read_text()
     assert page.count("it says nothing and is not drawn") == 2
 
-    entrants = [race.entrant("Banditron"), race.entrant("UCWL")]
+    entrants = [recipes.recipe_of("Banditron"), recipes.recipe_of("UCWL")]
     more = {"rounds": 20, "repeats": 2, "seed": 3}
     (panel,) = race.race(["synnonsep"], entrants, prove=True, **more)
     bound, other = (line.bound for line in panel.lines)
@@ -197,15 +197,15 @@ def test_a_race_with_bounds(tmp_path, monkeypatch, capsys):
     assert known.loss[0] < known.loss[-1]
     assert other is None and bound.error == pytest.approx(np.mean(each, axis=0) / points)
     assert race.race(["synsep"], entrants, **more)[0].lines[0].bound is None
-    with pytest.raises(ValueError, match="rows as they are; leave out unit_norm"):
+    with pytest.raises(ValueError, match="unprepared rows; leave out unit_norm"):
         race.race(["synsep"], entrants, prove=True, prepare=["unit_norm"], **more)
-    with pytest.raises(ValueError, match="let one of them race"):
+    with pytest.raises(ValueError, match="add one of them"):
         race.race(["synsep"], entrants[1:], prove=True, **more)
 
 
 def test_a_race_is_the_same_every_time_and_settings_suit_the_data():
     def run():
-        entrants = [race.entrant("Banditron"), race.entrant("PNewtron:gamma=0.3")]
+        entrants = [recipes.recipe_of("Banditron"), recipes.recipe_of("PNewtron:gamma=0.3")]
         return race.race(["digits", "synsep"], entrants, rounds=100, repeats=2, seed=3)
 
     one, two = run(), run()
@@ -223,7 +223,7 @@ def test_a_race_is_the_same_every_time_and_settings_suit_the_data():
 
 
 def test_a_table_is_gone_through_once_unless_rounds_are_given(monkeypatch):
-    entrants = [race.entrant("UCWL")]
+    entrants = [recipes.recipe_of("UCWL")]
     told = []
     panels = race.race(["iris"], entrants, repeats=2, progress=lambda *args: told.append(args))
     assert panels[0].rounds == 150 and panels[0].lines[0].rounds[-1] == 150
@@ -235,12 +235,12 @@ def test_a_table_is_gone_through_once_unless_rounds_are_given(monkeypatch):
         (400, "400 rounds: each of 150 rows about 2.7 times"),
         (60, "60 rounds: 60 of 150 rows, each once"),
     ]:
-        _, _, made = race.streams("iris", rounds, 1, 0, prepare=["tfidf"])
+        _, _, made = streams.streams("iris", rounds, 1, 0, prepare=["tfidf"])
         assert (made[0].rounds, made[0].table) == (rounds, 150)
         assert replace(panels[0], rounds=rounds).length == says
-    assert race.DRAWN == 100_000
-    monkeypatch.setattr(race, "DRAWN", 70)
-    _, _, made = race.streams("synsep", None, 1, 0)
+    assert streams.DRAWN == 100_000
+    monkeypatch.setattr(streams, "DRAWN", 70)
+    _, _, made = streams.streams("synsep", None, 1, 0)
     assert (made[0].rounds, made[0].table) == (70, None)
     assert replace(panels[0], rounds=60, rows=None).length == "60 rounds"
 

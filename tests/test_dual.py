@@ -15,8 +15,7 @@ import onebit as ob
 from onebit import persist, testing
 from onebit.core.draws import uniform
 from onebit.core.jit import COMPILED
-from onebit.lab import race
-from onebit.lab.recipes import Recipe, read_recipe
+from onebit.lab.recipes import Recipe, read_recipe, recipe_of
 from onebit.storage.dual import NUMBERS, kernel_named
 
 K, D = 5, 7
@@ -267,9 +266,9 @@ def test_other_wrong_settings_are_named(settings, words):
 
 
 def test_kernels_pass_through_the_command_line():
-    entrant = race.entrant("Confidit:kernel=rbf(gamma=2):budget=50:reg=0.1")
-    assert entrant.settings == {"kernel": "rbf(gamma=2)", "budget": 50, "reg": 0.1}
-    assert entrant.make("digits", 3, 0).settings["budget"] == 50
+    recipe = recipe_of("Confidit:kernel=rbf(gamma=2):budget=50:reg=0.1")
+    assert recipe.settings == {"kernel": "rbf(gamma=2)", "budget": 50, "reg": 0.1}
+    assert recipe.make(3).settings["budget"] == 50
     assert "kernel" not in ob.Banditron(3).settings
 
 
@@ -586,8 +585,11 @@ def test_where_only_plain_settings_can_be_said_functions_are_refused_kindly(tmp_
     X, y = rows(30)
     for call, words in (
         (lambda: read_recipe(path), "'callable rbf' is a function, which no file can hold"),
-        (lambda: race.entrant("UCWL:kernel=callable rbf"), "is a function, which no file can hold"),
-        (lambda: race.entrant("UCWL:kernel=laplacian"), "kernel must be one of 'linear', "),
+        (
+            lambda: recipe_of("UCWL:kernel=callable rbf"),
+            "is a function, which no file can hold",
+        ),
+        (lambda: recipe_of("UCWL:kernel=laplacian"), "kernel must be one of 'linear', "),
         (lambda: ob.tune(ob.UCWL, X, y, grid={"kernel": [rbf]}), "a function is for Python alone"),
         (lambda: Recipe(ob.UCWL, {"kernel": rbf}).save(path), "no recipe can hold a function"),
     ):

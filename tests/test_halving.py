@@ -18,7 +18,7 @@ import onebit as ob
 from onebit import testing
 from onebit.algorithms.halving import _PROJECTION
 from onebit.core.draws import uniform
-from onebit.lab import race
+from onebit.lab import recipes
 from onebit.lab.recipes import read_recipe
 from onebit.lab.studies.spec import parse
 
@@ -485,7 +485,7 @@ def test_where_only_settings_can_be_said_it_is_refused_kindly(tmp_path):
     paper = resources.files("onebit.lab.studies") / "papers" / "banditron-2008.toml"
     study = paper.read_bytes().replace(b'learner = "Perceptron"', b'learner = "Halving"')
     for call in (
-        lambda: race.entrant("halving"),
+        lambda: recipes.recipe_of("halving"),
         lambda: read_recipe(tmp_path / "h.toml"),
         lambda: ob.tune(ob.Halving, np.eye(3), [0, 1, 2]),
         lambda: parse(study),
@@ -493,6 +493,6 @@ def test_where_only_settings_can_be_said_it_is_refused_kindly(tmp_path):
         with pytest.raises(ValueError, match=words):
             call()
     with pytest.raises(ValueError, match="no learner 'nothing'; there are") as error:
-        race.entrant("nothing")
+        recipes.recipe_of("nothing")
     assert "Halving" not in str(error.value)
-    assert "Halving" not in [one.learner.__name__ for one in race.all_entrants()]
+    assert "Halving" not in [one.learner.__name__ for one in recipes.default_recipes()]

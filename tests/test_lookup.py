@@ -9,8 +9,8 @@ import pytest
 
 import onebit as ob
 from onebit import cli
-from onebit.lab import race
 from onebit.lab.lookup import Home, files_of, import_learners, learner_named, name_of
+from onebit.lab.recipes import recipe_of
 from onebit.lab.studies.engines import _numbered, run_on
 from onebit.lab.studies.running import Plan, run_study
 from onebit.lab.studies.spec import parse, read_study
@@ -77,7 +77,7 @@ def main(monkeypatch, capsys):
 
 
 def test_a_name_alone_imports_nothing(mine):
-    with pytest.raises(ValueError, match=r"no learner 'Mine'; .* once its module is imported"):
+    with pytest.raises(ValueError, match=r"no learner 'Mine'; .* after its module is imported"):
         learner_named("Mine")
     with pytest.raises(
         ValueError, match=r"'mine_of_tests' .* is not imported, .* add --import mine"
@@ -86,7 +86,7 @@ def test_a_name_alone_imports_nothing(mine):
     assert "mine_of_tests" not in sys.modules
     assert import_learners("mine_of_tests.py") == import_learners("mine_of_tests")
     kind = learner_named("mine_of_tests:Mine")
-    assert kind is learner_named("mine") is race.entrant("mine_of_tests:Mine:share=0.5").learner
+    assert kind is learner_named("mine") is recipe_of("mine_of_tests:Mine:share=0.5").learner
     assert name_of(kind) == "mine_of_tests:Mine" and name_of(ob.UCWL) == "UCWL"
     with pytest.raises(ValueError, match="module 'mine_of_tests' has no learner 'GAMMA'"):
         learner_named("mine_of_tests:GAMMA")
@@ -106,9 +106,9 @@ def test_what_cannot_be_imported_is_said_in_a_sentence(mine):
     with pytest.raises(
         ValueError, match=r"no learner 'Bandit', so .*; no module 'Bandit' is found"
     ):
-        race.entrant("Bandit:gamma")
+        recipe_of("Bandit:gamma")
     with pytest.raises(ValueError, match="a setting is NAME=VALUE, not 'C'"):
-        race.entrant("UCWL:C")
+        recipe_of("UCWL:C")
 
 
 def test_a_learner_of_this_package_keeps_its_name(mine):

@@ -298,7 +298,7 @@ def test_nrest_with_its_own_network():
 
 def test_nrest_on_wide_sparse_contexts_learns_crosses(monkeypatch):
     pytest.importorskip("sklearn")
-    monkeypatch.setattr(ob.noise, "_DENSE_BYTES", 0)
+    monkeypatch.setattr("onebit.feedback.noise.log._DENSE_BYTES", 0)
     X, y = clusters(3000, labels=3)
     X[np.abs(X) < 0.6] = 0
     said, right = heard(y, 3, 0.1, 0.2)
@@ -333,7 +333,7 @@ def refused(log, **more):
 def test_logs_that_cannot_hold_the_rates(method):
     X, y = clusters(400)
     said, right = heard(y, 4, 0.1, 0.2)
-    assert "150 answers are too few to tell rates from: wait for 200" in refused(
+    assert "150 answers are too few to estimate rates: wait for 200" in refused(
         Log(X[:150], said[:150], right[:150], labels=4), method=method
     )
     assert "0 answers are too few" in refused(Log(X[:0], said[:0], right[:0], labels=4))
@@ -351,7 +351,7 @@ def test_bits_that_depend_on_nothing_are_refused():
         assert "hardly depends on context and label" in refused(Log(X, said, right, labels=4))
     X = np.random.default_rng(0).normal(size=(5000, 8))  # contexts that say nothing
     said, right = heard(y, 4, 0.1, 0.1, good=0)
-    assert "contexts do not tell the labels" in refused(Log(X, said, right, labels=4))
+    assert "contexts do not predict the labels" in refused(Log(X, said, right, labels=4))
     assert "hardly depends" in refused(Log(np.zeros((5000, 3)), said, right, labels=4))
 
 
@@ -361,7 +361,7 @@ def test_feedback_turned_round_is_refused():
     propensities = np.where(said == y, 0.7, 0.1)
     assert near(estimate_rates(Log(X, said, right, propensities, 4)), 0.1, 0.1, within=0.03)
     sentence = refused(Log(X, said, ~right, propensities, 4))
-    assert "changed places" in sentence and "as one label in 4 is right" in sentence
+    assert "exchanged" in sentence and "as one label in 4 is right" in sentence
     # Without propensities, or where some labels had none, it cannot be known.
     for unknown in (None, np.ones(6000)):
         estimate_rates(Log(X, said, ~right, unknown, 4))
@@ -439,7 +439,7 @@ def test_bad_pairs_get_a_sentence():
         with pytest.raises(TypeError, match="right must be True or False, not "):
             Log.of([(d, bad)])
     for labels in (None, 3):
-        with pytest.raises(ValueError, match=r"log is empty: it wants pairs \(decision, right\)"):
+        with pytest.raises(ValueError, match=r"log is empty: it needs pairs \(decision, right\)"):
             Log.of([], labels=labels)
 
 

@@ -415,7 +415,7 @@ NAMES = st.text(st.characters(codec="utf-8"), max_size=4)
 )
 def test_names_are_hashed_as_those_of_dicts_bit_for_bit(rows, width):
     dtype = np.dtype(np.float32)
-    options = blocks.Options("x", "label", None, 1, (), width, False, dtype)
+    options = blocks.Options("x", features=width, dtype=dtype)
     one = encode_rows(columns.hashed(rows, range(len(rows)), options), dtype, width)
     two = encode_rows(rows, dtype, width)
     assert one.indices.tolist() == two.indices.tolist()
@@ -681,7 +681,7 @@ SINS = [
     ("infinite.csv", 3, "'inf' in column 'b' is not finite", "leave it empty"),
     ("letter.csv", 3, "'x' in column 'b' is not a number", "categories=['b']"),
     ("semicolons.csv", 1, "a single column, 'a;b;label'", "delimiter=';'"),
-    ("repeated_column.csv", 1, "column 'a' is there twice", "another name"),
+    ("repeated_column.csv", 1, "column 'a' appears twice", "another name"),
     ("open_quote.csv", 3, "unexpected end of data", "quotes"),
     ("no_label.csv", 3, "the row has no label", "give it one"),
     ("undeclared_label.csv", 3, "label '7' was never declared", "labels="),

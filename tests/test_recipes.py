@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import onebit as ob
 from onebit import algorithms
-from onebit.lab import race
+from onebit.lab import recipes
 from onebit.lab.recipes import LARGEST, Found, Recipe, read_recipe
 
 FOUND = Found("mine", 0.125, 1000, 3, 64, "shuffled", 7, "0.1.0")
@@ -125,9 +125,9 @@ def test_settings_of_every_learner_are_settings_of_a_recipe(tmp_path):
     assert recipe.settings["silence"] == {"right": 0.8, "wrong": 0.1}
     recipe.save(path)
     assert read_recipe(path) == recipe
-    assert race.entrant("UCWL:half_life=5000:silence=wrong").make("", 2, 0).silence == "wrong"
+    assert recipes.recipe_of("UCWL:half_life=5000:silence=wrong").make(2).silence == "wrong"
     with pytest.raises(ValueError, match="half_life must be between 16"):
-        race.entrant("UCWL:half_life=5")
+        recipes.recipe_of("UCWL:half_life=5")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_settings_of_every_learner_are_settings_of_a_recipe(tmp_path):
 )
 def test_a_typo_in_a_setting_is_told_with_what_there_is(text, says):
     with pytest.raises(ValueError, match="no setting") as error:
-        race.entrant(text)
+        recipes.recipe_of(text)
     assert says in str(error.value)
 
 

@@ -18,7 +18,7 @@ from onebit.lab.studies.cells import Cell, run_cells, source_of, stream_of
 from onebit.lab.studies.evaluating import evaluate
 from onebit.lab.studies.report import study_page
 from onebit.lab.studies.running import Plan, run_study
-from onebit.lab.studies.spec import Channel, Data, parse, points, read_study, shipped
+from onebit.lab.studies.spec import ChannelSpec, Data, parse, points, read_study, shipped
 from onebit.lab.studies.store import Store
 
 TOY = """
@@ -216,15 +216,19 @@ def test_every_shipped_study_can_be_planned(name, tmp_path):
         ('channels = ["clean", "noise"]', 'channels = ["dirty"]', "no channel 'dirty'"),
         ('channels = ["clean", "noise"]', 'channels = ["flips"]', "method Told: Flip is for"),
         ('name = "gamma"\ndata = ["Words"]', 'name = "gamma"\ndata = ["Word"]', "no data 'Word'"),
-        ('name = "gamma"', 'name = "online"', "experiment online: it is there twice"),
+        ('name = "gamma"', 'name = "online"', "experiment online: it is defined twice"),
         ("repeats = 3", "repeats = 1", "experiment folds: repeats must be between 2"),
         ("quick = { repeats = 1, rows = 100 }", "quick = { rows = -1 }", "quick rows must be"),
         ("quick = { repeats = 1, rows = 100 }", "quick = { repeats = 0 }", "quick repeats must"),
         ('name = "toy"', 'name = "../toy"', "name '../toy' cannot be that of a file"),
         ('name = "toy"', 'name = "index"', "name 'index' cannot"),
-        ("[channel.flips]", "[channel.clean]", "channel clean: this is the name of having none"),
-        ("label_noise = 0.3", 'label_noise = 0.3\nnoise_by = "others"', "folds know label_noise"),
-        ("label_noise = 0.3", "silence = 0.3", "folds know label_noise alone"),
+        ("[channel.flips]", "[channel.clean]", "channel clean: this name means no channel"),
+        (
+            "label_noise = 0.3",
+            'label_noise = 0.3\nnoise_by = "others"',
+            "folds support only label_noise",
+        ),
+        ("label_noise = 0.3", "silence = 0.3", "folds support only label_noise"),
         ('data = ["Digits"]', 'data = ["Words"]', "Words is drawn anew each time"),
         ("epochs = 2\ntuned = 1", "epochs = 2\ntuned = 2", "tuned must be 0 or 1"),
         ("epochs = 2\ntuned = 1", "epochs = 2\nalone = true", "alone is for the time"),
@@ -353,7 +357,7 @@ def test_cells_of_a_table_are_shuffled_anew(toy, store):
 
 def test_steps_that_look_back_follow_the_rounds():
     cell = Cell(
-        source="digits", digest="", columns=(), rows=50, prepare=("tfidf",), channel=Channel(),
+        source="digits", digest="", columns=(), rows=50, prepare=("tfidf",), channel=ChannelSpec(),
         folds=0, tuning=False, repeat=1, epochs=2, alone=False,
         learner="Perceptron", settings=(),
     )  # fmt: skip
@@ -367,8 +371,8 @@ def test_feature_maps_are_steps_of_a_study():
     assert mapped.data["Digits"].prepare == ["unit_norm", "fourier:9:gamma=2"]
     for prepare in ("fourier:9:gamma=2", "nystroem:9"):
         cell = Cell(
-            source="digits", digest="", columns=(), rows=50, prepare=(prepare,), channel=Channel(),
-            folds=0, tuning=False, repeat=1, epochs=1, alone=False,
+            source="digits", digest="", columns=(), rows=50, prepare=(prepare,),
+            channel=ChannelSpec(), folds=0, tuning=False, repeat=1, epochs=1, alone=False,
             learner="Perceptron", settings=(),
         )  # fmt: skip
         assert run_cells([cell])[0].rounds[-1] == 50
@@ -854,8 +858,8 @@ def test_rates_of_flips_are_told_estimated_and_judged(tmp_path):
 def test_an_estimate_of_a_learner_is_kept_with_its_cell():
     plan_cell = Cell(
         source="digits", digest="", columns=(), rows=None, prepare=("unit_norm",),
-        channel=Channel(flip=(0.1, 0.2)), folds=0, tuning=False, repeat=0, epochs=1, rounds=4500,
-        alone=False, learner="RCINE", settings=(("N_s", 4000), ("gamma", 0.5)),
+        channel=ChannelSpec(flip=(0.1, 0.2)), folds=0, tuning=False, repeat=0, epochs=1,
+        rounds=4500, alone=False, learner="RCINE", settings=(("N_s", 4000), ("gamma", 0.5)),
     )  # fmt: skip
     (result,) = run_cells([plan_cell])
     assert not result.error and result.rounds[-1] == 4500
@@ -871,7 +875,7 @@ def test_slow_methods_are_left_out_of_quick_runs(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('learner = "RCNBF"', 'learner = "BPA"', "BPA has no rates of flips to know"),
+        ('learner = "RCNBF"', 'learner = "BPA"', "BPA has no settings rho0 and rho1"),
         ('learner = "RCINE"', 'learner = "Banditron"', "no setting 'N_s'|estimates no rates"),
         ("rounds = 300", "rounds = 300\nepochs = 2", "rounds say how long an online experiment is"),
         (
@@ -883,7 +887,7 @@ def test_slow_methods_are_left_out_of_quick_runs(tmp_path):
         ("Digits = { clean", "Letters = { clean", "no data 'Letters'"),
         ("flips = [0.3", "silence = [0.3", "no channel 'silence'"),
         ('than = "ours"', 'than = "yours"', "no method 'yours'"),
-        ('sources = ["digits"]', 'sources = ["synsep"]\nrows = 100', "does not come twice"),
+        ('sources = ["digits"]', 'sources = ["synsep"]\nrows = 100', "drawn rows are not repeated"),
     ],
 )
 def test_rates_and_rounds_that_do_not_fit_are_refused(old, new, says):

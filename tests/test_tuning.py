@@ -16,7 +16,7 @@ from scipy import sparse
 import onebit as ob
 from onebit import cli
 from onebit.core.jit import COMPILED
-from onebit.lab import race, tuning
+from onebit.lab import recipes, streams, tuning
 from onebit.lab.tuning import candidates_of, default_rounds, learners_to_tune
 from onebit.learner import Learner
 from onebit.settings import Range
@@ -24,6 +24,10 @@ from onebit.settings import Range
 ROWS = 400 if COMPILED else 60
 SMALL = ob.datasets.synsep(ROWS, seed=3)
 ONE_BIT = learners_to_tune()
+
+
+def settings_tried(*args):
+    return [candidate.recipe.settings for candidate in candidates_of(*args)]
 
 
 def quick(learner=ob.Banditron, data=SMALL, **more):
@@ -50,7 +54,7 @@ def test_all_that_is_searched_is_allowed_and_lies_about_the_default(learner):
 
 
 def test_values_drawn_are_short_and_cover_the_range():
-    drawn = [one.settings["gamma"] for one in candidates_of(ob.Banditron, None, 65, "", 1)][1:]
+    drawn = [settings["gamma"] for settings in settings_tried(ob.Banditron, None, 65, "", 1)][1:]
     assert all(len(f"{gamma:g}") <= 8 and float(f"{gamma:.3g}") == gamma for gamma in drawn)
     shares = np.array([ob.Banditron.ranges["gamma"].share(gamma) for gamma in drawn])
     assert np.histogram(shares, bins=8, range=(0, 1))[0].tolist() == [8] * 8
@@ -60,10 +64,12 @@ def test_values_drawn_are_short_and_cover_the_range():
 
 def test_the_defaults_come_first_then_what_suits_the_data_and_nothing_twice():
     some = candidates_of([ob.Banditron, "PNewtron:gamma=0.3"], None, 4, "Digits", 0)
-    assert [one.entrant.learner for one in some] == [ob.Banditron] * 4 + [ob.PNewtron] * 4
+    assert [one.recipe.learner for one in some] == [ob.Banditron] * 4 + [ob.PNewtron] * 4
     assert [one.is_default for one in some] == [True, False, False, False] * 2
-    assert some[0].settings == {"gamma": 0.05} and some[1].settings == {"gamma": 0.1}
-    assert some[5].settings["D"] == 10 and {one.settings["gamma"] for one in some[4:]} == {0.3}
+    assert some[0].recipe.settings == {"gamma": 0.05}
+    assert some[1].recipe.settings == {"gamma": 0.1}
+    assert some[5].recipe.settings["D"] == 10
+    assert {one.recipe.settings["gamma"] for one in some[4:]} == {0.3}
     assert len(candidates_of(ob.BanditPerceptron, None, 64, "", 0)) == 2
     assert len(candidates_of(ob.UniformRandom, None, 64, "", 0)) == 1
     assert len(candidates_of([ob.UCWL, ob.UCWL], None, 3, "", 0)) == 3
@@ -72,16 +78,16 @@ def test_the_defaults_come_first_then_what_suits_the_data_and_nothing_twice():
 
 def test_a_grid_runs_all_combinations_and_other_settings_stay():
     grid = {"eta": [0.6, 0.9], "C": [1, 0.1]}
-    some = [one.settings for one in candidates_of([ob.UCWL, ob.Banditron], grid, 9, "", 0)]
+    some = settings_tried([ob.UCWL, ob.Banditron], grid, 9, "", 0)
     assert some[0] == {"eta": 0.75, "C": 1.0, "k": 1.0} and len(some) == 6
     assert [(one["eta"], one["C"]) for one in some[1:5]] == [
         (0.6, 1.0), (0.6, 0.1), (0.9, 1.0), (0.9, 0.1),
     ]  # fmt: skip
     assert some[5] == {"gamma": 0.05}  # has none of them
-    words = candidates_of("BPA:gamma=0", {"variant": ["PA", "PA-I"]}, 9, "", 0)
-    assert [one.settings["variant"] for one in words] == ["PA", "PA-I"]
-    fixed = candidates_of("UCWL:k=0.5", grid, 9, "", 0)
-    assert {one.settings["k"] for one in fixed} == {0.5}
+    words = settings_tried("BPA:gamma=0", {"variant": ["PA", "PA-I"]}, 9, "", 0)
+    assert [settings["variant"] for settings in words] == ["PA", "PA-I"]
+    fixed = settings_tried("UCWL:k=0.5", grid, 9, "", 0)
+    assert {settings["k"] for settings in fixed} == {0.5}
 
 
 def test_the_learners_to_tune_hear_one_bit():
@@ -222,14 +228,17 @@ def test_progress_counts_every_round():
     ],
 )
 def test_a_best_value_at_the_end_of_the_range_is_told(settings, fixed, searched, says):
-    best = tuning.Candidate(race.Entrant(ob.Banditron, fixed), settings, False)
+    best = tuning.Candidate(
+        recipes.Recipe(ob.Banditron, settings), recipes.Recipe(ob.Banditron, fixed), False
+    )
     edges = tuning._edges(best, searched or ob.Banditron.ranges)
     assert [edge.beyond for edge in edges] == ([says] if says else [])
 
 
 def test_ends_of_other_kinds_of_range():
     def edges(learner, **settings):
-        best = tuning.Candidate(race.Entrant(learner, {}), learner(2, **settings).settings, False)
+        made = recipes.Recipe(learner, learner(2, **settings).settings)
+        best = tuning.Candidate(made, recipes.Recipe(learner, {}), False)
         return {edge.setting: edge.beyond for edge in tuning._edges(best, learner.ranges)}
 
     assert edges(ob.UCWL, eta=0.94) == {"eta": (0.99,)}
@@ -260,7 +269,7 @@ def test_ends_of_other_kinds_of_range():
         (ob.UCWL, {"grid": {"k": []}}, "a list of values for k"),
         (ob.UCWL, {"grid": {"k": "12"}}, "a list of values for k"),
         (ob.UCWL, {"grid": {"k": [1, -1]}}, "k must be"),
-        ("UCWL:k=2", {"grid": {"k": [1]}}, "k is fixed by 'UCWL k=2' and in the grid"),
+        ("UCWL:k=2", {"grid": {"k": [1]}}, "k is fixed by 'UCWL k=2' and also in the grid"),
         (ob.UCWL, {"grid": {"k": range(400), "C": range(1, 400)}}, "159,600 combinations"),
     ],
 )
@@ -329,23 +338,23 @@ def test_help_shows_examples(main, capsys):
     said = capsys.readouterr().out
     assert "onebit tune --data mine.csv --label topic --learner UCWL" in said
     words = " ".join(said.replace("│", " ").split())
-    assert "a fifth of them" in words and "--in-order" in words
+    assert "a fifth of the rows" in words and "--in-order" in words
 
 
 def test_data_by_name_for_tuning():
-    drawn = race.load("synsep", rows=7, seed=3)
+    drawn = streams.load("synsep", rows=7, seed=3)
     assert len(drawn.y) == 7 and (drawn.y == ob.datasets.synsep(7, seed=3).y).all()
-    assert race.load("iris").name == "iris"
+    assert streams.load("iris").name == "iris"
 
 
 def test_a_recipe_in_a_race_has_all_its_settings(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('learner = "Banditron"\nprepare = ["binary"]\n')
-    one = race.entrant(str(path))
-    assert one.make("digits", 10, 0).settings == {"gamma": 0.05}  # not what suits digits
+    one = recipes.recipe_of(str(path))
+    assert one.suited_to("digits").make(10).settings == {"gamma": 0.05}  # not what suits digits
     assert one.name == f"Banditron {path}" and one.prepare == ("binary",)
     with pytest.raises(ValueError, match="no learner"):
-        race.entrant(f"{path}:gamma=0.1")
+        recipes.recipe_of(f"{path}:gamma=0.1")
 
 
 def test_a_grid_and_its_end_on_the_command_line(main, tmp_path, capsys):
@@ -387,8 +396,8 @@ def replaced(tuned, **more):
         (["--data", "mine.csv"], "no column 'label'"),
         (["--data", "iris", "--learner", "Bandit"], "no learner 'Bandit'"),
         (["--data", "iris", "--learner", "none.toml"], "none.toml"),
-        (["--data", "iris", "--grid", "gamma"], "--grid wants NAME=VALUE"),
-        (["--data", "iris", "--grid", "gamma=1,"], "--grid wants NAME=VALUE"),
+        (["--data", "iris", "--grid", "gamma"], "--grid needs NAME=VALUE"),
+        (["--data", "iris", "--grid", "gamma=1,"], "--grid needs NAME=VALUE"),
         (["--data", "iris", "--grid", "gama=1"], "no setting 'gama'"),
         (["--data", "iris", "--grid", "gamma=1", "--grid", "gamma=0.1"], "names gamma twice"),
         (["--data", "iris", "--prepare", "tf"], "no step 'tf'"),

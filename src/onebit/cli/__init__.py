@@ -22,7 +22,7 @@ app = App(
 
 Start with `onebit race`, then `onebit race --data mine.csv --label topic` on data of your own.
 `onebit COMMAND --help` shows examples.""",
-    suppress_keyboard_interrupt=False,  # main says what became of the work
+    suppress_keyboard_interrupt=False,  # main reports interruptions
 )
 app.command(race)
 app.command(study)
@@ -31,9 +31,9 @@ app.command(data)
 
 
 def main() -> None:
-    """The entry point: errors of use are one line, Ctrl-C is quiet."""
+    """The entry point. User errors are printed as one line, and Ctrl-C without a traceback."""
     show_on_any_terminal()
-    gc.disable()  # collecting garbage is a tenth of the start-up and more of the end; there is none
+    gc.disable()  # garbage collection would take a tenth of the start-up time
     try:
         with command_line():
             app(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""onebit data: which data sets there are, what is in them, and how to get more."""
+"""onebit data: lists, describes and downloads data sets."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from onebit.cli.options import FileOptions
 if TYPE_CHECKING:
     from onebit.datasets.catalogue import Entry
 
-data = App(name="data", help="Data sets: which there are, what is in them, how to get more.")
+data = App(name="data", help="List, describe and download data sets.")
 
 
 @data.command(name="list")
 def list_() -> None:
-    """List the data sets: built in, found in a data folder, or to be downloaded.
+    """List the data sets: built in, found in a data folder, or available for download.
 
-    Data folders are the one in ONEBIT_DATA, and the user's own ($XDG_DATA_HOME/onebit, else
-    ~/.local/share/onebit). Every file there that can be read is listed by its name.
+    The data folders are the folder in ONEBIT_DATA, and the user's data folder
+    ($XDG_DATA_HOME/onebit, else ~/.local/share/onebit). Every readable file there is listed.
 
     For example:
 
@@ -47,7 +47,7 @@ def list_() -> None:
         style = None if entry.make or entry.find() else "dim"
         table.add_row(entry.name, *sizes, where, entry.what, style=style)
     Console(width=None if sys.stdout.isatty() else 160).print(table)
-    print("`onebit data info NAME` tells more")
+    print("`onebit data info NAME` describes a data set")
 
 
 def _where(entry: Entry) -> str:
@@ -63,7 +63,7 @@ def _where(entry: Entry) -> str:
 
 @data.command
 def info(name: str, /, *, files: FileOptions | None = None) -> None:
-    """Tell what is in a data set.
+    """Describe a data set.
 
     For example:
 
@@ -74,7 +74,7 @@ def info(name: str, /, *, files: FileOptions | None = None) -> None:
     Parameters
     ----------
     name
-        As `onebit data list` shows it, or the path of a file.
+        A name, as `onebit data list` shows it, or the path of a file.
     """
     from onebit.datasets.catalogue import named
 
@@ -87,8 +87,8 @@ def info(name: str, /, *, files: FileOptions | None = None) -> None:
         facts["order"] = f"{entry.shuffle}: shuffle" if entry.shuffle else ""
         if path:
             facts |= {"file": str(path), "sha256": _checksum(entry, path)}
-        more = "".join(f", {key}={value!r}" for key, value in options.items())
-        facts["in Python"] = f"onebit.datasets.{_call(entry, name)}{more})"
+        arguments = "".join(f", {key}={value!r}" for key, value in options.items())
+        facts["in Python"] = f"onebit.datasets.{_call(entry, name)}{arguments})"
     else:
         facts["file"] = f"{entry.file} is not here"
         if _where(entry) == "can be fetched":
@@ -99,7 +99,7 @@ def info(name: str, /, *, files: FileOptions | None = None) -> None:
 
 
 def _call(entry: Entry, name: str) -> str:
-    """The beginning of the call that gives these data."""
+    """The beginning of the Python call that loads these data."""
     is_path = entry.is_own and name != entry.name
     return f'read("{name}"' if is_path else f'get("{entry.name}"'
 
@@ -112,13 +112,13 @@ def _facts_of_rows(entry: Entry, options: dict[str, Any]) -> dict[str, str]:
     stored = np.diff(X.indptr) if hasattr(X, "indptr") else np.count_nonzero(X, axis=1)
     drawn = " (as many as wanted)" if entry.drawn else ""
     counts = np.bincount(table.y, minlength=len(table.labels)).tolist()
-    each = [f"{label}: {count:,}" for label, count in zip(table.labels, counts, strict=True)]
-    shown = ", ".join(each[:30]) + (", ..." if len(each) > 30 else "")
+    per_label = [f"{label}: {count:,}" for label, count in zip(table.labels, counts, strict=True)]
+    shown = ", ".join(per_label[:30]) + (", ..." if len(per_label) > 30 else "")
     return {
         "rows": f"{len(table.y):,}{drawn}",
         "features": f"{X.shape[1]:,}",
         "non-zeros": f"{stored.mean():,.1f} a row, {stored.min():,} to {stored.max():,}",
-        "labels": f"{len(each)} ({shown})",
+        "labels": f"{len(per_label)} ({shown})",
     }
 
 
@@ -141,10 +141,10 @@ def _checksum(entry: Entry, path: Path) -> str:
 
 @data.command
 def fetch(name: str, /) -> None:
-    """Download a data set, once.
+    """Download a data set, unless it exists.
 
-    It goes to the folder in ONEBIT_DATA, else to the user's own ($XDG_DATA_HOME/onebit, else
-    ~/.local/share/onebit), with its checksum beside it. Needs scikit-learn.
+    The file is stored in the folder in ONEBIT_DATA, else in the user's data folder
+    ($XDG_DATA_HOME/onebit, else ~/.local/share/onebit), with its checksum. Needs scikit-learn.
 
     For example:
 
@@ -155,7 +155,7 @@ def fetch(name: str, /) -> None:
     Parameters
     ----------
     name
-        As `onebit data list` shows it.
+        A name, as `onebit data list` shows it.
     """
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

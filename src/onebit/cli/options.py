@@ -1,11 +1,13 @@
-"""What several commands share: options about files and learners, and where output goes."""
+"""Shared by several commands: options for files and learners, progress, and output."""
 
 from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -24,11 +26,12 @@ Imports = Annotated[
 _FILES = "Files (.csv, .tsv, .parquet, .svm, .vw)"
 
 
-def _option(help: str, **more: Any) -> Parameter:
-    return Parameter(group=_FILES, help=help, show_default=False, **more)
+def _option(help: str, **settings: Any) -> Parameter:
+    return Parameter(group=_FILES, help=help, show_default=False, **settings)
 
 
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
+Repeated = Annotated[list[str] | None, Parameter(negative=())]
 
 
 @Parameter(name="*")
@@ -40,7 +43,7 @@ class FileOptions:
         str | None,
         _option("The column of labels in a .csv, .tsv or .parquet file. Default: label."),
     ] = None
-    text: Annotated[str | None, _option("A column of free text there, hashed by its words.")] = None
+    text: Annotated[str | None, _option("A column of free text, hashed by its words.")] = None
     ngrams: Annotated[
         int | None,
         _option("Also hash sequences of up to this many words. Default: single words."),
@@ -58,21 +61,21 @@ class FileOptions:
     ] = None
     delimiter: Annotated[
         str | None,
-        _option("What separates fields: ';' or '\\t'. Default: a comma; a tab in .tsv."),
+        _option("The field separator: ';' or '\\t'. Default: a comma; a tab in .tsv."),
     ] = None
     encoding: Annotated[
         str | None, _option("The encoding of text: cp1252, latin-1, utf-16. Default: utf-8.")
     ] = None
     zero_based: Annotated[
-        bool, _option("Indices in a .svm file count from 0, not from 1.", negative=())
+        bool, _option("Indices in a .svm file start at 0, not at 1.", negative=())
     ] = False
     format: Annotated[
         Literal["npz", "svmlight", "vw", "csv", "tsv", "parquet"] | None,
-        _option("The format of a file whose ending does not tell it."),
+        _option("The format, for a file whose ending does not show it."),
     ] = None
 
     def given(self) -> dict[str, Any]:
-        """Those that were given, as arguments of `datasets.read`."""
+        """The given options, as arguments of `datasets.read`."""
         found = self._given()
         if self.categories:
             found["categories"] = [name for part in self.categories for name in part.split(",")]
@@ -81,7 +84,7 @@ class FileOptions:
         return found
 
     def words(self) -> list[str]:
-        """The same options once more, for a command that is suggested."""
+        """The given options as words of a command line."""
         words = []
         for name, value in self._given().items():
             words.append(f"--{name.replace('_', '-')}")
@@ -90,8 +93,40 @@ class FileOptions:
         return words
 
     def _given(self) -> dict[str, Any]:
-        every = asdict(self).items()
-        return {name: value for name, value in every if value is not None and value is not False}
+        options = asdict(self).items()
+        return {name: value for name, value in options if value is not None and value is not False}
+
+
+@contextmanager
+def rounds_bar(doing: str) -> Iterator[Callable[..., None]]:
+    """A progress bar on stderr; yields the function that updates it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn(f"{doing} {{task.description}}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None, rate="compiling the first time")
+        shown = bar.tasks[0]
+
+        def update(total: int, name: str = "", **rounds: Any) -> None:  # completed= or advance=
+            if name != shown.description:
+                bar.reset(task, description=name, total=total)
+            rate = f"{shown.speed / 1e6:.1f} M rounds/s" if shown.speed else shown.fields["rate"]
+            bar.update(task, total=total, rate=rate, **rounds)
+
+        yield update
+
+
+def check_out(out: Path) -> None:
+    """Refuse an output file that cannot be written, before the work starts."""
+    if not out.parent.is_dir() or out.is_dir():
+        raise ValueError(f"{out} cannot be written: it must be a file in a folder that exists")
 
 
 def import_all(modules: Sequence[str] | None) -> None:
@@ -102,7 +137,7 @@ def import_all(modules: Sequence[str] | None) -> None:
         import_learners(module)
 
 
-# Output on terminals that cannot show every sign.
+# Output on terminals that cannot show every character.
 
 _PLAIN = {"±": "+-", "…": "...", "–": "-", "×": "x", "≤": "<=", "²": "2", "µ": "u", "│": "|"}
 _PLAIN |= {"─": "-", "━": "-", "•": "*"}
@@ -115,7 +150,7 @@ def _in_plain_signs(error: UnicodeError) -> tuple[str, int]:
 
 
 def show_on_any_terminal() -> None:
-    """What stdout and stderr cannot encode is written in signs that they can."""
+    """Replace characters that stdout and stderr cannot encode."""
     codecs.register_error("onebit.plain", _in_plain_signs)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -124,7 +159,7 @@ def show_on_any_terminal() -> None:
 
 
 def plus_minus() -> str:
-    """The sign for a spread, as stdout can show it."""
+    """The plus-minus sign, in a form that stdout can encode."""
     try:
         "±".encode(getattr(sys.stdout, "encoding", None) or "ascii")
         return "±"
@@ -133,5 +168,5 @@ def plus_minus() -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in per cent; a dash where there is none, as the spread of a single run."""
+    """A share in per cent; a dash for None, such as the spread of a single run."""
     return "-" if share is None else f"{100 * share:.2f}"

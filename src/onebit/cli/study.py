@@ -1,4 +1,4 @@
-"""onebit study: a paper's experiments, theirs and ours side by side."""
+"""onebit study: runs a paper's experiments and compares the results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onebit.cli.options import Flag, Imports, import_all
 
 if TYPE_CHECKING:
     from onebit.lab.studies.findings import Findings
-    from onebit.lab.studies.running import Plan, Step
+    from onebit.lab.studies.running import Plan, Progress
     from onebit.lab.studies.spec import Study
 
 
@@ -33,7 +33,7 @@ def study(
     retry: Flag = False,
     report: Flag = False,
 ) -> None:
-    """Run the experiments of a paper and set its numbers beside ours.
+    """Run the experiments of a paper and compare its numbers with ours.
 
     Every run of a learner is a cell; a finished cell is written at once. After an interruption, the
     same command continues where it stopped. The page is made at the end, from the finished cells.
@@ -57,17 +57,17 @@ def study(
     quick
         Less data and fewer repeats: curves look similar, numbers are not comparable.
     engine
-        Where cells run: threads here, processes (loky), or a cluster: that of RAY_ADDRESS or
-        DASK_SCHEDULER_ADDRESS, or one made here.
+        Where cells run: local threads, local processes (loky), or a cluster: the one at RAY_ADDRESS
+        or DASK_SCHEDULER_ADDRESS, or a new local one.
     workers
-        How many at once. Default: one per core.
+        How many cells run in parallel. Default: one per core.
     out
         A folder: OUT/NAME/cells holds the cells, OUT/NAME.html is the page, OUT/index.html is the
         overview of all.
     retry
         Run failed cells again.
     report
-        Run nothing: make the pages from the cells that are there.
+        Run nothing: make the pages from the finished cells.
     """
     from onebit.lab.studies.report import overview_page
     from onebit.lab.studies.spec import read_study, shipped
@@ -75,28 +75,32 @@ def study(
     from onebit.settings import whole
 
     if not name:
-        _print_list([read_study(one) for one in shipped()])
+        _print_list([read_study(paper) for paper in shipped()])
         return
     import_all(imports)
     if workers is not None:
         workers = whole("workers", workers, least=1, most=10_000)
     names = shipped() if name == "all" else [name]
-    studies = [read_study(one) for one in names]
+    studies = [read_study(name) for name in names]
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; --out must be a folder")
     out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     found = [
-        _run(one, _command(called, quick, imports), quick, engine, workers, out, retry, report)
-        for called, one in zip(names, studies, strict=True)
+        _findings(
+            read, _command(called, quick, imports), quick, engine, workers, out, retry, report
+        )
+        for called, read in zip(names, studies, strict=True)
     ]
-    for one in found:
-        _print_found(one, out / f"{one.name}.html")
+    for findings in found:
+        _print_found(findings, out / f"{findings.name}.html")
     if name == "all":
-        page = overview_page([(one, f"{one.name}.html") for one in found], __version__)
+        page = overview_page(
+            [(findings, f"{findings.name}.html") for findings in found], __version__
+        )
         write_bytes(out / "index.html", page.encode())
         print(f"{time.monotonic() - started:.0f} s; all on one page: {out / 'index.html'}")
-    if any(one.failures for one in found):
+    if any(findings.failures for findings in found):
         sys.exit(1)
 
 
@@ -106,7 +110,7 @@ def _command(called: str, quick: bool, imports: list[str] | None) -> str:
     return shlex.join(["onebit", "study", called, *["--quick"] * quick, *modules])
 
 
-def _run(
+def _findings(
     study: Study,
     command: str,
     quick: bool,
@@ -140,7 +144,8 @@ def _run(
 
 def _with_progress(name: str, run: Callable[..., Plan]) -> Plan:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     columns = (
         TextColumn("{task.description}"),
@@ -148,15 +153,15 @@ def _with_progress(name: str, run: Callable[..., Plan]) -> Plan:
         TextColumn("{task.completed:,}/{task.total:,} cells{task.fields[failed]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(name, total=0, failed="")
 
-        def progress(step: Step) -> None:
-            failed = f", {step.failed} failed" if step.failed else ""
-            bar.update(task, completed=step.done, total=step.cells, failed=failed)
+        def show(progress: Progress) -> None:
+            failed = f", {progress.failed} failed" if progress.failed else ""
+            bar.update(task, completed=progress.done, total=progress.cells, failed=failed)
 
         try:
-            return run(progress=progress)
+            return run(progress=show)
         except KeyboardInterrupt:
             done = bar.tasks[0].completed
             bar.stop()
@@ -171,8 +176,8 @@ def _print_list(studies: list[Study]) -> None:
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
-    for one in studies:
-        console.print(f"[bold]{one.name}[/bold]: {one.title}\n    {one.paper}")
+    for study in studies:
+        console.print(f"[bold]{study.name}[/bold]: {study.title}\n    {study.paper}")
     console.print("\nonebit study NAME runs one, onebit study all --quick all of them")
 
 

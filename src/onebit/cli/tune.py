@@ -1,15 +1,14 @@
-"""onebit tune: good settings for the user's own data."""
+"""onebit tune: finds good settings for the user's data."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import Parameter
-
-from onebit.cli.options import FileOptions, Flag, Imports, import_all, percent, plus_minus
+from onebit.cli import options
+from onebit.cli.options import FileOptions, Flag, Imports, Repeated
 
 if TYPE_CHECKING:
     from onebit.lab.tuning import Edge, Trial, Tuned
@@ -22,9 +21,9 @@ OUT = Path("tuned.toml")
 def tune(
     *,
     data: str,
-    learner: Annotated[list[str] | None, Parameter(negative=())] = None,
-    grid: Annotated[list[str] | None, Parameter(negative=())] = None,
-    prepare: Annotated[list[str] | None, Parameter(negative=())] = None,
+    learner: Repeated = None,
+    grid: Repeated = None,
+    prepare: Repeated = None,
     imports: Imports = None,
     trials: int = 64,
     rounds: int | None = None,
@@ -34,7 +33,7 @@ def tune(
     out: Path = OUT,
     files: FileOptions | None = None,
 ) -> None:
-    """Find good settings for your data, by the mistakes made while learning a first part of them.
+    """Find the settings that make the fewest mistakes while learning a first part of your data.
 
     Candidates are each learner's defaults, and settings drawn at random from ranges where good
     settings are usually found. All candidates learn the same rows from right or wrong. The best is
@@ -58,69 +57,51 @@ def tune(
     ----------
     data
         A name, as `onebit data list` shows them, or the path of a file: .npz with X and y, .svm,
-        .vw, .csv, .tsv, .parquet. Of synthetic data 100,000 rows are drawn.
+        .vw, .csv, .tsv, .parquet. For synthetic data, 100,000 rows are drawn.
     learner
         A learner (repeat for several); settings in it stay as they are: Confidit:width=log.
         Default: all that learn from right or wrong.
     grid
-        Values of a setting: gamma=0.01,0.1 (repeat for several). All combinations are tried, and
-        none is drawn; other settings stay at their defaults.
+        Values of a setting: gamma=0.01,0.1 (repeat for several). All combinations are tried,
+        instead of random settings; other settings have their defaults.
     prepare
-        A step that every row goes through: unit_norm, binary, log_counts, tfidf, constant,
+        A step that prepares every row: unit_norm, binary, log_counts, tfidf, constant,
         hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for several, from
         first to last).
     trials
         How many settings of each learner are tried, including the defaults.
     rounds
-        How many rows are used for tuning, each once in a run. Default: a fifth of them, but
-        at least 1,000, and at most 20,000 and half of them.
+        How many rows are used for tuning, each once per run. Default: a fifth of the rows, at least
+        1,000, and at most 20,000 and half of the rows.
     repeats
-        Runs of each setting, on the same rows shuffled anew.
+        Runs of each setting, on the same rows in a new order.
     in_order
         Keep the rows in their order, in each repeat too. Default: shuffle them before the first
         part is taken.
     seed
-        Everything random follows from it.
+        The seed of all random numbers.
     out
-        Where the best setting goes: a name that ends in .toml.
+        The file for the best settings; its name ends in .toml.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
     from onebit.datasets import Steps
     from onebit.lab.lookup import is_own, name_of
-    from onebit.lab.race import load
     from onebit.lab.recipes import check_name
+    from onebit.lab.streams import load
     from onebit.lab.tuning import candidates_of, learners_to_tune, tune
     from onebit.settings import whole
 
     repeats = whole("repeats", repeats, least=1, most=1000)
     seed = whole("seed", seed, least=0, most=2**62)
     check_name(out)
-    if not out.parent.is_dir() or out.is_dir():
-        raise ValueError(f"{out} cannot be written: it must be a file in a folder that exists")
-    import_all(imports)
+    options.check_out(out)
+    options.import_all(imports)
     files = files or FileOptions()
     values = _values(grid or []) or None
     learners = learner or learners_to_tune()
-    candidates_of(learners, values, trials, "", seed)  # what is wrong is said before data are read
+    candidates_of(learners, values, trials, "", seed)  # refuse wrong settings before reading data
     steps = Steps(prepare or []).names
     table = load(data, files.given(), seed=seed)
-    shown = (
-        TextColumn("tuning"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*shown, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("tune", total=None, rate="compiling the first time")
-
-        def progress(done: int, total: int) -> None:
-            speed = bar.tasks[0].speed
-            rate = f"{speed / 1e6:.1f} M rounds/s" if speed else ""
-            bar.update(task, completed=done, total=total, rate=rate)
-
+    with options.rounds_bar("tuning") as update:
         tuned = tune(
             learners,
             table,
@@ -131,7 +112,7 @@ def tune(
             order="given" if in_order else "shuffled",
             prepare=steps,
             seed=seed,
-            progress=progress,
+            progress=lambda done, total: update(total, completed=done),
         )
     tuned.save(out)
     _print(tuned, table.name, table.about)
@@ -153,17 +134,17 @@ def _option(name: str, value: Any, default: Any = None) -> list[str]:
 
 
 def _values(grid: list[str]) -> dict[str, list[Any]]:
-    from onebit.lab.race import value_of
+    from onebit.lab.recipes import value_of
 
     values: dict[str, list[Any]] = {}
     for text in grid:
         name, equals, listed = text.partition("=")
         if not equals or not all(listed.split(",")):
             raise ValueError(
-                f"--grid wants NAME=VALUE,VALUE,... as in gamma=0.01,0.1, not {text!r}"
+                f"--grid needs NAME=VALUE,VALUE,... as in gamma=0.01,0.1, not {text!r}"
             )
         if name in values:
-            raise ValueError(f"--grid names {name} twice: put all its values into one")
+            raise ValueError(f"--grid names {name} twice: put all its values into one option")
         values[name] = [value_of(value) for value in listed.split(",")]
     return values
 
@@ -172,6 +153,8 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
+
+    from onebit.lab.recipes import settings_text
 
     found = tuned.found
     assert found is not None
@@ -186,16 +169,16 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
     )
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("learner", no_wrap=True)
-    for name in ("error %", plus_minus(), "default %"):
+    for name in ("error %", options.plus_minus(), "default %"):
         table.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 6))
     table.add_column("settings", overflow="ellipsis", no_wrap=True)
     for trial in _top(tuned.table, len(kinds)):
         table.add_row(
             trial.learner.__name__,
             f"{100 * trial.error:.2f}",
-            percent(trial.spread),
+            options.percent(trial.spread),
             f"{100 * defaults[trial.learner].error:.2f}",
-            _settings(trial.settings, ", ") + (" (default)" if trial.is_default else ""),
+            settings_text(trial.settings) + (" (default)" if trial.is_default else ""),
         )
     console.print(table)
     rest = tuned.rest
@@ -207,13 +190,13 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
             soft_wrap=True,
         )
     else:
-        console.print("All rows were used: none is left to tell what the choice is worth")
+        console.print("All rows were used for tuning: none is left to evaluate the choice")
 
 
 def _with_spread(error: float, spread: float | None) -> str:
     """An error in per cent, with its spread if there are several runs."""
-    more = "" if spread is None else f" {plus_minus()} {percent(spread)}"
-    return f"{percent(error)}{more} %"
+    shown = "" if spread is None else f" {options.plus_minus()} {options.percent(spread)}"
+    return f"{options.percent(error)}{shown} %"
 
 
 def _top(table: tuple[Trial, ...], kinds: int) -> list[Trial]:
@@ -226,22 +209,16 @@ def _top(table: tuple[Trial, ...], kinds: int) -> list[Trial]:
     return list(best.values())
 
 
-def _settings(settings: dict[str, Any], between: str) -> str:
-    from onebit.lab.race import short
-
-    return between.join(f"{name}={short(value)}" for name, value in settings.items())
-
-
 def _print_edge(tuned: Tuned, edge: Edge, again: list[str]) -> None:
     from onebit.lab.lookup import name_of
-    from onebit.lab.race import short
+    from onebit.lab.recipes import settings_text, short
 
     end = "low" if edge.beyond[0] < edge.value else "high"
     others = {name: value for name, value in tuned.settings.items() if name != edge.setting}
-    kind = ":".join(filter(None, [name_of(tuned.learner), _settings(others, ":")]))
+    kind = ":".join(filter(None, [name_of(tuned.learner), settings_text(others, ":")]))
     values = ",".join(map(short, (edge.value, *edge.beyond)))
-    more = ["onebit", "tune", *again, "--learner", kind, "--grid", f"{edge.setting}={values}"]
+    command = ["onebit", "tune", *again, "--learner", kind, "--grid", f"{edge.setting}={values}"]
     print(
         f"{edge.setting}={short(edge.value)} is at the {end} end of what was tried "
-        f"({short(edge.low)} to {short(edge.high)}). To look beyond:\n  {shlex.join(more)}"
+        f"({short(edge.low)} to {short(edge.high)}). To look beyond:\n  {shlex.join(command)}"
     )

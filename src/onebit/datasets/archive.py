@@ -1,7 +1,7 @@
-"""npz files row after row: packed or not, only the rows at hand are in memory.
+"""npz files, compressed or not, read in blocks of rows.
 
-numpy reads a member of an npz file as a whole. But a member is a file of its own, a head and then
-the rows, and zipfile reads it from front to back, unpacks it and checks its sum.
+numpy reads a member of an npz file completely. But a member is a file with a head and then the
+rows, and zipfile can read it from front to back, decompress it and check its sum.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError)
 
 
 def npz_blocks(path: str, rows: int) -> Iterator[Block]:
-    """The rows of a file, so many at a time. A file that is not fit for use is refused now."""
-    with open(path, "rb"):  # a missing file is missed in the usual words
+    """The rows of a file, in blocks of `rows`. An unusable file is refused at once."""
+    with open(path, "rb"):  # raises the usual error if the file is missing
         pass
     try:
         with zipfile.ZipFile(path) as archive:
@@ -93,7 +93,7 @@ class _Dense:
         self._rows = _Member(archive, "X")
         self._whole: np.ndarray | None = None
         if self._rows.by_columns and len(self._rows.shape) > 1:
-            # Its rows do not follow each other: there is no way but to have them all.
+            # Stored by columns, so all rows have to be read at once.
             flat = self._rows.take(self._rows.shape[0]).ravel()
             self._whole = flat.reshape(self._rows.shape, order="F")
 

@@ -1,4 +1,4 @@
-"""What all readers share: blocks of rows, text in whole lines, and errors that name the place."""
+"""Shared by all readers: options, blocks of rows, text in whole lines, and error messages."""
 
 from __future__ import annotations
 
@@ -7,39 +7,78 @@ import codecs
 import gzip
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from scipy import sparse
 
-from onebit.settings import argument
+from onebit.settings import argument, choice_of, whole
 
-_BLOCK = 2**22  # bytes read at once: large enough to be quick, small enough not to be noticed
-_LONGEST_LINE = 2**26  # beyond it a file is no text of rows
+_BLOCK = 2**22  # bytes read at a time
+_LONGEST_LINE = 2**26  # bytes; a longer line is an error
 UTF8 = "utf-8"
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
-class Options(NamedTuple):
-    """What a reader is told about a file."""
+class ReadOptions(TypedDict, total=False):
+    """The options of `read` and `stream`, which explains them."""
 
-    path: str
-    label: str  # the column of labels
-    text: str | None  # the column of free text
+    label: str
+    text: str | None
     ngrams: int
-    categories: tuple[str, ...]  # columns of names, even if they look like numbers
+    categories: Sequence[str]
     features: int | None
     zero_based: bool
-    dtype: np.dtype
-    delimiter: str | None = None  # between the fields of a csv file; None: that of the format
-    encoding: str = UTF8
+    delimiter: str | None
+    encoding: str
+    format: str | None
+    dtype: Any
+
+
+class Options:
+    """The checked options of a reader, with defaults."""
+
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> None:
+        unknown = set(options) - set(ReadOptions.__annotations__)
+        if unknown:
+            raise TypeError(f"a file is not read with {', '.join(sorted(unknown))}")
+        self.path = os.fspath(path)
+        self.label = options.get("label", "label")
+        self.text = options.get("text")
+        self.ngrams = whole("ngrams", options.get("ngrams", 1), least=1, most=10)
+        self.zero_based = bool(options.get("zero_based"))
+        self.format = options.get("format")
+        self.encoding = _encoding(options.get("encoding", UTF8))
+        name = np.dtype(options.get("dtype", np.float32)).name
+        self.dtype = np.dtype(choice_of("dtype", name, ("float32", "float64")))
+        categories, features = options.get("categories", ()), options.get("features")
+        if isinstance(categories, str):
+            raise TypeError(f"categories must be a list of columns: [{categories!r}]")
+        self.categories = tuple(categories)
+        self.features = (
+            None if features is None else whole("features", features, least=1, most=2**31 - 1)
+        )
+        self.delimiter = delimiter = options.get("delimiter")
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+            raise ValueError(f"delimiter must be one character that is no quote, not {delimiter!r}")
+
+
+def _encoding(name: str) -> str:
+    """Python's name of an encoding."""
+    try:
+        "".encode(name)
+        return codecs.lookup(name).name
+    except LookupError:
+        raise ValueError(
+            f"no encoding {name!r} of text is known; take utf-8, cp1252, latin-1, utf-16 or another"
+        ) from None
 
 
 class Block(NamedTuple):
-    """Some rows of a file: labels as they stand there, and the line each row stands in."""
+    """Consecutive rows of a file, their labels as written, and the line number of each row."""
 
     X: Any  # CSR
     y: np.ndarray
@@ -52,7 +91,7 @@ def bad(path: str, line: int, what: str, remedy: str) -> ValueError:
 
 
 def endings(path: str | os.PathLike[str]) -> tuple[str, str]:
-    """The ending that tells the format, and that of the compression, if any."""
+    """The ending for the format, and the ending for the compression, if any."""
     name = Path(path)
     packed = name.suffix.lower() if name.suffix.lower() in _OPENERS else ""
     return (Path(name.stem) if packed else name).suffix.lower(), packed
@@ -64,11 +103,11 @@ def text_blocks(path: str, encoding: str = UTF8) -> Iterator[tuple[int, bytes]]:
     packed = endings(path)[1]
     recode = _recoder(path, encoding)
     with _OPENERS.get(packed, open)(path, "rb") as file:
-        while more := _read(file, path, line, packed):
-            whole, newline, rest = (rest + recode(more, line, False)).rpartition(b"\n")
+        while data := _read(file, path, line, packed):
+            lines, newline, rest = (rest + recode(data, line, False)).rpartition(b"\n")
             if newline:
-                yield line, whole + newline
-                line += whole.count(b"\n") + 1
+                yield line, lines + newline
+                line += lines.count(b"\n") + 1
             elif len(rest) > _LONGEST_LINE:
                 raise bad(path, line, f"longer than {_LONGEST_LINE} bytes", "is this a text file?")
     rest += recode(b"", line, True)
@@ -77,7 +116,7 @@ def text_blocks(path: str, encoding: str = UTF8) -> Iterator[tuple[int, bytes]]:
 
 
 def _recoder(path: str, encoding: str) -> Callable[[bytes, int, bool], bytes]:
-    """A function that turns pieces of a file, each after so many lines, into UTF-8."""
+    """A function (data, line, final) that converts consecutive pieces of a file to UTF-8."""
     if encoding == UTF8:
         return lambda data, line, final: data
     decoder = codecs.getincrementaldecoder(encoding)()
@@ -126,7 +165,7 @@ def text_lines(path: str, encoding: str = UTF8) -> Iterator[str]:
 
 
 def csr(values: Any, indices: Any, indptr: Any, width: int) -> Any:
-    """A matrix of these arrays as they are; scipy's constructor would look at every number."""
+    """A matrix of these arrays without a check; scipy's constructor would scan them."""
     made: Any = sparse.csr_matrix((len(indptr) - 1, width), dtype=values.dtype)
     made.data, made.indices, made.indptr = values, indices, indptr
     made.has_sorted_indices = made.has_canonical_format = True
@@ -134,7 +173,7 @@ def csr(values: Any, indices: Any, indptr: Any, width: int) -> Any:
 
 
 def joined(blocks: list[Block]) -> Block:
-    """Several blocks as one, as wide as the widest."""
+    """Concatenated blocks, as wide as the widest."""
     if len(blocks) == 1:
         return blocks[0]
     starts = np.cumsum([0, *(len(block.X.data) for block in blocks)])
@@ -157,7 +196,7 @@ def _part(block: Block, start: int, stop: int) -> Block:
 
 
 def in_chunks(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
-    """The same rows, so many at a time."""
+    """The same rows, in blocks of `rows`."""
     waiting: list[Block] = []
     missing = rows
     for block in blocks:

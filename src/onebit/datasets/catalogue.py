@@ -1,11 +1,12 @@
-"""Data sets by name: built in, or in a data folder, where each has peculiarities of its own.
+"""Data sets by name: built in, or files in a data folder. catalogue.csv lists the known ones.
 
-Data folders are the one that ONEBIT_DATA names, then that of the user. Any file there that can be
-read has a name too: its own without the endings.
+The data folders are the folder in ONEBIT_DATA, then the user's data folder. Any other readable file
+there has a name too: its file name without the endings.
 """
 
 from __future__ import annotations
 
+import csv
 import difflib
 import os
 from collections.abc import Callable, Iterator
@@ -23,36 +24,40 @@ from onebit.datasets.tables import Dataset, digits, fields_of, iris, table_of
 Fields = dict[str, Any]
 
 
+def _unchanged(fields: Fields) -> Fields:
+    return fields
+
+
 class Entry(NamedTuple):
-    """A data set by its name, and what is known of it before it is read."""
+    """A data set's name, and what is known about it before it is read."""
 
     name: str
-    what: str  # its rows are
+    what: str  # what its rows are
     source: str
     licence: str
     size: tuple[int, int, int] | None = None  # rows, features, labels
-    make: Callable[..., Any] | None = None  # of a built-in one
-    drawn: bool = False  # from a seed: anew for every repeat
+    make: Callable[..., Any] | None = None  # makes a built-in data set
+    drawn: bool = False  # drawn from a seed, anew for every repeat
     file: str = ""
-    sha256: str = ""  # of the file that the figures here are about
-    change: Callable[[Fields], Fields] = lambda fields: fields
-    shuffle: str = ""  # why to shuffle
-    path: Path | None = None  # of a file of the user's own
+    sha256: str = ""  # of the file that `size` describes
+    change: Callable[[Fields], Fields] = _unchanged  # applied to the fields of its file
+    shuffle: str = ""  # why the rows should be shuffled
+    path: Path | None = None  # of a user's own file
 
     @property
     def is_own(self) -> bool:
-        """Whether it is a file of the user's own, of which nothing is known."""
+        """Whether it is a user's own file, which the catalogue does not list."""
         return self.path is not None
 
     def find(self) -> Path | None:
-        """Where its file is, if it is in a data folder."""
+        """The path of its file, if it is in a data folder."""
         if self.path is not None:
             return self.path
         there = (folder / self.file for folder in folders())
         return next((path for path in there if self.file and path.is_file()), None)
 
     def load(self, **options: Any) -> Dataset:
-        """The data set. Options are those of its maker, or of `read` for the user's own files."""
+        """The data set. options: of its maker, or of `read` for the user's own files."""
         if self.make is not None:
             return self.make(**options)
         if self.path is not None:
@@ -70,14 +75,14 @@ class Entry(NamedTuple):
 def get(name: str, **options: Any) -> Dataset:
     """The data set of this name: built in, or found in a data folder.
 
-    `onebit data list` shows which there are. options: rows and seed of synthetic data; those of
-    `read` for files of your own, such as label= of a table.
+    `onebit data list` shows the names. options: rows and seed of synthetic data; options of `read`
+    for your own files, such as label= of a table.
     """
     return find(name).load(**options)
 
 
 def find(name: str) -> Entry:
-    """The entry of this name; one whose file is missing is found as well."""
+    """The entry of this name, even if its file is missing."""
     for entry in KNOWN:
         if name == entry.name:
             return entry
@@ -94,7 +99,7 @@ def find(name: str) -> Entry:
 
 
 def named(data: str) -> Entry:
-    """The entry of this name, or that of the file at this path: one with a dot or a folder."""
+    """The entry of this name; or of the file at this path, which has a dot or a folder."""
     if "." in data or os.sep in data:
         return _own_entry(_stem(Path(data).name), Path(data))
     return find(data)
@@ -105,7 +110,7 @@ def _own_entry(name: str, path: Path) -> Entry:
 
 
 def own() -> Iterator[Entry]:
-    """The files of the user's own in the data folders, the first of each name."""
+    """The user's own files in the data folders, the first of each name."""
     seen = {entry.file for entry in KNOWN} | {entry.name for entry in KNOWN}
     for folder in folders():
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -116,13 +121,13 @@ def own() -> Iterator[Entry]:
 
 
 def folders() -> list[Path]:
-    """Where data files are looked for, in this order."""
+    """The data folders, in the order of the search."""
     chosen = os.environ.get("ONEBIT_DATA")
     return [Path(chosen).expanduser(), *_user_folder()] if chosen else _user_folder()
 
 
 def fetch_folder() -> Path:
-    """Where downloads go: the first of the folders."""
+    """The folder for downloads: the first data folder."""
     for folder in folders():
         return folder
     raise ValueError("there is no folder for data; set ONEBIT_DATA to one")
@@ -150,7 +155,7 @@ def _missing(entry: Entry) -> str:
 
 
 def _stem(file: str) -> str:
-    """The name of a file without the endings that tell its format."""
+    """The name of a file without the endings for format and compression."""
     for ending in reversed(endings(file)):
         file = file[: len(file) - len(ending)]
     return file
@@ -163,7 +168,7 @@ def _can_be_read(path: Path) -> bool:
         return False
 
 
-# What is peculiar to a file.
+# Changes to the fields of single files.
 
 
 def _pixels(fields: Fields) -> Fields:
@@ -171,7 +176,7 @@ def _pixels(fields: Fields) -> Fields:
 
 
 def _grey(fields: Fields) -> Fields:
-    """The published grey values are in [-1, 1]; paper is 0 here, so that rows are sparse."""
+    """Map the published grey values from [-1, 1] to [0, 1], so that white is 0 and rows sparse."""
     published = fields["X"] * float(fields.get("scale", 1))
     return {**fields, "X": ((published + 1) / 2).astype(np.float32)}
 
@@ -194,10 +199,10 @@ def _no_repeats(fields: Fields) -> Fields:
 
 
 def _three_domains(fields: Fields) -> Fields:
-    some = _no_repeats(fields)
-    wanted = np.flatnonzero(np.isin(some["classes"], ["books", "dvd", "music"]))
-    some = _only(np.isin(some["y"], wanted), some)
-    return {**some, "y": np.searchsorted(wanted, some["y"]), "classes": some["classes"][wanted]}
+    kept = _no_repeats(fields)
+    wanted = np.flatnonzero(np.isin(kept["classes"], ["books", "dvd", "music"]))
+    kept = _only(np.isin(kept["y"], wanted), kept)
+    return {**kept, "y": np.searchsorted(wanted, kept["y"]), "classes": kept["classes"][wanted]}
 
 
 FETCHED = (
@@ -211,195 +216,36 @@ FETCHED = (
     "rcv1_full",
 )
 
-_UCI = "CC BY 4.0 (UCI)"
-_PARTS = "the training part comes first"
-_SORTED = "sorted by label"
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "synsep": synsep,
+    "synnonsep": synnonsep,
+    "linear_noise": linear_noise,
+    "digits": digits,
+    "iris": iris,
+}
+_DRAWN = ("synsep", "synnonsep", "linear_noise")
+_CHANGES = {
+    **dict.fromkeys(("mnist", "fashion_mnist"), _pixels),
+    "usps": _grey,
+    "amazon7": _no_repeats,
+    "amazon3": _three_domains,
+    "rcv1": _one_topic,
+    **dict.fromkeys(("fashion_cnn100", "satimage", "segment", "optdigits", "vowel"), _plain),
+    "shuttle": _plain,
+}
 
-KNOWN = (
-    Entry(
-        "synsep",
-        "synthetic texts of 9 topics, separable",
-        "drawn as in Kakade, Shalev-Shwartz, Tewari (ICML 2008)",
-        "free",
-        (1_000_000, 400, 9),
-        make=synsep,
-        drawn=True,
-    ),
-    Entry(
-        "synnonsep",
-        "synthetic texts of 9 topics, 5% of the labels false",
-        "drawn as in Kakade, Shalev-Shwartz, Tewari (ICML 2008)",
-        "free",
-        (1_000_000, 400, 9),
-        make=synnonsep,
-        drawn=True,
-    ),
-    Entry(
-        "linear_noise",
-        "contexts whose labels follow a linear law; the best error there can be is known",
-        "drawn as in Crammer, Gentile (ICML 2011), eq. (2)",
-        "free",
-        (100_000, 20, 5),
-        make=linear_noise,
-        drawn=True,
-    ),
-    Entry(
-        "digits",
-        "images of handwritten digits, 8 x 8",
-        "Alpaydin, Kaynak (1998), test part of optdigits",
-        _UCI,
-        (1797, 65, 10),
-        make=digits,
-    ),
-    Entry("iris", "flowers by 4 measurements", "Fisher (1936)", _UCI, (150, 4, 3), make=iris),
-    Entry(
-        "mnist",
-        "images of handwritten digits, 28 x 28 pixels in [0, 1]",
-        "LeCun, Cortes, Burges (1998)",
-        "none stated",
-        (70_000, 784, 10),
-        file="mnist.npz",
-        sha256="c7b204b9bf8d4cbf1f60997c3d5e4e18647f07fe0114da744000099412c49239",
-        change=_pixels,
-        shuffle=_PARTS,
-    ),
-    Entry(
-        "fashion_mnist",
-        "images of clothes, 28 x 28 pixels in [0, 1]",
-        "Xiao, Rasul, Vollgraf (2017), Zalando SE",
-        "MIT",
-        (70_000, 784, 10),
-        file="fashion_mnist.npz",
-        sha256="038cd33d678bdc26dbfdd1335bcce3eeb733539587cc171c0d91ffbfe85be1c7",
-        change=_pixels,
-        shuffle=_PARTS,
-    ),
-    Entry(
-        "fashion_cnn100",
-        "images of clothes as 100 features of a small convolutional network",
-        "made from half of fashion_mnist by a network trained on the other half",
-        "MIT",
-        (35_000, 100, 10),
-        file="fashion_cnn100.npz",
-        sha256="4eab892d783f016c1387f38c0fca2e6f845fe9ec18816c76b3b898336bd36391",
-        change=_plain,
-        shuffle="the order is that of its making",
-    ),
-    Entry(
-        "usps",
-        "images of handwritten digits, 16 x 16 pixels in [0, 1] (published: 2x - 1)",
-        "Hull (1994); zip.train and zip.test of Hastie, Tibshirani, Friedman",
-        "none stated",
-        (9298, 256, 10),
-        file="usps.npz",
-        sha256="536f3452e7ce024f10892b2b1061615a24093bb9ee3d2413b6faf09ea4667592",
-        change=_grey,
-        shuffle=_PARTS,
-    ),
-    Entry(
-        "20news",
-        "messages of 20 newsgroups as counts of words",
-        "Lang (1995), the version of 18,828 messages",
-        "none stated; public messages",
-        (18_828, 170_773, 20),
-        file="20news_18828.npz",
-        sha256="563aac4b73abcf36a86f4122d25b623eb631e35f742b9bab3f7af1c76968de1f",
-        shuffle=_SORTED,
-    ),
-    Entry(
-        "amazon7",
-        "reviews of 7 kinds of goods as counts of words and pairs, repeated texts left out",
-        "Blitzer, Dredze, Pereira (2007), prepared by Liu, Qiu, Huang (2017)",
-        "none stated",
-        (13_442, 625_454, 7),
-        file="amazon7.npz",
-        sha256="2a3133add445d7c4d4a0d6b642c4041766fc548c60da92073bac1894608ea58e",
-        change=_no_repeats,
-        shuffle=_SORTED,
-    ),
-    Entry(
-        "amazon3",
-        "reviews of books, dvd and music, as in amazon7",
-        "Blitzer, Dredze, Pereira (2007), prepared by Liu, Qiu, Huang (2017)",
-        "none stated",
-        (5925, 625_454, 3),
-        file="amazon7.npz",
-        sha256="2a3133add445d7c4d4a0d6b642c4041766fc548c60da92073bac1894608ea58e",
-        change=_three_domains,
-        shuffle=_SORTED,
-    ),
-    Entry(
-        "rcv1",
-        "news of exactly one top topic, rows of length 1, repeated ones left out",
-        "Lewis, Yang, Rose, Li (2004): five subsets of 6,000 of RCV1-v2",
-        "none stated; for research",
-        (23_485, 47_236, 4),
-        file="rcv1_topics.npz",
-        sha256="bda8d126c2e760e9f566b186d72fb810dd59bccc12c4278539386180af741966",
-        change=_one_topic,
-        shuffle="subset after subset",
-    ),
-    Entry(
-        "rcv1_full",
-        "news of exactly one top topic, rows of length 1",
-        "Lewis, Yang, Rose, Li (2004): all of RCV1-v2",
-        "none stated; for research",
-        file="rcv1_full.npz",
-        shuffle="in order of time",
-    ),
-    Entry(
-        "satimage",
-        "pixels of a satellite image with their neighbours",
-        "Statlog (Landsat Satellite)",
-        _UCI,
-        (6435, 36, 6),
-        file="satimage.npz",
-        sha256="96193b169b4af16032ad228a2920acae16130bb8b62479b11e765f93fe3ee8cb",
-        change=_plain,
-        shuffle="neighbours in the image follow each other",
-    ),
-    Entry(
-        "segment",
-        "regions of outdoor images by 19 measurements",
-        "Statlog (Image Segmentation)",
-        _UCI,
-        (2310, 19, 7),
-        file="segment.npz",
-        sha256="e6f1c6738fd468dbca9c76bd797cad243da6be241f7f6fad218bfa65429d25f5",
-        change=_plain,
-        shuffle="the order is not known to be random",
-    ),
-    Entry(
-        "optdigits",
-        "images of handwritten digits, 8 x 8 pixels of 0 to 16 (digits are among them)",
-        "Alpaydin, Kaynak (1998)",
-        _UCI,
-        (5620, 64, 10),
-        file="optdigits.npz",
-        sha256="43021f825e6f9d9d3ed42c9ff805ff8f78aadc8425d138540da9514d4871855d",
-        change=_plain,
-        shuffle="the order is that of the writers",
-    ),
-    Entry(
-        "vowel",
-        "spoken vowels by 10 measurements",
-        "Deterding (1989), Connectionist Bench",
-        _UCI,
-        (990, 10, 11),
-        file="vowel.npz",
-        sha256="076a23a07bf74ca4578d8efe40a389594706b78bdd45db6cf8e8916afd25e9dc",
-        change=_plain,
-        shuffle="speaker after speaker, label after label",
-    ),
-    Entry(
-        "shuttle",
-        "states of a space shuttle by 9 measurements, 79% of one label",
-        "Statlog (Shuttle)",
-        _UCI,
-        (58_000, 9, 7),
-        file="shuttle.npz",
-        sha256="12830c91afcab3ad951495e81f0a6d5dc6583732d82cc7e45f01baaaa57fd88a",
-        change=_plain,
-        shuffle=_PARTS,
-    ),
-)
+
+def _known(name: str, rows: str, features: str, labels: str, **fields: Any) -> Entry:
+    """The entry of a line of catalogue.csv."""
+    return Entry(
+        name=name,
+        size=(int(rows), int(features), int(labels)) if rows else None,
+        make=_MAKERS.get(name),
+        drawn=name in _DRAWN,
+        change=_CHANGES.get(name, _unchanged),
+        **fields,
+    )
+
+
+with open(Path(__file__).with_suffix(".csv"), newline="", encoding="utf-8") as _file:
+    KNOWN = tuple(_known(**line) for line in csv.DictReader(_file))

@@ -1,7 +1,7 @@
-"""Columns to rows: numbers get a column each; names and words are hashed behind them.
+"""Rows from the columns of a table: a column per number, then hashed columns for names and words.
 
-Hashing is that of a learner's dict contexts, which is scikit-learn's FeatureHasher: a category is
-"column=value", a word is itself, words in a row are joined by a blank.
+Names are hashed like a learner's dict contexts, as by scikit-learn's FeatureHasher: a category is
+"column=value", a word is itself, and consecutive words are joined by a blank.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onebit.contexts import HASHED, murmur3
 from onebit.datasets.blocks import Block, Options, bad, csr
 from onebit.settings import argument
 
-# Of a row without a label: what is wrong, and what to do.
+# The error for a row without a label: what is wrong, and what to do.
 NO_LABEL = ("the row has no label", "give it one, or leave the row out")
 
 _hash = lru_cache(2**18)(murmur3)
@@ -26,7 +26,7 @@ _WORDS = re.compile(r"\w\w+")  # as scikit-learn's vectorizers
 
 
 class Layout(NamedTuple):
-    """Which columns of a table are what, by their places."""
+    """The roles of a table's columns, by their places."""
 
     label: int
     numbers: list[int]
@@ -39,7 +39,7 @@ def layout(options: Options, line: int, names: Sequence[str], is_number: Sequenc
     path, known = options.path, list(names)
     if len(set(known)) < len(known):
         twice = next(name for name in known if known.count(name) > 1)
-        raise bad(path, line, f"column {twice!r} is there twice", "give it another name")
+        raise bad(path, line, f"column {twice!r} appears twice", "give it another name")
     for wanted, setting in [
         (options.label, "label"),
         *([(options.text, "text")] if options.text is not None else []),
@@ -58,7 +58,7 @@ def layout(options: Options, line: int, names: Sequence[str], is_number: Sequenc
 
 
 def words_of(text: str, ngrams: int) -> dict[str, float]:
-    """How often each word, and each few words in a row, are there."""
+    """Counts of words, and of sequences of up to `ngrams` words."""
     words = _WORDS.findall(text.lower())
     counts: dict[str, float] = {}
     for length in range(1, ngrams + 1):
@@ -69,7 +69,7 @@ def words_of(text: str, ngrams: int) -> dict[str, float]:
 
 
 def hashed(rows: list[dict[str, float]], lines: Sequence[int], options: Options) -> Any:
-    """Dicts as rows of a matrix: what `features.encode` gives for each, for many at once."""
+    """Dicts as rows of a matrix; each row equals what `contexts.encode` gives for its dict."""
     width = options.features or HASHED
     hashes = np.array([_hash(name) for row in rows for name in row], np.int64)
     numbers = np.array([number for row in rows for number in row.values()], np.float64)
@@ -101,7 +101,7 @@ def block_of(
     lines: np.ndarray,
     options: Options,
 ) -> Block:
-    """Rows of finite numbers, and of names to hash, if there are columns of names."""
+    """A block of rows with finite numbers, and names to hash if there are columns of names."""
     with np.errstate(over="ignore"):
         values = numbers.astype(options.dtype)
     wrong = np.flatnonzero(~np.isfinite(values).all(axis=1))

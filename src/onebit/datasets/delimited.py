@@ -1,8 +1,8 @@
-"""csv and tsv: a line of names, then rows.
+"""csv and tsv: a header line with the column names, then rows.
 
-A column holds numbers if the first of its values that is not missing is a number. The decision is
-made once, on the first block of rows, so that a stream needs no look ahead; a later row that does
-not fit is refused, and `categories` decides otherwise.
+A column holds numbers if its first non-missing value is a number. This is decided once, on the
+first block of rows, so that a stream needs no look-ahead. A later row that does not fit is refused;
+`categories` overrides the decision.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}  # in a column of numbe
 
 
 def csv_blocks(options: Options) -> Iterator[Block]:
-    """The rows of a file with commas."""
+    """The rows of a comma-separated file."""
     return _delimited(options, options.delimiter or ",")
 
 
 def tsv_blocks(options: Options) -> Iterator[Block]:
-    """The rows of a file with tabs."""
+    """The rows of a tab-separated file."""
     return _delimited(options, options.delimiter or "\t")
 
 
@@ -43,16 +43,16 @@ def _delimited(options: Options, delimiter: str) -> Iterator[Block]:
     _check_header(options, header[0], names, delimiter)
     columns: Layout | None = None
     rows = _as_wide(options.path, len(names), rows)
-    while some := list(itertools.islice(rows, _ROWS)):
+    while part := list(itertools.islice(rows, _ROWS)):
         if columns is None:
-            columns = layout(options, header[0], names, _are_numbers(some))
-        yield _block(options, names, columns, some)
+            columns = layout(options, header[0], names, _are_numbers(part))
+        yield _block(options, names, columns, part)
     if columns is None:
         layout(options, header[0], names, [False] * len(names))
 
 
 def _check_header(options: Options, line: int, names: list[str], delimiter: str) -> None:
-    """Refuse a header in one piece that another delimiter would divide."""
+    """Refuse a header that is a single column but would be split by another delimiter."""
     there = [sign for sign in ",;\t|" if sign != delimiter and sign in names[0]]
     if len(names) == 1 and options.label not in names and there:
         what = f"the header is a single column, {names[0]!r}"
@@ -64,7 +64,7 @@ Numbered = list[tuple[int, list[str]]]  # rows, each with the number of its firs
 
 
 def _as_wide(path: str, width: int, rows: Iterator[tuple[int, list[str]]]) -> Any:
-    """The same rows; one that is not as wide as the header is refused."""
+    """The same rows; refuse a row that is not as wide as the header."""
     for line, row in rows:
         if len(row) != width:
             what = f"{len(row)} fields, but the header has {width}"
@@ -73,7 +73,7 @@ def _as_wide(path: str, width: int, rows: Iterator[tuple[int, list[str]]]) -> An
 
 
 def _rows(options: Options, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not empty, each with the number of its first line."""
+    """Non-empty rows, each with the number of its first line."""
     path = options.path
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
     lines = text_lines(path, options.encoding)
@@ -95,9 +95,9 @@ def _rows(options: Options, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         line = reader.line_num + 1
 
 
-def _are_numbers(some: Numbered) -> list[bool]:
-    """For each column whether its first value that is not missing is a number."""
-    columns = zip(*(row for _, row in some), strict=True)
+def _are_numbers(part: Numbered) -> list[bool]:
+    """Per column, whether its first non-missing value is a number."""
+    columns = zip(*(row for _, row in part), strict=True)
     firsts = (next((cell for cell in column if not _is_missing(cell)), "0") for column in columns)
     return [_is_number(cell) for cell in firsts]
 
@@ -114,30 +114,30 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def _block(options: Options, names: list[str], columns: Layout, some: Numbered) -> Block:
-    numbers = _numbers(options.path, names, columns.numbers, some)
+def _block(options: Options, names: list[str], columns: Layout, part: Numbered) -> Block:
+    numbers = _numbers(options.path, names, columns.numbers, part)
     named: list[dict[str, float]] | None = None
     if columns.categories or columns.text is not None:
-        named = [_names(options, names, columns, row) for _, row in some]
-    labels = np.array([row[columns.label].strip() for _, row in some])
-    lines = np.array([line for line, _ in some])
+        named = [_names(options, names, columns, row) for _, row in part]
+    labels = np.array([row[columns.label].strip() for _, row in part])
+    lines = np.array([line for line, _ in part])
     for line in lines[labels == ""][:1]:
         raise bad(options.path, int(line), *NO_LABEL)
     return block_of(numbers, named, labels, lines, options)
 
 
-def _numbers(path: str, names: list[str], places: list[int], some: Numbered) -> np.ndarray:
+def _numbers(path: str, names: list[str], places: list[int], part: Numbered) -> np.ndarray:
     try:
-        numbers = np.array([[float(row[place]) for place in places] for _, row in some])
+        numbers = np.array([[float(row[place]) for place in places] for _, row in part])
         good = bool(np.isfinite(numbers).all())
     except ValueError:
         good, numbers = False, np.empty(0)
-    if not good:  # one by one: some are missing, or wrong
+    if not good:  # check each value: some are missing or wrong
         numbers = np.array(
             [[_number(path, line, names[place], row[place]) for place in places]
-             for line, row in some]
+             for line, row in part]
         )  # fmt: skip
-    return numbers.reshape(len(some), len(places))
+    return numbers.reshape(len(part), len(places))
 
 
 def _number(path: str, line: int, column: str, cell: str) -> float:

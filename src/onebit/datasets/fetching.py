@@ -1,6 +1,6 @@
-"""Downloads through scikit-learn, which knows where public data are and checks what it gets.
+"""Downloads through scikit-learn, which knows the sources of public data and checks the files.
 
-What comes is stored as npz in the layout of the catalogue, with its checksum beside it.
+A download is stored as npz in the layout of the catalogue, with its checksum beside it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onebit.persist import write_bytes
 
 
 def fetch(name: str) -> Path:
-    """Download a data set into the first data folder, unless it is there; returns its file."""
+    """Download a data set into the first data folder, unless it exists; returns its file."""
     entry = find(name)
     if entry.name not in FETCHED:
         can = ", ".join(FETCHED)
@@ -77,7 +77,7 @@ def _download(entry: Entry, sources: Any, target: Path) -> Fields:
 
 
 def _check(entry: Entry, fields: Fields, target: Path) -> None:
-    """Refuse what is not what the catalogue describes."""
+    """Refuse a download that differs from the catalogue."""
     table = table_of(target, entry.change(fields))
     size = (*table.X.shape, len(table.labels))
     if entry.size not in (None, size):
@@ -88,7 +88,7 @@ def _check(entry: Entry, fields: Fields, target: Path) -> None:
 
 
 def _stored(fields: Fields) -> Fields:
-    """Sparse rows as the arrays they are made of."""
+    """The fields to store: a sparse X as its arrays."""
     X = fields["X"]
     if not hasattr(X, "tocsr"):
         return fields
@@ -96,13 +96,13 @@ def _stored(fields: Fields) -> Fields:
     return {**parts, **{name: value for name, value in fields.items() if name != "X"}}
 
 
-# One maker a data set: what scikit-learn gives, as fields of an npz file.
+# One function per data set converts scikit-learn's result to the fields of an npz file.
 
 
 def _openml(
     number: int, dtype: Any, *, first: int | None = None, classes: tuple[str, ...] = ()
 ) -> Callable[[Any, str], Fields]:
-    """A table of OpenML. first: the label that is place 0, if labels are numbers."""
+    """A table of OpenML. first: the label at place 0, if labels are numbers."""
 
     def make(sources: Any, home: str) -> Fields:
         bunch = sources.fetch_openml(
@@ -119,7 +119,7 @@ def _openml(
 
 
 def _20news(sources: Any, home: str) -> Fields:
-    """The 18,828 messages that are not there twice, by sender, subject and body."""
+    """The 18,828 messages without repeats, by sender, subject and body."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     bunch = sources.fetch_20newsgroups(subset="all", shuffle=False, data_home=home, n_retries=1)
@@ -151,9 +151,9 @@ def _rcv1_full(sources: Any, home: str) -> Fields:
     classes = ["CCAT", "ECAT", "GCAT", "MCAT"]
     names = np.asarray(bunch.target_names).tolist()
     topics = bunch.target[:, [names.index(name) for name in classes]].toarray()
-    one = topics.sum(axis=1) == 1
-    X = bunch.data[one].astype(np.float32)
-    return {"X": X, "y": topics[one].argmax(axis=1).astype(np.uint8), "classes": np.array(classes)}
+    single = topics.sum(axis=1) == 1
+    X, y = bunch.data[single].astype(np.float32), topics[single].argmax(axis=1).astype(np.uint8)
+    return {"X": X, "y": y, "classes": np.array(classes)}
 
 
 _CLOTHES = (

@@ -3,14 +3,14 @@
     P(y = i | x) = (alpha + u_i . x) / (alpha + 1),  |x| = 1,
     sum_i u_i . x = alpha + 1 - K alpha,  -alpha <= u_i . x  (hence u_i . x <= 1).
 
-A context is made backwards, from the law that it shall have. With q the wanted probabilities,
+A context is constructed from its label distribution. With q the wanted probabilities,
 
     x   = (1/2,  r sum_i q_i E_i + rest)
     u_i = (2 ((alpha + 1) / K - alpha),  (alpha + 1) / r E_i)
 
 where E_i are K vectors of a random subspace with E_i . E_j = [i = j] - 1/K, and the rest is a
-random direction orthogonal to them, as long as x needs. So every q is met exactly, all constraints
-hold, and much of x says nothing about the label.
+random direction orthogonal to them, scaled so that |x| = 1. So every q is met exactly, all
+constraints hold, and much of x is independent of the label.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from onebit.core.jit import entry
 from onebit.settings import real, whole
 
 CONSTANT = 0.5  # the first feature of every context
-SIGNAL = math.sqrt(0.5)  # r above: what is left for the rest is at least 1/2 in length
+SIGNAL = math.sqrt(0.5)  # r above; the length of the rest is then at least 1/2
 
 # Streams of draws that neither learners nor channels use.
 FIRST, LABEL, SHARE, DIRECTION = 11 * 10**5, 11 * 10**5 + 1, 12 * 10**5, 13 * 10**5
 
 
 class LinearNoise(NamedTuple):
-    """A Dataset that knows the law of its labels."""
+    """A Dataset with the distribution of its labels."""
 
     name: str
     about: str
@@ -45,7 +45,7 @@ class LinearNoise(NamedTuple):
     alpha: float
 
     def regret(self, said: Any) -> np.ndarray:
-        """What saying these labels cost in expectation, beyond the Bayes rule, up to each round."""
+        """The expected cost of these said labels beyond the Bayes rule, up to each round."""
         said = np.asarray(said)
         if said.shape != self.y.shape:
             raise ValueError(f"said must be one label for each of {len(self.y)} rows")
@@ -70,9 +70,9 @@ def linear_noise(
 ) -> LinearNoise:
     """Contexts of length 1 and labels drawn by a linear law, with the Bayes rule and the law.
 
-    noise: a row's probabilities are a random label with weight 1 - noise, and with weight noise a
-    point drawn uniformly from all laws there are. alpha: the paper's, in (-1, 1]; the same contexts
-    and labels come out for each, but other weights.
+    noise: the probabilities of a row are a mixture of a random label, with weight 1 - noise, and a
+    uniformly drawn distribution, with weight noise. alpha: the paper's, in (-1, 1]; it changes the
+    weights, but neither contexts nor labels.
     """
     rows = whole("rows", rows, least=1, most=10**8)
     labels = whole("labels", labels, least=2, most=10**5)

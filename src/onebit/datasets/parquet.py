@@ -1,4 +1,4 @@
-"""Parquet through polars, if it is there."""
+"""Parquet files, read through polars if it is installed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _ROWS = 50_000  # of a block
 
 
 def parquet_blocks(options: Options) -> Iterator[Block]:
-    """The rows of a file; a row's number, from 1, stands for its line."""
+    """The rows of a file; the number of a row, from 1, is reported as its line."""
     polars = _polars(options.path)
-    with open(options.path, "rb"):  # a missing file is missed in the usual words
+    with open(options.path, "rb"):  # raises the usual error if the file is missing
         pass
     try:
         table = polars.scan_parquet(options.path, glob=False)
@@ -66,12 +66,12 @@ def _block(options: Options, names: list[str], columns: Layout, part: Any, first
 
 
 def _text(value: Any) -> str:
-    """A value as csv has it: empty if it is missing."""
+    """A value as text; empty if it is missing."""
     return "" if value is None or value != value else str(value)
 
 
 def _named(options: Options, names: list[str], columns: Layout, part: Any) -> Any:
-    """The columns that are hashed, as a dict a row; None if there are no such columns."""
+    """The hashed columns, as one dict per row; None if there are none."""
     if not columns.categories and columns.text is None:
         return None
     found: list[dict[str, float]] = [{} for _ in range(part.height)]

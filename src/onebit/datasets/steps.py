@@ -1,8 +1,8 @@
 """Preparation of rows by named steps: "log_counts", "tfidf", "unit_norm", "hash:4096", ...
 
-A step is a name, so that a file or a command line can say it. Every step looks at a row, and at
-most at the rows before it: whole, in chunks and row by row give the same bits. ("nystroem:300" has
-to see 300 rows before it can map any.)
+A step has a name, for use in files and on command lines. A step uses only a row and the rows before
+it, so all rows at once, chunks and single rows give the same bits. ("nystroem:300" must see 300
+rows before it can map any.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onebit.settings import choice_of, real, whole
 
 
 class Steps:
-    """Steps one after the other; what they have seen of earlier rows is kept.
+    """A sequence of steps, with their state from earlier rows.
 
         steps = Steps(["tfidf", "unit_norm"])
         decision = learner.decide(steps(x))
@@ -32,17 +32,17 @@ class Steps:
     - unit_norm: rows of length 1; an empty row stays empty.
     - binary: 1 for every value that is not 0.
     - log_counts: log(1 + count); a negative count, as signed hashing makes it, keeps its sign.
-    - tfidf: value times log((1 + rows) / (1 + rows that have the feature)) + 1, where the rows are
-      those up to and with this one, in the order they come.
-    - constant: a feature of value 1 as column 0; all others move up by one.
-    - hash:COLUMNS: features are hashed into so many columns, with a sign; those that meet add up.
+    - tfidf: value times log((1 + rows) / (1 + rows that have the feature)) + 1, counted over the
+      rows up to and including the current one.
+    - constant: a feature of value 1 as column 0; all other columns move up by 1.
+    - hash:COLUMNS: features are hashed with a sign into COLUMNS columns; collisions add up.
     - fourier:COLUMNS:gamma=1:seed=0: random Fourier features of the kernel
-      exp(-gamma ||x - x'||^2): a linear learner of these columns is one with this kernel.
+      exp(-gamma ||x - x'||^2): a linear learner on these columns approximates this kernel.
     - nystroem:COLUMNS:gamma=1: the same from the kernel's values at landmarks, the first rows.
 
-    fourier and nystroem are scikit-learn's. They take rows of as many columns as the first have.
+    fourier and nystroem use scikit-learn. All rows must have as many columns as the first rows.
 
-    features: how many columns contexts have; dicts are hashed into so many. dtype: of the values.
+    features: how many columns contexts have; dicts are hashed into this many. dtype: of the values.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class Steps:
 
     @property
     def order_matters(self) -> bool:
-        """Whether a row comes out differently after other rows."""
+        """Whether the result for a row depends on earlier rows."""
         return any(step.order_matters for step in self._steps)
 
     def fit(self, X: Any) -> Steps:
-        """Let nystroem take its landmarks from the first of these rows, before any is mapped.
+        """Take nystroem's landmarks from the first of these rows, before any row is mapped.
 
-        tfidf does not count them: the same rows may come again.
+        tfidf does not count these rows, because the same rows may come again.
         """
         fitted = [
             name for name, step in zip(self.names, self._steps, strict=True) if step.is_fitted
@@ -83,7 +83,7 @@ class Steps:
         return self
 
     def __call__(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
-        """One context of any form, as a pair (indices, values)."""
+        """Apply the steps to a context of any form; returns a pair (indices, values)."""
         indices, values = encode(x, self._dtype, self._features)
         used = int(indices[-1]) + 1 if len(indices) else 0
         width = width_of([x], self._features, used)
@@ -91,7 +91,7 @@ class Steps:
         return indices.view(np.int32), values
 
     def rows(self, X: Any) -> Any:
-        """Many contexts: an array gives an array, everything else a CSR matrix."""
+        """Apply the steps to many contexts: an array gives an array, other forms a CSR matrix."""
         given = encode_rows(X, self._dtype, self._features)
         width = width_of(X, self._features, given.width)
         indices, values, indptr, width = self._apply(
@@ -105,7 +105,7 @@ class Steps:
 
     def _apply(self, indices: Any, values: Any, indptr: Any, width: Width) -> Any:
         widths = [width]
-        for step in self._steps:  # first: what is refused changes nothing
+        for step in self._steps:  # check all widths first: a refused call changes nothing
             widths.append(step.width(widths[-1], len(indptr) - 1))
         for step, given in zip(self._steps, widths, strict=False):
             indices, values, indptr = step(indices, values, indptr, given)
@@ -123,11 +123,11 @@ class Width(NamedTuple):
     """How many columns rows have."""
 
     columns: int
-    is_known: bool  # else these are just the columns that are in use
+    is_known: bool  # if not, `columns` is the largest index in use plus 1
 
 
 def width_of(X: Any, features: int | None, used: int) -> Width:
-    """How wide rows are. features: as fixed, if so; used: one more than the largest index."""
+    """How wide rows are. features: the fixed width, if any; used: the largest index plus 1."""
     if features is not None:
         return Width(max(features, used), True)
     if hasattr(X, "shape"):
@@ -139,7 +139,7 @@ def width_of(X: Any, features: int | None, used: int) -> Width:
 
 
 def _columns_of(x: Any) -> int:
-    """The columns of one context, -1 for a pair: it does not say."""
+    """The columns of a context; -1 for a pair, whose width is unknown."""
     if isinstance(x, tuple):
         return -1
     if isinstance(x, dict):
@@ -151,8 +151,8 @@ def prepare(data: Any, steps: Sequence[str] | Steps) -> Any:
     """Data with steps applied to every row in turn: prepare(data, ["log_counts", "unit_norm"]).
 
     data: a Dataset, an array, a sparse matrix or a list of contexts; or an iterator of chunks, each
-    a Dataset or a pair (X, y), as `stream` gives them. The same kind comes back. steps: names as in
-    `Steps`, or a Steps, which then goes on from the rows it has seen; with none, data come back.
+    a Dataset or a pair (X, y), as `stream` yields them. The result has the same form. steps: names
+    as in `Steps`, or a Steps, which continues from its state. Without steps, data are unchanged.
     """
     ready = steps if isinstance(steps, Steps) else Steps(steps)
     if not ready.names:
@@ -172,39 +172,38 @@ def _chunk(chunk: Any, steps: Steps) -> Any:
 
 def _dataset(data: Any, steps: Steps) -> Any:
     if hasattr(data, "comparator"):
-        data = data._replace(comparator=None)  # it was of the rows as they were
+        data = data._replace(comparator=None)  # it belongs to the unprepared rows
     return data._replace(X=steps.rows(data.X), about=f"{data.about}; {', '.join(steps.names)}")
 
 
-# The steps. Each owns the arrays it is given, and may change them in place.
+# The steps. A step owns its argument arrays, and may change them in place.
 
 
-class _Step:
-    """A change of rows: (indices, values, indptr) in and out."""
+_Arrays = tuple[Any, Any, Any]  # indices, values, indptr
+
+
+class _RowStep:
+    """A step: maps the arrays (indices, values, indptr) of rows to new arrays."""
 
     order_matters = False
     is_fitted = False
-    landmarks = 0  # rows that must have been seen before any can be mapped
+    landmarks = 0  # rows that a step must see before it can map any
 
     def width(self, width: Width, rows: int) -> Width:
-        """How wide so many rows of this width come out; an error if they cannot be taken."""
+        """The width of the result for this many rows; an error if the step cannot take them."""
         return width
 
-    def __call__(
-        self, indices: Any, values: Any, indptr: Any, width: Width
-    ) -> tuple[Any, Any, Any]:
+    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
         raise NotImplementedError
 
 
-class _Each(_Step):
-    """A step that changes values in their places, each row by itself."""
+class _Each(_RowStep):
+    """A step that changes values in place, each row independently."""
 
     def __init__(self, kernel: Callable[..., None]) -> None:
         self._kernel = kernel
 
-    def __call__(
-        self, indices: Any, values: Any, indptr: Any, width: Width
-    ) -> tuple[Any, Any, Any]:
+    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
         self._kernel(values, indptr)
         return indices, values, indptr
 
@@ -232,20 +231,18 @@ def _log_counts(values, indptr):
         values[i] = math.copysign(math.log1p(abs(np.float64(values[i]))), values[i])
 
 
-class _TfIdf(_Step):
+class _TfIdf(_RowStep):
     order_matters = True
 
     def __init__(self) -> None:
         self._rows = 0
         self._rows_with = np.zeros(0, np.int64)  # [feature]
 
-    def __call__(
-        self, indices: Any, values: Any, indptr: Any, width: Width
-    ) -> tuple[Any, Any, Any]:
+    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
         used = int(indices.max()) + 1 if len(indices) else 0
         if used > len(self._rows_with):
-            more = max(used, 2 * len(self._rows_with)) - len(self._rows_with)
-            self._rows_with = np.concatenate([self._rows_with, np.zeros(more, np.int64)])
+            added = max(used, 2 * len(self._rows_with)) - len(self._rows_with)
+            self._rows_with = np.concatenate([self._rows_with, np.zeros(added, np.int64)])
         _tfidf(indices, values, indptr, self._rows_with, self._rows)
         self._rows += len(indptr) - 1
         return indices, values, indptr
@@ -261,30 +258,26 @@ def _tfidf(indices, values, indptr, rows_with, rows):
             values[i] = np.float64(values[i]) * rarity
 
 
-class _Constant(_Step):
-    """Column 0, because only there it stands still when later rows are wider."""
+class _Constant(_RowStep):
+    """Adds column 0; a last column would move when later rows are wider."""
 
     def width(self, width: Width, rows: int) -> Width:
         return width._replace(columns=width.columns + 1)
 
-    def __call__(
-        self, indices: Any, values: Any, indptr: Any, width: Width
-    ) -> tuple[Any, Any, Any]:
+    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
         starts = indptr[:-1]
         indices = np.insert(indices + np.uint32(1), starts, np.uint32(0))
         return indices, np.insert(values, starts, 1), indptr + np.arange(len(indptr))
 
 
-class _Hash(_Step):
+class _Hash(_RowStep):
     def __init__(self, columns: int) -> None:
         self._columns = columns
 
     def width(self, width: Width, rows: int) -> Width:
         return Width(self._columns, True)
 
-    def __call__(
-        self, indices: Any, values: Any, indptr: Any, width: Width
-    ) -> tuple[Any, Any, Any]:
+    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
         hashes = _murmur3(indices)
         parts = (np.where(hashes < 0, -values, values), np.abs(hashes) % self._columns, indptr)
         folded: Any = sparse.csr_matrix(parts, shape=(len(indptr) - 1, self._columns))
@@ -304,8 +297,8 @@ def _murmur3(numbers: np.ndarray) -> np.ndarray:
     return (h ^ h >> np.uint32(16)).view(np.int32).astype(np.int64)
 
 
-# Feature maps. scikit-learn draws or fits them; they are applied here, because BLAS gives a row
-# other bits in another batch.
+# Feature maps. scikit-learn draws or fits them. They are applied here, because with BLAS the bits
+# of a row would depend on its batch.
 
 _LARGEST = 2**28  # numbers in a map: 1 or 2 GiB
 _BLOCK = 2**20  # numbers mapped at once
@@ -313,7 +306,7 @@ _BLOCK = 2**20  # numbers mapped at once
 
 @entry
 def _times(indices, values, indptr, matrix, out):
-    """out += rows @ matrix, in the order of the columns whatever the batch."""
+    """out += rows @ matrix, summed in the order of the columns for any batch."""
     for row in range(len(indptr) - 1):
         target = out[row]
         for i in range(indptr[row], indptr[row + 1]):
@@ -322,14 +315,14 @@ def _times(indices, values, indptr, matrix, out):
                 target[j] += value * source[j]
 
 
-class _Map(_Step):
-    most = 2**20  # columns that come out
+class _Map(_RowStep):
+    most = 2**20  # columns of the result
 
     def __init__(self, name: str, columns: int, gamma: float) -> None:
         self._name = name
         self._columns = whole(f"the columns of {name}", columns, least=1, most=self.most)
         self._gamma = real(f"gamma of {name}", gamma, above=0, most=1e6)
-        self._taken = 0  # columns of the rows it was fitted to
+        self._taken = 0  # columns of the rows that the map was fitted to
         _scikit_learn(name)
 
     @property
@@ -365,9 +358,7 @@ class _Map(_Step):
                 f"are {rows}; begin with a larger chunk, or call fit(X) of Steps with rows you have"
             )
 
-    def __call__(
-        self, indices: Any, values: Any, indptr: Any, width: Width
-    ) -> tuple[Any, Any, Any]:
+    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
         rows = len(indptr) - 1
         if rows and not self.is_fitted:
             self._fit(csr(values, indices.view(np.int32), indptr, width.columns))
@@ -378,10 +369,10 @@ class _Map(_Step):
             ends = indptr[start : start + step + 1]
             part = slice(ends[0], ends[-1])
             block = self._mapped(indices[part], values[part], ends - ends[0])
-            some = encode_rows(block, values.dtype, None)  # leaves out zeros
-            begin, end = end, end + len(some.indices)
-            made[0][begin:end], made[1][begin:end] = some.indices, some.values
-            made[2][start + 1 : start + step + 1] = begin + some.indptr[1:]
+            mapped = encode_rows(block, values.dtype, None)  # leaves out zeros
+            begin, end = end, end + len(mapped.indices)
+            made[0][begin:end], made[1][begin:end] = mapped.indices, mapped.values
+            made[2][start + 1 : start + step + 1] = begin + mapped.indptr[1:]
         return made[0][:end], made[1][:end], made[2]
 
     def _fit(self, X: Any) -> None:
@@ -413,13 +404,13 @@ class _Fourier(_Map):
 
 
 class _Nystroem(_Map):
-    """The kernel at landmarks, turned so that landmarks' inner products are the kernel's own.
+    """The kernel's values at landmarks, mapped so that inner products of landmarks are exact.
 
-    In float64 throughout: landmarks that nearly repeat others make errors a million times larger.
+    All in float64, because nearly equal landmarks amplify rounding errors a million times.
     """
 
     order_matters = True
-    most = 10_000  # they take twenty minutes to fit
+    most = 10_000  # fitting these takes twenty minutes
 
     def __init__(self, name: str, columns: int, gamma: float = 1.0) -> None:
         super().__init__(name, columns, gamma)
@@ -468,20 +459,20 @@ def _scikit_learn(name: str) -> Any:
     return kernel_approximation
 
 
-_PLAIN: dict[str, Callable[[], _Step]] = {
+_PLAIN: dict[str, Callable[[], _RowStep]] = {
     "unit_norm": lambda: _Each(_unit_norm),
     "binary": lambda: _Each(_binary),
     "log_counts": lambda: _Each(_log_counts),
     "tfidf": _TfIdf,
     "constant": _Constant,
 }
-_MAPS: dict[str, tuple[Callable[..., _Step], dict[str, Callable[[str], Any]]]] = {
+_MAPS: dict[str, tuple[Callable[..., _RowStep], dict[str, Callable[[str], Any]]]] = {
     "fourier": (_Fourier, {"gamma": float, "seed": int}),
     "nystroem": (_Nystroem, {"gamma": float}),
 }
 
 
-def _step(name: str) -> _Step:
+def _step(name: str) -> _RowStep:
     kind, colon, number = str(name).partition(":")
     if kind == "hash":
         if not number.isdecimal():
@@ -497,7 +488,7 @@ def _step(name: str) -> _Step:
     return _PLAIN[kind]()
 
 
-def _map(name: str, kind: str, parts: list[str]) -> _Step:
+def _map(name: str, kind: str, parts: list[str]) -> _RowStep:
     make, allowed = _MAPS[kind]
     if not parts[0].isdecimal():
         raise ValueError(

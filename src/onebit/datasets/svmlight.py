@@ -1,7 +1,7 @@
 """svmlight and libsvm text: a line is `label index:value index:value ... # comment`.
 
-The bytes of a block go through one compiled loop. Most numbers are read there, exactly; those with
-more digits than a double can hold are left to Python's float, so that all are rounded correctly.
+A compiled loop parses the bytes of a block. It reads most numbers exactly. Numbers with more digits
+than a double can hold are parsed by Python's float, so that all are rounded correctly.
 """
 
 from __future__ import annotations

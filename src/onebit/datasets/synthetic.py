@@ -29,7 +29,7 @@ TOPIC, IS_FALSE, FALSE_LABEL, WORD = 10**6, 10**6 + 1, 10**6 + 2, 10**6 + 3
 def synsep(rows: int = 1_000_000, *, seed: int = 0, noise: float = 0.0) -> Dataset:
     """Linearly separable; `noise` is the share of labels replaced by one of the others.
 
-    Its comparator are the key words: they outscore the other topics by 1 or more.
+    The comparator scores a document by its key words, with a margin of at least 1.
     """
     rows = whole("rows", rows, least=1, most=10**8)
     seed = whole("seed", seed, least=0, most=2**63 - 1)
@@ -56,7 +56,7 @@ def synnonsep(rows: int = 1_000_000, *, seed: int = 0) -> Dataset:
 
 
 def _draw_topics(rng: np.random.Generator) -> np.ndarray:
-    """Key words [topic, word], redrawn until the topics are surely separable by them."""
+    """Key words [topic, word], redrawn until they certainly separate the topics."""
     while True:
         key_words = np.zeros((TOPICS, KEY_WORDS), np.bool_)
         for topic in key_words:
@@ -66,7 +66,7 @@ def _draw_topics(rng: np.random.Generator) -> np.ndarray:
 
 
 def _margin(key_words: np.ndarray) -> int:
-    """How many more words any document shares with its topic than with another, at least."""
+    """The least difference between the words a document shares with its topic and another."""
     shared = key_words.astype(int) @ key_words.T.astype(int)
     own = np.diag(shared).copy()
     np.fill_diagonal(shared, 0)

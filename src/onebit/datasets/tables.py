@@ -20,8 +20,8 @@ class Dataset(NamedTuple):
     about: str
     X: Any  # an array or a CSR matrix
     y: np.ndarray  # 0..K-1
-    labels: list[Any]  # what 0..K-1 mean
-    comparator: np.ndarray | None = None  # weights [label, feature] known to be good, of drawn data
+    labels: list[Any]  # the names of 0..K-1
+    comparator: np.ndarray | None = None  # good weights [label, feature], of synthetic data
 
 
 def digits() -> Dataset:
@@ -60,7 +60,7 @@ def npz(path: str | os.PathLike[str]) -> Dataset:
 
 
 def fields_of(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """All that is in an npz file, the rows always as X."""
+    """All fields of an npz file, with the rows as X."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             fields = {name: stored[name] for name in stored.files}
@@ -96,7 +96,7 @@ def table_of(path: str | os.PathLike[str], fields: dict[str, Any]) -> Dataset:
 def check_shapes(
     path: str | os.PathLike[str], X: tuple[int, ...], y: tuple[int, ...] | None
 ) -> None:
-    """Refuse rows that are none, or not one for each label."""
+    """Refuse an X without rows, and a y that does not have one label per row."""
     if len(X) not in (2, 3, 4) or X[0] == 0:
         raise ValueError(
             f"{os.fspath(path)}: X must be a matrix with rows, or images, not of shape {X}"
@@ -108,7 +108,7 @@ def check_shapes(
 def check_places(
     path: str | os.PathLike[str], y: np.ndarray, classes: int, before: int = 0
 ) -> None:
-    """Refuse labels that are no places among so many classes; so many rows came before."""
+    """Refuse labels that are no places among the classes. before: rows in earlier blocks."""
     wrong = (y < 0) | (y >= classes)
     if wrong.any():
         raise ValueError(
@@ -120,7 +120,7 @@ def check_places(
 def places_of(
     path: str | os.PathLike[str], given: np.ndarray, classes: np.ndarray | None
 ) -> tuple[np.ndarray, list[Any]]:
-    """Labels as places, and their names: `classes` if there are, else the values found."""
+    """Labels as places, and their names: `classes` if given, else the values found."""
     found, y = np.unique(given, return_inverse=True)
     if classes is not None and given.dtype.kind in "iu":
         check_places(path, given, len(classes))

@@ -1,8 +1,8 @@
 """Vowpal Wabbit's text: `label importance 'tag |space name:value name ... |other:weight ...`.
 
-A feature is hashed by its name, `space^name` where it stands in a named space, into 2**20 columns
-or `features`, as a learner hashes a dict: file and dict give the same context. Importance and tag
-are left aside: one round is one round.
+A feature is hashed by its name, or by `space^name` in a named space, into 2**20 columns or
+`features`. Learners hash dicts in the same way, so a file and a dict give the same context.
+Importance and tag are ignored.
 """
 
 from __future__ import annotations

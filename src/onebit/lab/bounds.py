@@ -1,16 +1,16 @@
-"""What the papers prove: bounds on mistakes and on regret, as functions of what they depend on.
+"""The papers' bounds on mistakes and on regret, as functions of their parameters.
 
     known = ob.bounds.comparator(W, X, y)             # any fixed weights [label, feature]
     ob.bounds.banditron(trace.rounds, labels=9, gamma=0.1, norm=known.norm,
                         loss=known.loss[trace.rounds - 1])
 
-`rounds` may be a number or an array, and so may `loss`; a number or an array comes back. A bound
-above `rounds` says nothing. A name that ends in `_order` is no bound: its paper leaves a constant
-open, and 1 stands for it.
+`rounds` and `loss` are numbers or arrays, and so is the result. A bound above `rounds` is vacuous.
+A function whose name ends in `_order` gives no bound: its paper leaves a constant open, for which 1
+is used here.
 
 `norm` is the length |W| = sqrt(sum of squares) of all weights of the comparator, for rows of length
-at most 1. For longer rows multiply it by the length of the longest, as `comparator` does: rows
-divided by a number and weights multiplied by it have the same scores.
+at most 1. For longer rows, multiply it by the length of the longest row, as `comparator` does:
+dividing rows and multiplying weights by the same number leaves the scores unchanged.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _MOST_GAMMA = 0.5  # beyond it, a right greedy label no longer keeps the updates
 
 
 class Comparator(NamedTuple):
-    """What a bound on mistakes wants to know of fixed weights that the learner is compared with."""
+    """The norm and the loss of fixed weights that the learner is compared with."""
 
     norm: float  # of the weights, for rows divided by the length of the longest
     loss: np.ndarray  # hinge loss up to each round
 
 
 def margins(weights: Any, X: Any, y: Any) -> np.ndarray:
-    """By how much the true label of each row outscores the best other: W_y . x - max W_r . x."""
+    """The margin of each row's true label over the best other label: W_y . x - max W_r . x."""
     W, X, y = np.asarray(weights, np.float64), _matrix(X), np.asarray(y)
     if W.ndim != 2 or len(W) < 2 or not np.isfinite(W).all():
         raise ValueError("weights must be finite, one row for each of two labels or more")
@@ -48,18 +48,18 @@ def margins(weights: Any, X: Any, y: Any) -> np.ndarray:
         )
     if y.dtype.kind not in "iu" or (len(y) and not 0 <= y.min() <= y.max() < len(W)):
         raise ValueError(f"y must hold labels from 0 to {len(W) - 1}, the rows of the weights")
-    scores, each = X @ W.T, np.arange(len(y))
-    own = scores[each, y]
-    scores[each, y] = -np.inf
+    scores, rows = X @ W.T, np.arange(len(y))
+    own = scores[rows, y]
+    scores[rows, y] = -np.inf
     return own - scores.max(axis=1)
 
 
 def comparator(weights: Any, X: Any, y: Any) -> Comparator:
     """Norm and loss of weights [label, feature] on these rows and true labels, in their order.
 
-    The loss of a row is the multiclass hinge loss, max(0, 1 - margin): weights that separate the
-    rows have none once they are divided by the least of their `margins`. One vector added to all
-    rows of W changes no margin, so that W is taken less its mean row, which is shortest.
+    The loss of a row is the multiclass hinge loss, max(0, 1 - margin). It is 0 for weights that
+    separate the rows, divided by the least of their `margins`. Adding a vector to all rows of W
+    changes no margin, so the mean row is subtracted, which makes the norm smallest.
     """
     loss = np.cumsum(np.maximum(0.0, 1.0 - margins(weights, X, y)))
     W, X = np.asarray(weights, np.float64), _matrix(X)
@@ -76,7 +76,7 @@ def _matrix(X: Any) -> Any:
     return made
 
 
-# Perceptron, Banditron, RCNBF: mistakes, for rows of length at most 1 and any labels whatever
+# Perceptron, Banditron, RCNBF: mistakes, for rows of length at most 1 and arbitrary labels
 
 
 def perceptron(rounds: Any, *, norm: float, loss: Any = 0.0) -> Any:
@@ -99,7 +99,7 @@ def banditron(rounds: Any, *, labels: int, gamma: float, norm: float, loss: Any 
 
 
 def banditron_gamma(rounds: float, *, labels: int, norm: float, loss: float = 0.0) -> float:
-    """The gamma at which `banditron` is least after so many rounds.
+    """The gamma that minimises `banditron` after `rounds` rounds.
 
     The paper's rules of thumb have the same order: sqrt(K D / T) where the loss is small,
     (K D / T)^(1/3) where it is not.
@@ -135,14 +135,14 @@ def rcnbf(
 def rcnbf_gamma(
     rounds: float, *, labels: int, norm: float, rho0: float, rho1: float, loss: float = 0.0
 ) -> float:
-    """The gamma at which `rcnbf` is least after so many rounds.
+    """The gamma that minimises `rcnbf` after `rounds` rounds.
 
     Of order T^(-1/2) without flips or with rates that fall as T^(-1/2) (Corollaries 1 and 2), and
     T^(-1/3) otherwise (Corollary 3); the bound then grows as T^(1/2) and T^(2/3).
     """
     T, L = real("rounds", rounds, least=1), real("loss", loss, least=0)
-    more: dict[str, Any] = {"labels": labels, "norm": norm, "loss": L}
-    return _best_gamma(lambda g: rcnbf(T, gamma=g, rho0=rho0, rho1=rho1, **more))
+    fixed: dict[str, Any] = {"labels": labels, "norm": norm, "loss": L}
+    return _best_gamma(lambda g: rcnbf(T, gamma=g, rho0=rho0, rho1=rho1, **fixed))
 
 
 class _Moments(NamedTuple):
@@ -169,9 +169,9 @@ def _mistakes(T: Any, L: Any, gamma: float, norm: float, moments: _Moments) -> A
 
 
 def _best_gamma(bound: Callable[[float], float]) -> float:
-    """Where a bound of the form above is least.
+    """The gamma that minimises a bound of the form above.
 
-    As a function of log gamma every term is log-convex, so that the sum has one valley.
+    As a function of log gamma every term is log-convex, so the sum has a single minimum.
     """
     low, high = math.log(1e-15), math.log(_MOST_GAMMA)
     while high - low > 1e-9:
@@ -183,13 +183,13 @@ def _best_gamma(bound: Callable[[float], float]) -> float:
     return min(math.exp((low + high) / 2), _MOST_GAMMA)
 
 
-# Halving: mistakes, where some hypothesis is always right
+# Halving: mistakes, if one hypothesis is always right
 
 
 def halving(*, labels: int, hypotheses: float) -> float:
     """Mistakes of plurality vote with elimination: K ln |H| (Kakade et al. 2008).
 
-    A wrong answer was given by a K-th of the hypotheses left, at least, and rules all these out.
+    A wrong answer rules out all hypotheses that gave it: at least a K-th of those left.
     """
     return _labels(labels) * math.log(real("hypotheses", hypotheses, least=1))
 
@@ -207,7 +207,7 @@ def halving_linear(*, labels: int, features: int, norm: float) -> float:
 
 
 def halving_projected_order(rounds: Any, *, labels: int, norm: float, delta: float = 0.05) -> Any:
-    """The order of halving on randomly projected rows: no bound, its constant is not published.
+    """The order of halving on randomly projected rows; not a bound, the constant is unpublished.
 
     K^2 D l (ln D + ln l) with l = ln((T + K) / delta) and D = 2 |W|^2, with probability 1 - delta;
     it does not depend on the number of features.
@@ -261,7 +261,7 @@ def confidit(
     return _plain(4 * (1 + alpha) * B1 * (B2 * B3 + B3**2) / real("margin", margin, above=0))
 
 
-# Newtron: regret in log-loss, on rows of length at most `radius`, any labels whatever
+# Newtron: regret in log-loss, on rows of length at most `radius` and arbitrary labels
 
 
 def newtron(
@@ -313,12 +313,12 @@ def newtron_gamma(
     alpha: float = 10.0,
     radius: float = 1.0,
 ) -> float:
-    """The gamma, of 0 and a thousand values up to 1/2, at which `newtron` is least."""
-    more: dict[str, Any] = {"labels": labels, "features": features, "norm": norm}
-    more |= {"alpha": alpha, "radius": radius}
+    """The gamma that minimises `newtron`, out of 0 and a thousand values up to 1/2."""
+    fixed: dict[str, Any] = {"labels": labels, "features": features, "norm": norm}
+    fixed |= {"alpha": alpha, "radius": radius}
     tried = [0.0, *np.geomspace(1e-12, _MOST_GAMMA, 1000).tolist()]
     T = real("rounds", rounds, least=1)
-    return min(tried, key=lambda gamma: newtron(T, gamma=min(gamma, _MOST_GAMMA), **more))
+    return min(tried, key=lambda gamma: newtron(T, gamma=min(gamma, _MOST_GAMMA), **fixed))
 
 
 def newtron_order(
@@ -330,7 +330,7 @@ def newtron_order(
     alpha: float = 10.0,
     radius: float = 1.0,
 ) -> Any:
-    """The order of Newtron's regret at its best gamma: no bound (Corollary 5 leaves c open).
+    """The order of Newtron's regret at its best gamma; not a bound, Corollary 5 leaves c open.
 
     min(c exp(4 alpha R D) ln(T) / alpha, 6 c R D T^(2/3)), with c = K^3 n.
     """
@@ -338,7 +338,7 @@ def newtron_order(
     c = _labels(labels) ** 3 * whole("features", features, least=1, most=10**9)
     reach = real("norm", norm, above=0) * real("radius", radius, above=0)
     alpha = real("alpha", alpha, above=0)
-    grown = math.exp(min(4 * alpha * reach, 700.0))  # the other one is less long before
+    grown = math.exp(min(4 * alpha * reach, 700.0))  # the other term is smaller long before
     return _plain(np.minimum(c * grown / alpha * np.log(T), 6 * c * reach * T ** (2 / 3)))
 
 
@@ -364,7 +364,7 @@ def _rounds_and_loss(rounds: Any, loss: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _numbers(name: str, given: Any, least: float) -> np.ndarray:
-    """A number, or an array of them, each at least so much."""
+    """A number or an array of numbers, each at least `least`."""
     array = np.asarray(given)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be a number or an array of numbers, not {given!r}")

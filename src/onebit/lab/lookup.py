@@ -1,9 +1,9 @@
-"""Learners by name: those of this package, and those of modules that were imported.
+"""Learners by name: the learners of this package, and those of imported modules.
 
-A learner of this package is named by its class, "Banditron". One from elsewhere is named "Mine" or
-"module:Mine", once its module is imported: by Python's `import`, by `import_learners`, or by
-`--import` on a command line. A name alone imports nothing, so that a recipe or a study, which may
-come from somebody else, cannot run code.
+A learner of this package is named by its class, "Banditron". A learner of another module is named
+"Mine" or "module:Mine", after its module is imported: by Python's `import`, by `import_learners`,
+or by `--import` on a command line. A name alone imports nothing, so a recipe or a study from an
+untrusted source cannot run code.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PACKAGE = "onebit"
 def import_learners(module: str) -> str:
     """Import a module that defines learners: by its name, or by the path of its file, "mine.py".
 
-    The code of the module is executed. A name is looked for in the working folder too. Returns the
-    name of the module.
+    The code of the module is executed. A name is also searched in the working folder. Returns the
+    module's name.
     """
     path = Path(module)
     is_file = path.suffix == ".py"
@@ -59,7 +59,7 @@ def _import_file(path: Path) -> str:
 
 
 def _import_from(folder: Path, name: str) -> Any:
-    """Import a module that may be in a folder; last of all, so that it hides no other module."""
+    """Import a module that may be in a folder, which is searched last and hides no other module."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
     importlib.invalidate_caches()
@@ -67,7 +67,7 @@ def _import_from(folder: Path, name: str) -> Any:
 
 
 def learner_named(name: str) -> type[Learner]:
-    """The class of this name, in capitals or not; "module:Class" for one from elsewhere."""
+    """The class of this name, in any case; "module:Class" for a learner of another module."""
     module, colon, kind = name.rpartition(":")
     if colon:
         return _of_module(module, kind)
@@ -75,8 +75,16 @@ def learner_named(name: str) -> type[Learner]:
         if name.lower() == known.lower():
             return learner
     known = ", ".join(sorted(k for k, learner in Learner.registry.items() if not learner.needs))
-    remedy = "one of your own is found once its module is imported (--import on a command line)"
+    remedy = "your own learner is found after its module is imported (--import on a command line)"
     raise ValueError(f"no learner {name!r}; there are {known}; {remedy}")
+
+
+def is_known(name: str) -> bool:
+    """Whether `learner_named` finds a learner of this name."""
+    try:
+        return bool(learner_named(name))
+    except ValueError:
+        return False
 
 
 def _of_module(module: str, kind: str) -> type[Learner]:
@@ -92,7 +100,7 @@ def _of_module(module: str, kind: str) -> type[Learner]:
 
 
 def is_own(learner: type) -> bool:
-    """Whether a class is one of this package."""
+    """Whether a class is defined in this package."""
     return _top(learner.__module__) == _PACKAGE
 
 
@@ -106,20 +114,20 @@ def name_of(learner: type[Learner]) -> str:
 
 
 class Home(NamedTuple):
-    """Where a module is found: by its name, in one of these folders."""
+    """A module's name, and the folders to search for it."""
 
     module: str
     folders: tuple[str, ...]
 
 
 def home_of(learner: type[Learner]) -> Home | None:
-    """Where another process finds a learner; None: it is one of this package."""
+    """Where another process finds a learner; None for a learner of this package."""
     if is_own(learner):
         return None
     if learner.__module__ == "__main__":
         raise ValueError(
             f"{learner.__name__} is defined in the program that runs, where other processes cannot "
-            "import it; put it into a module, or take the engine threads"
+            "import it; put it into a module, or use the engine threads"
         )
     return Home(learner.__module__, tuple(path or str(Path.cwd()) for path in sys.path))
 
@@ -137,9 +145,9 @@ def import_home(home: Home) -> None:
 
 
 def files_of(learner: type[Learner]) -> list[Path]:
-    """The source files of a learner from elsewhere, and of the neighbours that they import from.
+    """The source files of a learner of another module, and of the neighbours that they import.
 
-    A neighbour is a module of the same package, or beside the file of a module that is in none.
+    A neighbour is a module of the same package, or a file in the same folder.
     """
     kinds = [kind for kind in learner.__mro__ if not is_own(kind)]
     packages = {_top(kind.__module__) for kind in kinds}
@@ -159,7 +167,7 @@ def files_of(learner: type[Learner]) -> list[Path]:
 
 
 def _imports_of(module: ModuleType, path: Path) -> Iterator[str]:
-    """The names of modules that a module's source may import, wherever it does."""
+    """The names of modules that a module's source imports, at any place in it."""
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -1,34 +1,45 @@
-"""Recipes: a learner with its settings, as a small file of text that a person can read and edit.
+"""Recipes: a learner's class, its settings, and the steps that prepare its rows.
+
+A command line names a recipe as "Banditron:gamma=0.1"; a file holds it as text:
 
     learner = "UCWL"
-    prepare = ["unit_norm"]     # steps that rows go through; may be left out
+    prepare = ["unit_norm"]     # optional: steps that prepare the rows
 
-    [settings]                  # those left out are the defaults
+    [settings]                  # settings that are left out have their defaults
     eta = 0.9
 
-    [found]                     # how `tune` found them; may be left out
+    [found]                     # optional: how `tune` found the settings
 
-A learner from elsewhere is "module:Class"; its module must be imported already. Nothing in a recipe
-is executed, and nothing is imported by it. What is wrong with one is said in a sentence.
+A learner of another package is "module:Class"; its module must be imported already. Reading a file
+executes and imports nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tomllib
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from onebit import persist
+from onebit import algorithms, persist
 from onebit.datasets import Steps
-from onebit.lab.lookup import learner_named, name_of
+from onebit.lab.lookup import import_learners, is_known, learner_named, name_of
 from onebit.learner import Labels, Learner
 from onebit.settings import SHARED, called, own_settings, unknown_setting
 
 LARGEST = 2**16  # bytes of a file
 ENDING = ".toml"
+
+# Settings that suit a data set better than the defaults: the papers' settings, where given.
+SUITED: dict[str, dict[str, dict[str, Any]]] = {
+    "synsep": {"Banditron": {"gamma": 0.014}},
+    "synnonsep": {"Banditron": {"gamma": 0.006}, "PNewtron": {"gamma": 0.006}},
+    "digits": {"Banditron": {"gamma": 0.1}, "PNewtron": {"D": 10.0}},
+}
 
 _USE = """\
 # A learner's settings, found by `onebit tune`. To use them:
@@ -39,10 +50,10 @@ _USE = """\
 
 @dataclass(frozen=True)
 class Found:
-    """How settings were found."""
+    """How `tune` found the settings."""
 
     data: str
-    error: float  # mean share of mistakes of what was said
+    error: float  # mean share of rounds whose said label was wrong
     rounds: int
     repeats: int
     trials: int
@@ -53,23 +64,34 @@ class Found:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A learner's class, its settings, and the steps that its rows were prepared by."""
+    """A learner's class, its settings (others have their defaults), and its preparation steps."""
 
     learner: type[Learner]
     settings: dict[str, Any]
     prepare: tuple[str, ...] = ()
     found: Found | None = None
+    file: str = field(default="", compare=False, kw_only=True)  # that the recipe was read from
+
+    @property
+    def name(self) -> str:
+        """The learner's name, with the file or the settings that tell apart recipes for it."""
+        return f"{self.learner.__name__} {self.file or settings_text(self.settings, ' ')}".rstrip()
+
+    def suited_to(self, data: str) -> Recipe:
+        """The recipe with settings that suit a data set, except where it has its own."""
+        suited = SUITED.get(data, {}).get(self.learner.__name__, {})
+        return replace(self, settings={**suited, **self.settings}) if suited else self
 
     def make(self, labels: Labels, **common: Any) -> Learner:
-        """A learner by this recipe that has learned nothing yet: make(["sport", "tech"], seed=7).
+        """A new learner by this recipe: make(["sport", "tech"], seed=7).
 
-        It wants rows that have gone through the steps in `prepare`.
+        Its rows must be prepared by the steps in `prepare`.
         """
         kind: Any = self.learner
         return kind(labels, **self.settings, **common)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the recipe to a file, whole or not at all."""
+        """Write the recipe to a file, completely or not at all."""
         check_name(path)
         name = Path(path).name
         if not name.isprintable():  # a comment ends with its line
@@ -86,19 +108,77 @@ class Recipe:
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
-    """Refuse a name that could not be told from a learner's."""
+    """Refuse a file name that could be confused with a learner's name."""
     if Path(path).suffix != ENDING:
         raise ValueError(f"{os.fspath(path)}: the name of a recipe must end in {ENDING}")
 
 
 def read_recipe(path: str | os.PathLike[str]) -> Recipe:
-    """The recipe in a file, checked: its learner can be made."""
+    """The recipe in a file. It is checked by making its learner."""
     with open(path, "rb") as file:
         text = file.read(LARGEST + 1)
     try:
-        return _checked(_parsed(text))
+        return replace(_checked(_parsed(text)), file=os.fspath(path))
     except (ValueError, TypeError) as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def recipe_of(text: str) -> Recipe:
+    """A recipe from "Banditron", "PNewtron:gamma=0.01:D=10", or a recipe's file "tuned.toml".
+
+    "module:Class:setting=1" is a learner of another package. Its module is imported.
+    """
+    if text.endswith(ENDING):
+        return read_recipe(text)
+    name, *pairs = text.split(":")
+    if pairs and "=" not in pairs[0] and not is_known(name):
+        try:
+            name = f"{import_learners(name)}:{pairs.pop(0)}"
+        except (ValueError, OSError) as error:
+            raise ValueError(
+                f"no learner {name!r}, so {text!r} is module:Class; {error}"
+            ) from error
+    learner = learner_named(name)
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"a setting is NAME=VALUE, not {pair!r}")
+        settings[key] = value_of(value)
+    check_settings(learner, settings)  # refuse a wrong value now, not in mid-race
+    return Recipe(learner, settings)
+
+
+def value_of(text: str) -> Any:
+    """A setting's value from a command line: true, 0.1 or PA-I."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            return number(text)
+    return text
+
+
+def settings_text(settings: Mapping[str, Any], between: str = ", ") -> str:
+    """Settings for people to read: "gamma=0.1, variant=PA-I"."""
+    return between.join(f"{name}={short(value)}" for name, value in settings.items())
+
+
+def short(value: Any) -> str:
+    """A setting's value for people to read."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def default_recipes() -> list[Recipe]:
+    """Every learner of this package at its defaults.
+
+    Left out are costly learners, variants of others, and learners that need arguments which are
+    not settings.
+    """
+    classes = [getattr(algorithms, name) for name in algorithms.by_settings()]
+    return [
+        Recipe(learner, {}) for learner in classes if not learner.costly and not learner.variant_of
+    ]
 
 
 def _parsed(text: bytes) -> dict[str, Any]:

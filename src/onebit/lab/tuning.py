@@ -1,8 +1,8 @@
-"""tune: good settings for one's own data, by the mistakes made on a first part of them.
+"""tune: finds good settings for the user's data, by the mistakes on a first part of the data.
 
-Every candidate learns the same rows from one bit, in lockstep, and is judged by what it said while
-it learned: there is no test set, because there is none in use either. Rows after the first part
-choose nothing; they tell afterwards what the choice is worth.
+Every candidate learns the same rows from one bit, in lockstep, and is judged by its mistakes while
+it learns, as in real use. The remaining rows do not influence the choice; they are used afterwards
+to evaluate it.
 """
 
 from __future__ import annotations
@@ -19,40 +19,46 @@ from onebit import datasets
 from onebit._version import __version__
 from onebit.contexts import Rows, encode_rows
 from onebit.datasets.steps import width_of
-from onebit.lab.race import SUITED, Entrant, all_entrants, entrant
-from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
+from onebit.lab.recipes import (
+    Found,
+    Recipe,
+    check_settings,
+    default_recipes,
+    recipe_of,
+    settings_of,
+)
+from onebit.lab.streams import FLOAT32
 from onebit.lab.sweeping import sweep
 from onebit.labels import LabelSet, column_of
 from onebit.learner import Labels, Learner
 from onebit.settings import Range, called_on, choice_of, whole
 
 MOST_TRIALS = 100_000
-_FLOAT32 = np.dtype(np.float32)
 _NEAR = 0.05  # of a range, at either end
 
 
 class Trial(NamedTuple):
-    """What one learner with one setting did on the rows used for tuning."""
+    """The errors of one candidate on the rows used for tuning."""
 
     learner: type[Learner]
     settings: dict[str, Any]
-    error: float  # mean share of mistakes of what was said
-    spread: float | None  # standard deviation over the repeats; None: there is one alone
+    error: float  # mean share of rounds whose said label was wrong
+    spread: float | None  # standard deviation over the repeats; None: a single run
     is_default: bool
 
 
 class Rest(NamedTuple):
-    """What the choice is worth on the rows that were not used for it, learned from the start."""
+    """The errors on the rows not used for tuning, learned from the start."""
 
     rows: int
     tuned: float
     default: float  # error of the same learner at its defaults
-    tuned_spread: float | None  # standard deviations over the repeats; None: there is one alone
+    tuned_spread: float | None  # standard deviations over the repeats; None: a single run
     default_spread: float | None
 
 
 class Edge(NamedTuple):
-    """A chosen value at the end of what was tried: a better one may lie beyond."""
+    """A chosen value at the end of the tried range: a better value may lie beyond."""
 
     setting: str
     value: float
@@ -71,30 +77,26 @@ class Tuned(Recipe):
 
     @property
     def error(self) -> float:
-        """Mean share of mistakes on the rows used for tuning: the best of many, so it flatters."""
+        """Mean share of mistakes on the rows used for tuning; the best of many, so optimistic."""
         return self.table[0].error
 
 
 class Candidate(NamedTuple):
-    """A learner with settings to be tried."""
+    """A recipe to try, and the recipe that it was made from: settings of the latter are fixed."""
 
-    entrant: Entrant
-    settings: dict[str, Any]  # all of them
+    recipe: Recipe  # with every setting
+    given: Recipe
     is_default: bool
-
-    def make(self, labels: int, seed: int) -> Learner:
-        kind: Any = self.entrant.learner
-        return kind(labels, **self.settings, seed=seed)
 
 
 def learners_to_tune() -> list[type[Learner]]:
     """The learners from one bit that have settings to search."""
-    known = [one.learner for one in all_entrants()]
-    return [one for one in known if one.ranges and not one.full_information]
+    known = [recipe.learner for recipe in default_recipes()]
+    return [learner for learner in known if learner.ranges and not learner.full_information]
 
 
 def default_rounds(rows: int) -> int:
-    """How many of the rows are for tuning: a fifth, from 1,000 to 20,000, half of few."""
+    """How many rows are for tuning: a fifth, from 1,000 to 20,000, but at most half."""
     return max(min(max(rows // 5, 1000), 20_000, rows // 2), 1)
 
 
@@ -121,21 +123,20 @@ def tune(
         learner = tuned.make(labels=["sport", "politics", "tech"], seed=7)
 
     learner: a class, or several to choose from; "Confidit:width=log" keeps a setting fixed. X, y:
-    rows and their true labels, or a Dataset. labels: those there may be; unless given, those found.
+    rows and their true labels, or a Dataset. labels: the possible labels; default: those found.
 
-    Each learner runs at `trials` settings: its defaults, what is known to suit a data set of this
-    name, and others drawn from its `ranges`, spread evenly over them. grid: values of settings
-    instead, of which all combinations run; other settings stay at their defaults.
+    Each learner runs with `trials` settings: its defaults, the settings known to suit a data set of
+    this name, and settings drawn evenly from its `ranges`. grid: values of settings to try instead,
+    in all combinations; other settings have their defaults.
 
-    rounds: how many rows are used, each once in a run; unless given a fifth, at least 1,000 and at
-    most 20,000 or half. order: rows are "shuffled" first, or stay as "given". repeats: runs of each
-    candidate, on the same rows shuffled anew (not if the order is given) and with draws of its own;
-    the mean counts. Ties go to the earlier, the defaults first. prepare: steps that rows go
-    through, as in `datasets.prepare`. progress: called with the rounds done, and with all there
-    will be.
+    rounds: how many rows are used, each once per run; default: a fifth, at least 1,000, and at most
+    20,000 and half of the rows. order: rows are "shuffled" first, or stay as "given". repeats: runs
+    of each candidate with other draws, on the same rows in a new order (unless order="given"); the
+    mean is compared. Ties go to the earlier candidate, the defaults first. prepare: steps as in
+    `datasets.prepare`. progress: called with the rounds done and the total.
 
-    The rows not used choose nothing. Afterwards the chosen settings and the defaults learn them
-    from the start: this is `rest`.
+    The other rows do not influence the choice. Afterwards the chosen settings and the defaults
+    learn these rows from the start: see `rest`.
     """
     repeats = whole("repeats", repeats, least=1, most=1000)
     seed = whole("seed", seed, least=0, most=2**62)
@@ -151,8 +152,8 @@ def tune(
     course = np.random.default_rng(seed).permutation(size) if shuffles else np.arange(size)
     report = _reporter(progress, repeats * (len(candidates) * rounds + 2 * (size - rounds)))
 
-    def mistakes(some: Sequence[Candidate], part: np.ndarray) -> np.ndarray:
-        """How many each candidate makes on these rows, [candidate, repeat]."""
+    def mistakes(tried: Sequence[Recipe], part: np.ndarray) -> np.ndarray:
+        """How many mistakes each recipe makes on these rows, [recipe, repeat]."""
         counts = []
         for repeat in range(repeats):
             own = part
@@ -160,25 +161,23 @@ def tune(
                 own = np.random.default_rng([seed, repeat]).permutation(part)
             fresh = datasets.Steps(steps, features=data.columns)
             rows = datasets.prepare(_taken(data.rows, own), fresh)
-            rows = encode_rows(rows, _FLOAT32, None)
-            learners = [one.make(data.labels, seed + repeat) for one in some]
+            rows = encode_rows(rows, FLOAT32, None)
+            learners = [recipe.make(data.labels, seed=seed + repeat) for recipe in tried]
             runs = sweep(learners, rows, data.places[own], checkpoints=[len(own)], progress=report)
             counts.append([run.trace.mistakes[-1] for run in runs])
         return np.array(counts).T
 
-    made = mistakes(candidates, course[:rounds])
+    made = mistakes([candidate.recipe for candidate in candidates], course[:rounds])
     ranked = np.argsort(made.sum(axis=1), kind="stable")  # ties stay in their order
     best = candidates[ranked[0]]
-    kind = best.entrant.learner
     rest = None
     if rounds < size:
-        default = best._replace(settings=check_settings(kind, best.entrant.settings).settings)
-        both = mistakes([best, default], course[rounds:]) / (size - rounds)
+        both = mistakes([best.recipe, best.given], course[rounds:]) / (size - rounds)
         rest = Rest(size - rounds, *both.mean(axis=1).tolist(), *map(_spread, both))
     table = tuple(_trial(candidates[place], made[place] / rounds) for place in ranked)
     return Tuned(
-        kind,
-        best.settings,
+        best.recipe.learner,
+        best.recipe.settings,
         tuple(steps),
         Found(
             data=data.name,
@@ -192,13 +191,13 @@ def tune(
         ),
         table,
         rest,
-        tuple(_edges(best, grid or kind.ranges)),
+        tuple(_edges(best, grid or best.recipe.learner.ranges)),
     )
 
 
 def _trial(candidate: Candidate, errors: np.ndarray) -> Trial:
-    kind, settings = candidate.entrant.learner, candidate.settings
-    return Trial(kind, settings, float(errors.mean()), _spread(errors), candidate.is_default)
+    learner, settings = candidate.recipe.learner, candidate.recipe.settings
+    return Trial(learner, settings, float(errors.mean()), _spread(errors), candidate.is_default)
 
 
 def _spread(errors: np.ndarray) -> float | None:
@@ -206,7 +205,7 @@ def _spread(errors: np.ndarray) -> float | None:
 
 
 def _reporter(progress: Callable[[int, int], None] | None, total: int) -> Callable[[int], None]:
-    """Adds up what the threads of a sweep have done."""
+    """A function that adds up the rounds done by the threads of a sweep."""
     done, lock = 0, threading.Lock()
 
     def report(rounds: int) -> None:
@@ -231,7 +230,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
     name = ""
     if y is None:
         if not hasattr(X, "labels"):
-            raise TypeError("tune wants rows and their labels, X and y, or a Dataset")
+            raise TypeError("tune needs rows and their labels, X and y, or a Dataset")
         if labels is not None:
             raise TypeError("a Dataset has its labels already: leave out labels=")
         name, places, count = X.name, np.asarray(X.y), len(X.labels)
@@ -239,7 +238,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
     else:
         among = LabelSet(_found(y) if labels is None else labels)
         places, count = among.places(y), len(among)
-    rows = encode_rows(X, _FLOAT32, None)
+    rows = encode_rows(X, FLOAT32, None)
     if len(rows.indptr) - 1 != len(places):
         raise ValueError(f"X has {len(rows.indptr) - 1} rows and y {len(places)} labels")
     if not len(places):
@@ -250,7 +249,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
 
 
 def _found(y: Any) -> list[Any]:
-    """The labels there are in y, in order."""
+    """The distinct labels in y, sorted."""
     try:
         found = np.unique(column_of(y)).tolist()
     except TypeError as error:
@@ -263,7 +262,7 @@ def _found(y: Any) -> list[Any]:
 
 
 def _taken(rows: Rows, places: np.ndarray) -> Rows:
-    """Some of the rows, in this order."""
+    """The rows at these places, in this order."""
     lengths = np.diff(rows.indptr)[places]
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     shift = rows.indptr[places] - indptr[:-1]
@@ -276,22 +275,20 @@ def _taken(rows: Rows, places: np.ndarray) -> Rows:
 # The candidates.
 
 
-def _entrants(learner: Any) -> list[Entrant]:
-    given = learner if isinstance(learner, Sequence) and not isinstance(learner, str) else [learner]
-    if not given:
-        raise ValueError("there is no learner to tune")
-    entrants = []
-    for one in given:
-        if isinstance(one, str):
-            entrants.append(entrant(one))
-        elif isinstance(one, type) and issubclass(one, Learner):
-            entrants.append(Entrant(one, {}))
-        else:
-            raise TypeError(f"tune wants a learner's class, such as Banditron, not {one!r}")
-    return entrants
+def _recipes(given: Any) -> list[Recipe]:
+    """The recipe of a learner's class or name, or the recipes of a list of them."""
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        if not given:
+            raise ValueError("there is no learner to tune")
+        return [recipe for learner in given for recipe in _recipes(learner)]
+    if isinstance(given, str):
+        return [recipe_of(given)]
+    if isinstance(given, type) and issubclass(given, Learner):
+        return [Recipe(given, {})]
+    raise TypeError(f"tune needs a learner's class, such as Banditron, not {given!r}")
 
 
-def _check_grid(grid: Mapping[str, Sequence[Any]], entrants: Sequence[Entrant]) -> None:
+def _check_grid(grid: Mapping[str, Sequence[Any]], recipes: Sequence[Recipe]) -> None:
     if not isinstance(grid, Mapping):
         raise TypeError(f"grid must be a dict such as {{'gamma': [0.01, 0.1]}}, not {grid!r}")
     for name, values in grid.items():
@@ -300,50 +297,52 @@ def _check_grid(grid: Mapping[str, Sequence[Any]], entrants: Sequence[Entrant]) 
             or not isinstance(values, Sequence | np.ndarray)
             or not len(values)
         ):
-            raise ValueError(f"the grid wants a list of values for {name}, not {values!r}")
-        if not any(name in settings_of(one.learner) for one in entrants):
-            names = ", ".join(one.learner.__name__ for one in entrants)
+            raise ValueError(f"the grid needs a list of values for {name}, not {values!r}")
+        if not any(name in settings_of(recipe.learner) for recipe in recipes):
+            names = ", ".join(recipe.learner.__name__ for recipe in recipes)
             raise ValueError(f"no setting {name!r} for {names}: leave it out of the grid")
-        fixed = next((one.name for one in entrants if name in one.settings), None)
+        fixed = next((recipe.name for recipe in recipes if name in recipe.settings), None)
         if fixed:
-            raise ValueError(f"{name} is fixed by {fixed!r} and in the grid: leave out one")
+            raise ValueError(f"{name} is fixed by {fixed!r} and also in the grid: remove either")
 
 
 def candidates_of(
     learner: Any, grid: Mapping[str, Sequence[Any]] | None, trials: int, data: str, seed: int
 ) -> list[Candidate]:
-    """Each setting once: of each learner the defaults, what suits the data, then the others."""
+    """Distinct candidates; per learner its defaults, what suits the data, grid or drawn values."""
     trials = whole("trials", trials, least=1, most=MOST_TRIALS)
-    entrants = _entrants(learner)
-    _check_grid(grid or {}, entrants)
+    recipes = _recipes(learner)
+    _check_grid(grid or {}, recipes)
     candidates: dict[Any, Candidate] = {}
-    for one in entrants:
-        kind, fixed = one.learner, one.settings
-        suited = SUITED.get(data.lower(), {}).get(kind.__name__, {})
-        settings = [fixed] + [{**suited, **fixed}] * bool(suited)
+    for recipe in recipes:
+        kind, fixed = recipe.learner, recipe.settings
+        suited = recipe.suited_to(data.lower())
+        settings = [fixed] + [suited.settings] * (suited is not recipe)
         if grid:
             own = {name: grid[name] for name in settings_of(kind) if name in grid}
             count = np.prod([len(values) for values in own.values()])
             if count > MOST_TRIALS:
                 raise ValueError(f"the grid has {count:,} combinations; at most {MOST_TRIALS:,}")
-            combinations = itertools.product(*own.values())
-            settings += [{**fixed, **dict(zip(own, c, strict=True))} for c in combinations]
+            settings += [
+                {**fixed, **dict(zip(own, values, strict=True))}
+                for values in itertools.product(*own.values())
+            ]
         else:
             free = {name: tried for name, tried in kind.ranges.items() if name not in fixed}
             settings += [
                 {**fixed, **drawn} for drawn in _drawn(free, max(trials - len(settings), 0), seed)
             ]
         for given in settings:
-            full = check_settings(kind, given).settings
-            key = (kind, repr(full))
-            candidates.setdefault(key, Candidate(one, full, given is fixed))
+            tried = Recipe(kind, check_settings(kind, given).settings)
+            key = (kind, repr(tried.settings))
+            candidates.setdefault(key, Candidate(tried, recipe, given is fixed))
     return list(candidates.values())
 
 
 def _drawn(
     ranges: Mapping[str, Range | tuple[Any, ...]], count: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Settings at random, but each range is covered evenly: a Latin hypercube."""
+    """Random settings that cover each range evenly: a Latin hypercube."""
     random = np.random.default_rng(seed)
     columns = []
     for tried in ranges.values():
@@ -356,11 +355,11 @@ def _drawn(
 
 
 def _edges(best: Candidate, searched: Mapping[str, Any]) -> list[Edge]:
-    """Chosen values at an end of what was tried, if the setting may go beyond."""
+    """Chosen values at an end of the tried range, if values beyond are allowed."""
     edges = []
     for name, tried in searched.items():
-        value = best.settings.get(name)
-        if name in best.entrant.settings or type(value) is not float or value <= 0:
+        value = best.recipe.settings.get(name)
+        if name in best.given.settings or type(value) is not float or value <= 0:
             continue
         if isinstance(tried, Range):
             low, high, near = tried.low, tried.high, _NEAR
@@ -375,17 +374,16 @@ def _edges(best: Candidate, searched: Mapping[str, Any]) -> list[Edge]:
             steps = steps if share > 0.5 else [low + high - step for step in steps]
         else:
             steps = [high * 3, high * 10] if share > 0.5 else [low / 3, low / 10]
-        beyond = tuple(
-            step for step in (float(f"{s:.2g}") for s in steps) if _allowed(best, name, step)
-        )
+        rounded = (float(f"{step:.2g}") for step in steps)
+        beyond = tuple(step for step in rounded if _allowed(best.recipe, name, step))
         if beyond:
             edges.append(Edge(name, value, low, high, beyond))
     return edges
 
 
-def _allowed(candidate: Candidate, name: str, value: float) -> bool:
+def _allowed(recipe: Recipe, name: str, value: float) -> bool:
     try:
-        check_settings(candidate.entrant.learner, {**candidate.settings, name: value})
+        check_settings(recipe.learner, {**recipe.settings, name: value})
     except ValueError:
         return False
     return value > 0

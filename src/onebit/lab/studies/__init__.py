@@ -1,1 +1,1 @@
-"""The papers' experiments, theirs and ours side by side."""
+"""The papers' experiments: their published results and ours, side by side."""

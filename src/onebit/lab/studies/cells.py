@@ -22,7 +22,7 @@ from onebit.contexts import Rows, encode_rows
 from onebit.datasets import Dataset, Steps, find, prepare
 from onebit.lab.lookup import files_of, learner_named
 from onebit.lab.simulation import simulate
-from onebit.lab.studies.spec import Channel, Data, Setting, points
+from onebit.lab.studies.spec import ChannelSpec, Data, Setting, points
 from onebit.lab.sweeping import sweep
 from onebit.learner import Learner
 
@@ -56,7 +56,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[tuple[str, Any], ...]  # how its file is read: which is the label, ...
     rows: int | None
     prepare: tuple[str, ...]
-    channel: Channel
+    channel: ChannelSpec
     folds: int  # 0: online
     tuning: bool
     repeat: int  # of the stream; or the fold that is left out
@@ -87,7 +87,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         way = ", ".join(
             f"{key} {value}"
             for key, value in msgspec.to_builtins(self.channel).items()
-            if value != getattr(Channel(), key) and value != [0.0, 0.0]
+            if value != getattr(ChannelSpec(), key) and value != [0.0, 0.0]
         )
         return f"{self.source} / {self.learner} {settings} / {way or 'clean'} / {what}{tuning}"
 

@@ -14,11 +14,11 @@ from onebit.lab.studies.cells import Cell, Result, run_cells
 ENGINES = ("threads", "loky", "dask", "ray")
 
 Jobs = Sequence[Sequence[Cell]]
-Done = Iterator[tuple[int, list[Result]]]  # a job by its place, and what its cells gave
+Done = Iterator[tuple[int, list[Result]]]  # a job's index, and the results of its cells
 
 
 def run_on(engine: str, jobs: Jobs, workers: int) -> Done:
-    """Run jobs, and hand over each as soon as it is done."""
+    """Run jobs, and yield each as soon as it is done."""
     if engine == "threads":
         yield from _threads(jobs, workers)
     elif engine == "ray":
@@ -28,7 +28,7 @@ def run_on(engine: str, jobs: Jobs, workers: int) -> Done:
 
 
 def _homes(jobs: Jobs) -> list[Home]:
-    """Where other processes find the learners from elsewhere."""
+    """Where other processes find the learners of other packages."""
     names = {cell.learner for job in jobs for cell in job}
     return [home for name in sorted(names) if (home := home_of(learner_named(name)))]
 
@@ -52,7 +52,7 @@ def _threads(jobs: Jobs, workers: int) -> Done:
 
 
 def _numbered(place: int, job: Sequence[Cell], homes: Sequence[Home]) -> tuple[int, list[Result]]:
-    """A job in another process, which has to import the learners from elsewhere first."""
+    """Run a job in another process, which first imports the learners of other packages."""
     try:
         for home in homes:
             import_home(home)
@@ -64,7 +64,7 @@ def _numbered(place: int, job: Sequence[Cell], homes: Sequence[Home]) -> tuple[i
 def _joblib(engine: str, jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
     joblib = _needed("joblib", "lab")
     client = None
-    if engine == "dask":  # a cluster that is there, by DASK_SCHEDULER_ADDRESS, or one made here
+    if engine == "dask":  # a running cluster (DASK_SCHEDULER_ADDRESS), or a new local one
         distributed = _needed("distributed", "cluster")
         there = os.environ.get("DASK_SCHEDULER_ADDRESS")
         made = {} if there else {"n_workers": workers, "threads_per_worker": 1}
@@ -79,10 +79,10 @@ def _joblib(engine: str, jobs: Jobs, workers: int, homes: Sequence[Home]) -> Don
 
 
 def _ray(jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
-    """ray by itself: through joblib it hands over nothing before the last job is done."""
+    """Run jobs by ray itself: through joblib it yields nothing before the last job is done."""
     ray = _needed("ray", "cluster")
     ours = not ray.is_initialized()
-    if ours:  # a cluster that is there, by RAY_ADDRESS, or one made here
+    if ours:  # a running cluster (RAY_ADDRESS), or a new local one
         there = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers}
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **there)
     try:
@@ -93,7 +93,7 @@ def _ray(jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
             [ready], waiting = ray.wait(waiting)
             try:
                 yield ray.get(ready)
-            except ray.exceptions.RayError as error:  # its worker died: out of memory, as a rule
+            except ray.exceptions.RayError as error:  # its worker died, usually out of memory
                 place = places[ready]
                 said = f"{type(error).__name__}: {str(error).splitlines()[0]}"
                 yield place, [Result(error=said) for _ in jobs[place]]

@@ -1,4 +1,4 @@
-"""From the cells of a study to what its page shows."""
+"""Evaluates the cells of a study: computes what its page shows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from scipy import stats
 
 from onebit._version import __version__
+from onebit.lab.recipes import settings_text
 from onebit.lab.studies.cells import Result
 from onebit.lab.studies.findings import (
     Chart,
@@ -74,7 +75,7 @@ class _Group(NamedTuple):
     results: list[Result]
 
     def ends(self, y: str, epochs: int = 1) -> np.ndarray:
-        """The last figure of each repeat; epochs: that of the first of so many."""
+        """The last value of each repeat; epochs: the value after the first of this many epochs."""
         return np.array([_last(result, y, epochs) for result in self.results])
 
 
@@ -89,16 +90,16 @@ def _last(result: Result, y: str, epochs: int) -> float:
 
 
 class _Book:
-    """Looks figures up."""
+    """Looks up values of a plan's cells."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
-    def groups(self, one: Experiment, data: str, channel: str, method: str) -> list[_Group]:
-        """Those of which every cell has run; one for each setting that is reported."""
+    def groups(self, experiment: Experiment, data: str, channel: str, method: str) -> list[_Group]:
+        """One group per reported setting; without groups of which a cell has not run."""
         if self.plan.sources[data] is None:
             return []
-        place = Place(one, data, channel, one.method(method))
+        place = Place(experiment, data, channel, experiment.method(method))
         found = []
         for settings, cells in self.plan.cells(place):
             results = [self.plan.store.get(cell) for cell in cells]
@@ -108,20 +109,20 @@ class _Book:
         return found
 
     def ends(
-        self, one: Experiment, data: str, channel: str, method: str, y: str, epochs: int = 1
+        self, experiment: Experiment, data: str, channel: str, method: str, y: str, epochs: int = 1
     ) -> np.ndarray:
-        """The figure of each repeat; empty if it is not there."""
-        groups = self.groups(one, data, channel, method)
+        """The value of each repeat; empty if there is none."""
+        groups = self.groups(experiment, data, channel, method)
         return groups[0].ends(y, epochs) if len(groups) == 1 else np.empty(0)
 
-    def why_absent(self, one: Experiment, data: str, channel: str, method: str) -> str:
+    def why_absent(self, experiment: Experiment, data: str, channel: str, method: str) -> str:
         if self.plan.sources[data] is None:
             return "no data"
-        place = Place(one, data, channel, one.method(method))
-        tried = [cell for some in self.plan.tuning_cells(place) for cell in some]
+        place = Place(experiment, data, channel, experiment.method(method))
+        tried = [cell for cells in self.plan.tuning_cells(place) for cell in cells]
         if place.method.slow and self.plan.quick:
             return "not in a quick run"
-        cells = tried + [cell for _, some in self.plan.cells(place) for cell in some]
+        cells = tried + [cell for _, reported in self.plan.cells(place) for cell in reported]
         results = [self.plan.store.get(cell) for cell in cells]
         return "failed" if any(r is not None and r.error for r in results) else "not run yet"
 
@@ -168,7 +169,7 @@ def _facts(plan: Plan) -> dict[str, str]:
 
 
 def _sections(book: _Book) -> Iterator[Section]:
-    told: set[str] = set()  # what is peculiar to a data set is said where it is first used
+    told: set[str] = set()  # a data set's notes are shown where it is first used
     for section in book.plan.study.sections:
         used = dict.fromkeys(data for part in _parts(section) for data in _data_of(book, part))
         yield Section(
@@ -196,7 +197,7 @@ def _data_of(book: _Book, part: _Part) -> list[str]:
 
 
 def _data_notes(book: _Book, names: list[str]) -> list[str]:
-    """What differs from the paper's data."""
+    """Notes on data that differ from the paper's."""
     notes = []
     for name in names:
         data, source = book.plan.study.data[name], book.plan.sources[name]
@@ -215,27 +216,31 @@ def _said(name: str, channel: str) -> str:
     return name if channel == CLEAN else f"{name}, {channel}"
 
 
-def _repeats(one: Experiment) -> str:
-    word = "fold" if one.protocol == "folds" else "repeat"
-    return f"{one.repeats} {word}{'' if one.repeats == 1 else 's'}"
+def _repeats(experiment: Experiment) -> str:
+    word = "fold" if experiment.protocol == "folds" else "repeat"
+    return f"{experiment.repeats} {word}{'' if experiment.repeats == 1 else 's'}"
 
 
 def _charts(book: _Book, spec: ChartSpec) -> Iterator[Chart]:
-    one = book.plan.experiment(spec.experiment)
-    for data in spec.data or one.data:
+    experiment = book.plan.experiment(spec.experiment)
+    for data in spec.data or experiment.data:
         if book.plan.sources[data] is None:
             continue
-        for channel in spec.channels or one.channels:
+        for channel in spec.channels or experiment.channels:
             curves = [
                 curve
-                for method in spec.methods or [method.name for method in one.methods]
-                for curve in _curves(book, spec, one, data, channel, method)
+                for method in spec.methods or [method.name for method in experiment.methods]
+                for curve in _curves(book, spec, experiment, data, channel, method)
             ]
             if not curves:
                 continue
             rounds = max((curve.x[-1] for curve in curves), default=0)
-            epochs = f", {one.epochs} epochs" if one.epochs > 1 and not spec.first_epoch else ""
-            caption = f"{_repeats(one)}{epochs}"
+            epochs = (
+                f", {experiment.epochs} epochs"
+                if experiment.epochs > 1 and not spec.first_epoch
+                else ""
+            )
+            caption = f"{_repeats(experiment)}{epochs}"
             if spec.x == "rounds":
                 caption = f"{rounds:,.0f} rounds, {caption}"
             label = (_COUNTS if spec.counts else _NAMES)[spec.y]
@@ -252,18 +257,20 @@ def _charts(book: _Book, spec: ChartSpec) -> Iterator[Chart]:
 
 
 def _curves(
-    book: _Book, spec: ChartSpec, one: Experiment, data: str, channel: str, method: str
+    book: _Book, spec: ChartSpec, experiment: Experiment, data: str, channel: str, method: str
 ) -> Iterator[Curve]:
-    groups = book.groups(one, data, channel, method)
+    groups = book.groups(experiment, data, channel, method)
     if not groups:
         return
-    told = one.method(method).kind.full_information
+    told = experiment.method(method).kind.full_information
     if spec.x == "rounds":
-        published = None if spec.counts else _published(one, data, channel, method)[0]
+        published = None if spec.counts else _published(experiment, data, channel, method)[0]
         for group in groups:
-            x, values = _over_rounds(group.results, spec, one.epochs if spec.first_epoch else 1)
-            label = method if len(groups) == 1 else f"{method} {_words(group.settings)}"
-            yield _curve(label, told, _words(group.settings), x, values, published)
+            x, values = _over_rounds(
+                group.results, spec, experiment.epochs if spec.first_epoch else 1
+            )
+            label = method if len(groups) == 1 else f"{method} {settings_text(group.settings)}"
+            yield _curve(label, told, settings_text(group.settings), x, values, published)
         return
     swept = [group for group in groups if spec.x in group.settings]
     if swept:
@@ -271,23 +278,23 @@ def _curves(
         x = [float(group.settings[spec.x]) for group in swept]
         values = np.stack([group.ends(spec.y) for group in swept], axis=1)
         yield _curve(method, told, f"{spec.x} varies", x, values, None)
-    else:  # a line to compare with, across the whole range
+    else:  # a reference line across the whole range
         grids = [
             float(settings[spec.x])
-            for other in one.methods
-            for settings in other.grid(data)
+            for swept_method in experiment.methods
+            for settings in swept_method.grid(data)
             if spec.x in settings
         ]
         ends = groups[0].ends(spec.y)
         x, values = [min(grids), max(grids)], np.stack([ends, ends], axis=1)
-        yield _curve(method, told, _words(groups[0].settings), x, values, None)
+        yield _curve(method, told, settings_text(groups[0].settings), x, values, None)
 
 
 def _over_rounds(
     results: Sequence[Result], spec: ChartSpec, epochs: int
 ) -> tuple[list[float], np.ndarray]:
-    """Figures at check points; epochs: only so many's part of the rounds."""
-    # Folds differ by a row in length, and so do the last check points: those of all are shown.
+    """Values at check points; epochs: only the first of this many epochs."""
+    # Folds differ in length by a row, so the last check points differ: show the common ones.
     common = sorted(set.intersection(*(set(result.rounds) for result in results)))
     shortest = min(result.rounds[-1] for result in results)
     rounds = np.array([point for point in common if point <= shortest / epochs] or common)
@@ -318,15 +325,11 @@ def _curve(
     )
 
 
-def _words(settings: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in settings.items()
-    )
-
-
-def _published(one: Experiment, data: str, channel: str, method: str) -> tuple[float | None, str]:
-    """The paper's number, a share, and its marks."""
-    said = one.published.get(data, {}).get(channel, {}).get(method)
+def _published(
+    experiment: Experiment, data: str, channel: str, method: str
+) -> tuple[float | None, str]:
+    """The paper's number as a share, and its marks."""
+    said = experiment.published.get(data, {}).get(channel, {}).get(method)
     if said is None:
         return None, ""
     if not isinstance(said, str):
@@ -336,9 +339,9 @@ def _published(one: Experiment, data: str, channel: str, method: str) -> tuple[f
 
 
 def _tables(book: _Book, spec: TableSpec) -> Iterator[Table]:
-    one = book.plan.experiment(spec.experiment)
-    methods = spec.methods or [method.name for method in one.methods]
-    rows = spec.data or one.data
+    experiment = book.plan.experiment(spec.experiment)
+    methods = spec.methods or [method.name for method in experiment.methods]
+    rows = spec.data or experiment.data
     marks = (
         f" Compared: {', '.join(spec.compared)}; and {' with '.join(spec.pair)} alone. † and *: "
         "lower than each of the others by a paired t-test over the folds, p ≤ 0.01 and p ≤ 0.001; "
@@ -346,34 +349,39 @@ def _tables(book: _Book, spec: TableSpec) -> Iterator[Table]:
         if spec.compared
         else ""
     )
-    for channel in spec.channels or one.channels:
-        epochs = f", {one.epochs} epochs" if one.epochs > 1 else ""
+    for channel in spec.channels or experiment.channels:
+        epochs = f", {experiment.epochs} epochs" if experiment.epochs > 1 else ""
         title = spec.title or _NAMES[spec.y]
         yield Table(
             title=_said(title, channel),
-            caption=f"{_repeats(one)}{epochs}.{marks}",
+            caption=f"{_repeats(experiment)}{epochs}.{marks}",
             unit={"seconds": "s", "updates": ""}.get(spec.y, "%"),
             methods=list(methods),
             rows=list(rows),
-            values=[_row(book, spec, one, data, channel, methods) for data in rows],
+            values=[_row(book, spec, experiment, data, channel, methods) for data in rows],
         )
 
 
 def _row(
-    book: _Book, spec: TableSpec, one: Experiment, data: str, channel: str, methods: Sequence[str]
+    book: _Book,
+    spec: TableSpec,
+    experiment: Experiment,
+    data: str,
+    channel: str,
+    methods: Sequence[str],
 ) -> list[Value]:
-    ends = {method: book.ends(one, data, channel, method, spec.y) for method in methods}
+    ends = {method: book.ends(experiment, data, channel, method, spec.y) for method in methods}
     best = _lowest(ends, spec.compared)
     lower = _lowest(ends, spec.pair)
     values = []
     for method in methods:
         published, marks = (
             (None, "") if spec.y in ("seconds", "updates")
-            else _published(one, data, channel, method)
+            else _published(experiment, data, channel, method)
         )  # fmt: skip
         found = ends[method]
         if not len(found):
-            absent = book.why_absent(one, data, channel, method)
+            absent = book.why_absent(experiment, data, channel, method)
             values.append(Value(None, None, published, published_marks=marks, absent=absent))
             continue
         mark = _mark(ends, method, spec.compared) if method == best else ""
@@ -401,27 +409,27 @@ def _lowest(ends: dict[str, np.ndarray], among: Sequence[str]) -> str | None:
 
 
 def _mark(ends: dict[str, np.ndarray], method: str, among: Sequence[str]) -> str:
-    """By how surely the method is lower than each of the others."""
+    """A mark for how significantly the method is below each of the others."""
     worst = 0.0
-    for other in among:
-        if other != method:
-            p = _p_value(ends[method], ends[other])
+    for rival in among:
+        if rival != method:
+            p = _p_value(ends[method], ends[rival])
             worst = max(worst, 1.0 if math.isnan(p) else p)
     return "*" if worst <= _SURELY else "†" if worst <= _ALMOST else ""
 
 
-def _p_value(one: np.ndarray, two: np.ndarray) -> float:
-    """Of a paired two-sided t-test."""
-    if len(one) < 2 or len(one) != len(two):
+def _p_value(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The p-value of a paired two-sided t-test."""
+    if len(ours) < 2 or len(ours) != len(theirs):
         return 1.0
-    away = one - two
-    if np.ptp(away) < 1e-12:  # the test divides by its spread
+    away = ours - theirs
+    if np.ptp(away) < 1e-12:  # the test would divide by a spread of 0
         return 1.0 if abs(away[0]) < 1e-12 else 0.0
-    return float(stats.ttest_rel(one, two).pvalue)
+    return float(stats.ttest_rel(ours, theirs).pvalue)
 
 
 def _checks(book: _Book, spec: CheckSpec) -> Iterator[Check]:
-    one = book.plan.experiment(spec.experiment)
+    experiment = book.plan.experiment(spec.experiment)
     judge: dict[type, Callable[..., Iterator[Check]]] = {
         Less: _less,
         Order: _order,
@@ -431,7 +439,7 @@ def _checks(book: _Book, spec: CheckSpec) -> Iterator[Check]:
         Lowest: _lowest_of,
         Nearer: _nearer,
     }
-    yield from judge[type(spec)](book, spec, one)
+    yield from judge[type(spec)](book, spec, experiment)
 
 
 def _per_cent(ends: np.ndarray) -> str:
@@ -452,53 +460,53 @@ def _short(value: float) -> str:
     return f"{value:.2g}" if abs(value) < 1 else f"{value:,.2f}"
 
 
-def _less(book: _Book, spec: Less, one: Experiment) -> Iterator[Check]:
-    for data in spec.data or one.data:
-        for channel in spec.channels or one.channels:
-            epochs = one.epochs if spec.first_epoch else 1
-            ours = book.ends(one, data, channel, spec.method, spec.y, epochs)
-            for other in spec.than:
-                theirs = book.ends(one, data, channel, other, spec.y, epochs)
+def _less(book: _Book, spec: Less, experiment: Experiment) -> Iterator[Check]:
+    for data in spec.data or experiment.data:
+        for channel in spec.channels or experiment.channels:
+            epochs = experiment.epochs if spec.first_epoch else 1
+            ours = book.ends(experiment, data, channel, spec.method, spec.y, epochs)
+            for rival in spec.than:
+                theirs = book.ends(experiment, data, channel, rival, spec.y, epochs)
                 verb = _VERBS.get(spec.y, "errs less")
-                claim = f"{spec.method} {verb} than {other} on {_said(data, channel)}"
+                claim = f"{spec.method} {verb} than {rival} on {_said(data, channel)}"
                 if len(ours) and len(theirs):
                     holds = bool(ours.mean() < theirs.mean())
                     yield Check(claim, holds, _against(ours, theirs, spec.y))
                 else:
-                    missing = spec.method if not len(ours) else other
-                    yield Check(claim, None, book.why_absent(one, data, channel, missing))
+                    missing = spec.method if not len(ours) else rival
+                    yield Check(claim, None, book.why_absent(experiment, data, channel, missing))
 
 
-def _order(book: _Book, spec: Order, one: Experiment) -> Iterator[Check]:
-    for data in one.data:
-        for channel in one.channels:
+def _order(book: _Book, spec: Order, experiment: Experiment) -> Iterator[Check]:
+    for data in experiment.data:
+        for channel in experiment.channels:
             theirs = {
                 method.name: published
-                for method in one.methods
-                if (published := _published(one, data, channel, method.name)[0]) is not None
+                for method in experiment.methods
+                if (published := _published(experiment, data, channel, method.name)[0]) is not None
             }
             if len(theirs) < 2:
                 continue
             names = sorted(theirs, key=lambda name: theirs[name])
             claim = f"The order on {_said(data, channel)} is {' < '.join(names)}"
-            ends = {name: book.ends(one, data, channel, name, spec.y) for name in names}
+            ends = {name: book.ends(experiment, data, channel, name, spec.y) for name in names}
             absent = [name for name in names if not len(ends[name])]
             if absent:
-                yield Check(claim, None, book.why_absent(one, data, channel, absent[0]))
+                yield Check(claim, None, book.why_absent(experiment, data, channel, absent[0]))
                 continue
             ours = sorted(names, key=lambda name: ends[name].mean())
             found = " < ".join(f"{name} {_short(100 * ends[name].mean())}" for name in ours)
             yield _of_full_size(book, Check(claim, ours == names, f"{found} %"))
 
 
-def _between(book: _Book, spec: Between, one: Experiment) -> Iterator[Check]:
+def _between(book: _Book, spec: Between, experiment: Experiment) -> Iterator[Check]:
     claim = (
         f"{spec.method} comes near the published error on {spec.data}: within {spec.low:g} to "
         f"{spec.high:g} %"
     )
-    ends = book.ends(one, spec.data, one.channels[0], spec.method, spec.y)
+    ends = book.ends(experiment, spec.data, experiment.channels[0], spec.method, spec.y)
     if not len(ends):
-        why = book.why_absent(one, spec.data, one.channels[0], spec.method)
+        why = book.why_absent(experiment, spec.data, experiment.channels[0], spec.method)
         yield Check(claim, None, why)
     else:
         holds = bool(spec.low <= 100 * ends.mean() <= spec.high)
@@ -506,16 +514,16 @@ def _between(book: _Book, spec: Between, one: Experiment) -> Iterator[Check]:
 
 
 def _of_full_size(book: _Book, check: Check) -> Check:
-    """What the paper says of its many rounds cannot be told of a tenth of them."""
+    """Leave a check undecided in a quick run, which has fewer rounds than the paper."""
     if not book.plan.quick:
         return check
     return Check(check.claim, None, f"{check.evidence}; to be judged by the full run")
 
 
-def _slope(book: _Book, spec: Slope, one: Experiment) -> Iterator[Check]:
-    groups = book.groups(one, spec.data, one.channels[0], spec.method)
+def _slope(book: _Book, spec: Slope, experiment: Experiment) -> Iterator[Check]:
+    groups = book.groups(experiment, spec.data, experiment.channels[0], spec.method)
     if len(groups) != 1:
-        why = book.why_absent(one, spec.data, one.channels[0], spec.method)
+        why = book.why_absent(experiment, spec.data, experiment.channels[0], spec.method)
         yield Check(spec.claim, None, why)
         return
     results = groups[0].results
@@ -532,14 +540,16 @@ def _slope(book: _Book, spec: Slope, one: Experiment) -> Iterator[Check]:
     yield _of_full_size(book, Check(spec.claim, holds, evidence.replace("-", "−")))
 
 
-def _optimum(book: _Book, spec: Optimum, one: Experiment) -> Iterator[Check]:
+def _optimum(book: _Book, spec: Optimum, experiment: Experiment) -> Iterator[Check]:
     claim = (
         f"{spec.method} is best with {spec.setting} between {spec.low:g} and {spec.high:g} "
         f"on {spec.data}"
     )
-    groups = book.groups(one, spec.data, one.channels[0], spec.method)
-    if len(groups) < len(one.method(spec.method).grid(spec.data)):
-        yield Check(claim, None, book.why_absent(one, spec.data, one.channels[0], spec.method))
+    groups = book.groups(experiment, spec.data, experiment.channels[0], spec.method)
+    if len(groups) < len(experiment.method(spec.method).grid(spec.data)):
+        yield Check(
+            claim, None, book.why_absent(experiment, spec.data, experiment.channels[0], spec.method)
+        )
         return
     best = min(groups, key=lambda group: group.ends("error").mean())
     value = float(best.settings[spec.setting])
@@ -547,87 +557,90 @@ def _optimum(book: _Book, spec: Optimum, one: Experiment) -> Iterator[Check]:
     yield _of_full_size(book, Check(claim, bool(spec.low <= value <= spec.high), evidence))
 
 
-def _lowest_of(book: _Book, spec: Lowest, one: Experiment) -> Iterator[Check]:
-    for channel in spec.channels or one.channels:
+def _lowest_of(book: _Book, spec: Lowest, experiment: Experiment) -> Iterator[Check]:
+    for channel in spec.channels or experiment.channels:
         said = "" if channel == CLEAN else f" at {channel}"
         claim = (
             f"{spec.method} errs least of {', '.join(spec.among)} on {spec.least} of "
-            f"{len(one.data)} data sets{said}"
+            f"{len(experiment.data)} data sets{said}"
         )
         won, told = [], 0
-        for data in one.data:
-            ends = {m: book.ends(one, data, channel, m, spec.y) for m in spec.among}
+        for data in experiment.data:
+            ends = {m: book.ends(experiment, data, channel, m, spec.y) for m in spec.among}
             lowest = _lowest(ends, spec.among)
             told += lowest is not None
             won += [data] if lowest == spec.method else []
         if not told:
             yield Check(claim, None, "nothing has run yet")
             continue
-        # Where data are missing, the share of what there is decides.
-        share = len(won) / told >= spec.least / len(one.data) - 1e-9
+        # If data are missing, the share of the available data sets decides.
+        share = len(won) / told >= spec.least / len(experiment.data) - 1e-9
         names = f": {', '.join(won)}" if won else ""
         yield Check(claim, bool(share), f"on {len(won)} of the {told} that ran{names}")
 
 
 def _rates_table(book: _Book, spec: RatesSpec) -> RatesTable:
-    one = book.plan.experiment(spec.experiment)
-    there = [data for data in one.data if book.plan.sources[data] is not None]
-    methods = [method.name for method in one.methods]
+    experiment = book.plan.experiment(spec.experiment)
+    there = [data for data in experiment.data if book.plan.sources[data] is not None]
+    methods = [method.name for method in experiment.methods]
     values: list[list[list[tuple[float, float] | None]]] = []
-    for channel in one.channels:
+    for channel in experiment.channels:
         line = []
         for data in there:
-            said = one.published_rates.get(data, {}).get(channel)
-            line.append([said, *(_mean_rates(book, one, data, channel, m) for m in methods)])
+            said = experiment.published_rates.get(data, {}).get(channel)
+            line.append([said, *(_mean_rates(book, experiment, data, channel, m) for m in methods)])
         values.append(line)
-    repeats = "one run" if one.repeats == 1 else f"means of {one.repeats} repeats"
+    repeats = "1 run" if experiment.repeats == 1 else f"means of {experiment.repeats} repeats"
     return RatesTable(
         title=spec.title,
         caption=f"ρ₀ and ρ₁, {repeats}. The last line is the mean distance "
         "of a rate from the truth.",
-        truth=[book.plan.study.channel_of(channel).flip for channel in one.channels],
+        truth=[book.plan.study.channel_of(channel).flip for channel in experiment.channels],
         data=there,
         sources=["paper", *methods],
         values=values,
-        away=[[_distance(book, one, data, method) for method in ("", *methods)] for data in there],
+        away=[
+            [_distance(book, experiment, data, method) for method in ("", *methods)]
+            for data in there
+        ],
     )
 
 
 def _mean_rates(
-    book: _Book, one: Experiment, data: str, channel: str, method: str
+    book: _Book, experiment: Experiment, data: str, channel: str, method: str
 ) -> tuple[float, float] | None:
-    groups = book.groups(one, data, channel, method)
+    groups = book.groups(experiment, data, channel, method)
     if len(groups) != 1 or not all(result.rates for result in groups[0].results):
         return None
     rho0, rho1 = np.mean([result.rates for result in groups[0].results], axis=0).tolist()
     return rho0, rho1
 
 
-def _nearer(book: _Book, spec: Nearer, one: Experiment) -> Iterator[Check]:
-    """By the mean over repeats of the distance: a mean of rates could be near by chance."""
+def _nearer(book: _Book, spec: Nearer, experiment: Experiment) -> Iterator[Check]:
+    """Judged by the mean distance over repeats, because a mean of rates may be near by chance."""
     rival = f"those of {spec.than}" if spec.than else "the paper's"
-    for data in one.data:
+    for data in experiment.data:
         claim = f"The rates of {spec.method} are nearer to the truth than {rival} on {data}"
-        ours = _distance(book, one, data, spec.method)
-        theirs = _distance(book, one, data, spec.than)
+        ours = _distance(book, experiment, data, spec.method)
+        theirs = _distance(book, experiment, data, spec.than)
         if ours is None or theirs is None:
-            why = book.why_absent(one, data, one.channels[-1], spec.method)
+            why = book.why_absent(experiment, data, experiment.channels[-1], spec.method)
             yield Check(claim, None, why if why != "not run yet" else "not run yet, or refused")
         else:
             evidence = f"{ours:.3f} away on average, against {theirs:.3f}"
             yield Check(claim, ours < theirs, evidence)
 
 
-def _distance(book: _Book, one: Experiment, data: str, method: str) -> float | None:
-    """Of a method's rates, or of the paper's, from the truth: over channels, repeats and rates."""
+def _distance(book: _Book, experiment: Experiment, data: str, method: str) -> float | None:
+    """Mean distance of a method's rates from the truth; of the paper's, if method is empty."""
     away = []
-    for channel in one.channels:
+    for channel in experiment.channels:
         truth = book.plan.study.channel_of(channel).flip
         if method:
-            groups = book.groups(one, data, channel, method)
+            groups = book.groups(experiment, data, channel, method)
             found = [result.rates for group in groups for result in group.results]
         else:
-            found = [list(one.published_rates.get(data, {}).get(channel, ()))]
+            found = [list(experiment.published_rates.get(data, {}).get(channel, ()))]
         if not found or not all(len(rates) == 2 for rates in found):
             return None
         away.append(np.abs(np.array(found) - truth).mean())

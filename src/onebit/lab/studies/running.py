@@ -1,4 +1,4 @@
-"""Which cells a study needs, and running those that are not there yet."""
+"""Finds the cells that a study needs, and runs the missing ones."""
 
 from __future__ import annotations
 
@@ -27,37 +27,40 @@ class Place(NamedTuple):
 
 
 class Plan:
-    """The cells of a study at one size, over a store that knows some of them."""
+    """The cells of a study at one size, and the store that has the results of some of them."""
 
     def __init__(self, study: Study, store: Store, quick: bool) -> None:
         self.study, self.quick, self.store = study, quick, store
         self.sources = {name: source_of(data) for name, data in study.data.items()}
-        self.experiments = [one.sized(quick) for one in study.experiments]
+        self.experiments = [experiment.sized(quick) for experiment in study.experiments]
 
     def experiment(self, name: str) -> Experiment:
-        return next(one for one in self.experiments if one.name == name)
+        return next(experiment for experiment in self.experiments if experiment.name == name)
 
     def places(self) -> Iterator[Place]:
-        """All for which there are data."""
-        for one in self.experiments:
-            for data in one.data:
+        """All places whose data are available."""
+        for experiment in self.experiments:
+            for data in experiment.data:
                 if self.sources[data] is not None:
-                    for channel in one.channels:
-                        for method in one.methods:
+                    for channel in experiment.channels:
+                        for method in experiment.methods:
                             if not (method.slow and self.quick):
-                                yield Place(one, data, channel, method)
+                                yield Place(experiment, data, channel, method)
 
     def tuning_cells(self, place: Place) -> list[list[Cell]]:
-        """For each setting of the grid, its cells; none where nothing is to be chosen."""
+        """The cells of each setting of the grid; empty if no setting has to be chosen."""
         grid = place.method.grid(place.data)
         if not place.experiment.tuned or len(grid) < 2:
             return []
-        # Folds are tuned on the complement of one of them: one split.
+        # Folds are tuned on a single split: the complement of the first fold.
         streams = 1 if place.experiment.protocol == "folds" else place.experiment.tuned
-        return [[self._cell(place, one, i, tuning=True) for i in range(streams)] for one in grid]
+        return [
+            [self._cell(place, settings, i, tuning=True) for i in range(streams)]
+            for settings in grid
+        ]
 
     def chosen(self, place: Place) -> dict[str, Setting] | None:
-        """The setting with the least error where it was tuned; None: that cannot be told yet."""
+        """The setting with the least error on the tuning streams; None: not known yet."""
         grid, tried = place.method.grid(place.data), self.tuning_cells(place)
         if not tried:
             return grid[0]
@@ -70,21 +73,21 @@ class Plan:
         return grid[int(np.argmin(errors))] if np.isfinite(min(errors)) else None
 
     def cells(self, place: Place) -> list[tuple[dict[str, Setting], list[Cell]]]:
-        """Settings with the cells that are reported; empty before a choice is made."""
+        """Settings with their reported cells; empty until the setting is chosen."""
         if place.experiment.tuned:
             chosen = self.chosen(place)
             settings = [] if chosen is None else [chosen]
         else:
             settings = place.method.grid(place.data)
         repeats = range(place.experiment.repeats)
-        return [(one, [self._cell(place, one, i) for i in repeats]) for one in settings]
+        return [(chosen, [self._cell(place, chosen, i) for i in repeats]) for chosen in settings]
 
     def needed(self) -> tuple[dict[str, Cell], int]:
-        """All cells known by now, and how many will be known only when those have run."""
+        """The cells known so far, and the number of cells that depend on their results."""
         known: dict[str, Cell] = {}
         later = 0
         for place in self.places():
-            groups = [*self.tuning_cells(place), *(some for _, some in self.cells(place))]
+            groups = [*self.tuning_cells(place), *(cells for _, cells in self.cells(place))]
             for cell in (cell for group in groups for cell in group):
                 known[cell.name] = cell
             if not self.cells(place):
@@ -94,10 +97,10 @@ class Plan:
     def _cell(
         self, place: Place, settings: Mapping[str, Setting], repeat: int, tuning: bool = False
     ) -> Cell:
-        one, data = place.experiment, self.study.data[place.data]
+        experiment, data = place.experiment, self.study.data[place.data]
         source = self.sources[place.data]
         assert source is not None
-        folds = one.repeats if one.protocol == "folds" else 0
+        folds = experiment.repeats if experiment.protocol == "folds" else 0
         channel = self.study.channel_of(place.channel)
         if place.method.knows_flips:
             settings = {**settings, "rho0": channel.flip[0], "rho1": channel.flip[1]}
@@ -105,15 +108,15 @@ class Plan:
             source=source.name,
             digest=source.digest,
             columns=data.columns if source.own else (),
-            rows=one.rows_of(data, self.quick),
+            rows=experiment.rows_of(data, self.quick),
             prepare=tuple(data.prepare),
             channel=channel,
             folds=folds,
             tuning=tuning,
             repeat=repeat,
-            epochs=one.epochs,
-            rounds=one.rounds,
-            alone=one.alone and not tuning,
+            epochs=experiment.epochs,
+            rounds=experiment.rounds,
+            alone=experiment.alone and not tuning,
             learner=name_of(place.method.kind),
             settings=tuple(sorted(settings.items())),
             code=code_for(place.method.kind),
@@ -121,7 +124,7 @@ class Plan:
 
 
 def _error(result: Result) -> float:
-    """What a setting is chosen by: on rows held out, or of what was said."""
+    """The error that a setting is chosen by: on held-out rows, or of the said labels."""
     if result.error or not result.rounds:
         return np.inf
     if result.test_error is not None:
@@ -129,11 +132,11 @@ def _error(result: Result) -> float:
     return result.mistakes[-1] / result.rounds[-1]
 
 
-class Step(NamedTuple):
-    """How far a run has come."""
+class Progress(NamedTuple):
+    """The progress of a run."""
 
     done: int
-    cells: int  # to be done in all, as far as known
+    cells: int  # total, as far as known
     failed: int
 
 
@@ -145,9 +148,9 @@ def run_study(
     engine: str = "threads",
     workers: int | None = None,
     retry: bool = False,
-    progress: Callable[[Step], None] = lambda step: None,
+    progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Plan:
-    """Run the cells that are missing, those to tune by first; retry: also those that failed."""
+    """Run the missing cells, those for tuning first. retry: run failed cells again."""
     plan = Plan(study, store, quick)
     workers = workers or os.cpu_count() or 1
     tried: set[str] = set()
@@ -157,7 +160,7 @@ def run_study(
         done = failed = 0
         total = len(cells) + later
         ahead = len(cells) - len(due)
-        progress(Step(ahead, total, failed))
+        progress(Progress(ahead, total, failed))
         if not due:
             return plan
         jobs = _jobs(due)
@@ -167,7 +170,7 @@ def run_study(
                 tried.add(cell.name)
                 failed += bool(result.error)
             done += len(results)
-            progress(Step(ahead + done, total, failed))
+            progress(Progress(ahead + done, total, failed))
 
 
 def _is_due(store: Store, cell: Cell, retry: bool, tried: set[str]) -> bool:
@@ -176,12 +179,12 @@ def _is_due(store: Store, cell: Cell, retry: bool, tried: set[str]) -> bool:
 
 
 def _jobs(cells: list[Cell]) -> list[list[Cell]]:
-    """Cells that share a stream and a kind of learner go together; streams one after another."""
+    """Jobs of cells that share a stream and a learner's class, ordered by stream."""
     together: dict[Any, list[Cell]] = {}
     for cell in cells:
         together.setdefault(cell.stream, []).append(cell)
     jobs = []
-    for some in together.values():
-        size = 1 if some[0].alone else _LARGEST_JOB
-        jobs += [some[start : start + size] for start in range(0, len(some), size)]
+    for shared in together.values():
+        size = 1 if shared[0].alone else _LARGEST_JOB
+        jobs += [shared[start : start + size] for start in range(0, len(shared), size)]
     return sorted(jobs, key=lambda job: (job[0].source, job[0].tuning, job[0].repeat))

@@ -1,4 +1,4 @@
-"""What a study file says: data, experiments, and what of the paper to set beside them.
+"""Study files: data, experiments, and the paper's results to compare with.
 
 A study is a TOML file; docs/studies.md explains it by example. Errors name the file and the place.
 """
@@ -37,12 +37,12 @@ class _Strict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Data(_Strict, frozen=True):
-    """A data set of the paper, and where to look for it or for what stands in for it."""
+    """A data set of the paper, and the names under which it or a substitute is found."""
 
     sources: list[str]  # names as in `onebit data list`, the best first
-    rows: int | None = None  # how many are drawn; a table is cut to so many
+    rows: int | None = None  # rows drawn, or kept of a table
     prepare: list[str] = []
-    # How a file of one's own is read, as in `datasets.read`.
+    # How a user's own file is read, as in `datasets.read`.
     label: str = ""
     text: str = ""
     ngrams: int | None = None
@@ -50,7 +50,7 @@ class Data(_Strict, frozen=True):
     features: int | None = None
     delimiter: str = ""
     encoding: str = ""
-    note: str = ""  # how it differs from the paper's
+    note: str = ""  # how it differs from the paper's data
 
     @property
     def columns(self) -> tuple[tuple[str, Any], ...]:
@@ -58,7 +58,7 @@ class Data(_Strict, frozen=True):
         return tuple((key, getattr(self, key)) for key in named if getattr(self, key))
 
 
-class Channel(_Strict, frozen=True):
+class ChannelSpec(_Strict, frozen=True):
     label_noise: float = 0.0
     noise_by: Literal["any", "others"] = "any"
     flip: tuple[float, float] = (0.0, 0.0)  # rho0, rho1
@@ -79,13 +79,16 @@ class Channel(_Strict, frozen=True):
 
 
 class Method(_Strict, frozen=True):
-    """A learner under the name that the paper has for it; a list is a grid."""
+    """A learner under the paper's name for it, with a grid of settings: lists are tried out.
+
+    This is an entry of a study file. A `Recipe` in contrast has one value per setting.
+    """
 
     name: str
-    learner: str  # "Banditron"; "module:Mine" for one from elsewhere, whose module is imported
+    learner: str  # "Banditron"; "module:Mine" for a learner of an imported module
     settings: dict[str, Setting | list[Setting]] = {}
-    on: dict[str, dict[str, Setting | list[Setting]]] = {}  # by data set, over the former
-    knows_flips: bool = False  # rho0 and rho1 are those of the channel
+    on: dict[str, dict[str, Setting | list[Setting]]] = {}  # per data set, overriding `settings`
+    knows_flips: bool = False  # rho0 and rho1 are the channel's
     slow: bool = False  # left out of quick runs
 
     @property
@@ -96,11 +99,11 @@ class Method(_Strict, frozen=True):
         """Every combination of the settings."""
         settings = {**self.settings, **self.on.get(data, {})}
         lists = [value if isinstance(value, list) else [value] for value in settings.values()]
-        return [dict(zip(settings, one, strict=True)) for one in itertools.product(*lists)]
+        return [dict(zip(settings, values, strict=True)) for values in itertools.product(*lists)]
 
 
 class Quick(_Strict, frozen=True):
-    """What a quick run does with less of."""
+    """The sizes of a quick run."""
 
     repeats: int | None = None
     rows: int | None = None
@@ -113,17 +116,17 @@ class Experiment(_Strict, frozen=True):
     data: list[str]
     methods: list[Method]
     protocol: Literal["online", "folds"] = "online"
-    repeats: int = 1  # of the stream, drawn or shuffled anew; or folds
+    repeats: int = 1  # streams, drawn or shuffled anew; or folds
     epochs: int = 1
-    rounds: int | None = None  # so many on each data set, in as many epochs as it takes
-    rows: int | None = None  # at most so many of each data set
+    rounds: int | None = None  # rounds on each data set, in as many epochs as it takes
+    rows: int | None = None  # most rows of each data set
     channels: list[str] = field(default_factory=lambda: [CLEAN])
     tuned: int = 0  # streams on which one setting of a grid is chosen first; 0: all are run
-    alone: bool = False  # one learner at a time, so that its time can be told
+    alone: bool = False  # run one learner at a time, to measure its time
     quick: Quick = field(default_factory=Quick)
-    # per cent by data set, channel and method; a text may carry marks: "(*)24.73"
+    # in per cent, by data set, channel and method; a text may have marks: "(*)24.73"
     published: dict[str, dict[str, dict[str, float | str]]] = {}
-    # rates of flips as the paper estimates them, by data set and channel
+    # the paper's estimated rates of flips, by data set and channel
     published_rates: dict[str, dict[str, tuple[float, float]]] = {}
 
     def sized(self, quick: bool) -> Experiment:
@@ -142,7 +145,7 @@ class Experiment(_Strict, frozen=True):
 
 Measure = Literal[
     "error", "greedy_error", "explored", "updates", "seconds", "test_error",
-    "regret",  # mistakes beyond those of the best rule, of data that know it
+    "regret",  # mistakes beyond the best rule's, for data whose best rule is known
 ]  # fmt: skip
 
 
@@ -154,9 +157,9 @@ class ChartSpec(_Strict, frozen=True):
     y: Measure = "error"
     x_log: bool = True
     y_log: bool = True
-    counts: bool = False  # how many so far, not which share
+    counts: bool = False  # show counts, not shares
     first_epoch: bool = False
-    methods: list[str] = []  # all unless given; so for the next two
+    methods: list[str] = []  # default: all; the same for data and channels
     data: list[str] = []
     channels: list[str] = []
 
@@ -175,14 +178,14 @@ class TableSpec(_Strict, frozen=True):
 
 
 class RatesSpec(_Strict, frozen=True):
-    """Rates of flips: the true ones, the paper's, and those of methods that estimate them."""
+    """Rates of flips: the true rates, the paper's, and those of methods that estimate them."""
 
     experiment: str
     title: str
 
 
 class Less(_Strict, frozen=True, tag="less"):
-    """One method errs less than each of others, on each data set and channel."""
+    """A method errs less than each of several others, on each data set and channel."""
 
     experiment: str
     method: str
@@ -200,44 +203,37 @@ class Order(_Strict, frozen=True, tag="order"):
     y: Measure = "error"
 
 
-class Between(_Strict, frozen=True, tag="between"):
-    """The figure of a method lies in a band (per cent); told of a full run only."""
-
+class _Interval(_Strict, frozen=True):
     experiment: str
     method: str
     data: str
     low: float
     high: float
+
+
+class Between(_Interval, frozen=True, tag="between"):
+    """A method's value lies in an interval (per cent); decided in a full run only."""
+
     y: Measure = "error"
 
 
-class Slope(_Strict, frozen=True, tag="slope"):
-    """How fast a share falls, or its count grows: the slope when both axes are logarithmic."""
+class Slope(_Interval, frozen=True, tag="slope"):
+    """The slope of a share or a count over the rounds, on logarithmic axes."""
 
-    experiment: str
-    method: str
-    data: str
-    low: float
-    high: float
     begin: int
     claim: str
     y: Measure = "error"
     counts: bool = False
 
 
-class Optimum(_Strict, frozen=True, tag="optimum"):
+class Optimum(_Interval, frozen=True, tag="optimum"):
     """The best value of a setting lies in a range."""
 
-    experiment: str
-    method: str
-    data: str
     setting: str
-    low: float
-    high: float
 
 
 class Lowest(_Strict, frozen=True, tag="lowest"):
-    """A method is the lowest of several on at least so many of the data sets."""
+    """A method is the lowest of several on at least `least` data sets."""
 
     experiment: str
     method: str
@@ -252,7 +248,7 @@ class Nearer(_Strict, frozen=True, tag="nearer"):
 
     experiment: str
     method: str
-    than: str = ""  # the paper unless given
+    than: str = ""  # default: the paper
 
 
 CheckSpec = Less | Order | Between | Slope | Optimum | Lowest | Nearer
@@ -276,13 +272,13 @@ class Study(_Strict, frozen=True):
     data: dict[str, Data]
     experiments: list[Experiment] = field(name="experiment")
     sections: list[SectionSpec] = field(name="section")
-    channel: dict[str, Channel] = {}
+    channel: dict[str, ChannelSpec] = {}
 
     def experiment(self, name: str) -> Experiment:
-        return next(one for one in self.experiments if one.name == name)
+        return next(experiment for experiment in self.experiments if experiment.name == name)
 
-    def channel_of(self, name: str) -> Channel:
-        return Channel() if name == CLEAN else self.channel[name]
+    def channel_of(self, name: str) -> ChannelSpec:
+        return ChannelSpec() if name == CLEAN else self.channel[name]
 
 
 def shipped() -> list[str]:
@@ -292,7 +288,7 @@ def shipped() -> list[str]:
 
 
 def read_study(name: str) -> Study:
-    """A study that comes with the package, by its name, or a file of one's own."""
+    """A study of the package, by its name, or a study file of the user."""
     if name in shipped():
         return parse(
             (resources.files("onebit.lab.studies") / "papers" / f"{name}.toml").read_bytes()
@@ -311,7 +307,7 @@ def read_study(name: str) -> Study:
 
 
 def parse(text: bytes) -> Study:
-    """A study from its text; what does not fit together is refused now, not in mid-run."""
+    """A study from its text. Inconsistencies are refused now, not in mid-run."""
     try:
         study = msgspec.convert(tomllib.loads(text.decode()), Study)
     except UnicodeDecodeError as error:
@@ -326,45 +322,49 @@ def parse(text: bytes) -> Study:
 
 
 def _wrong(study: Study) -> Iterator[str]:
-    """What is named but not there, or cannot be."""
+    """Messages about names that do not exist and values that cannot be used."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", study.name) or study.name == "index":
         yield f"name {study.name!r} cannot be that of a file; take letters, digits and -"
     for name, channel in study.channel.items():
         if name == CLEAN:
-            yield f"channel {CLEAN}: this is the name of having none"
+            yield f"channel {CLEAN}: this name means no channel; take another"
         yield from _refused(f"channel {name}", channel.steps)
     for name, data in study.data.items():
         yield from _refused(f"data {name}", lambda data=data: Steps(data.prepare))
         if not data.sources or (data.rows is not None and data.rows < 1):
             yield f"data {name}: it needs sources, and rows of at least 1"
-    names = [one.name for one in study.experiments]
-    yield from (f"experiment {name}: it is there twice" for name in names if names.count(name) > 1)
-    for one in study.experiments:
-        where = f"experiment {one.name}"
-        yield from _unknown(where, {"data": one.data}, study.data)
-        yield from _unknown(where, {"channel": one.channels}, [CLEAN, *study.channel])
-        yield from _wrong_sizes(study, one, where)
-        yield from _wrong_folds(study, one, where) if one.protocol == "folds" else ()
-        for method in one.methods:
+    names = [experiment.name for experiment in study.experiments]
+    yield from (
+        f"experiment {name}: it is defined twice" for name in names if names.count(name) > 1
+    )
+    for experiment in study.experiments:
+        where = f"experiment {experiment.name}"
+        yield from _unknown(where, {"data": experiment.data}, study.data)
+        yield from _unknown(where, {"channel": experiment.channels}, [CLEAN, *study.channel])
+        yield from _wrong_sizes(study, experiment, where)
+        yield from _wrong_folds(study, experiment, where) if experiment.protocol == "folds" else ()
+        for method in experiment.methods:
             there = f"{where}, method {method.name}"
             yield from _refused(there, lambda method=method: method.kind)
             kind: Any = method.kind
             yield from _refused(there, lambda kind=kind: check_made_of_settings(kind))
-            yield from _unknown(there, {"data in `on`": list(method.on)}, one.data)
-            yield from _wrong_method(one, method, there)
-            for channel in one.channels:
+            yield from _unknown(there, {"data in `on`": list(method.on)}, experiment.data)
+            yield from _wrong_method(experiment, method, there)
+            for channel in experiment.channels:
                 learner = kind(2)
                 way = link(study.channel_of(channel).steps(), 0)
-                yield from _refused(there, lambda w=way, one=learner: check(w, one))
-        for data, by_channel in one.published_rates.items():
-            yield from _unknown(f"{where}, published_rates", {"data": [data]}, one.data)
+                yield from _refused(there, lambda way=way, learner=learner: check(way, learner))
+        for data, by_channel in experiment.published_rates.items():
+            yield from _unknown(f"{where}, published_rates", {"data": [data]}, experiment.data)
             names = {"channel": list(by_channel)}
-            yield from _unknown(f"{where}, published_rates", names, one.channels)
-        for data, by_channel in one.published.items():
-            yield from _unknown(f"{where}, published", {"data": [data]}, one.data)
+            yield from _unknown(f"{where}, published_rates", names, experiment.channels)
+        for data, by_channel in experiment.published.items():
+            yield from _unknown(f"{where}, published", {"data": [data]}, experiment.data)
             for channel, values in by_channel.items():
-                yield from _unknown(f"{where}, published", {"channel": [channel]}, one.channels)
-                known = [method.name for method in one.methods]
+                yield from _unknown(
+                    f"{where}, published", {"channel": [channel]}, experiment.channels
+                )
+                known = [method.name for method in experiment.methods]
                 yield from _unknown(f"{where}, published", {"method": list(values)}, known)
                 for said in values.values():
                     if isinstance(said, str) and not re.search(r"\d+(\.\d+)?$", said):
@@ -378,9 +378,9 @@ def _is_drawn(data: Data) -> bool:
     return any(source in _DRAWN for source in data.sources)
 
 
-def _wrong_sizes(study: Study, one: Experiment, where: str) -> Iterator[str]:
-    least = 2 if one.protocol == "folds" else 1
-    for which, part in (("", one), ("quick ", one.quick)):
+def _wrong_sizes(study: Study, experiment: Experiment, where: str) -> Iterator[str]:
+    least = 2 if experiment.protocol == "folds" else 1
+    for which, part in (("", experiment), ("quick ", experiment.quick)):
         for key, low, high in (
             ("repeats", least, 10_000),
             ("epochs", 1, 10_000),
@@ -390,30 +390,40 @@ def _wrong_sizes(study: Study, one: Experiment, where: str) -> Iterator[str]:
             value = getattr(part, key)
             if value is not None and not low <= value <= high:
                 yield f"{where}: {which}{key} must be between {low:,} and {high:,}, not {value:,}"
-    if one.rounds and (one.epochs > 1 or one.protocol == "folds"):
+    if experiment.rounds and (experiment.epochs > 1 or experiment.protocol == "folds"):
         yield f"{where}: rounds say how long an online experiment is, without epochs"
-    for name in one.data:
+    for name in experiment.data:
         data = study.data.get(name)
-        if data and one.rounds and data.rows and data.rows < one.rounds and _is_drawn(data):
-            yield f"{where}: {name} has {data.rows:,} rows, and a drawn set does not come twice"
-    if one.quick.rounds and not one.rounds:
+        if (
+            data
+            and experiment.rounds
+            and data.rows
+            and data.rows < experiment.rounds
+            and _is_drawn(data)
+        ):
+            yield f"{where}: {name} has {data.rows:,} rows, and drawn rows are not repeated"
+    if experiment.quick.rounds and not experiment.rounds:
         yield f"{where}: quick rounds are for an experiment with rounds"
-    if not 0 <= one.tuned <= 1000:
-        yield f"{where}: tuned must be between 0 and 1,000, not {one.tuned:,}"
-    if one.protocol == "folds" and one.alone:
+    if not 0 <= experiment.tuned <= 1000:
+        yield f"{where}: tuned must be between 0 and 1,000, not {experiment.tuned:,}"
+    if experiment.protocol == "folds" and experiment.alone:
         yield f"{where}: alone is for the time of online runs, not for folds"
-    names = {"data": one.data, "channels": one.channels, "methods": [m.name for m in one.methods]}
-    for key, some in names.items():
-        if not some or len(set(some)) < len(some):
+    names = {
+        "data": experiment.data,
+        "channels": experiment.channels,
+        "methods": [m.name for m in experiment.methods],
+    }
+    for key, listed in names.items():
+        if not listed or len(set(listed)) < len(listed):
             yield f"{where}: {key} must name at least one, and none twice"
 
 
-def _wrong_method(one: Experiment, method: Method, where: str) -> Iterator[str]:
+def _wrong_method(experiment: Experiment, method: Method, where: str) -> Iterator[str]:
     make: Any = method.kind
     if method.knows_flips and "rho0" not in settings_of(make):
-        yield f"{where}: {method.learner} has no rates of flips to know"
+        yield f"{where}: {method.learner} has no settings rho0 and rho1; remove knows_flips"
         return
-    for data in one.data:
+    for data in experiment.data:
         settings = {**method.settings, **method.on.get(data, {})}
         for key in settings:
             if wrong := wrong_setting(make, key):
@@ -427,18 +437,18 @@ def _wrong_method(one: Experiment, method: Method, where: str) -> Iterator[str]:
             yield from _refused(where, lambda m=make, s=grid: m(2, **s))
 
 
-def _wrong_folds(study: Study, one: Experiment, where: str) -> Iterator[str]:
-    for name in one.data:
+def _wrong_folds(study: Study, experiment: Experiment, where: str) -> Iterator[str]:
+    for name in experiment.data:
         data = study.data[name]
         if Steps(data.prepare).order_matters:
             yield f"{where}: folds have no order of rounds, and a step for {name} needs one"
         if _is_drawn(data):
             yield f"{where}: {name} is drawn anew each time and cannot be cut into folds"
-    for name in one.channels:
-        if study.channel_of(name) != Channel(label_noise=study.channel_of(name).label_noise):
-            yield f"{where}: of channels folds know label_noise alone, by any label; see {name!r}"
-    if one.tuned > 1:
-        yield f"{where}: folds are tuned on one split; tuned must be 0 or 1"
+    for name in experiment.channels:
+        if study.channel_of(name) != ChannelSpec(label_noise=study.channel_of(name).label_noise):
+            yield f"{where}: folds support only label_noise by any label; channel {name!r} has more"
+    if experiment.tuned > 1:
+        yield f"{where}: folds are tuned on experiment split; tuned must be 0 or 1"
 
 
 _SHARES = ("error", "greedy_error", "explored", "regret")
@@ -446,31 +456,38 @@ _WITH_BAYES = {"linear_noise"}  # of the catalogue
 
 
 def _wrong_measure(
-    data: Mapping[str, Data], one: Experiment, where: str, part: Any
+    data: Mapping[str, Data], experiment: Experiment, where: str, part: Any
 ) -> Iterator[str]:
-    """What cannot be drawn or judged."""
+    """Messages about values that cannot be drawn or judged."""
     y = getattr(part, "y", "error")
-    if y == "test_error" and one.protocol != "folds":
-        yield f"{where}: only folds have a test_error; {one.name} is online"
-    settings = {key for m in one.methods for d in one.data for grid in m.grid(d) for key in grid}
+    if y == "test_error" and experiment.protocol != "folds":
+        yield f"{where}: only folds have a test_error; {experiment.name} is online"
+    settings = {
+        key
+        for m in experiment.methods
+        for d in experiment.data
+        for grid in m.grid(d)
+        for key in grid
+    }
     setting = getattr(part, "setting", getattr(part, "x", "rounds"))
     if setting != "rounds" and setting not in settings:
-        yield f"{where}: no setting {setting!r} in {one.name}; there are {', '.join(settings)}"
+        known = ", ".join(settings)
+        yield f"{where}: no setting {setting!r} in {experiment.name}; there are {known}"
     if isinstance(part, ChartSpec) and part.x == "rounds" and y in ("seconds", "test_error"):
         yield f"{where}: {y} is known at the end alone and has no curve over rounds; take a table"
     if getattr(part, "counts", False) and y not in _SHARES:
         yield f"{where}: counts is for {', '.join(_SHARES)}, not for {y}"
     if isinstance(part, Slope) and y not in _SHARES:
         yield f"{where}: a slope is told of {', '.join(_SHARES)}, not of {y}"
-    named = getattr(part, "data", None) or one.data
+    named = getattr(part, "data", None) or experiment.data
     for name in [named] if isinstance(named, str) else named:
         if y == "regret" and name in data and set(data[name].sources) - _WITH_BAYES:
             yield f"{where}: the best rule for {name} is not known, so there is no regret"
-    if isinstance(part, Between | Slope | Optimum) and part.low > part.high:
+    if isinstance(part, _Interval) and part.low > part.high:
         yield f"{where}: low must be below high, not {part.low:g} above {part.high:g}"
     if isinstance(part, Less) and part.method in part.than:
         yield f"{where}: {part.method} cannot be compared with itself"
-    if isinstance(part, Slope) and one.protocol == "folds":
+    if isinstance(part, Slope) and experiment.protocol == "folds":
         yield f"{where}: a slope is told of online experiments"
     if getattr(part, "first_epoch", False) and y in ("seconds", "test_error"):
         yield f"{where}: {y} of the first epoch is not known"
@@ -478,22 +495,24 @@ def _wrong_measure(
 
 def _wrong_part(study: Study, where: str, part: Any) -> Iterator[str]:
     yield from _unknown(
-        where, {"experiment": [part.experiment]}, [one.name for one in study.experiments]
+        where,
+        {"experiment": [part.experiment]},
+        [experiment.name for experiment in study.experiments],
     )
-    one = study.experiment(part.experiment)
-    yield from _wrong_measure(study.data, one, where, part)
-    methods = [method.name for method in one.methods]
+    experiment = study.experiment(part.experiment)
+    yield from _wrong_measure(study.data, experiment, where, part)
+    methods = [method.name for method in experiment.methods]
     for key in ("methods", "than", "among", "compared", "pair", "method"):
         value = getattr(part, key, [])
         named = [value] if isinstance(value, str) else value
         yield from _unknown(where, {"method": [name for name in named if name]}, methods)
     if isinstance(part, RatesSpec | Nearer):
-        for method in one.methods:
+        for method in experiment.methods:
             if not hasattr(method.kind, "rates"):
-                yield f"{where}: {method.learner} of {one.name} estimates no rates"
+                yield f"{where}: {method.learner} of {experiment.name} estimates no rates"
     data = getattr(part, "data", [])
-    yield from _unknown(where, {"data": [data] if isinstance(data, str) else data}, one.data)
-    yield from _unknown(where, {"channel": getattr(part, "channels", [])}, one.channels)
+    yield from _unknown(where, {"data": [data] if isinstance(data, str) else data}, experiment.data)
+    yield from _unknown(where, {"channel": getattr(part, "channels", [])}, experiment.channels)
 
 
 def _unknown(where: str, named: Mapping[str, list[str]], known: Any) -> Iterator[str]:
@@ -511,7 +530,7 @@ def _refused(where: str, make: Any) -> Iterator[str]:
 
 
 def points(rounds: int, epoch: int) -> list[int]:
-    """Where a study counts: eight rounds of each decade, and the end of the first epoch."""
+    """The check points of a study: eight per decade, and the end of the first epoch."""
     decades = {round(10 ** (k / 8)) for k in range(8, 80)}
     every = {*decades, *check_points(rounds), epoch, rounds}
     return sorted(point for point in every if 10 <= point <= rounds or point == rounds)

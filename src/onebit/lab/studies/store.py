@@ -1,4 +1,4 @@
-"""Finished cells on disk: one Parquet file each, written whole or not at all.
+"""Finished cells on disk: one Parquet file each, written atomically.
 
 All of a study at once: `polars.read_parquet("results/banditron-2008/cells/*.parquet")`.
 """
@@ -35,7 +35,7 @@ class Store:
         self._read: dict[str, Result | None] = {}
 
     def get(self, cell: Cell) -> Result | None:
-        """What the cell gave; None if it has not run, or if its file cannot be read."""
+        """The cell's result; None if the cell has not run, or if its file cannot be read."""
         if cell.name not in self._read:
             self._read[cell.name] = self._load(self._path(cell))
         return self._read[cell.name]

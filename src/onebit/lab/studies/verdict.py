@@ -1,4 +1,4 @@
-"""How much of a paper is found again: its claims, and how near ours come to its numbers."""
+"""How well a study reproduces its paper: claims that hold, and distances of numbers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NEAR, ROUGH = 0.10, 0.25  # of the paper's number
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A number of the paper beside ours."""
+    """A number of the paper and ours."""
 
     what: str  # "Amazon7, Confidit"
     ours: float
     published: float
-    percent: bool  # both are shares, to be shown in per cent
-    table: str = ""  # which, if there are several
+    percent: bool  # both are shares, shown in per cent
+    table: str = ""  # its title, if there are several tables
 
     @property
     def ratio(self) -> float:
@@ -45,7 +45,7 @@ def nearness(ours: float, published: float) -> str:
 class Verdict:
     holds: int
     fails: int
-    untold: int  # claims that cannot be told yet
+    untold: int  # claims that cannot be decided yet
     pairs: list[Pair]
 
     @property
@@ -71,12 +71,12 @@ def _log(ratio: float) -> float:
 
 
 def verdict(findings: Findings) -> Verdict:
-    """Nothing of a quick run counts: it is smaller than what the paper did."""
+    """The verdict of a full run; a quick run is too small to compare, and gets an empty one."""
     if findings.quick:
         return Verdict(0, 0, 0, [])
     told = [check.holds for section in findings.sections for check in section.checks]
     pairs = [pair for section in findings.sections for pair in _pairs(section)]
-    # A number of the paper counts once, however often it is shown.
+    # Each number of the paper counts once, even if it is shown several times.
     once = {(pair.what, pair.published): pair for pair in reversed(pairs)}
     return Verdict(told.count(True), told.count(False), told.count(None), [*once.values()][::-1])
 
@@ -92,7 +92,7 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _pairs(section: Section) -> list[Pair]:
-    """From the tables; from the ends of curves only where there is no table to repeat them."""
+    """The pairs of the tables; without tables, those of the ends of curves."""
     several = len(section.tables) > 1
     pairs = [pair for table in section.tables for pair in _table_pairs(table, several)]
     if pairs:

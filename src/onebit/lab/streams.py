@@ -1,0 +1,106 @@
+"""The streams that learners run over: a data set, its rows prepared, in the order of the rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit import datasets
+from onebit.contexts import Rows, encode_rows
+from onebit.datasets.catalogue import named
+
+FLOAT32 = np.dtype(np.float32)
+DRAWN = 100_000  # default number of rows of synthetic data
+
+
+class LabelledStream(NamedTuple):
+    """One repeat of a data set."""
+
+    data: str
+    rows: Rows
+    y: np.ndarray
+    order: np.ndarray  # the row of each round; empty: each row once, in its order
+    labels: int
+    comparator: np.ndarray | None = None
+    table: int | None = None  # rows of the table that the rounds are from; None: synthetic data
+
+    @property
+    def rounds(self) -> int:
+        return len(self.order) or len(self.y)
+
+    @property
+    def simulated_order(self) -> Any:
+        """The order, as `simulate` takes it."""
+        return self.order if len(self.order) else "given"
+
+
+def streams(
+    data: str,
+    rounds: int | None,
+    repeats: int,
+    seed: int,
+    columns: Mapping[str, Any] | None = None,
+    prepare: Sequence[str] = (),
+) -> tuple[str, str, list[LabelledStream]]:
+    """Name, description and repeats of a data set, given by its catalogue name or a file's path.
+
+    Synthetic data are drawn anew for each repeat, 100,000 rows unless `rounds` is given. The rows
+    of a table are shuffled anew for each repeat. Each row is used once; with more rounds than rows,
+    rows are used again. columns: the options of `datasets.read` for a file. prepare: steps applied
+    to each row, in the order of the rounds.
+    """
+    entry = named(data)
+    unordered = [np.arange(0)] * repeats
+    if entry.drawn:
+        drawn = (entry.load(rows=rounds or DRAWN, seed=seed + i) for i in range(repeats))
+        ready = [datasets.prepare(table, prepare) for table in drawn]
+        return _repeats(data, ready, unordered, None)
+    table = load(data, columns)
+    size = len(table.y)
+    orders = [_shuffled(size, rounds or size, seed + i) for i in range(repeats)]
+    if datasets.Steps(prepare).order_matters:  # every round gets its own copy of the row
+        in_order = (table._replace(X=table.X[order], y=table.y[order]) for order in orders)
+        ready = [datasets.prepare(table, prepare) for table in in_order]
+        return _repeats(data, ready, unordered, size)
+    table = datasets.prepare(table, prepare)
+    table = table._replace(X=encode_rows(table.X, FLOAT32, None))
+    return _repeats(data, [table] * repeats, orders, size)
+
+
+def load(
+    data: str, columns: Mapping[str, Any] | None = None, *, rows: int = DRAWN, seed: int = 0
+) -> datasets.Dataset:
+    """A data set by its catalogue name or a file's path. rows, seed: of synthetic data."""
+    entry = named(data)
+    if entry.drawn:
+        table = entry.load(rows=rows, seed=seed)
+    else:
+        table = entry.load(**(columns or {} if entry.is_own else {}))
+    if len(table.labels) < 2:
+        raise ValueError(f"{data}: all rows have the label {table.labels[0]!r}; there must be two")
+    return table
+
+
+def _repeats(
+    data: str, tables: Sequence[Any], orders: Sequence[np.ndarray], size: int | None
+) -> tuple[str, str, list[LabelledStream]]:
+    made = [
+        LabelledStream(
+            data=data,
+            rows=encode_rows(table.X, FLOAT32, None),
+            y=table.y,
+            order=order,
+            labels=len(table.labels),
+            comparator=getattr(table, "comparator", None),
+            table=size,
+        )
+        for table, order in zip(tables, orders, strict=True)
+    ]
+    return tables[0].name, tables[0].about, made
+
+
+def _shuffled(size: int, rounds: int, seed: int) -> np.ndarray:
+    shuffle = np.random.default_rng(seed).permutation
+    return np.concatenate([shuffle(size) for _ in range(-(-rounds // size))])[:rounds]
