@@ -39,12 +39,14 @@ from numba.extending import lower_builtin, overload, type_callable
 
 from onebit.core.sources import PACKAGE, SOURCES, write_whole
 
-try:  # numba's inside
+try:
     from numba.core.caching import NullCache
     from numba.core.compiler import CompileResult
     from numba.core.serialize import dumps
-except ImportError:
-    NullCache = CompileResult = dumps = object
+except ImportError:  # this is numba's inside, and may change
+    NullCache: Any = object
+    CompileResult: Any = None
+    dumps: Any = None
 
 _log = logging.getLogger("onebit")
 _HOUR = 3600.0  # seconds
@@ -143,7 +145,7 @@ def _forget_old(folder: Path) -> None:
                     shutil.rmtree(path, ignore_errors=True)
 
 
-class Bodies(dict[type, Any]):
+class Bodies(dict[Any, Any]):
     """What a function does for each type of record, by which its body is chosen."""
 
     every: ClassVar[list[Bodies]] = []
@@ -172,9 +174,10 @@ def _records(kind: Any) -> Iterator[type | None]:
     if isinstance(kind, types.Array):
         yield from _records(kind.dtype)
     elif isinstance(kind, types.BaseTuple):
-        yield from (record for part in kind for record in _records(part))
+        parts: Any = kind
+        yield from (record for part in parts for record in _records(part))
         if isinstance(kind, types.BaseNamedTuple):
-            yield kind.instance_class
+            yield parts.instance_class
     elif not isinstance(kind, types.Number | types.Boolean | types.NoneType):
         yield None
 
@@ -187,7 +190,7 @@ def _is_found(record: type) -> bool:
     return found is record and record.__module__ != "__main__"
 
 
-class _Code(NullCache):
+class _Code(NullCache):  # type: ignore[misc]
     """Compiled code of a function on disk: a file for each signature, named by its key.
 
     The key has all that the code depends on: the function and the types of its arguments; the
@@ -216,7 +219,7 @@ class _Code(NullCache):
             whole = path.read_bytes()
             digest, data = whole[:16], whole[16:]
             good = hashlib.blake2b(data, digest_size=16).digest() == digest
-            head, found = pickle.loads(data) if good else (None, None)
+            head, found = pickle.loads(data) if good else (None, ())
             if head != key:
                 return None
             code = CompileResult._rebuild(target_context, *found)

@@ -31,7 +31,6 @@ import importlib.util
 import json
 import os
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -127,7 +126,7 @@ class Sources:
     def _closure(
         self, modules: Collection[str], apart: Collection[str]
     ) -> tuple[list[Source], list[str]] | None:
-        waiting = [self._find(name) for name in modules]
+        waiting = [self._find(name) for name in modules if not _is_standard(name)]
         if not all(waiting):
             return None
         reached: dict[str, Source] = {}
@@ -159,7 +158,7 @@ class Sources:
         path = Path(loaded).resolve() if loaded and loaded.endswith(".py") else None
         if path is None and importer is not None and not importer.is_own:
             path = _below(importer.root, module)
-        return None if path is None or _is_standard(path) else Source(module, path, False)
+        return None if path is None or _is_standard(module) else Source(module, path, False)
 
     def _imports(self, source: Source) -> Iterator[str]:
         """The modules that a source imports from."""
@@ -361,17 +360,12 @@ def _below(root: Path, module: str) -> Path | None:
     return None
 
 
-@functools.lru_cache
-def _standard() -> Path:
-    return Path(sysconfig.get_path("stdlib")).resolve()
-
-
 def _is_installed(path: Path) -> bool:
     return bool({"site-packages", "dist-packages"} & set(path.parts))
 
 
-def _is_standard(path: Path) -> bool:
-    return _standard() in path.parents and not _is_installed(path)
+def _is_standard(module: str) -> bool:
+    return _top(module) in sys.stdlib_module_names
 
 
 def _version(module: str, path: Path) -> str:

@@ -8,63 +8,26 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from onebit.datasets.blocks import endings
+from onebit.datasets.entries import (
+    Entry,
+    folders,
+    folders_in_words,
+    grey,
+    no_repeats,
+    one_topic,
+    pixels,
+    plain,
+    three_domains,
+)
 from onebit.datasets.linear import linear_noise
-from onebit.datasets.readers import format_of, read
+from onebit.datasets.readers import format_of
 from onebit.datasets.synthetic import synnonsep, synsep
-from onebit.datasets.tables import Dataset, digits, fields_of, iris, table_of
-
-Fields = dict[str, Any]
-
-
-class Entry(NamedTuple):
-    """A data set by its name, and what is known of it before it is read."""
-
-    name: str
-    what: str  # its rows are
-    source: str
-    licence: str
-    size: tuple[int, int, int] | None = None  # rows, features, labels
-    make: Callable[..., Any] | None = None  # of a built-in one
-    drawn: bool = False  # from a seed: anew for every repeat
-    file: str = ""
-    sha256: str = ""  # of the file that the figures here are about
-    change: Callable[[Fields], Fields] = lambda fields: fields
-    shuffle: str = ""  # why to shuffle
-    path: Path | None = None  # of a file of the user's own
-
-    @property
-    def is_own(self) -> bool:
-        """Whether it is a file of the user's own, of which nothing is known."""
-        return self.path is not None
-
-    def find(self) -> Path | None:
-        """Where its file is, if it is in a data folder."""
-        if self.path is not None:
-            return self.path
-        there = (folder / self.file for folder in folders())
-        return next((path for path in there if self.file and path.is_file()), None)
-
-    def load(self, **options: Any) -> Dataset:
-        """The data set. Options are those of its maker, or of `read` for the user's own files."""
-        if self.make is not None:
-            return self.make(**options)
-        if self.path is not None:
-            return read(self.path, **options)
-        path = self.find()
-        if path is None:
-            raise FileNotFoundError(_missing(self))
-        if options:
-            raise TypeError(f"{self.name} takes no options; leave out {', '.join(options)}")
-        table = table_of(path, self.change(fields_of(path)))
-        about = f"{len(table.y):,} {self.what}, {len(table.labels)} labels"
-        return table._replace(name=self.name, about=f"{about}; {self.shuffle}: shuffle")
+from onebit.datasets.tables import Dataset, digits, iris
 
 
 def get(name: str, **options: Any) -> Dataset:
@@ -90,7 +53,7 @@ def find(name: str) -> Entry:
     names = [entry.name for entry in (*KNOWN, *own())]
     near = difflib.get_close_matches(name, names, n=1)
     known = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-    raise ValueError(f"no data {name!r} among the built-in, nor in {_in_words()}; {known}")
+    raise ValueError(f"no data {name!r} among the built-in, nor in {folders_in_words()}; {known}")
 
 
 def named(data: str) -> Entry:
@@ -115,38 +78,11 @@ def own() -> Iterator[Entry]:
                 yield _own_entry(name, path)
 
 
-def folders() -> list[Path]:
-    """Where data files are looked for, in this order."""
-    chosen = os.environ.get("ONEBIT_DATA")
-    return [Path(chosen).expanduser(), *_user_folder()] if chosen else _user_folder()
-
-
 def fetch_folder() -> Path:
     """Where downloads go: the first of the folders."""
     for folder in folders():
         return folder
     raise ValueError("there is no folder for data; set ONEBIT_DATA to one")
-
-
-def _user_folder() -> list[Path]:
-    shared = os.environ.get("XDG_DATA_HOME")
-    home = os.environ.get("HOME") or os.environ.get("USERPROFILE")
-    if shared:
-        return [Path(shared) / "onebit"]
-    return [Path(home) / ".local" / "share" / "onebit"] if home else []
-
-
-def _in_words() -> str:
-    words = [str(folder) for folder in folders()]
-    if not os.environ.get("ONEBIT_DATA"):
-        words.append("the folder that ONEBIT_DATA names (it is not set)")
-    return " or ".join(words)
-
-
-def _missing(entry: Entry) -> str:
-    get_it = f"`onebit data fetch {entry.name}` downloads it" if entry.name in FETCHED else ""
-    remedy = " or ".join(filter(None, [get_it, "set ONEBIT_DATA to the folder that has it"]))
-    return f"no data {entry.name!r}: {entry.file} is not in {_in_words()}; {remedy}"
 
 
 def _stem(file: str) -> str:
@@ -162,54 +98,6 @@ def _can_be_read(path: Path) -> bool:
     except ValueError:
         return False
 
-
-# What is peculiar to a file.
-
-
-def _pixels(fields: Fields) -> Fields:
-    return {**fields, "X": fields["X"].astype(np.float32) / 255}
-
-
-def _grey(fields: Fields) -> Fields:
-    """The published grey values are in [-1, 1]; paper is 0 here, so that rows are sparse."""
-    published = fields["X"] * float(fields.get("scale", 1))
-    return {**fields, "X": ((published + 1) / 2).astype(np.float32)}
-
-
-def _plain(fields: Fields) -> Fields:
-    return {**fields, "X": fields["X"].astype(np.float32)}
-
-
-def _only(keep: Any, fields: Fields) -> Fields:
-    return {**fields, "X": fields["X"][keep], "y": fields["y"][keep]}
-
-
-def _one_topic(fields: Fields) -> Fields:
-    repeat = fields.get("repeat", False)
-    return _only((fields["y"] < len(fields["classes"])) & np.logical_not(repeat), fields)
-
-
-def _no_repeats(fields: Fields) -> Fields:
-    return _only(~fields["repeat"], fields)
-
-
-def _three_domains(fields: Fields) -> Fields:
-    some = _no_repeats(fields)
-    wanted = np.flatnonzero(np.isin(some["classes"], ["books", "dvd", "music"]))
-    some = _only(np.isin(some["y"], wanted), some)
-    return {**some, "y": np.searchsorted(wanted, some["y"]), "classes": some["classes"][wanted]}
-
-
-FETCHED = (
-    "mnist",
-    "fashion_mnist",
-    "usps",
-    "optdigits",
-    "segment",
-    "shuttle",
-    "20news",
-    "rcv1_full",
-)
 
 _UCI = "CC BY 4.0 (UCI)"
 _PARTS = "the training part comes first"
@@ -259,8 +147,9 @@ KNOWN = (
         "none stated",
         (70_000, 784, 10),
         file="mnist.npz",
+        fetched=True,
         sha256="c7b204b9bf8d4cbf1f60997c3d5e4e18647f07fe0114da744000099412c49239",
-        change=_pixels,
+        change=pixels,
         shuffle=_PARTS,
     ),
     Entry(
@@ -270,8 +159,9 @@ KNOWN = (
         "MIT",
         (70_000, 784, 10),
         file="fashion_mnist.npz",
+        fetched=True,
         sha256="038cd33d678bdc26dbfdd1335bcce3eeb733539587cc171c0d91ffbfe85be1c7",
-        change=_pixels,
+        change=pixels,
         shuffle=_PARTS,
     ),
     Entry(
@@ -282,7 +172,7 @@ KNOWN = (
         (35_000, 100, 10),
         file="fashion_cnn100.npz",
         sha256="4eab892d783f016c1387f38c0fca2e6f845fe9ec18816c76b3b898336bd36391",
-        change=_plain,
+        change=plain,
         shuffle="the order is that of its making",
     ),
     Entry(
@@ -292,8 +182,9 @@ KNOWN = (
         "none stated",
         (9298, 256, 10),
         file="usps.npz",
+        fetched=True,
         sha256="536f3452e7ce024f10892b2b1061615a24093bb9ee3d2413b6faf09ea4667592",
-        change=_grey,
+        change=grey,
         shuffle=_PARTS,
     ),
     Entry(
@@ -303,6 +194,7 @@ KNOWN = (
         "none stated; public messages",
         (18_828, 170_773, 20),
         file="20news_18828.npz",
+        fetched=True,
         sha256="563aac4b73abcf36a86f4122d25b623eb631e35f742b9bab3f7af1c76968de1f",
         shuffle=_SORTED,
     ),
@@ -314,7 +206,7 @@ KNOWN = (
         (13_442, 625_454, 7),
         file="amazon7.npz",
         sha256="2a3133add445d7c4d4a0d6b642c4041766fc548c60da92073bac1894608ea58e",
-        change=_no_repeats,
+        change=no_repeats,
         shuffle=_SORTED,
     ),
     Entry(
@@ -325,7 +217,7 @@ KNOWN = (
         (5925, 625_454, 3),
         file="amazon7.npz",
         sha256="2a3133add445d7c4d4a0d6b642c4041766fc548c60da92073bac1894608ea58e",
-        change=_three_domains,
+        change=three_domains,
         shuffle=_SORTED,
     ),
     Entry(
@@ -336,7 +228,7 @@ KNOWN = (
         (23_485, 47_236, 4),
         file="rcv1_topics.npz",
         sha256="bda8d126c2e760e9f566b186d72fb810dd59bccc12c4278539386180af741966",
-        change=_one_topic,
+        change=one_topic,
         shuffle="subset after subset",
     ),
     Entry(
@@ -345,6 +237,7 @@ KNOWN = (
         "Lewis, Yang, Rose, Li (2004): all of RCV1-v2",
         "none stated; for research",
         file="rcv1_full.npz",
+        fetched=True,
         shuffle="in order of time",
     ),
     Entry(
@@ -355,7 +248,7 @@ KNOWN = (
         (6435, 36, 6),
         file="satimage.npz",
         sha256="96193b169b4af16032ad228a2920acae16130bb8b62479b11e765f93fe3ee8cb",
-        change=_plain,
+        change=plain,
         shuffle="neighbours in the image follow each other",
     ),
     Entry(
@@ -365,8 +258,9 @@ KNOWN = (
         _UCI,
         (2310, 19, 7),
         file="segment.npz",
+        fetched=True,
         sha256="e6f1c6738fd468dbca9c76bd797cad243da6be241f7f6fad218bfa65429d25f5",
-        change=_plain,
+        change=plain,
         shuffle="the order is not known to be random",
     ),
     Entry(
@@ -376,8 +270,9 @@ KNOWN = (
         _UCI,
         (5620, 64, 10),
         file="optdigits.npz",
+        fetched=True,
         sha256="43021f825e6f9d9d3ed42c9ff805ff8f78aadc8425d138540da9514d4871855d",
-        change=_plain,
+        change=plain,
         shuffle="the order is that of the writers",
     ),
     Entry(
@@ -388,7 +283,7 @@ KNOWN = (
         (990, 10, 11),
         file="vowel.npz",
         sha256="076a23a07bf74ca4578d8efe40a389594706b78bdd45db6cf8e8916afd25e9dc",
-        change=_plain,
+        change=plain,
         shuffle="speaker after speaker, label after label",
     ),
     Entry(
@@ -398,8 +293,11 @@ KNOWN = (
         _UCI,
         (58_000, 9, 7),
         file="shuttle.npz",
+        fetched=True,
         sha256="12830c91afcab3ad951495e81f0a6d5dc6583732d82cc7e45f01baaaa57fd88a",
-        change=_plain,
+        change=plain,
         shuffle=_PARTS,
     ),
 )
+
+FETCHED = tuple(entry.name for entry in KNOWN if entry.fetched)
