@@ -576,7 +576,7 @@ def test_other_users_of_numba_keep_their_own_cache_folder(monkeypatch, tmp_path)
     [
         "del numba.core.caching.NullCache",
         "del numba.core.compiler.CompileResult._reduce",
-        "numba.core.dispatcher.NullCache = object",
+        'numba.core.dispatcher.NullCache = type("Other", (numba.core.caching.NullCache,), {})',
     ],
 )
 @compiled_only
@@ -584,7 +584,8 @@ def test_with_a_numba_that_is_not_known_nothing_is_kept_and_a_line_says_so(tmp_p
     code = f"""
 import logging, sys
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
-import numba, numba.core.caching, numba.core.compiler, numba.core.dispatcher
+import numba, numba.experimental.function_type
+import numba.core.caching, numba.core.compiler, numba.core.dispatcher, numba.core.serialize
 numba.__version__ = "99.0"
 {change}
 from onebit.core.jit import entry

@@ -139,8 +139,10 @@ class Sources:
             for name in self._imports(source):
                 if name in reached or (name in apart and name not in modules):
                     continue
+                if source.is_own and not _is_own(name):  # the caller knows these versions
+                    continue
                 found = self._find(name, source)
-                if found is None or (source.is_own and not found.is_own):
+                if found is None:
                     continue
                 same = _top(name) == _top(source.module)
                 if found.is_own or same or not _is_installed(found.path):
