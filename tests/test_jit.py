@@ -1,5 +1,6 @@
 """Where compiled code is kept, and that nothing depends on there being such a place."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -7,16 +8,23 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
+import types
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 import pytest
 
 import onebit
+import onebit.algorithms
+from onebit import learner
 from onebit.core import jit as _jit
+from onebit.core import sources
 from onebit.core.jit import COMPILED, direct, entry, generic, implement, inline
+from onebit.core.sources import SOURCES, Sources
+from onebit.learner import Learner
 
 PACKAGE = Path(onebit.__file__).parent
 compiled_only = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
@@ -219,69 +227,292 @@ def test_a_new_cache_is_private_whatever_the_users_umask(nowhere, monkeypatch, u
         assert not stat.S_IMODE(made.stat().st_mode) & 0o022
 
 
-# Other code, other folder.
+# What was not used for long is removed.
 
 
-def test_a_changed_added_or_renamed_source_has_another_folder(nowhere, monkeypatch):
-    shutil.copytree(PACKAGE, nowhere / "onebit", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(_jit, "__file__", str(nowhere / "onebit" / "_jit.py"))
-    seen = [_jit._sources_digest()]
-    folder = _jit.cache_folder()
-    assert seen[0] == _jit._sources_digest() and seen[0] in folder.name
-    kernel = nowhere / "onebit" / "algorithms" / "banditron.py"
-    kernel.write_bytes(kernel.read_bytes() + b"#")
-    seen.append(_jit._sources_digest())
-    (nowhere / "onebit" / "new.py").write_text("")
-    seen.append(_jit._sources_digest())
-    (nowhere / "onebit" / "new.py").rename(nowhere / "onebit" / "newer.py")
-    seen.append(_jit._sources_digest())
-    assert len(set(seen)) == 4
-    assert _jit.cache_folder() != folder
-    (nowhere / "onebit" / "newer.py").unlink()
-    kernel.write_bytes(kernel.read_bytes()[:-1])
-    assert _jit._sources_digest() == seen[0]
+def test_code_that_was_not_used_for_long_is_removed(tmp_path):
+    now = time.time()
+    ages = {"new.nbc": 0, "used.nbc": 29, "old.nbc": 31, "a.tmp": 1, "thesis.txt": 999}
+    for name, days in ages.items():
+        (tmp_path / name).write_text("")
+        os.utime(tmp_path / name, (now - days * 86400,) * 2)
+    _jit._forget_old(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.nbc", "thesis.txt", "used.nbc"]
 
 
-def test_only_the_newest_few_caches_are_kept(nowhere, monkeypatch):
-    monkeypatch.setenv("ONEBIT_CACHE", str(nowhere / "mine"))
-    made = []
+def test_of_too_much_code_the_least_recently_used_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(_jit, "_MOST_BYTES", 35)
     for i in range(9):
-        monkeypatch.setattr(_jit, "_sources_digest", lambda i=i: f"{i:016x}")
-        made.append(_jit.cache_folder())
-        (made[-1] / "code").write_text("")
-        os.utime(made[-1], (1e9 + i, 1e9 + i))
-    kept = [folder for folder in made if folder.exists()]
-    assert made[-1] in kept and made[-2] in kept and len(kept) <= 5
-    assert kept == made[-len(kept) :]
+        (tmp_path / f"{i}.nbc").write_bytes(bytes(10))
+        os.utime(tmp_path / f"{i}.nbc", (time.time() - i,) * 2)
+    _jit._forget_old(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.nbc", "1.nbc", "2.nbc"]
 
 
-def test_what_else_lies_in_the_chosen_folder_is_never_deleted(nowhere, monkeypatch):
+def test_code_that_is_used_is_marked_as_used(tmp_path):
+    path, now = tmp_path / "code.nbc", time.time()
+    path.write_text("")
+    for age, marked in ((60, False), (7200, True)):
+        os.utime(path, (now - age,) * 2)
+        _jit._touch(path)
+        assert (path.stat().st_mtime > now - 30) is marked
+
+
+def test_folders_of_earlier_versions_go_once_they_are_old_and_nothing_else_does(nowhere):
     chosen = nowhere / "mine"
-    chosen.mkdir(mode=0o755)
-    for i in range(9):
-        (chosen / f"precious{i}").mkdir()
-        (chosen / f"precious{i}" / "thesis.txt").write_text("years of work")
-    (chosen / "letter.txt").write_text("dear")
-    monkeypatch.setenv("ONEBIT_CACHE", str(chosen))
-    for i in range(9):
-        monkeypatch.setattr(_jit, "_sources_digest", lambda i=i: f"{i:016x}")
-        assert _jit.cache_folder() is not None
-    assert all((chosen / f"precious{i}" / "thesis.txt").exists() for i in range(9))
-    assert (chosen / "letter.txt").exists()
+    for name in ("compiled", "0123456789abcdef", "fedcba9876543210", "precious"):
+        (chosen / name).mkdir(parents=True)
+        (chosen / name / "thesis.txt").write_text("years of work")
+    for name in ("0123456789abcdef", "precious"):
+        os.utime(chosen / name, (1e9, 1e9))
+    _jit._forget_old(chosen / "compiled")
+    left = sorted(path.name for path in chosen.iterdir())
+    assert left == ["compiled", "fedcba9876543210", "precious"]
+    assert all((chosen / name / "thesis.txt").exists() for name in left)
 
 
-def test_somebody_else_tidying_up_at_the_same_time_does_no_harm(nowhere, monkeypatch):
-    monkeypatch.setenv("ONEBIT_CACHE", str(nowhere / "mine"))
-    for i in range(5):
-        monkeypatch.setattr(_jit, "_sources_digest", lambda i=i: f"{i:016x}")
-        last = _jit.cache_folder()
-        os.utime(last, (1e9 + i, 1e9 + i))
-    vanished = nowhere / "mine" / f"{99:016x}"
+def test_somebody_else_tidying_up_at_the_same_time_does_no_harm(tmp_path, monkeypatch):
+    (tmp_path / "old.nbc").write_text("")
+    os.utime(tmp_path / "old.nbc", (1e9, 1e9))
     listed = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda path: [*listed(path), vanished])
-    monkeypatch.setattr(_jit, "_sources_digest", lambda: f"{6:016x}")
-    folder = _jit.cache_folder()
-    assert folder is not None and folder.exists()
+    monkeypatch.setattr(Path, "iterdir", lambda path: [*listed(path), path / "vanished.nbc"])
+    monkeypatch.setattr(Path, "unlink", lambda path: os.unlink(path / "gone"))
+    _jit._forget_old(tmp_path)
+
+
+# Which edits compile again: digests of a copy of the package.
+
+LEARNING = ("onebit.learner", "onebit.algorithms.banditron")
+CODE = "\n_EDITED = 1\n"
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    ignored = shutil.ignore_patterns("__pycache__", "*.npz")
+    return shutil.copytree(PACKAGE, tmp_path_factory.mktemp("copied") / "onebit", ignore=ignored)
+
+
+def learning(package):
+    """The digest of what a Banditron's kernels depend on, as a process that starts now sees it."""
+    now = Sources(package)
+    now.remember_in(package.parent / "sources.json")
+    return now.digest(LEARNING)
+
+
+@contextlib.contextmanager
+def edited(path, edit):
+    """A file with another text for a while: one that is added, or (old, new)."""
+    before = path.read_text()
+    after = before.replace(*edit, 1) if isinstance(edit, tuple) else before + edit
+    assert after != before
+    path.write_text(after)
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
+@pytest.mark.parametrize(
+    ("file", "edit"),
+    [
+        ("cli/race.py", CODE),
+        ("pages/shell.py", CODE),
+        ("lab/race.py", CODE),
+        ("lab/simulation.py", CODE),
+        ("lab/studies/report.py", CODE),
+        ("datasets/vowpal.py", CODE),
+        ("feedback/noise.py", CODE),
+        ("algorithms/ucwl.py", CODE),
+        ("algorithms/__init__.py", CODE),
+        ("__init__.py", CODE),
+        ("_version.py", CODE),
+        ("core/rounds.py", "\n# A comment.\n"),
+        ("core/rounds.py", ('"""Scratch space', '"""Another docstring.\n\n    Scratch space')),
+        ("algorithms/banditron.py", ('"""Perceptron with', '"""A perceptron with')),
+        ("learner.py", ("import numpy as np\n", "\n\nimport numpy as np  # layout\n")),
+    ],
+)
+def test_an_edit_that_a_kernel_does_not_depend_on_leaves_its_digest(copied, file, edit):
+    before = learning(copied)
+    with edited(copied / file, edit):
+        assert learning(copied) == before is not None
+
+
+@pytest.mark.parametrize(
+    ("file", "edit"),
+    [
+        ("core/rounds.py", CODE),
+        ("core/rounds.py", ("TIE = 1e-9", "TIE = 1e-8")),
+        ("core/lanes.py", CODE),
+        ("core/draws.py", CODE),
+        ("core/jit.py", ('"nogil": True', '"nogil": False')),
+        ("storage/dual.py", CODE),
+        ("storage/full.py", CODE),
+        ("learner.py", CODE),
+        ("algorithms/banditron.py", ("gain - 1.0", "gain - 2.0")),
+    ],
+)
+def test_an_edit_of_what_a_kernel_depends_on_changes_its_digest(copied, file, edit):
+    before = learning(copied)
+    with edited(copied / file, edit):
+        assert learning(copied) not in (before, None)
+
+
+def test_modules_of_an_algorithm_are_followed_but_no_other_algorithms(copied):
+    def files(*modules):
+        return {str(path.relative_to(copied)) for path in Sources(copied).files(modules)}
+
+    assert {"algorithms/rcnbf.py", "algorithms/flips.py", "algorithms/banditron.py"} <= files(
+        "onebit.algorithms.rcnbf"
+    )
+    assert [name for name in files(*LEARNING) if "algorithms" in name] == [
+        "algorithms/banditron.py"
+    ]
+    assert files("onebit.core.draws") == {"core/draws.py", "core/jit.py", "core/sources.py"}
+
+
+def test_every_body_and_what_it_uses_is_in_the_files_of_its_record():
+    """What is followed in the sources is at least what is there when a kernel is compiled."""
+    for kind in Learner.registry.values():
+        for params in kind.params:
+            files = SOURCES.files([learner.__name__, params.__module__])
+            waiting = [learner._decide, learner._learn]
+            waiting += [bodies[params] for bodies in _jit.Bodies.every if params in bodies]
+            seen = set()
+            while waiting:
+                function = _jit.plain(waiting.pop())
+                if function in seen:
+                    continue
+                seen.add(function)
+                module = sys.modules[function.__module__]
+                assert Path(module.__file__) in files, (params, function)
+                waiting += used_by(function)
+            assert len(seen) > 9
+
+
+def used_by(function):
+    """The functions of the package that a function names, or that it is made from."""
+    codes, names = [function.__code__], set()
+    while codes:
+        code = codes.pop()
+        names |= set(code.co_names)
+        codes += [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    inside = [cell.cell_contents for cell in function.__closure__ or ()]
+    values = [function.__globals__.get(name) for name in names] + inside
+    for value in list(values):
+        if isinstance(value, types.ModuleType):
+            values += [getattr(value, name, None) for name in names]
+    plain = (_jit.plain(value) for value in values)
+    return [
+        value
+        for value in plain
+        if isinstance(value, types.FunctionType) and value.__module__.startswith("onebit.")
+    ]
+
+
+def test_texts_that_only_help_and_type_checkers_read_do_not_count():
+    def digest(text):
+        return sources._facts(text.encode(), False).digest
+
+    code = 'gamma = setting(0.1, doc="how often")\ndef f(x):\n    """Doc."""\n    return x\n'
+    assert digest(code) == digest(code.replace("how often", "seldom").replace("Doc", "Text"))
+    assert digest(code) == digest(f"if TYPE_CHECKING:\n    import x\n{code}")
+    for old, new in (("0.1", "0.2"), ("return x", "return -x"), ("doc=", "low="), ("f(x)", "g(x)")):
+        assert digest(code) != digest(code.replace(old, new))
+
+
+def test_there_is_no_digest_of_what_has_been_edited_since_it_was_imported(copied):
+    now = Sources(copied)
+    with edited(copied / "core" / "rounds.py", CODE):
+        assert now.digest(LEARNING) is None
+        assert now.digest(["onebit.core.draws"]) is not None
+
+
+def test_there_is_no_digest_of_what_has_no_source(copied):
+    assert Sources(copied).digest(["no_such_module", *LEARNING]) is None
+    assert Sources(copied).digest(["builtins", *LEARNING]) == Sources(copied).digest(LEARNING)
+
+
+def test_what_was_read_is_remembered(copied, tmp_path, monkeypatch):
+    draws = ["onebit.core.draws"]
+    first = Sources(copied)
+    first.remember_in(tmp_path / "sources.json")
+    digest = first.digest(draws)
+    monkeypatch.setattr(sources, "_facts", None)  # nothing is parsed
+    second = Sources(copied)
+    second.remember_in(tmp_path / "sources.json")
+    assert second.digest(draws) == digest
+    monkeypatch.undo()
+    whole = (tmp_path / "sources.json").read_text()
+    for damaged in ("", "x", whole[:-9], whole.replace("math", "cmath", 1), whole[32:]):
+        (tmp_path / "sources.json").write_text(damaged)
+        third = Sources(copied)
+        third.remember_in(tmp_path / "sources.json")
+        assert third.digest(draws) == digest
+    (tmp_path / "file").write_text("")
+    fourth = Sources(copied)
+    fourth.remember_in(tmp_path / "file" / "sources.json")
+    assert fourth.digest(draws) == digest
+
+
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("from onebit import UCWL", {"ucwl"}),
+        ("import onebit as ob\nx = ob.UCWL", {"ucwl"}),
+        ("import onebit\nx = onebit.simulate", {"simulation"}),
+        ("def f():\n    from onebit.algorithms import load", {"newtron", "ucwl", "soba"}),
+        ("import onebit\nx = vars(onebit)", {"newtron", "tuning", "testing"}),
+        ("from helper_of_outside import *", {"soba"}),
+        ("import folder_of_outside.inner", {"flips"}),
+    ],
+)
+def test_modules_from_outside_are_followed_to_what_they_use(copied, outside, text, own):
+    (outside / "mine_of_outside.py").write_text(text)
+    (outside / "helper_of_outside.py").write_text("import onebit.algorithms.soba")
+    (outside / "folder_of_outside").mkdir()
+    (outside / "folder_of_outside" / "__init__.py").write_text("from . import beside")
+    (outside / "folder_of_outside" / "beside.py").write_text("import onebit.algorithms.flips")
+    (outside / "folder_of_outside" / "inner.py").write_text("")
+    module = types.ModuleType("mine_of_outside")
+    module.__file__ = str(outside / "mine_of_outside.py")
+    sys.modules["mine_of_outside"] = module
+    stems = {path.stem for path in Sources(copied).files(["mine_of_outside"])}
+    assert own <= stems
+    if own == {"ucwl"}:
+        assert not {"newtron", "simulation", "tuning", "soba"} & stems
+
+
+@pytest.fixture
+def outside(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in [name for name in sys.modules if "_of_outside" in name]:
+        del sys.modules[name]
+
+
+def test_an_installed_package_counts_by_its_version(copied, outside):
+    def digest():
+        return Sources(copied).digest(["mine_of_outside"])
+
+    installed = outside / "site-packages" / "there_of_outside.py"
+    installed.parent.mkdir()
+    installed.write_text("x = 1")
+    (outside / "mine_of_outside.py").write_text("import there_of_outside")
+    for name, path in (("mine", outside / "mine_of_outside.py"), ("there", installed)):
+        module: Any = types.ModuleType(f"{name}_of_outside")
+        module.__file__, module.__version__ = str(path), "1.0"
+        sys.modules[f"{name}_of_outside"] = module
+    seen = [digest()]
+    installed.write_text("x = 2")
+    assert digest() == seen[0] and installed not in SOURCES.files(["mine_of_outside"])
+    sys.modules["there_of_outside"].__version__ = "1.1"
+    seen.append(digest())
+    del sys.modules["there_of_outside"].__version__
+    seen.append(digest())
+    installed.write_text("x = 3")
+    seen.append(digest())
+    assert len(set(seen)) == 4 and None not in seen
 
 
 # The decorators.
@@ -340,20 +571,46 @@ def test_other_users_of_numba_keep_their_own_cache_folder(monkeypatch, tmp_path)
         assert numba.config.CACHE_DIR == "/somewhere/else"
 
 
-def test_a_function_is_compiled_in_memory_if_numba_finds_no_place_after_all(monkeypatch, tmp_path):
-    monkeypatch.setattr(_jit, "COMPILED", True)
+@pytest.mark.parametrize(
+    "change",
+    [
+        "del numba.core.caching.NullCache",
+        "del numba.core.compiler.CompileResult._reduce",
+        'numba.core.dispatcher.NullCache = type("Other", (numba.core.caching.NullCache,), {})',
+    ],
+)
+@compiled_only
+def test_with_a_numba_that_is_not_known_nothing_is_kept_and_a_line_says_so(tmp_path, change):
+    code = f"""
+import logging, sys
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+import numba, numba.experimental.function_type
+import numba.core.caching, numba.core.compiler, numba.core.dispatcher, numba.core.serialize
+numba.__version__ = "99.0"
+{change}
+from onebit.core.jit import entry
+@entry
+def twice(x):
+    return 2 * x
+print(twice(3.0))
+"""
+    said = python(code, ONEBIT_CACHE=tmp_path).splitlines()
+    assert said[-1] == "6.0" and len(said) == 2
+    assert "onebit does not keep compiled code" in said[0] and "numba 99.0 is not known" in said[0]
+    assert not list(tmp_path.rglob("*.nbc"))
+
+
+@compiled_only
+def test_code_that_cannot_be_saved_is_compiled_in_memory_and_a_line_says_so(
+    tmp_path, monkeypatch, caplog
+):
     monkeypatch.setattr(_jit, "_folder", tmp_path)
-    njit, tried = numba.njit, []
-
-    def no_place(function, cache=False, **options):
-        tried.append(cache)
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return njit(function, **options)
-
-    monkeypatch.setattr(numba, "njit", no_place)
-    assert entry(_paint_blue)(_Blue(3.0), 2.0) == 6.0
-    assert tried == [True, False]
+    monkeypatch.setattr(_jit.CompileResult, "_reduce", lambda self: 1 / 0)
+    _jit._not_kept.cache_clear()
+    for i in range(2):
+        assert entry(_paint_blue)(_Blue(3.0), 2.0 + i) == 6.0 + 3 * i
+    assert [record.getMessage().count("ZeroDivisionError") for record in caplog.records] == [1]
+    assert not list(tmp_path.iterdir())
 
 
 @entry
@@ -494,12 +751,10 @@ for make in (ob.Banditron, ob.SOBA, ob.Confidit):
         assert [process.returncode for process in running] == [0] * len(kinds), complaints
 
 
-@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
-def test_code_for_learners_of_others_is_never_stale(tmp_path):
-    """Their sources are not in the digest that names the cache folder, so they are not kept."""
-    source = """
+OWN = """
 from onebit.core.rounds import add, greedy, linear_score
 from onebit.learner import Learner
+from helper import step_of_own
 
 class Own(Learner):
     planes = 1
@@ -509,21 +764,77 @@ class Own(Learner):
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):
-        add(state, row, choice.label, STEP)
+        add(state, row, choice.label, step_of_own(1.0))
         return True
 """
-    use = "import own; o = own.Own(2); o.learn(o.decide([1.0]), right=True); print(o.weights[0, 0])"
+HELPER = """
+from onebit.core.jit import inline
+
+@inline
+def step_of_own(x):
+    return x * STEP
+"""
+
+
+@compiled_only
+def test_code_for_learners_of_others_is_kept_and_never_stale(tmp_path):
+    use = """
+import own
+from onebit import learner
+mine = own.Own(2)
+mine.learn(mine.decide([1.0]), right=True)
+stats = learner._learn.stats
+print(mine.weights[0, 0], sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+    (tmp_path / "own.py").write_text(OWN)
+    paths = f"{tmp_path}{os.pathsep}{PACKAGE.parent}"
+    env = {"ONEBIT_CACHE": tmp_path / "cache", "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": 1}
     seen = []
-    for step in ("1.0", "7.0"):
-        (tmp_path / "own.py").write_text(source.replace("STEP", step))
-        env = {
-            **os.environ,
-            "ONEBIT_CACHE": str(tmp_path / "cache"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", use], cwd=tmp_path, env=env, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
-        seen.append(done.stdout.strip())
-    assert seen == ["1.0", "7.0"]
+    for step in ("1.0", "1.0  # a comment", "7.0", "7.0"):
+        (tmp_path / "helper.py").write_text(HELPER.replace("STEP", step))
+        seen.append(python(use, **env).split())
+    assert seen == [["1.0", "0", "1"], ["1.0", "1", "0"], ["7.0", "0", "1"], ["7.0", "1", "0"]]
+
+
+@compiled_only
+def test_an_edit_while_a_process_runs_does_not_mislead_the_next(tmp_path):
+    """The first process has imported what the file was before; it must not keep that code."""
+    use = """
+import sys
+import own
+open("helper.py", "w").write(sys.argv[1])
+mine = own.Own(2)
+mine.learn(mine.decide([1.0]), right=True)
+print(mine.weights[0, 0])
+"""
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "helper.py").write_text(HELPER.replace("STEP", "1.0"))
+    paths = f"{tmp_path}{os.pathsep}{PACKAGE.parent}"
+    env = {"ONEBIT_CACHE": tmp_path / "cache", "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": 1}
+    after = HELPER.replace("STEP", "7.0")
+    use = use.replace('"helper.py"', repr(str(tmp_path / "helper.py")))
+    assert [python(use, after, **env).strip() for _ in range(2)] == ["1.0", "7.0"]
+
+
+@pytest.mark.slow
+@compiled_only
+def test_an_edit_compiles_again_what_depends_on_it_and_nothing_else(tmp_path):
+    package = shutil.copytree(
+        PACKAGE, tmp_path / "onebit", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    env = {"PYTHONPATH": tmp_path, "ONEBIT_CACHE": tmp_path / "cache"}
+    first = learn(**env)
+    assert first["misses"] == [1] * 4
+    for file, edit in (
+        ("cli/race.py", CODE),
+        ("algorithms/ucwl.py", CODE),
+        ("core/rounds.py", ('"""Scratch space', '"""Some scratch space')),
+    ):
+        with edited(package / file, edit):
+            again = learn(**env)
+            assert again["hits"] == [1] * 4 and again["weights"] == first["weights"]
+    with edited(package / "algorithms" / "banditron.py", ("gain - 1.0", "gain - 3.0")):
+        other = learn(**env)
+        assert other["hits"] == [1, 1, 0, 0] and other["misses"] == [0, 0, 1, 1]
+        assert other["weights"] != first["weights"]
+    assert learn(**env)["hits"] == [1] * 4

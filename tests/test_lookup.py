@@ -9,7 +9,8 @@ import pytest
 
 import onebit as ob
 from onebit import cli
-from onebit.lab.lookup import Home, files_of, import_learners, learner_named, name_of
+from onebit.core.sources import SOURCES
+from onebit.lab.lookup import Home, import_learners, learner_named, name_of
 from onebit.lab.recipes import recipe_of
 from onebit.lab.studies.engines import _numbered, run_on
 from onebit.lab.studies.running import Plan, run_study
@@ -167,11 +168,14 @@ def test_an_edited_learner_runs_again(mine, edited):
 
     mine_before, others_before = names()
     assert names() == (mine_before, others_before)
-    assert {path.name for path in files_of(learner_named("Mine"))} == {
+    files = SOURCES.files([learner_named("Mine").__module__])
+    assert {path.name for path in files if path.parent == mine} == {
         "mine_of_tests.py",
         "helper_of_mine.py",
     }
-    (mine / edited).write_text((mine / edited).read_text() + "# edited\n")
+    (mine / edited).write_text((mine / edited).read_text() + "# a comment changes nothing\n")
+    assert names() == (mine_before, others_before)
+    (mine / edited).write_text((mine / edited).read_text() + "EDITED = True\n")
     mine_after, others_after = names()
     assert len(mine_after) == 4 and not mine_before & mine_after
     assert others_before == others_after
@@ -218,11 +222,12 @@ def test_files_of_a_package_are_followed(mine):
     (package / "other.py").write_text("")
     try:
         import_learners("package_of_mine")
-        found = files_of(learner_named("package_of_mine:Mine"))
+        files = SOURCES.files([learner_named("package_of_mine:Mine").__module__])
+        found = [path for path in files if mine in path.parents]
     finally:
         for name in [name for name in sys.modules if name.startswith("package_of_mine")]:
             sys.modules.pop(name)
-    assert [path.name for path in found] == [
+    assert sorted(path.name for path in found) == [
         "__init__.py",
         "__init__.py",
         "kernels.py",

@@ -1,6 +1,7 @@
 """Studies: what a file may say, which cells it needs, how they run, and what is found."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,13 +13,16 @@ import pytest
 
 import onebit as ob
 from onebit import datasets
+from onebit.core.sources import Sources
+from onebit.datasets import catalogue
 from onebit.lab.studies import cells as cells_module
 from onebit.lab.studies import engines, evaluating
-from onebit.lab.studies.cells import Cell, run_cells, source_of, stream_of
+from onebit.lab.studies.cells import Cell, code_for, run_cells, source_of, stream_of
+from onebit.lab.studies.conditions import ChannelSpec, points
 from onebit.lab.studies.evaluating import evaluate
 from onebit.lab.studies.report import study_page
 from onebit.lab.studies.running import Plan, run_study
-from onebit.lab.studies.spec import ChannelSpec, Data, parse, points, read_study, shipped
+from onebit.lab.studies.spec import Data, parse, read_study, shipped
 from onebit.lab.studies.store import Store
 
 TOY = """
@@ -353,6 +357,99 @@ def test_cells_of_a_table_are_shuffled_anew(toy, store):
     one, two = (stream_of(cell) for cell in cells)
     assert sorted(one.order) == sorted(two.order) == list(range(200))
     assert list(one.order) != list(two.order)
+
+
+# Which edits run cells again.
+
+CODE = "\n_EDITED = 1\n"
+ALL, NONE, DRAWN, TABLE, OWN = [1, 1, 1], [0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    package = tmp_path_factory.mktemp("copied") / "onebit"
+    ignored = shutil.ignore_patterns("__pycache__", "*.npz")
+    return shutil.copytree(Path(ob.__file__).parent, package, ignore=ignored)
+
+
+@pytest.fixture
+def codes(copied, tmp_path, monkeypatch):
+    """The digests of three cells by a copy of the package, as a process sees it that starts now."""
+    (tmp_path / "mine.vw").write_text("a | x\nb | y\n")
+    monkeypatch.setenv("ONEBIT_DATA", str(tmp_path))
+
+    def digests():
+        now = Sources(copied)
+        now.remember_in(copied.parent / "sources.json")
+        monkeypatch.setattr(cells_module, "SOURCES", now)
+        cells_module._code.cache_clear()
+        cells = [(ob.Banditron, "synsep"), (ob.UCWL, "digits"), (ob.Banditron, "mine")]
+        return [code_for(*cell) for cell in cells]
+
+    yield digests
+    cells_module._code.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("file", "edit", "again"),
+    [
+        ("pages/shell.py", CODE, NONE),
+        ("lab/studies/report.py", CODE, NONE),
+        ("lab/studies/spec.py", CODE, NONE),
+        ("lab/studies/running.py", CODE, NONE),
+        ("lab/race.py", CODE, NONE),
+        ("cli/study.py", CODE, NONE),
+        ("datasets/catalogue.py", CODE, NONE),
+        ("datasets/svmlight.py", CODE, NONE),
+        ("algorithms/soba.py", CODE, NONE),
+        ("lab/simulation.py", ('"""What a run leaves', '"""What runs leave'), NONE),
+        ("datasets/synthetic.py", CODE, DRAWN),
+        ("algorithms/ucwl.py", CODE, TABLE),
+        ("datasets/vowpal.py", CODE, OWN),
+        ("datasets/readers.py", CODE, OWN),
+        ("lab/studies/conditions.py", ("range(8, 80)", "range(8, 81)"), ALL),
+        ("lab/studies/conditions.py", ("Flip(*self.flip)", "Flip(*self.flip[::-1])"), ALL),
+        ("lab/studies/cells.py", CODE, ALL),
+        ("lab/simulation.py", CODE, ALL),
+        ("lab/sweeping.py", CODE, ALL),
+        ("core/rounds.py", ("TIE = 1e-9", "TIE = 1e-8"), ALL),
+        ("feedback/channels.py", CODE, ALL),
+        ("datasets/steps.py", CODE, ALL),
+        ("datasets/entries.py", CODE, ALL),
+        ("learner.py", CODE, ALL),
+    ],
+)
+def test_an_edit_runs_the_cells_again_that_depend_on_it_and_no_others(
+    codes, copied, file, edit, again
+):
+    before, text = codes(), (copied / file).read_text()
+    after = text.replace(*edit, 1) if isinstance(edit, tuple) else text + edit
+    assert after != text
+    (copied / file).write_text(after)
+    try:
+        assert [int(a != b) for a, b in zip(codes(), before, strict=True)] == again
+    finally:
+        (copied / file).write_text(text)
+
+
+def test_cells_depend_on_which_functions_make_the_rows(codes, monkeypatch):
+    before = codes()
+    known = {entry.name: entry for entry in catalogue.KNOWN}
+    changed = known["synsep"]._replace(make=known["synnonsep"].make)
+    monkeypatch.setattr(catalogue, "KNOWN", (changed, known["digits"]._replace(what="images")))
+    assert [int(a != b) for a, b in zip(codes(), before, strict=True)] == DRAWN
+
+
+def test_the_code_that_a_cell_depends_on_is_in_its_name(toy, store, monkeypatch):
+    plan = Plan(toy, store, quick=False)
+    before = set(plan.needed()[0])
+    monkeypatch.setattr("onebit.lab.studies.running.code_for", lambda *cell: "other")
+    assert not before & set(Plan(toy, store, quick=False).needed()[0])
+
+
+def test_cells_of_a_learner_without_a_source_are_kept_for_this_process_alone():
+    kind = type("Noted", (ob.Banditron,), {"__module__": "of_a_notebook"})
+    assert code_for(kind, "iris") == code_for(kind, "iris") != code_for(ob.Banditron, "iris")
 
 
 def test_steps_that_look_back_follow_the_rounds():

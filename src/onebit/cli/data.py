@@ -11,7 +11,7 @@ from cyclopts import App
 from onebit.cli.options import FileOptions
 
 if TYPE_CHECKING:
-    from onebit.datasets.catalogue import Entry
+    from onebit.datasets.entries import Entry
 
 data = App(name="data", help="List, describe and download data sets.")
 

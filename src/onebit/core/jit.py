@@ -1,5 +1,12 @@
 """The one place that knows numba: compile, cache, call without ceremony.
 
+Compiled code of an `entry` is kept on disk, one file for each signature. The name of the file is a
+digest of everything that the code depends on (`_Code`), above all of the sources that the function
+and the records in its signature lead to (`onebit.core.sources`). An edit elsewhere, or of a comment
+or a docstring, compiles nothing; an edit of these sources compiles again; and code of other sources
+is never found. Learners from outside the package are kept by the same rule, unless they are defined
+in the program itself (`__main__`) or in a notebook.
+
 Every kernel is an ordinary Python function. With ``NUMBA_DISABLE_JIT=1`` it runs as such, and must
 give the same results; that is how coverage is measured and how the compiler is checked.
 """
@@ -17,17 +24,35 @@ import re
 import shlex
 import shutil
 import stat
+import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import llvmlite
 import numba
+import numpy as np
 from numba.core import types
-from numba.core.caching import IndexDataCacheFile
 from numba.extending import lower_builtin, overload, type_callable
 
+from onebit.core.sources import PACKAGE, SOURCES, write_whole
+
+try:
+    from numba.core.caching import NullCache
+    from numba.core.compiler import CompileResult
+    from numba.core.serialize import dumps
+except ImportError:  # this is numba's inside, and may change
+    NullCache: Any = object
+    CompileResult: Any = None
+    dumps: Any = None
+
 _log = logging.getLogger("onebit")
+_HOUR = 3600.0  # seconds
+_LONGEST = 30 * 24 * _HOUR  # code that is not used for so long is removed
+_MOST_BYTES = 2**30  # of compiled code
+_VERSIONS = (sys.version, numba.__version__, llvmlite.__version__, np.__version__)
 COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 # No fastmath: sums keep their order, so that every path gives the same bits. numpy's error model
@@ -38,15 +63,6 @@ _OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _HELPER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS}  # not for Python
 INLINE: Any = {"forceinline": True, **_HELPER}
 OUTLINE: Any = {"forceinline": False, **_HELPER}  # said, or it is as in what calls it
-
-
-def _sources_digest() -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    root = Path(__file__).parent.parent
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def _cache_roots() -> list[Path]:
@@ -85,16 +101,10 @@ def _doubt(folder: Path) -> str:
 
 
 def cache_folder() -> Path | None:
-    """The folder of this very source's compiled code, or None where nothing can be written.
-
-    numba looks at the file of a cached function only, not at the files it calls; naming the folder
-    by a digest of all sources means that stale code is never found.
-    """
-    digest = _sources_digest()
+    """The folder of compiled code, or None where nothing can be written."""
     for root in _cache_roots():
-        folder = root / digest
+        folder = root / "compiled"
         try:
-            is_new = not folder.exists()
             root.parent.mkdir(parents=True, exist_ok=True)
             root.mkdir(mode=0o700, exist_ok=True)  # whatever the umask
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -104,64 +114,197 @@ def cache_folder() -> Path | None:
                 continue
             with tempfile.TemporaryFile(dir=folder):
                 pass
-            if is_new:
-                _forget_old(root, folder, keep=4)
             return folder
         except OSError:
             continue
     return None
 
 
-def _forget_old(root: Path, mine: Path, keep: int) -> None:
-    """Remove all but the newest caches, and nothing else: the root may be anyone's folder."""
-    ages = []
-    for folder in root.iterdir():
-        if re.fullmatch("[0-9a-f]{16}", folder.name) and folder != mine:
-            with contextlib.suppress(OSError):  # another process may be tidying up too
-                ages.append((folder.stat().st_mtime, folder))
-    for _, folder in sorted(ages, reverse=True)[keep - 1 :]:
-        shutil.rmtree(folder, ignore_errors=True)
+def _forget_old(folder: Path) -> None:
+    """Remove code that was not used for long, and the least recently used if there is too much.
+
+    Only files of ours in our own folder are removed. Other processes may read, write or remove the
+    same files meanwhile: a file that is gone is compiled again.
+    """
+    now, kept = time.time(), []
+    for path in folder.iterdir():
+        if path.suffix in (".nbc", ".tmp"):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                kept.append((now - status.st_mtime, status.st_size, path))
+    total = 0
+    for age, size, path in sorted(kept):
+        total += size
+        if total > _MOST_BYTES or age > (_LONGEST if path.suffix == ".nbc" else _HOUR):
+            with contextlib.suppress(OSError):
+                path.unlink()
+    for path in folder.parent.iterdir():  # of versions that had a folder for each state of sources
+        if re.fullmatch("[0-9a-f]{16}", path.name):
+            with contextlib.suppress(OSError):
+                if now - path.stat().st_mtime > _LONGEST:
+                    shutil.rmtree(path, ignore_errors=True)
 
 
-class _CodeFiles(IndexDataCacheFile):
-    """One file a signature and no index, so that processes cannot spoil each other's entries.
+class Bodies(dict[Any, Any]):
+    """What a function does for each type of record, by which its body is chosen."""
+
+    every: ClassVar[list[Bodies]] = []
+    _noted: ClassVar[set[type]] = set()
+
+    def __init__(self, stub: Callable[..., Any]) -> None:
+        super().__init__()
+        self.stub = stub
+        Bodies.every.append(self)
+
+    def __setitem__(self, kind: type, body: Any) -> None:
+        super().__setitem__(kind, body)
+        outside = kind not in Bodies._noted and kind.__module__.partition(".")[0] != PACKAGE
+        if outside and _folder is not None:
+            Bodies._noted.add(kind)
+            SOURCES.note(kind.__module__)
+
+
+def _name(function: Any) -> tuple[str, str]:
+    function = plain(function)
+    return function.__module__, function.__qualname__
+
+
+def _records(kind: Any) -> Iterator[type | None]:
+    """The record types in a type of numba's; None: there is more to it than a source tells."""
+    if isinstance(kind, types.Array):
+        yield from _records(kind.dtype)
+    elif isinstance(kind, types.BaseTuple):
+        parts: Any = kind
+        yield from (record for part in parts for record in _records(part))
+        if isinstance(kind, types.BaseNamedTuple):
+            yield parts.instance_class
+    elif not isinstance(kind, types.Number | types.Boolean | types.NoneType):
+        yield None
+
+
+def _is_found(record: type) -> bool:
+    """Whether another process finds the record by its name."""
+    found: Any = sys.modules.get(record.__module__)
+    for part in record.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is record and record.__module__ != "__main__"
+
+
+class _Code(NullCache):  # type: ignore[misc]
+    """Compiled code of a function on disk: a file for each signature, named by its key.
+
+    The key has all that the code depends on: the function and the types of its arguments; the
+    bodies that are registered for its records; a digest of the modules of all of these and of what
+    they import; the versions of Python, numba, llvmlite and numpy; and the processor. So a key is
+    never used for other code, files need no index, and processes cannot spoil each other's.
 
     A file that cannot be read is one that is not there; one that cannot be written is not needed.
-    Code for learners from outside the package is not kept: their sources are not in the digest.
+    What has no key is compiled in memory.
     """
 
-    def _is_ours(self, key: Any) -> bool:
-        records = (getattr(kind, "instance_class", None) for kind in key[0])
-        return all(r is None or r.__module__.split(".")[0] == "onebit" for r in records)
+    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
+        self._function, self._folder = function, folder
 
-    def _name(self, key: Any) -> str:
-        digest = hashlib.blake2b(repr(key).encode(), digest_size=16).hexdigest()
-        return f"{Path(self._index_name).stem}.{digest}.nbc"
+    @property
+    def cache_path(self) -> str:
+        return str(self._folder)
 
-    def load(self, key: Any) -> Any:
-        if not self._is_ours(key):
-            return None
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
         try:
-            whole = Path(self._data_path(self._name(key))).read_bytes()
+            key = self._key(sig, target_context.codegen())
+            path = self._path(key)
+            if key is None or not path.is_file():
+                return None
+            whole = path.read_bytes()
             digest, data = whole[:16], whole[16:]
             good = hashlib.blake2b(data, digest_size=16).digest() == digest
-            head, found = pickle.loads(data) if good else (None, None)
-            return found if head == (self._source_stamp, self._version, key) else None
+            head, found = pickle.loads(data) if good else (None, ())
+            if head != key:
+                return None
+            code = CompileResult._rebuild(target_context, *found)
+            _touch(path)
+            return code if code.signature.args == tuple(sig) else None
         except Exception:
             return None
 
-    def save(self, key: Any, data: Any) -> None:
-        if not self._is_ours(key):
+    def save_overload(self, sig: Any, cres: Any) -> None:
+        try:
+            key = self._key(sig, cres.codegen)
+            if key is None or cres.library.has_dynamic_globals:
+                return
+            body = dumps((key, cres._reduce()))
+            whole = hashlib.blake2b(body, digest_size=16).digest() + body
+            write_whole(self._path(key), whole)
+            _tidy_once(self._folder)
+        except OSError:
             return
-        body = self._dump(((self._source_stamp, self._version, key), data))
-        with (
-            contextlib.suppress(OSError),
-            self._open_for_write(self._data_path(self._name(key))) as file,
-        ):
-            file.write(hashlib.blake2b(body, digest_size=16).digest() + body)
+        except Exception as error:  # numba's inside may be another one
+            _not_kept(repr(error))
+
+    def _path(self, key: str | None) -> Path:
+        digest = hashlib.blake2b(str(key).encode(), digest_size=16).hexdigest()
+        return self._folder / f"{self._function.__qualname__}.{digest}.nbc"
+
+    def _key(self, sig: Any, codegen: Any) -> str | None:
+        """None: this code is not kept."""
+        function = self._function
+        records = [record for kind in sig for record in _records(kind)]
+        if function.__closure__ or not all(record and _is_found(record) for record in records):
+            return None
+        kinds = sorted({record for record in records if record}, key=_name)
+        modules = {function.__module__, *(kind.__module__ for kind in kinds)}
+        chosen = []
+        for bodies in Bodies.every:
+            for kind in kinds:
+                if kind in bodies:
+                    stub, body = _name(bodies.stub), _name(bodies[kind])
+                    chosen.append((stub, _name(kind), body))
+                    if body[0] != stub[0]:  # else it is there if the stub is
+                        modules.add(body[0])
+        digest = SOURCES.digest(modules)
+        if digest is None:
+            return None
+        fields = [(*_name(kind), getattr(kind, "_fields", ())) for kind in kinds]
+        what = (_name(function), str(sig), fields, sorted(chosen), digest)
+        return repr((what, _VERSIONS, codegen.magic_tuple()))
 
 
-_folder = cache_folder() if COMPILED else None
+def _touch(path: Path) -> None:
+    """Mark a file as used, now and then."""
+    with contextlib.suppress(OSError):
+        if time.time() - path.stat().st_mtime > _HOUR:
+            os.utime(path)
+
+
+@functools.lru_cache(1)
+def _tidy_once(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        _forget_old(folder)
+
+
+def _knows_numba() -> bool:
+    """Whether numba has what the cache needs of its inside, which may change between versions."""
+    parts = [(CompileResult, "_reduce"), (CompileResult, "_rebuild"), (NullCache, "load_overload")]
+    holder = getattr(numba.njit(write_whole), "_cache", None)
+    if all(hasattr(owner, name) for owner, name in parts) and type(holder) is NullCache:
+        return True
+    _not_kept(f"numba {numba.__version__} is not known to this version")
+    return False
+
+
+@functools.lru_cache(1)  # once
+def _not_kept(why: str) -> None:
+    _log.warning(
+        "onebit does not keep compiled code, so that every start compiles it again: %s; "
+        "install a version of numba that onebit supports",
+        why,
+    )
+
+
+_folder = cache_folder() if COMPILED and _knows_numba() else None
+if _folder is not None:
+    SOURCES.remember_in(_folder / "sources.json")
 
 
 def inline(function: Callable[..., Any]) -> Any:
@@ -188,19 +331,10 @@ def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls; the machine code is kept on disk."""
     if not COMPILED:
         return function
-    if _folder is None:
-        return numba.njit(function, **_OPTIONS)
-    # numba fixes the folder when it decorates; other users of numba keep their own setting.
-    before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
-    numba.config.CACHE_DIR = str(_folder)  # type: ignore[attr-defined]
-    try:
-        compiled: Any = numba.njit(function, cache=True, **_OPTIONS)
-        compiled._cache._cache_file.__class__ = _CodeFiles
-        return compiled
-    except RuntimeError:  # no place for the cache after all: compile in memory
-        return numba.njit(function, **_OPTIONS)
-    finally:
-        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
+    compiled: Any = numba.njit(function, **_OPTIONS)
+    if _folder is not None:
+        compiled._cache = _Code(function, _folder)
+    return compiled
 
 
 _found: dict[Any, Callable[..., Any]] = {}
@@ -249,7 +383,7 @@ def by_first(body_for: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], A
 
 def generic(stub: Callable[..., Any]) -> Any:
     """A function with one implementation an algorithm, chosen by the type of `params`."""
-    implementations: dict[type, Callable[..., Any]] = {}
+    implementations = Bodies(stub)
     function = chosen(implementations.get)(stub)
     function.implementations = implementations
     return function

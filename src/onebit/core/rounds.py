@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.core.draws import uniform
-from onebit.core.jit import by_first, chosen, generic, inline, record_type
+from onebit.core.jit import Bodies, by_first, chosen, generic, inline, record_type
 from onebit.core.lanes import (
     REPLICA,
     at,
@@ -169,7 +169,7 @@ def by_form(otherwise):
     """
 
     def decorate(stub):
-        forms = {}
+        forms = Bodies(stub)
         function = by_first(lambda state: forms.get(form_of(state)) or otherwise(state))(stub)
         function.forms = forms
         return function

@@ -11,65 +11,24 @@ import difflib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from onebit.datasets.blocks import endings
+from onebit.datasets.entries import (
+    Entry,
+    folders,
+    folders_in_words,
+    grey,
+    no_repeats,
+    one_topic,
+    pixels,
+    plain,
+    three_domains,
+)
 from onebit.datasets.linear import linear_noise
-from onebit.datasets.readers import format_of, read
+from onebit.datasets.readers import format_of
 from onebit.datasets.synthetic import synnonsep, synsep
-from onebit.datasets.tables import Dataset, digits, fields_of, iris, table_of
-
-Fields = dict[str, Any]
-
-
-def _unchanged(fields: Fields) -> Fields:
-    return fields
-
-
-class Entry(NamedTuple):
-    """A data set's name, and what is known about it before it is read."""
-
-    name: str
-    what: str  # what its rows are
-    source: str
-    licence: str
-    size: tuple[int, int, int] | None = None  # rows, features, labels
-    make: Callable[..., Any] | None = None  # makes a built-in data set
-    drawn: bool = False  # drawn from a seed, anew for every repeat
-    file: str = ""
-    sha256: str = ""  # of the file that `size` describes
-    change: Callable[[Fields], Fields] = _unchanged  # applied to the fields of its file
-    shuffle: str = ""  # why the rows should be shuffled
-    path: Path | None = None  # of a user's own file
-
-    @property
-    def is_own(self) -> bool:
-        """Whether it is a user's own file, which the catalogue does not list."""
-        return self.path is not None
-
-    def find(self) -> Path | None:
-        """The path of its file, if it is in a data folder."""
-        if self.path is not None:
-            return self.path
-        there = (folder / self.file for folder in folders())
-        return next((path for path in there if self.file and path.is_file()), None)
-
-    def load(self, **options: Any) -> Dataset:
-        """The data set. options: of its maker, or of `read` for the user's own files."""
-        if self.make is not None:
-            return self.make(**options)
-        if self.path is not None:
-            return read(self.path, **options)
-        path = self.find()
-        if path is None:
-            raise FileNotFoundError(_missing(self))
-        if options:
-            raise TypeError(f"{self.name} takes no options; leave out {', '.join(options)}")
-        table = table_of(path, self.change(fields_of(path)))
-        about = f"{len(table.y):,} {self.what}, {len(table.labels)} labels"
-        return table._replace(name=self.name, about=f"{about}; {self.shuffle}: shuffle")
+from onebit.datasets.tables import Dataset, digits, iris
 
 
 def get(name: str, **options: Any) -> Dataset:
@@ -95,7 +54,7 @@ def find(name: str) -> Entry:
     names = [entry.name for entry in (*KNOWN, *own())]
     near = difflib.get_close_matches(name, names, n=1)
     known = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-    raise ValueError(f"no data {name!r} among the built-in, nor in {_in_words()}; {known}")
+    raise ValueError(f"no data {name!r} among the built-in, nor in {folders_in_words()}; {known}")
 
 
 def named(data: str) -> Entry:
@@ -120,38 +79,11 @@ def own() -> Iterator[Entry]:
                 yield _own_entry(name, path)
 
 
-def folders() -> list[Path]:
-    """The data folders, in the order of the search."""
-    chosen = os.environ.get("ONEBIT_DATA")
-    return [Path(chosen).expanduser(), *_user_folder()] if chosen else _user_folder()
-
-
 def fetch_folder() -> Path:
     """The folder for downloads: the first data folder."""
     for folder in folders():
         return folder
     raise ValueError("there is no folder for data; set ONEBIT_DATA to one")
-
-
-def _user_folder() -> list[Path]:
-    shared = os.environ.get("XDG_DATA_HOME")
-    home = os.environ.get("HOME") or os.environ.get("USERPROFILE")
-    if shared:
-        return [Path(shared) / "onebit"]
-    return [Path(home) / ".local" / "share" / "onebit"] if home else []
-
-
-def _in_words() -> str:
-    words = [str(folder) for folder in folders()]
-    if not os.environ.get("ONEBIT_DATA"):
-        words.append("the folder that ONEBIT_DATA names (it is not set)")
-    return " or ".join(words)
-
-
-def _missing(entry: Entry) -> str:
-    get_it = f"`onebit data fetch {entry.name}` downloads it" if entry.name in FETCHED else ""
-    remedy = " or ".join(filter(None, [get_it, "set ONEBIT_DATA to the folder that has it"]))
-    return f"no data {entry.name!r}: {entry.file} is not in {_in_words()}; {remedy}"
 
 
 def _stem(file: str) -> str:
@@ -166,43 +98,6 @@ def _can_be_read(path: Path) -> bool:
         return bool(format_of(path))
     except ValueError:
         return False
-
-
-# Changes to the fields of single files.
-
-
-def _pixels(fields: Fields) -> Fields:
-    return {**fields, "X": fields["X"].astype(np.float32) / 255}
-
-
-def _grey(fields: Fields) -> Fields:
-    """Map the published grey values from [-1, 1] to [0, 1], so that white is 0 and rows sparse."""
-    published = fields["X"] * float(fields.get("scale", 1))
-    return {**fields, "X": ((published + 1) / 2).astype(np.float32)}
-
-
-def _plain(fields: Fields) -> Fields:
-    return {**fields, "X": fields["X"].astype(np.float32)}
-
-
-def _only(keep: Any, fields: Fields) -> Fields:
-    return {**fields, "X": fields["X"][keep], "y": fields["y"][keep]}
-
-
-def _one_topic(fields: Fields) -> Fields:
-    repeat = fields.get("repeat", False)
-    return _only((fields["y"] < len(fields["classes"])) & np.logical_not(repeat), fields)
-
-
-def _no_repeats(fields: Fields) -> Fields:
-    return _only(~fields["repeat"], fields)
-
-
-def _three_domains(fields: Fields) -> Fields:
-    kept = _no_repeats(fields)
-    wanted = np.flatnonzero(np.isin(kept["classes"], ["books", "dvd", "music"]))
-    kept = _only(np.isin(kept["y"], wanted), kept)
-    return {**kept, "y": np.searchsorted(wanted, kept["y"]), "classes": kept["classes"][wanted]}
 
 
 FETCHED = (
@@ -225,24 +120,26 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 }
 _DRAWN = ("synsep", "synnonsep", "linear_noise")
 _CHANGES = {
-    **dict.fromkeys(("mnist", "fashion_mnist"), _pixels),
-    "usps": _grey,
-    "amazon7": _no_repeats,
-    "amazon3": _three_domains,
-    "rcv1": _one_topic,
-    **dict.fromkeys(("fashion_cnn100", "satimage", "segment", "optdigits", "vowel"), _plain),
-    "shuttle": _plain,
+    **dict.fromkeys(("mnist", "fashion_mnist"), pixels),
+    "usps": grey,
+    "amazon7": no_repeats,
+    "amazon3": three_domains,
+    "rcv1": one_topic,
+    **dict.fromkeys(("fashion_cnn100", "satimage", "segment", "optdigits", "vowel"), plain),
+    "shuttle": plain,
 }
 
 
 def _known(name: str, rows: str, features: str, labels: str, **fields: Any) -> Entry:
     """The entry of a line of catalogue.csv."""
+    changed: Any = {"change": _CHANGES[name]} if name in _CHANGES else {}
     return Entry(
         name=name,
         size=(int(rows), int(features), int(labels)) if rows else None,
         make=_MAKERS.get(name),
         drawn=name in _DRAWN,
-        change=_CHANGES.get(name, _unchanged),
+        fetched=name in FETCHED,
+        **changed,
         **fields,
     )
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from onebit.datasets.catalogue import FETCHED, Entry, Fields, fetch_folder, find
+from onebit.datasets.catalogue import FETCHED, fetch_folder, find
+from onebit.datasets.entries import Entry, Fields
 from onebit.datasets.tables import CSR, table_of
 from onebit.persist import write_bytes
 

@@ -54,6 +54,12 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
     )
 
 
+def reader_of(path: str | os.PathLike[str]) -> Callable[..., Any]:
+    """The function that reads files of this format."""
+    kind = format_of(path)
+    return npz if kind == "npz" else _READERS[kind]
+
+
 def read(
     path: str | os.PathLike[str],
     *,

@@ -8,13 +8,10 @@ untrusted source cannot run code.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import onebit.algorithms  # noqa: F401 so that every learner is known by its name
@@ -144,45 +141,5 @@ def import_home(home: Home) -> None:
         ) from None
 
 
-def files_of(learner: type[Learner]) -> list[Path]:
-    """The source files of a learner of another module, and of the neighbours that they import.
-
-    A neighbour is a module of the same package, or a file in the same folder.
-    """
-    kinds = [kind for kind in learner.__mro__ if not is_own(kind)]
-    packages = {_top(kind.__module__) for kind in kinds}
-    waiting = [sys.modules.get(kind.__module__) for kind in kinds]
-    folders = {path.parent for module in waiting if (path := _source_of(module))}
-    files: set[Path] = set()
-    while waiting:
-        module = waiting.pop()
-        path = _source_of(module)
-        if module is None or path is None or path in files:
-            continue
-        if path.parent not in folders and _top(module.__name__) not in packages:
-            continue
-        files.add(path)
-        waiting += [sys.modules.get(name) for name in _imports_of(module, path)]
-    return sorted(files)
-
-
-def _imports_of(module: ModuleType, path: Path) -> Iterator[str]:
-    """The names of modules that a module's source imports, at any place in it."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            package, name = module.__package__ or "", node.module or ""
-            if node.level:
-                name = importlib.util.resolve_name("." * node.level + name, package)
-            yield name
-            yield from (f"{name}.{alias.name}" for alias in node.names)
-
-
 def _top(module: str) -> str:
     return module.partition(".")[0]
-
-
-def _source_of(module: ModuleType | None) -> Path | None:
-    file = getattr(module, "__file__", None)
-    return Path(file).resolve() if file and file.endswith(".py") else None

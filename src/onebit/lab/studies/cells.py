@@ -10,44 +10,61 @@ import functools
 import hashlib
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec import field
 
 from onebit.contexts import Rows, encode_rows
+from onebit.core.sources import SOURCES
 from onebit.datasets import Dataset, Steps, find, prepare
-from onebit.lab.lookup import files_of, learner_named
+from onebit.datasets.entries import Entry
+from onebit.lab.lookup import learner_named
 from onebit.lab.simulation import simulate
-from onebit.lab.studies.spec import ChannelSpec, Data, Setting, points
+from onebit.lab.studies.conditions import ChannelSpec, Setting, points
 from onebit.lab.sweeping import sweep
 from onebit.learner import Learner
+
+if TYPE_CHECKING:
+    from onebit.lab.studies.spec import Data
 
 _FLOAT32 = np.dtype(np.float32)
 _APART = 10**6  # streams to tune on have seeds from here on: never one that is reported
 
 
-@functools.lru_cache
-def _code() -> str:
-    """A digest of the code that a cell's figures come from: of another code they are others."""
-    return _digest_of(sorted(Path(__file__).parents[2].rglob("*.py")))
+# Modules that only find by a name; what a cell finds is named to the digest.
+_BY_NAME = (
+    "onebit.lab.lookup",
+    "onebit.datasets.catalogue",
+    "onebit.datasets.readers",
+    "onebit.datasets.archive",
+    "onebit.datasets.delimited",
+    "onebit.datasets.parquet",
+    "onebit.datasets.svmlight",
+    "onebit.datasets.vowpal",
+)
+_UNREADABLE = uuid.uuid4().hex  # stands for code whose source is not found: no other process's
+
+
+def code_for(learner: type[Learner], source: str) -> str:
+    """A digest of the code that a learner's figures on a data set come from.
+
+    It covers this module, those of the learner's class and of the functions that the rows come
+    from, and whatever these import.
+    """
+    return _code(learner, find(source))
 
 
 @functools.lru_cache
-def code_for(learner: type[Learner]) -> str:
-    """The same for one learner, with its own files if it is from elsewhere."""
-    files = files_of(learner)
-    return f"{_code()}+{_digest_of(files)}" if files else _code()
-
-
-def _digest_of(files: Sequence[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in files:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+def _code(learner: type[Learner], entry: Entry) -> str:
+    names = [(maker.__module__, maker.__qualname__) for maker in entry.makers()]
+    kinds = {kind.__module__ for kind in learner.__mro__}
+    modules = {__name__, Entry.__module__, *kinds, *(module for module, _ in names)}
+    digest = SOURCES.digest(modules, _BY_NAME) or _UNREADABLE
+    facts = repr((digest, entry.drawn, names))
+    return hashlib.sha256(facts.encode()).hexdigest()[:16]
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +82,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool
     learner: str
     settings: tuple[tuple[str, Setting], ...]
-    code: str = field(default_factory=lambda: _code())
+    code: str = ""  # a digest of the code that its figures come from
 
     @property
     def name(self) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 
 from onebit.lab.lookup import name_of
 from onebit.lab.studies.cells import Cell, Result, code_for, source_of
+from onebit.lab.studies.conditions import Setting
 from onebit.lab.studies.engines import run_on
-from onebit.lab.studies.spec import Experiment, Method, Setting, Study
+from onebit.lab.studies.spec import Experiment, Method, Study
 from onebit.lab.studies.store import Store
 
 _LARGEST_JOB = 32  # cells: what runs side by side
@@ -119,7 +120,7 @@ class Plan:
             alone=experiment.alone and not tuning,
             learner=name_of(place.method.kind),
             settings=tuple(sorted(settings.items())),
-            code=code_for(place.method.kind),
+            code=code_for(place.method.kind, source.name),
         )
 
 

@@ -19,13 +19,12 @@ from msgspec import Struct, field
 
 from onebit.datasets import Steps
 from onebit.datasets.catalogue import KNOWN
-from onebit.feedback.channels import Delay, Flip, LabelNoise, Silence, Step, check, link
+from onebit.feedback.channels import check, link
 from onebit.lab.lookup import learner_named
 from onebit.lab.recipes import check_made_of_settings, settings_of, wrong_setting
-from onebit.lab.simulation import check_points
+from onebit.lab.studies.conditions import ChannelSpec, Setting
 from onebit.learner import Learner
 
-Setting = bool | int | float | str
 CLEAN = "clean"
 LARGEST_FILE = 2**20  # bytes
 LARGEST_GRID = 10_000
@@ -56,26 +55,6 @@ class Data(_Strict, frozen=True):
     def columns(self) -> tuple[tuple[str, Any], ...]:
         named = ("label", "text", "ngrams", "categories", "features", "delimiter", "encoding")
         return tuple((key, getattr(self, key)) for key in named if getattr(self, key))
-
-
-class ChannelSpec(_Strict, frozen=True):
-    label_noise: float = 0.0
-    noise_by: Literal["any", "others"] = "any"
-    flip: tuple[float, float] = (0.0, 0.0)  # rho0, rho1
-    silence: float = 0.0
-    delay: int = 0
-
-    def steps(self) -> list[Step]:
-        steps: list[Step] = []
-        if self.label_noise:
-            steps.append(LabelNoise(self.label_noise, by=self.noise_by))
-        if any(self.flip):
-            steps.append(Flip(*self.flip))
-        if self.silence:
-            steps.append(Silence(self.silence))
-        if self.delay:
-            steps.append(Delay(self.delay))
-        return steps
 
 
 class Method(_Strict, frozen=True):
@@ -527,10 +506,3 @@ def _refused(where: str, make: Any) -> Iterator[str]:
         make()
     except (TypeError, ValueError) as error:
         yield f"{where}: {error}"
-
-
-def points(rounds: int, epoch: int) -> list[int]:
-    """The check points of a study: eight per decade, and the end of the first epoch."""
-    decades = {round(10 ** (k / 8)) for k in range(8, 80)}
-    every = {*decades, *check_points(rounds), epoch, rounds}
-    return sorted(point for point in every if 10 <= point <= rounds or point == rounds)

@@ -1,0 +1,42 @@
+"""What a cell runs under, as a study file says it: the channel, and the rounds to count after.
+
+These change results. What a study file says besides, and how its results are shown, is in `spec`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from onebit.feedback.channels import Delay, Flip, LabelNoise, Silence, Step
+from onebit.lab.simulation import check_points
+
+Setting = bool | int | float | str
+
+
+class ChannelSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    label_noise: float = 0.0
+    noise_by: Literal["any", "others"] = "any"
+    flip: tuple[float, float] = (0.0, 0.0)  # rho0, rho1
+    silence: float = 0.0
+    delay: int = 0
+
+    def steps(self) -> list[Step]:
+        steps: list[Step] = []
+        if self.label_noise:
+            steps.append(LabelNoise(self.label_noise, by=self.noise_by))
+        if any(self.flip):
+            steps.append(Flip(*self.flip))
+        if self.silence:
+            steps.append(Silence(self.silence))
+        if self.delay:
+            steps.append(Delay(self.delay))
+        return steps
+
+
+def points(rounds: int, epoch: int) -> list[int]:
+    """Where a study counts: eight rounds of each decade, and the end of the first epoch."""
+    decades = {round(10 ** (k / 8)) for k in range(8, 80)}
+    every = {*decades, *check_points(rounds), epoch, rounds}
+    return sorted(point for point in every if 10 <= point <= rounds or point == rounds)
