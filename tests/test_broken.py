@@ -45,6 +45,7 @@ def test_check_learner_names_the_law(monkeypatch):
         testing.check_learner(broken._CopiesShareWeights)
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(not COMPILED, reason="the other way round it is the same comparison")
 def test_compiled_code_that_does_something_else_is_found():
     with pytest.raises(AssertionError, match="compiled and plain differ"):

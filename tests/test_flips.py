@@ -225,6 +225,7 @@ BLIND = [
 ]
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(not COMPILED, reason="many rounds, of lines that the laws reach too")
 @pytest.mark.parametrize("rho", [(0.3, 0.3), (0.2, 0.4), (0.4, 0.2)])
 @pytest.mark.parametrize(("make", "given"), BLIND)

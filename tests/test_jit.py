@@ -18,6 +18,7 @@ import onebit
 from onebit.core import jit as _jit
 from onebit.core.jit import COMPILED, direct, entry, generic, implement, inline
 
+pytestmark = pytest.mark.compiled
 PACKAGE = Path(onebit.__file__).parent
 compiled_only = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
 posix = pytest.mark.skipif(os.name == "nt", reason="folders have no modes")

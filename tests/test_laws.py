@@ -65,9 +65,23 @@ def halving(labels, *, features=None, project=None, **common):
 
 
 BY_HAND = {"Halving": halving}  # these need more than labels
+# Compiled in every run: one for each form of storage and each kind of update.
+REPRESENTATIVES = {
+    "Banditron-0": "a table of weights; an update of whole rows; a lockstep loop of its own",
+    "Banditron-1": "stored contexts",
+    "AROW-0": "a table with variances; learns from labels",
+    "UCWL-0": "a table with variances; upper bounds; learns from one bit",
+    "Confidit-6": "a matrix for each label",
+    "Halving-0": "votes of hypotheses",
+    "RCINE-0": "calls back into Python",
+}
 MAKERS = (
     [
-        pytest.param(partial(BY_HAND.get(name, learner), **settings), id=f"{name}-{i}")
+        pytest.param(
+            partial(BY_HAND.get(name, learner), **settings),
+            id=f"{name}-{i}",
+            marks=pytest.mark.compiled if f"{name}-{i}" in REPRESENTATIVES else (),
+        )
         for name, learner in sorted(Learner.registry.items())
         for i, settings in enumerate([{}, *SETTINGS.get(name, [])])
     ]
@@ -82,11 +96,25 @@ def test_law(law, make):
     law(make)
 
 
-@pytest.mark.skipif(not COMPILED, reason="the other way round it is the same comparison")
-def test_compiled_equals_plain():
-    learners = [
-        param.values[0](5, dtype=dtype, seed=9)
-        for param in MAKERS
-        for dtype in ("float64", "float32")
-    ]
+def assert_compiled_equals_plain(names, *dtypes):
+    makers = [param.values[0] for param in MAKERS if param.id in names]
+    learners = [make(5, dtype=dtype, seed=9) for make in makers for dtype in dtypes]
     testing.assert_compiled_equals_plain(learners)
+
+
+other_way_round = pytest.mark.skipif(
+    not COMPILED, reason="the other way round it is the same comparison"
+)
+
+
+@pytest.mark.compiled
+@other_way_round
+def test_representatives_compiled_equal_themselves_plain():
+    assert_compiled_equals_plain(REPRESENTATIVES, "float64")
+
+
+@other_way_round
+@pytest.mark.parametrize("name", sorted({param.id.split("-")[0] for param in MAKERS}))
+def test_compiled_equals_plain(name):
+    names = [param.id for param in MAKERS if param.id.split("-")[0] == name]
+    assert_compiled_equals_plain(names, "float64", "float32")

@@ -42,6 +42,7 @@ def run_together(work, threads=THREADS):
         raise errors[0]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "make",
     [
