@@ -18,7 +18,7 @@ from test_laws import MAKERS
 import onebit as ob
 from onebit import persist, testing
 
-SECONDS = float(os.environ.get("ONEBIT_SOAK", "10")) / len(MAKERS)
+SECONDS = float(os.environ.get("ONEBIT_SOAK", "3")) / len(MAKERS)
 THREADS = 8
 
 
