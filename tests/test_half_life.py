@@ -148,7 +148,6 @@ def test_the_default_is_not_named():
     assert learner.settings["half_life"] == 50 == learner.copy().half_life
 
 
-@pytest.mark.compiled
 @compiled_only
 @pytest.mark.parametrize(
     ("make", "settings"),

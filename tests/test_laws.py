@@ -75,12 +75,22 @@ REPRESENTATIVES = {
     "Halving-0": "votes of hypotheses",
     "RCINE-0": "calls back into Python",
 }
+
+
+def marks_of(name, settings):
+    """Uncompiled, other numbers as settings run the same lines, and wait for `--all`."""
+    if name in REPRESENTATIVES:
+        return [pytest.mark.compiled]
+    only_numbers = settings and all(isinstance(value, float) for value in settings.values())
+    return [pytest.mark.exhaustive] if only_numbers and not COMPILED else []
+
+
 MAKERS = (
     [
         pytest.param(
             partial(BY_HAND.get(name, learner), **settings),
             id=f"{name}-{i}",
-            marks=pytest.mark.compiled if f"{name}-{i}" in REPRESENTATIVES else (),
+            marks=marks_of(f"{name}-{i}", settings),
         )
         for name, learner in sorted(Learner.registry.items())
         for i, settings in enumerate([{}, *SETTINGS.get(name, [])])
@@ -92,12 +102,12 @@ MAKERS = (
 
 def when(law, maker):
     """The marks of a law on a learner. One law compiles everything four times, for as many widths
-    of a vector of labels. Newtron takes long uncompiled; other settings run the same lines."""
-    if maker.id == "Newtron-1" and not COMPILED:
-        return [pytest.mark.exhaustive]
+    of a vector of labels."""
+    if not COMPILED:
+        return maker.marks
     if law is not testing.a_new_label_keeps_what_was_learned or maker.id == "Banditron-0":
         return maker.marks
-    return [pytest.mark.exhaustive] if COMPILED and maker.id not in REPRESENTATIVES else []
+    return [] if maker.id in REPRESENTATIVES else [pytest.mark.exhaustive]
 
 
 @pytest.mark.parametrize(
