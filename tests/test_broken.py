@@ -22,7 +22,9 @@ def is_kept(law, make):
     return True
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.exhaustive if COMPILED else ()) for name in LAWS]
+)
 def test_a_learner_breaks_this_law_and_no_other(name, monkeypatch):
     learner = broken.BY_LAW[name]
     monkeypatch.setitem(Learner.registry, learner.__name__, learner)  # so that it can be loaded
