@@ -350,7 +350,9 @@ def test_options_about_files_are_those_of_every_command(main, tmp_path, capsys):
         ("study",),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize(
+    "encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.exhaustive)]
+)
 def test_any_terminal_can_show_the_output(tmp_path, args, encoding):
     plain = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C", "LANG": "C"}
     done = subprocess.run(

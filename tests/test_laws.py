@@ -78,11 +78,15 @@ REPRESENTATIVES = {
 
 
 def marks_of(name, settings):
-    """Uncompiled, other numbers as settings run the same lines, and wait for `--all`."""
+    """What waits for `--all`: compiled, other forms, which take longest to compile; uncompiled,
+    other numbers as settings, which run the same lines."""
     if name in REPRESENTATIVES:
         return [pytest.mark.compiled]
-    only_numbers = settings and all(isinstance(value, float) for value in settings.values())
-    return [pytest.mark.exhaustive] if only_numbers and not COMPILED else []
+    if COMPILED:
+        is_later = "kernel" in settings or "form" in settings
+    else:
+        is_later = settings and all(isinstance(value, float) for value in settings.values())
+    return [pytest.mark.exhaustive] if is_later else []
 
 
 MAKERS = (
@@ -103,9 +107,8 @@ MAKERS = (
 def when(law, maker):
     """The marks of a law on a learner. One law compiles everything four times, for as many widths
     of a vector of labels."""
-    if not COMPILED:
-        return maker.marks
-    if law is not testing.a_new_label_keeps_what_was_learned or maker.id == "Banditron-0":
+    is_wide = COMPILED and law is testing.a_new_label_keeps_what_was_learned
+    if not is_wide or maker.id == "Banditron-0":
         return maker.marks
     return [] if maker.id in REPRESENTATIVES else [pytest.mark.exhaustive]
 
