@@ -129,10 +129,11 @@ SECOND_PLANE = {
     **dict.fromkeys(("SquareCB", "FastCB", "EpsilonGreedy"), "S"),
 }
 
-# Compiling is what takes time, once per learner, precision and width of a block of labels.
-later = pytest.mark.slow if COMPILED else ()
+# Compiling is what takes time, for each learner, precision and width of a block of labels. The law
+# that compiled and plain runs are equal stands for these tests, but in `./run test --all`.
+pytestmark = [pytest.mark.exhaustive] if COMPILED else []
 # Uncompiled, a block is a small array of any length, and one width is as good as another.
-compiled_later = pytest.mark.slow
+later = pytest.mark.exhaustive
 compiled = () if COMPILED else pytest.mark.skip(reason="other widths are for the compiler")
 
 
@@ -270,10 +271,10 @@ def play(twin, data, seed, laws=None):
 FULL_TWINS = tuple(getattr(naive, case.name) for case in CASES if case.is_full)
 
 SHAPES = [
-    pytest.param(2, 3, marks=later),
-    pytest.param(3, 7, marks=compiled_later),
+    (2, 3),
+    pytest.param(3, 7, marks=later),
     (5, 12),
-    pytest.param(9, 24, marks=compiled_later),
+    pytest.param(9, 24, marks=later),
     pytest.param(17, 40, marks=compiled),
     (33, 10),
 ]
@@ -332,7 +333,7 @@ def test_a_learner_is_its_twin_over_many_streams(case, seed):
     compare_with_twin(case, K, d, rounds=200, seed=seed, noise=float(rng.choice([0.0, 0.2, 1.0])))
 
 
-@pytest.mark.parametrize(("K", "d"), [(5, 6), pytest.param(2, 4, marks=later)])
+@pytest.mark.parametrize(("K", "d"), [(5, 6), (2, 4)])
 @cases([case for case in CASES if case.name == "LinearThompson"])
 def test_thompson_says_the_propensity_of_its_draws(case, K, d):
     data, seed = stream(K, d, 30), 3
@@ -354,9 +355,9 @@ def test_thompson_says_the_propensity_of_its_draws(case, K, d):
 PRECISIONS = [
     pytest.param(9, "float32", id="float32"),
     pytest.param(5, "float64", id="float64"),
-    pytest.param(3, "float32", id="float32-3", marks=compiled_later),
-    pytest.param(17, "float32", id="float32-17", marks=compiled_later),
-    pytest.param(9, "float64", id="float64-9", marks=compiled_later),
+    pytest.param(3, "float32", id="float32-3", marks=later),
+    pytest.param(17, "float32", id="float32-17", marks=later),
+    pytest.param(9, "float64", id="float64-9", marks=later),
 ]
 
 
@@ -546,7 +547,7 @@ def test_pnewtron_estimates_the_gradient_without_bias(y):
     assert_allclose(mean, np.outer(p - np.eye(K)[y], x), atol=1e-10)
 
 
-@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=later)])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("factor", [2.0**7, 2.0**-30])
 @pytest.mark.parametrize(
     ("case", "power"),
@@ -567,7 +568,7 @@ def test_the_unit_of_the_features_does_not_matter(case, power, factor, dtype):
     assert_array_equal(plane(two, 0), factor**power * plane(one, 0))
 
 
-@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=later)])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_the_squared_norm_as_potential_is_banditron_bit_for_bit(dtype):
     data = stream(5, 8, 200, seed=4)
     one = ob.Banditron(5, gamma=0.2, features=8, dtype=dtype)
@@ -597,7 +598,7 @@ def test_eg_weights_are_a_distribution(case):
         assert_allclose(scores * np.abs(weights).max(), weights * np.abs(scores).max(), rtol=1e-9)
 
 
-@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=later)])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @cases([case for case in CASES if case.name == "PNewtron"])
 def test_pnewtron_starts_uniform_and_stays_in_the_ball(case, dtype):
     learner, active = case.learner(5, features=8, dtype=dtype), 0
@@ -952,14 +953,10 @@ def test_the_true_label_may_lie_outside_the_possible_ones(case):
 
 # ------------------------------------------------------------------------------- one more label
 
-GROWING = [
-    pytest.param(case, marks=() if case.name == "Banditron" else later)
-    for case in ONE_EACH
-    if case.name != "UniformRandom"
-]
+GROWING = [case for case in ONE_EACH if case.name != "UniformRandom"]
 
 
-@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=compiled_later)])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=later)])
 @pytest.mark.parametrize("K", [4, 8, 16])
 @pytest.mark.parametrize("case", GROWING, ids=str)
 def test_a_new_label_keeps_what_was_learned_and_can_be_learned(case, K, dtype):
@@ -1006,7 +1003,7 @@ def test_a_learner_that_grew_is_one_that_had_the_label_all_along(case):
 @pytest.mark.parametrize("restricted", [False, True], ids=["", "among"])
 @pytest.mark.parametrize(
     ("K", "dtype"),
-    [(9, "float32"), (5, "float64"), pytest.param(3, "float32", marks=compiled_later)],
+    [(9, "float32"), (5, "float64"), pytest.param(3, "float32", marks=later)],
 )
 @cases(ONE_EACH)
 def test_huge_values_leave_numbers_and_labels_that_are_there(case, K, dtype, restricted):
@@ -1079,7 +1076,7 @@ def test_potentials_survive_their_own_growth(case, sign):
     assert_same_state(case, learner, twin)
 
 
-@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=later)])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_eg_weights_are_measured_against_the_largest_theta_not_the_largest_size(dtype):
     """A larger, negative feature drives its theta far below; that must not hide the others."""
     learner = ob.EGBandit(3, gamma=0.5, eta=1.0, features=2, dtype=dtype)

@@ -305,6 +305,7 @@ def test_the_perceptron_stays_below_its_bound():
     assert 2 <= run.mistakes[-1] <= bound == pytest.approx(5)
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(not COMPILED, reason="100,000 rounds take long without a compiler")
 def test_banditron_stays_below_its_bound_on_synsep():
     gamma, rounds = 0.2, 100_000

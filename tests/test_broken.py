@@ -28,7 +28,9 @@ def is_kept(law, make):
     return True
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.exhaustive if COMPILED else ()) for name in LAWS]
+)
 def test_a_learner_breaks_this_law_and_no_other(name, monkeypatch):
     learner = broken.BY_LAW[name]
     monkeypatch.setitem(Learner.registry, learner.__name__, learner)  # so that it can be loaded
@@ -41,6 +43,7 @@ def test_every_law_has_a_learner_that_breaks_it():
     assert set(broken.BY_LAW) == set(LAWS)
 
 
+@pytest.mark.slow if COMPILED else pytest.mark.exhaustive  # every law on Banditron once more
 def test_check_learner_passes_a_learner_that_keeps_all_laws():
     testing.check_learner(ob.Banditron)
 
@@ -51,6 +54,7 @@ def test_check_learner_names_the_law(monkeypatch):
         testing.check_learner(broken._CopiesShareWeights)
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(not COMPILED, reason="the other way round it is the same comparison")
 def test_compiled_code_that_does_something_else_is_found():
     with pytest.raises(AssertionError, match="compiled and plain differ"):

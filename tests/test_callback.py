@@ -10,6 +10,8 @@ import pytest
 from onebit.core.callback import Callback, call_back
 from onebit.core.jit import entry
 
+pytestmark = pytest.mark.compiled
+
 
 @entry
 def _call(address, times):

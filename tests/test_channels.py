@@ -99,6 +99,7 @@ def test_late_answers_come_in_the_order_of_their_arrival():
     del ob.Learner.registry["Listening"]
 
 
+@pytest.mark.compiled
 @compiled_only
 @pytest.mark.parametrize(
     ("channel", "right_heard", "wrong_heard", "silent"),
@@ -126,6 +127,7 @@ def test_rates_are_as_stated(channel, right_heard, wrong_heard, silent):
     del ob.Learner.registry["Listening"]
 
 
+@pytest.mark.compiled
 @compiled_only
 def test_label_noise_is_of_the_kind_asked_for():
     labels = []

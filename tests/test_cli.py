@@ -36,6 +36,7 @@ def test_help_shows_examples(tmp_path):
     assert re.match(r"\d+\.\d+\.\d+", onebit("--version", cwd=tmp_path).stdout)
 
 
+@pytest.mark.compiled
 def test_a_small_race_prints_a_ranked_table_and_writes_the_page(tmp_path):
     args = ("race", "--data", "digits", "--learner", "Banditron:gamma=0.2", "--learner", "AROW")
     done = onebit(*args, "--rounds", "300", "--repeats", "2", cwd=tmp_path)
@@ -100,6 +101,7 @@ def test_wrong_use_is_one_sentence(tmp_path, args, says):
     assert not (tmp_path / "race.html").exists()
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 @pytest.mark.skipif(not COMPILED, reason="a call of thousands of rounds hears nothing for minutes")
 def test_ctrl_c_stops_a_long_race_without_a_traceback(tmp_path):
@@ -348,7 +350,9 @@ def test_options_about_files_are_those_of_every_command(main, tmp_path, capsys):
         ("study",),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize(
+    "encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.exhaustive)]
+)
 def test_any_terminal_can_show_the_output(tmp_path, args, encoding):
     plain = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C", "LANG": "C"}
     done = subprocess.run(

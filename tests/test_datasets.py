@@ -37,6 +37,7 @@ def test_synsep_is_separated_by_its_key_words():
     assert ((X @ W.T).argmax(axis=1) == data.y).all()
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(not COMPILED, reason="draws many rows, which is slow when not compiled")
 def test_topics_and_rows_are_drawn_uniformly():
     y = synsep(20_000, seed=0).y
@@ -51,6 +52,7 @@ def test_the_seed_decides():
     assert (longer.X[:200] != one.X).nnz == 0  # a longer stream begins with the shorter
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(not COMPILED, reason="draws many rows, which is slow when not compiled")
 def test_synnonsep_has_five_per_cent_of_other_labels():
     clean, noisy = synsep(20_000, seed=3), synnonsep(20_000, seed=3)
@@ -62,6 +64,7 @@ def test_synnonsep_has_five_per_cent_of_other_labels():
     assert counts.min() > 0 and abs(counts - counts.mean()).max() < 5 * np.sqrt(counts.mean())
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(not COMPILED, reason="draws many rows, which is slow when not compiled")
 def test_data_and_learner_of_the_same_seed_are_independent():
     """With shared draws a learner would explore exactly on one topic."""

@@ -21,6 +21,8 @@ from onebit.storage.dual import NUMBERS, kernel_named
 K, D = 5, 7
 COMMON = {"labels": K, "features": D, "dtype": "float64"}
 ALL = {"budget": 1000, "kernel": "linear"}
+# Compiled, the law that compiled and plain runs are equal stands for these, but in `--all`.
+pytestmark = [pytest.mark.exhaustive] if COMPILED else []
 MANY = 300 if COMPILED else 60
 
 

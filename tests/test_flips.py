@@ -15,6 +15,8 @@ from onebit.algorithms.flips import unflipped
 from onebit.core.jit import COMPILED, plain
 from onebit.lab import bounds
 
+# Compiled, the law that compiled and plain runs are equal stands for these, but in `--all`.
+compiled_in_all = pytest.mark.exhaustive if COMPILED else lambda test: test
 K, D = 5, 8
 RATES = [(0.0, 0.0), (0.15, 0.15), (0.4, 0.4), (0.2, 0.4), (0.4, 0.2), (0.0, 0.9), (0.9, 0.0)]
 FLIPPED = [ob.RCNBF, ob.PNormBandit, ob.EGBandit, ob.PNewtron, ob.Newtron, ob.SOBA]
@@ -112,6 +114,7 @@ def test_the_second_moments_are_those_that_were_worked_out_by_hand():
             assert second == pytest.approx(expected, rel=0.005)
 
 
+@compiled_in_all
 @pytest.mark.parametrize("rho", RATES)
 @pytest.mark.parametrize("make", [ob.PNormBandit, ob.EGBandit])
 def test_potentials_collect_the_unbiased_update(make, rho):
@@ -124,6 +127,7 @@ def test_potentials_collect_the_unbiased_update(make, rho):
     assert_allclose(mean, rate * np.outer(np.eye(K)[y] - np.eye(K)[h], x), atol=1e-9)
 
 
+@compiled_in_all
 @pytest.mark.parametrize("rho", RATES)
 def test_pnewtron_estimates_the_gradient_without_bias(rho):
     """The mean of g is (p - e_y) x'. With next to no curvature, b = -A V moves by g alone."""
@@ -140,6 +144,7 @@ def test_pnewtron_estimates_the_gradient_without_bias(rho):
     assert_allclose(mean, np.outer(p - np.eye(K)[y], x), atol=1e-8)
 
 
+@compiled_in_all
 @pytest.mark.parametrize("rho", RATES)
 def test_newtron_estimates_the_gradient_without_bias(rho):
     """Plane 1 holds b by its pulls on the said label: their mean is that of c x."""
@@ -152,6 +157,7 @@ def test_newtron_estimates_the_gradient_without_bias(rho):
     assert_allclose(mean, np.outer(p - np.eye(K)[y], x), atol=1e-8)
 
 
+@compiled_in_all
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 @pytest.mark.parametrize("rho", RATES)
 def test_soba_estimates_its_gradient_without_bias(rho, form):
@@ -168,6 +174,7 @@ def test_soba_estimates_its_gradient_without_bias(rho, form):
     assert_allclose(mean, np.outer(np.eye(K)[y] - np.eye(K)[rival], x), atol=1e-3)
 
 
+@compiled_in_all
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_without_flips_rcnbf_is_banditron_bit_for_bit(dtype):
     X, y = stream(300)
@@ -242,7 +249,7 @@ def test_who_regresses_the_bit_needs_no_rates(make, given, rho):
 @pytest.mark.parametrize("rho", [(0.2, 0.2), (0.2, 0.4), (0.4, 0.2)])
 def test_with_the_rates_rcnbf_learns_what_banditron_cannot(rho):
     """Four contexts, a label each, many flips: how often the greedy label was wrong."""
-    rows = np.arange(4000) % 4
+    rows = np.arange(4000 if COMPILED else 1500) % 4
     error = {}
     for make, rates in ((ob.RCNBF, {"rho0": rho[0], "rho1": rho[1]}), (ob.Banditron, {})):
         learners = [make(4, gamma=0.5, **rates, seed=seed) for seed in range(8)]

@@ -20,7 +20,7 @@ from onebit import decision as decisions
 from onebit import persist, testing
 from onebit.learner import Learner
 
-TRIES = max(int(os.environ.get("ONEBIT_FUZZ", "4000")) // len(MAKERS), 1)
+TRIES = max(int(os.environ.get("ONEBIT_FUZZ", "1000")) // len(MAKERS), 1)
 NUMBERS = [0.0, -0.0, 5e-324, 1e-300, 2.0**-61, 1e-9, 0.05, 0.2, 0.5, 0.96, 1.0, 1.5, -1.0, 7.0]
 NUMBERS += [4.0, 1e9, 1e30, 1e38, 1e120, 1e300, math.inf, -math.inf, math.nan]
 COUNTS = [-1, 0, 1, 2, 4, 5, 6, 100, 2**31, 2**53, 2**62, 2**63 - 1]

@@ -119,8 +119,8 @@ def run_projection(params, work):
 def test_the_projection_is_the_optimum_of_the_quadratic_programme():
     """In the space of all weights, by a solver that knows nothing of scores."""
     rng = np.random.default_rng(5)
-    worst, solved = 0.0, 0
-    for _ in range(200):
+    worst, solved, problems = 0.0, 0, 200 if COMPILED else 60
+    for _ in range(problems):
         k, d = int(rng.integers(2, 7)), int(rng.integers(2, 5))
         alpha = float(rng.uniform(-0.5, 1))
         x = rng.normal(size=d)
@@ -156,7 +156,7 @@ def test_the_projection_is_the_optimum_of_the_quadratic_programme():
         if found.success:
             solved += 1
             worst = max(worst, float(np.abs(found.x.reshape(k, d) - moved).max()))
-    assert solved > 150 and worst < 1e-4, (solved, worst)
+    assert solved > 0.75 * problems and worst < 1e-4, (solved, worst)
 
 
 def test_projecting_twice_is_projecting_once_and_what_is_allowed_stays():

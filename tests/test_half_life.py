@@ -13,6 +13,7 @@ from onebit.core.jit import COMPILED
 from onebit.learner import STEPS
 from onebit.testing import LABELS
 
+plain_later = [] if COMPILED else [pytest.mark.exhaustive]
 compiled_only = pytest.mark.skipif(not COMPILED, reason="thousands of rounds want the compiler")
 ROWS = 120 if COMPILED else 70
 FORMS = [
@@ -98,7 +99,7 @@ def test_a_refused_decision_does_not_fade():
     assert everything(learner) == before
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=plain_later)])
 @pytest.mark.parametrize(("make", "settings"), FORMS)
 def test_fading_on_and_on_is_sound(make, settings, dtype):
     """What was never met does not move by a bit; what was learned goes, and leaves numbers."""

@@ -26,6 +26,7 @@ from onebit.core.jit import COMPILED, direct, entry, generic, implement, inline
 from onebit.core.sources import SOURCES, Sources
 from onebit.learner import Learner
 
+pytestmark = pytest.mark.compiled
 PACKAGE = Path(onebit.__file__).parent
 compiled_only = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
 posix = pytest.mark.skipif(os.name == "nt", reason="folders have no modes")

@@ -25,6 +25,7 @@ from onebit.core.lanes import (
     zero,
 )
 
+pytestmark = pytest.mark.compiled
 SHAPES = [(4, State4), (8, State8), (16, State16)]
 every_vector = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 every_width = pytest.mark.parametrize(("lanes", "kind"), SHAPES)

@@ -65,9 +65,37 @@ def halving(labels, *, features=None, project=None, **common):
 
 
 BY_HAND = {"Halving": halving}  # these need more than labels
+# Compiled in every run: one for each form of storage and each kind of update.
+REPRESENTATIVES = {
+    "Banditron-0": "a table of weights; an update of whole rows; a lockstep loop of its own",
+    "Banditron-1": "stored contexts",
+    "AROW-0": "a table with variances; learns from labels",
+    "UCWL-0": "a table with variances; upper bounds; learns from one bit",
+    "Confidit-6": "a matrix for each label",
+    "Halving-0": "votes of hypotheses",
+    "RCINE-0": "calls back into Python",
+}
+
+
+def marks_of(name, settings):
+    """What waits for `--all`: compiled, other forms, which take longest to compile; uncompiled,
+    other numbers as settings, which run the same lines."""
+    if name in REPRESENTATIVES:
+        return [pytest.mark.compiled]
+    if COMPILED:
+        is_later = "kernel" in settings or "form" in settings
+    else:
+        is_later = settings and all(isinstance(value, float) for value in settings.values())
+    return [pytest.mark.exhaustive] if is_later else []
+
+
 MAKERS = (
     [
-        pytest.param(partial(BY_HAND.get(name, learner), **settings), id=f"{name}-{i}")
+        pytest.param(
+            partial(BY_HAND.get(name, learner), **settings),
+            id=f"{name}-{i}",
+            marks=marks_of(f"{name}-{i}", settings),
+        )
         for name, learner in sorted(Learner.registry.items())
         for i, settings in enumerate([{}, *SETTINGS.get(name, [])])
     ]
@@ -76,17 +104,46 @@ MAKERS = (
 )
 
 
-@pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("law", testing.LAWS, ids=lambda law: law.__name__)
+def when(law, maker):
+    """The marks of a law on a learner. One law compiles everything four times, for as many widths
+    of a vector of labels."""
+    is_wide = COMPILED and law is testing.a_new_label_keeps_what_was_learned
+    if not is_wide or maker.id == "Banditron-0":
+        return maker.marks
+    return [] if maker.id in REPRESENTATIVES else [pytest.mark.exhaustive]
+
+
+@pytest.mark.parametrize(
+    ("law", "make"),
+    [
+        pytest.param(law, maker.values[0], id=f"{law.__name__}-{maker.id}", marks=when(law, maker))
+        for law in testing.LAWS
+        for maker in MAKERS
+    ],
+)
 def test_law(law, make):
     law(make)
 
 
-@pytest.mark.skipif(not COMPILED, reason="the other way round it is the same comparison")
-def test_compiled_equals_plain():
-    learners = [
-        param.values[0](5, dtype=dtype, seed=9)
-        for param in MAKERS
-        for dtype in ("float64", "float32")
-    ]
+def assert_compiled_equals_plain(names, *dtypes):
+    makers = [param.values[0] for param in MAKERS if param.id in names]
+    learners = [make(5, dtype=dtype, seed=9) for make in makers for dtype in dtypes]
     testing.assert_compiled_equals_plain(learners)
+
+
+other_way_round = pytest.mark.skipif(
+    not COMPILED, reason="the other way round it is the same comparison"
+)
+
+
+@pytest.mark.compiled
+@other_way_round
+def test_representatives_compiled_equal_themselves_plain():
+    assert_compiled_equals_plain(REPRESENTATIVES, "float64")
+
+
+@other_way_round
+@pytest.mark.parametrize("name", sorted({param.id.split("-")[0] for param in MAKERS}))
+def test_compiled_equals_plain(name):
+    names = [param.id for param in MAKERS if param.id.split("-")[0] == name]
+    assert_compiled_equals_plain(names, "float64", "float32")

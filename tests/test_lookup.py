@@ -184,7 +184,7 @@ def test_an_edited_learner_runs_again(mine, edited):
 SLOW = [pytest.param(engine, marks=pytest.mark.slow) for engine in ("dask", "ray")]
 
 
-@pytest.mark.parametrize("engine", ["loky", *SLOW])
+@pytest.mark.parametrize("engine", ["loky", *SLOW], indirect=True)
 def test_processes_import_a_learner_of_ones_own(mine, engine):
     import_learners("mine_of_tests.py")
     study = parse(STUDY.encode())

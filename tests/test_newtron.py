@@ -15,6 +15,8 @@ from onebit.core.jit import COMPILED
 from onebit.core.lanes import State8
 from onebit.storage import full as _full
 
+# Compiled, the law that compiled and plain runs are equal stands for these, but in `--all`.
+pytestmark = [pytest.mark.exhaustive] if COMPILED else []
 ROUNDS = 150 if COMPILED else 60
 HARD = {"D": 100.0, "beta": 1.0, "gamma": 0.2, "alpha": 1.0}
 

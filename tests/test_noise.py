@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import onebit as ob
+from onebit.core.jit import COMPILED
 from onebit.feedback.noise import Log, NotIdentified, Rates, estimate_rates
 
 RATES = [(0.0, 0.0), (0.15, 0.15), (0.2, 0.4), (0.4, 0.2)]
@@ -57,6 +58,7 @@ def test_heavy_noise_needs_more_answers():
     assert near(estimate_rates(made(40_000, 0.4, 0.4)), 0.4, 0.4, within=0.03)
 
 
+@pytest.mark.compiled if COMPILED else pytest.mark.exhaustive
 def test_rows_of_real_digits_with_a_learner_of_our_own():
     data = ob.datasets.digits()
     learner, rng = ob.EpsilonGreedy(10, epsilon=0.2, seed=3), np.random.default_rng(3)
@@ -296,6 +298,7 @@ def test_nrest_with_its_own_network():
     assert rates == estimate_rates(log, method="nrest", anchor="feedback")
 
 
+@pytest.mark.slow if COMPILED else pytest.mark.exhaustive
 def test_nrest_on_wide_sparse_contexts_learns_crosses(monkeypatch):
     pytest.importorskip("sklearn")
     monkeypatch.setattr("onebit.feedback.noise.log._DENSE_BYTES", 0)

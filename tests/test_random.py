@@ -9,6 +9,7 @@ from scipy import stats
 from onebit.core.draws import _mix, bits_by, key_of, limit_of, uniform, uniforms
 from onebit.core.jit import COMPILED, entry
 
+pytestmark = pytest.mark.compiled
 HIGHEST = 2**63 - 1
 counts = st.integers(0, HIGHEST)
 N = 20_000 if COMPILED else 2000

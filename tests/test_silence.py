@@ -183,6 +183,7 @@ def test_what_is_thinned_out_is_not_learned_from():
         assert left_out > 5
 
 
+@pytest.mark.compiled
 @compiled_only
 def test_the_estimate_of_importance_weighted_learners_is_repaired():
     """Who is content says nothing: a learner of gradients is misled, and set right by thinning."""

@@ -13,6 +13,8 @@ import onebit as ob
 from onebit.core.jit import COMPILED
 from onebit.lab.simulation import check_points
 
+pytestmark = pytest.mark.compiled
+
 
 @pytest.fixture
 def data():

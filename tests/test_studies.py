@@ -622,7 +622,7 @@ def all_counts(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["loky", "dask", "ray"])
+@pytest.mark.parametrize("engine", ["loky", "dask", "ray"], indirect=True)
 def test_every_engine_gives_the_same_cells(engine, toy, toy_file, tmp_path):
     run_study(toy, Store(tmp_path / "here"), quick=False)
     process = command(

@@ -44,6 +44,7 @@ def assert_same(run, trace):
         np.testing.assert_array_equal(ours, theirs, err_msg=name)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("labels", "replicas", "dtype"),
     [(2, 4, "float32"), (9, 8, "float32"), (9, 16, "float64"), (20, 32, "float64")],
@@ -132,6 +133,7 @@ def test_learners_of_several_kinds_come_back_in_their_order():
         assert_same(run, ob.simulate(one, SMALL, order="shuffled", checkpoints=[10, 50]))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_threads_and_groups_change_nothing(threads):
     runs = sweep(ob.Banditron, SMALL, labels=9, seed=range(11), threads=threads)
@@ -228,6 +230,7 @@ def test_progress_counts_every_round_of_every_run():
     assert sum(heard) == len(SMALL.y)
 
 
+@pytest.mark.compiled
 def test_an_interrupt_stops_all_threads():
     def interrupt(rounds):
         raise KeyboardInterrupt

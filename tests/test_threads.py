@@ -19,7 +19,7 @@ from test_laws import MAKERS
 import onebit as ob
 from onebit import persist, testing
 
-SECONDS = float(os.environ.get("ONEBIT_SOAK", "10")) / len(MAKERS)
+SECONDS = float(os.environ.get("ONEBIT_SOAK", "3")) / len(MAKERS)
 THREADS = 8
 
 
@@ -43,6 +43,7 @@ def run_together(work, threads=THREADS):
         raise errors[0]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "make",
     [

@@ -416,6 +416,7 @@ def test_wrong_use_is_one_sentence(main, tmp_path, capsys, args, says):
     assert not (tmp_path / "tuned.toml").exists()
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 @pytest.mark.skipif(not COMPILED, reason="a call of thousands of rounds hears nothing for minutes")
 def test_ctrl_c_stops_tuning_without_a_traceback(tmp_path):
