@@ -23,7 +23,7 @@ import pytest
 import onebit as ob
 from onebit.cli import app
 from onebit.core.jit import COMPILED
-from onebit.lab.race import entrant
+from onebit.lab.recipes import recipe_of
 from onebit.lab.studies.spec import parse
 
 ROOT = Path(__file__).parent.parent
@@ -131,7 +131,7 @@ def check_command(program: str, args: list[str]) -> None:
         app.parse_args(args, exit_on_error=False, print_error=False)
         for option, value in itertools.pairwise(args):
             if option == "--learner" and not value.startswith(YOURS):
-                entrant(value)
+                recipe_of(value)
             elif option == "--prepare":
                 ob.datasets.Steps([value])
 

@@ -107,7 +107,7 @@ def test_ridge_regression_is_what_confidit_solves():
 def project(scores, widths, alpha):
     scores, widths = np.array(scores, float), np.array(widths, float)
     work = Work(scores, widths, scores.copy(), np.zeros(len(scores)), np.zeros(len(scores)))
-    run_projection(confidit.ResidualParams(0.1, alpha, 0, True, 1.0, 0.05), work)
+    run_projection(ob.Confidit.Params(0.1, alpha, 0, True, 1.0, 0.05), work)
     return work.probabilities
 
 

@@ -393,7 +393,7 @@ def codes(copied, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "edit", "again"),
     [
-        ("pages/shell.py", CODE, NONE),
+        ("pages/rendering.py", CODE, NONE),
         ("lab/studies/report.py", CODE, NONE),
         ("lab/studies/spec.py", CODE, NONE),
         ("lab/studies/running.py", CODE, NONE),

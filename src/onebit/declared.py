@@ -52,6 +52,7 @@ class Declared:
     }
     planes: ClassVar[int]  # numbers per feature and label
     full_information: ClassVar[bool] = False  # it must be told the true label
+    lockstep_loop: ClassVar[Any] = None  # a module with a loop of its own, where no channel is
     registry: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -63,6 +64,8 @@ class Declared:
         if own or "Params" in vars(cls) or set(vars(cls)) & {*cls.members, "lockstep"}:
             _derive_params(cls)
             _register_members(cls)
+            if "lockstep_loop" not in vars(cls):  # that of another class knows nothing of these
+                cls.lockstep_loop = None
         for variant in vars(cls).values():
             if isinstance(variant, type) and issubclass(variant, Variant):
                 _derive_variant(cls, variant)
@@ -136,18 +139,24 @@ def _derive_variant(cls: Any, variant: Any) -> None:
 
 
 def _signature(cls: type[Declared]) -> inspect.Signature:
-    parameters = [
-        inspect.Parameter("labels", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-        *(
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if s.default is REQUIRED else _value(s.default),
-            )
-            for name, s in cls.declared.items()
-        ),
+    """Labels and settings; of a class with a constructor of its own, the arguments of that one."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    settings = [
+        inspect.Parameter(
+            name,
+            keyword,
+            default=inspect.Parameter.empty if s.default is REQUIRED else _value(s.default),
+        )
+        for name, s in cls.declared.items()
     ]
-    return inspect.Signature(parameters)
+    if "__init__" in vars(cls) and Declared not in cls.__bases__:
+        own = list(inspect.signature(vars(cls)["__init__"]).parameters.values())[1:]
+        own = [parameter for parameter in own if parameter.kind != parameter.VAR_KEYWORD]
+        names = {parameter.name for parameter in own}
+        shared = [p for p in settings if p.name in SHARED and p.name not in names]
+        return inspect.Signature([*own, *shared])
+    labels = inspect.Parameter("labels", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return inspect.Signature([labels, *settings])
 
 
 def _value(default: Any) -> Any:

@@ -244,7 +244,6 @@ class Learner(Declared):
     rescores = True  # learning reads the row's present scores; False: it never does
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
-    lockstep_loop: ClassVar[Any] = None  # a module with a loop of its own, where no channel is
     costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
     variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
     needs: ClassVar[str] = ""  # a setting without a default that only Python can give
