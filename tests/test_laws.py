@@ -73,7 +73,6 @@ REPRESENTATIVES = {
     "UCWL-0": "a table with variances; upper bounds; learns from one bit",
     "Confidit-6": "a matrix for each label",
     "Halving-0": "votes of hypotheses",
-    "RCINE-0": "calls back into Python",
 }
 
 
@@ -107,6 +106,8 @@ MAKERS = (
 def when(law, maker):
     """The marks of a law on a learner. One law compiles everything four times, for as many widths
     of a vector of labels."""
+    if maker.id == "Newtron-2" and not COMPILED:  # takes longest; test_newtron.py has it too
+        return [pytest.mark.exhaustive]
     is_wide = COMPILED and law is testing.a_new_label_keeps_what_was_learned
     if not is_wide or maker.id == "Banditron-0":
         return maker.marks

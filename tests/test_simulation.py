@@ -13,8 +13,6 @@ import onebit as ob
 from onebit.core.jit import COMPILED
 from onebit.lab.simulation import check_points
 
-pytestmark = pytest.mark.compiled
-
 
 @pytest.fixture
 def data():
@@ -30,6 +28,7 @@ def test_check_points_are_1_2_5_and_the_last():
     assert check_points(250) == [1, 2, 5, 10, 20, 50, 100, 200, 250]
 
 
+@pytest.mark.compiled
 def test_counts_rise_and_are_those_of_every_round(data):
     X, y = data
     trace = ob.simulate(ob.Banditron(3, gamma=0.3), X, y, checkpoints=range(1, 51))
@@ -140,6 +139,7 @@ def test_no_rows_leave_an_empty_trace():
     assert len(trace.rounds) == 0
 
 
+@pytest.mark.compiled
 def test_a_stream_makes_no_objects_a_round():
     rows = 20_000 if COMPILED else 4000
     X = sparse.random(rows, 50, 0.1, format="csr", random_state=0, dtype=np.float32)
@@ -170,6 +170,7 @@ def test_the_table_takes_what_its_numbers_take():
         assert made._state.table.nbytes == 1000 * made.planes * lanes * 4
 
 
+@pytest.mark.compiled
 def test_a_learner_may_be_used_while_it_is_simulated(monkeypatch):
     monkeypatch.setattr("onebit.lab.simulation._LONGEST_CALL", 7)
     X = np.random.default_rng(0).normal(size=(50, 3))

@@ -416,11 +416,12 @@ def test_wrong_use_is_one_sentence(main, tmp_path, capsys, args, says):
     assert not (tmp_path / "tuned.toml").exists()
 
 
-@pytest.mark.compiled
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 @pytest.mark.skipif(not COMPILED, reason="a call of thousands of rounds hears nothing for minutes")
 def test_ctrl_c_stops_tuning_without_a_traceback(tmp_path):
-    command = [sys.executable, "-c", "from onebit.cli import main; main()", "tune"]
+    # Whoever runs this in the background may have the signal ignored, and children inherit that.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    command = [sys.executable, "-c", f"{heard}from onebit.cli import main; main()", "tune"]
     more = ["--data", "synsep", "--learner", "LinearThompson", "--rounds", "100000"]
     process = subprocess.Popen(
         [*command, *more, "--trials", "2000"],
