@@ -106,9 +106,10 @@ def test_a_block_says_what_it_is_written_in(page):
 
 # Commands.
 
+# One write, so that commands side by side do not mix.
 RECORD = """#!/bin/sh
-{ printf '%s\\0' "${0##*/}" "$@"; printf '\\036'; } >>"$RECORD"
-"""
+printf '%s\\0' "${0##*/}" "$@" END >>"$RECORD"
+""".replace("END", "\x1e")
 
 
 def commands_of(code: str, folder: Path) -> list[list[str]]:
@@ -120,7 +121,7 @@ def commands_of(code: str, folder: Path) -> list[list[str]]:
     env = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "RECORD": str(folder / "said")}
     subprocess.run(["bash", "-eu", "-c", code], cwd=folder, env=env, check=True, timeout=60)
     said = (folder / "said").read_text()
-    return [command.split("\0")[:-1] for command in said.split("\036")[:-1]]
+    return [command.split("\0")[:-1] for command in said.split("\x1e\0")[:-1]]
 
 
 def check_command(program: str, args: list[str]) -> None:
