@@ -602,7 +602,7 @@ def test_where_only_plain_settings_can_be_said_functions_are_refused_kindly(tmp_
 def test_a_learner_with_a_function_is_forgotten_when_nobody_holds_it():
     learner = ob.Banditron(3, kernel=rbf)
     learner.decide([1.0])
-    form = weakref.ref(learner._form)
+    form = weakref.ref(learner._storage)
     del learner
     gc.collect()
     assert form() is None

@@ -88,21 +88,21 @@ def test_whichever_way_the_leader_is_found_it_is_the_leader(wanted):
     """By inverses for a shift that suits, or for one that does not and has to be moved."""
     learner = ob.Newtron(6, features=30, D=100.0, beta=0.3, gamma=0.1)
     ob.simulate(learner, *stream(6, 30, 200 if COMPILED else 80, noise=0.0))
-    more, lam = learner._state.more, 0.01
+    more, lam = learner._state.held, 0.01
     here = slice(30)
     more.M[:, here, here] = np.linalg.inv(more.S[:, here, here] + (lam + wanted) * np.eye(30))
     more.Q[0, here, here] = np.linalg.inv(more.M[:, here, here].sum(axis=0))
     more.plan[:] = wanted, newtron.STAY
     other = learner.copy()
-    other._state.more.plan[:] = newtron.NONE, 0.0
+    other._state.held.plan[:] = newtron.NONE, 0.0
     x = np.linspace(-1, 1, 30)
     for one in (learner, other):
         feed(one, one.decide(x), 2)
         assert_leader(one)
         assert_inverses(one)
     assert_allclose(learner.weights, other.weights, atol=1e-8 * np.abs(other.weights).max())
-    assert learner._state.more.plan[0] < 1e6  # a shift so far off was given up
-    assert other._state.more.plan[0] != newtron.NONE  # the direct way took too many steps
+    assert learner._state.held.plan[0] < 1e6  # a shift so far off was given up
+    assert other._state.held.plan[0] != newtron.NONE  # the direct way took too many steps
 
 
 def assert_inverses(learner, atol=1e-8):
@@ -124,7 +124,7 @@ def test_inverses_stay_inverses(rounds, atol, rtol):
     learner = ob.Newtron(4, features=8, **HARD)
     data = stream(4, 8, rounds if COMPILED else 100)
     ob.simulate(learner, *data)
-    assert learner._state.more.plan[0] == 0
+    assert learner._state.held.plan[0] == 0
     assert_inverses(learner, atol)
     kept, r = learner._arrays(), learner._plane(1)
     q = kept["Q"][0] @ np.einsum("kij,kj->i", kept["M"], r)
@@ -268,7 +268,10 @@ def W_and_length(learner):
     kept = learner._arrays()
     x = kept["x"].T
     return kept["coef"].T, np.sqrt(
-        max(np.einsum("is,st,it->", kept["coef"].T, learner._form.matrix(x, x), kept["coef"].T), 0)
+        max(
+            np.einsum("is,st,it->", kept["coef"].T, learner._storage.matrix(x, x), kept["coef"].T),
+            0,
+        )
     )
 
 
@@ -343,7 +346,7 @@ def test_the_inverse_of_what_was_observed_does_not_drift(remove):
     assert kept["plan"][0] != newtron.NONE
     used = np.flatnonzero(kept["weight"])
     said, x = kept["said"][used], kept["x"].T[used]
-    Ga = ((said[:, None] == said) - 0.25) * learner._form.matrix(x, x)
+    Ga = ((said[:, None] == said) - 0.25) * learner._storage.matrix(x, x)
     assert_allclose(kept["Ga"][np.ix_(used, used)], Ga, atol=1e-12)
     G = np.linalg.inv(np.diag((1 / D + kept["plan"][0]) / kept["weight"][used]) + Ga)
     assert_allclose(kept["G"][np.ix_(used, used)], G, atol=1e-8 * np.abs(G).max())

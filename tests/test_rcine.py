@@ -187,7 +187,7 @@ def test_errors_of_a_function_are_raised_and_nothing_overflows(monkeypatch):
     with pytest.raises(OSError, match="no such file"):
         ob.simulate(learner, *stream(200), checkpoints=[200])
     assert len(learner._arrays()["said"]) < 10 and learner.round == 200
-    learner._form._estimate = by_mean
+    learner._storage._estimate = by_mean
     ob.simulate(learner, *stream(50))
     assert learner.rates != (0.0, 0.0)
     again = learner.copy()
@@ -226,7 +226,7 @@ def test_in_the_background_learning_goes_on():
     assert begun.wait(20) and learner.rates == (0.0, 0.0)
     assert learner.round == 40 and len(calls) == 1  # one at a time
     go_on.set()
-    learner._form.thread.join(20)
+    learner._storage.thread.join(20)
     assert learner.rates == (0.2, 0.1)
 
 
@@ -240,7 +240,7 @@ def test_a_fresh_start_does_not_wait_for_a_thread():
     learner = ob.RCINE(K, N_s=5, estimate=slowly, background=True)
     for _ in range(5):
         learner.learn(learner.decide(np.ones(D)), right=True)
-    thread = learner._form.thread
+    thread = learner._storage.thread
     learner.forget()
     go_on.set()
     thread.join(20)
@@ -252,7 +252,7 @@ def test_what_a_thread_has_found_is_saved():
     learner = ob.RCINE(K, N_s=5, estimate=by_mean, background=True)
     for _ in range(5):
         learner.learn(learner.decide(np.ones(D)), right=True)
-    learner._form.thread.join(20)
+    learner._storage.thread.join(20)
     assert learner.copy().rates != (0.0, 0.0)
 
 
@@ -263,7 +263,7 @@ def test_in_the_background_a_failure_is_told():
     learner = ob.RCINE(K, N_s=5, estimate=fails, background=True)
     for _ in range(6):
         learner.learn(learner.decide(np.ones(D)), right=True)
-    learner._form.thread.join(20)
+    learner._storage.thread.join(20)
     assert learner.rates == (0.0, 0.0) and learner.doubt == "OSError: no such file"
 
 

@@ -59,7 +59,7 @@ from onebit.settings import (
     unknown_setting,
     whole,
 )
-from onebit.storage.base import TABLE, Form
+from onebit.storage.base import TABLE, Storage
 
 Labels = int | Sequence[str] | Sequence[int]
 
@@ -253,7 +253,7 @@ class Learner(Declared):
         self._values: dict[Setting, Any] = {}
         self._take_settings(given)
         self._check_settings()
-        self._form = storage = self._storage()
+        self._storage = storage = self._make_storage()
         self._params = self._make_params()
         own = {n: s for n, s in self.declared.items() if n not in SHARED and s.in_use(self)}
         self.settings = {**storage.settings, **{n: self._values[s] for n, s in own.items()}}
@@ -317,8 +317,8 @@ class Learner(Declared):
         among: only these labels are possible this time.
         """
         row = indices, values = encode(x, self._dtype, self.features, self._columns)
-        if self._form.check:
-            self._form.check(values)
+        if self._storage.check:
+            self._storage.check(values)
         self._acquire()  # as `with self._lock`, in half the time
         try:
             places = None if among is None else self._places(among)
@@ -556,8 +556,8 @@ class Learner(Declared):
             raise ValueError(
                 "this decision's context is not a row of indices and values, as decide made it"
             )
-        if self._form.check:
-            self._form.check(values)
+        if self._storage.check:
+            self._storage.check(values)
         names, size = self._labels.names, decision.size
         strange = "this decision speaks of labels that this learner does not have"
         try:
@@ -606,8 +606,8 @@ class Learner(Declared):
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """How likely each label is to be said for this context now, in the order of `labels`."""
         indices, values = encode(x, self._dtype, self.features, self._columns)
-        if self._form.check:
-            self._form.check(values)
+        if self._storage.check:
+            self._storage.check(values)
         with self._lock:
             if self.round >= self._fades_at:  # as it will be said; but looking changes nothing
                 faded = self.copy()
@@ -626,7 +626,7 @@ class Learner(Declared):
     def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         rows = self._rows(X)
         with self._lock:
-            if self._form.wants_room and rows.width > self._state.table.shape[0]:
+            if self._storage.wants_room and rows.width > self._state.table.shape[0]:
                 wider = self.copy()  # looking changes nothing
                 wider._reserve(rows.width)
                 return wider._score(rows)
@@ -635,7 +635,7 @@ class Learner(Declared):
             places = np.empty(size, np.int64)
             records = (self._params, self._state, self._work)
             args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
-            self._form.guarded(direct(_score_rows, self._kind, *args))(*args)
+            self._storage.guarded(direct(_score_rows, self._kind, *args))(*args)
             return scores, places
 
     def __repr__(self) -> str:
@@ -680,7 +680,7 @@ class Learner(Declared):
             elif arrays:
                 memory *= 1 - share
                 try:
-                    table, arrays = self._form.faded(table.astype(np.float64), arrays, 1 - share)
+                    table, arrays = self._storage.faded(table.astype(np.float64), arrays, 1 - share)
                 except np.linalg.LinAlgError:
                     raise ValueError(
                         "what was learned cannot be weakened: its matrices are too near to "
@@ -718,57 +718,57 @@ class Learner(Declared):
         lanes = lanes_for(self._size)
         self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
         self._check_memory(self.features or 0)
-        more = self._form.lay_out({}, 0, self._size)
-        self._state = state_type(lanes)(self._buffer, memory.copy(), more)
+        held = self._storage.lay_out({}, 0, self._size)
+        self._state = state_type(lanes)(self._buffer, memory.copy(), held)
         self._reserve(len(table), arrays)
         self._buffer[: len(table), :, : table.shape[2]] = table
         scores, widths, bounds = (aligned_zeros((lanes,), self._dtype) for _ in range(3))
         mask = aligned_zeros((lanes,), self._dtype)
         mask[len(self._labels) :] = -np.inf
         self._work = Work(scores, widths, bounds, mask, np.zeros(lanes))
-        kinds = (type(record) for record in (self._params, self._state, self._state.more))
+        kinds = (type(record) for record in (self._params, self._state, self._state.held))
         self._kind = (*kinds, self._dtype)
         self._kernels = _Kernels(self)
 
     def _reserve(self, rows: int, arrays: dict[str, np.ndarray] | None = None) -> None:
         """Make room for at least so many features; arrays: what the form is to start from."""
         rows = int(rows)  # numpy's would overflow where sizes are worked out
-        have, form, more = self._state.table.shape[0], self._form, self._state.more
+        have, storage, held = self._state.table.shape[0], self._storage, self._state.held
         if rows <= have and not arrays:
             return
         limit = self.features or GROWTH_LIMIT
         if rows > limit:
             raise ValueError(f"index {rows - 1} is beyond the {limit} features there may be")
-        if rows > min(len(self._buffer), form.room(more)):
+        if rows > min(len(self._buffer), storage.room(held)):
             wanted = max(rows, min(2 * len(self._buffer), limit))
             if self._bytes_for(wanted) > _physical_memory():
                 wanted = rows
             self._check_memory(wanted)
             larger = aligned_zeros((wanted, *self._buffer.shape[1:]), self._dtype)
             larger[:have] = self._buffer[:have]
-            if form.room(more) < wanted:
-                more = form.lay_out(
-                    arrays or form.arrays(more, have, self._size), wanted, self._size
+            if storage.room(held) < wanted:
+                held = storage.lay_out(
+                    arrays or storage.arrays(held, have, self._size), wanted, self._size
                 )
             self._buffer = larger
         elif arrays:
-            more = form.lay_out(arrays, rows, self._size)
+            held = storage.lay_out(arrays, rows, self._size)
         for plane, fill in enumerate(self._fill()[: self.planes]):
             if fill:
                 self._buffer[have:rows, plane] = fill
-        self._state = type(self._state)(self._buffer[:rows], self._state.memory, more)
+        self._state = type(self._state)(self._buffer[:rows], self._state.memory, held)
 
     def _bytes_for(self, rows: int) -> int:
         table = rows * int(np.prod(self._buffer.shape[1:])) * self._dtype.itemsize
-        return table + self._form.size(rows, self._size)
+        return table + self._storage.size(rows, self._size)
 
     def _check_memory(self, rows: int) -> None:
         """Refuse before anything is allocated, rather than be killed for it later."""
         needed = self._bytes_for(rows)
         if needed > _physical_memory():
             raise MemoryError(
-                f"{self._form.what(rows, self._size)} take {needed / 2**30:,.1f} GiB; "
-                f"this machine has {_physical_memory() / 2**30:,.1f} GiB. {self._form.advice}"
+                f"{self._storage.what(rows, self._size)} take {needed / 2**30:,.1f} GiB; "
+                f"this machine has {_physical_memory() / 2**30:,.1f} GiB. {self._storage.advice}"
             )
 
     # What an algorithm may say otherwise.
@@ -776,7 +776,7 @@ class Learner(Declared):
     def _check_settings(self) -> None:
         """Refuse settings that do not go together."""
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         """What the learner keeps besides its table."""
         return TABLE
 
@@ -824,12 +824,12 @@ class Learner(Declared):
         self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """What was loaded, with what follows from the rest computed anew where it does not."""
-        table, arrays = self._form.mended(table, arrays)
+        table, arrays = self._storage.mended(table, arrays)
         return table, memory, arrays
 
     def _given(self) -> dict[str, Any]:
         """Settings that no file can hold: `load` wants them again."""
-        return dict(self._form.unsaved)
+        return dict(self._storage.unsaved)
 
     @classmethod
     def _settings_beside(
@@ -850,7 +850,9 @@ class Learner(Declared):
         return dict(given)
 
     def _weights(self) -> np.ndarray:
-        return self._plane(0) if self.planes else self._form.weights(self._state.more, self._size)
+        return (
+            self._plane(0) if self.planes else self._storage.weights(self._state.held, self._size)
+        )
 
     # Saving.
 
@@ -865,7 +867,7 @@ class Learner(Declared):
     ) -> None:
         """Refuse numbers that no learning can have left."""
         with np.errstate(all="ignore"):
-            if not (self._is_sound(table, memory) and self._form.is_sound(table, arrays)):
+            if not (self._is_sound(table, memory) and self._storage.is_sound(table, arrays)):
                 raise ValueError(
                     f"this model holds numbers that {type(self).__name__} cannot have learned: "
                     "the file was made or changed by something else"
@@ -971,7 +973,7 @@ class Learner(Declared):
             and table.dtype == learner._dtype
             and memory.shape == learner._state.memory.shape
             and memory.dtype == np.float64
-            and learner._form.fits(arrays, len(table), len(learner._labels))
+            and learner._storage.fits(arrays, len(table), len(learner._labels))
         )
         if not good:
             raise ValueError("this model's weights do not fit its settings")
@@ -996,8 +998,8 @@ class Learner(Declared):
         """Many contexts, encoded and checked."""
         rows = encode_rows(X, self._dtype, self.features)
         check_columns(rows.columns, self._columns)
-        if self._form.check:
-            self._form.check(rows.values, rows.indptr)
+        if self._storage.check:
+            self._storage.check(rows.values, rows.indptr)
         return rows
 
     def _table(self) -> np.ndarray:
@@ -1006,7 +1008,7 @@ class Learner(Declared):
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """What the form holds, without its padding."""
-        return self._form.arrays(self._state.more, self._state.table.shape[0], self._size)
+        return self._storage.arrays(self._state.held, self._state.table.shape[0], self._size)
 
     def _plane(self, plane: int) -> np.ndarray:
         """One plane [label, feature], without padding."""
@@ -1097,7 +1099,7 @@ class _Kernels:
     def __init__(self, learner: Learner) -> None:
         row = (np.empty(0, np.uint32), np.empty(0, learner._dtype))
         state = learner._state._replace(table=learner._state.table[:0].copy())
-        self._kind, self._form = learner._kind, learner._form
+        self._kind, self._storage = learner._kind, learner._storage
         self._like = (learner._params, state, learner._work, *row, 0, 0, 0)
 
     def __getattr__(self, name: str) -> Any:
@@ -1108,7 +1110,7 @@ class _Kernels:
             "vet": (_vet, 0, 0, 0.0, 0.0, 0.0),
             "learn_label": (_learn_label, 0),
         }
-        function, *more = entries[name]
-        found = self._form.guarded(direct(function, self._kind, *self._like, *more))
+        function, *signature = entries[name]
+        found = self._storage.guarded(direct(function, self._kind, *self._like, *signature))
         setattr(self, name, found)
         return found

@@ -483,13 +483,13 @@ def memory_is_bounded(make: Make) -> None:
     simulate(learner, X, y)
     size = len(_learned(learner))
     simulate(learner, X, y, epochs=EPOCHS)
-    swing = learner._form.swing(FEATURES)
+    swing = learner._storage.swing(FEATURES)
     assert abs(len(_learned(learner)) - size) < 16 + swing, "it grows though no feature is new"
     assert len(learner._answers.bits) <= max(learner.round // 4, 64), "a round takes over two bits"
     number = np.dtype(learner.dtype).itemsize
-    lanes, more = learner._state.table.shape[2], learner._form.size(FEATURES, LABELS)
+    lanes, held = learner._state.table.shape[2], learner._storage.size(FEATURES, LABELS)
     assert learner._buffer.nbytes == learner.planes * lanes * FEATURES * number
-    assert size <= 2 * learner.planes * LABELS * FEATURES * number + more + swing + 4096
+    assert size <= 2 * learner.planes * LABELS * FEATURES * number + held + swing + 4096
 
 
 LAWS: list[Callable[[Make], None]] = [

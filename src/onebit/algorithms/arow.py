@@ -13,7 +13,7 @@ import numpy as np
 from onebit.core.rounds import gaussian_score, greedy, move, runner_up
 from onebit.learner import Learner
 from onebit.settings import Range, setting
-from onebit.storage.base import Form
+from onebit.storage.base import Storage
 from onebit.storage.full import FORM, FormName, form_named
 
 
@@ -46,7 +46,7 @@ class AROW(Learner):
         move(state, row, rival, -step, shrink)
         return True
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         return form_named(self.form, 1.0)
 
     def _fill(self) -> tuple[float, ...]:

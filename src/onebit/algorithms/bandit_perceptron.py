@@ -18,7 +18,7 @@ from onebit.core.rounds import (
 )
 from onebit.learner import Learner
 from onebit.settings import setting
-from onebit.storage.base import Form
+from onebit.storage.base import Storage
 from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove, dual
 
 
@@ -81,5 +81,5 @@ class BanditPerceptron(Learner):
                     changed = True
         return changed
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         return dual(self)

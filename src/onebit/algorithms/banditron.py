@@ -13,7 +13,7 @@ from onebit.core.jit import inline
 from onebit.core.rounds import add, epsilon_greedy, linear_score
 from onebit.learner import Learner
 from onebit.settings import Range, setting
-from onebit.storage.base import Form
+from onebit.storage.base import Storage
 from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove, dual
 
 
@@ -57,5 +57,5 @@ class Banditron(Learner):
         step(state, row, choice, 1.0 if right else 0.0)
         return True
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         return dual(self)

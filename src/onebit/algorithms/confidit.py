@@ -46,7 +46,7 @@ from onebit.learner import Learner
 from onebit.settings import Range, setting
 from onebit.storage import dual as stored
 from onebit.storage import full
-from onebit.storage.base import Form
+from onebit.storage.base import Storage
 from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Posterior, Remove, dual
 from onebit.storage.full import FORM, FormName, Matrices, form_named
 
@@ -176,7 +176,7 @@ def fit_matrix(state, row, label, step, weight):
     if weight != 0.0:
         shrink = weight / (1.0 + weight * v)
         size = state.table.shape[0]
-        full.shrink_by(state.more.matrix[label], state.more.column, size, shrink)
+        full.shrink_by(state.held.matrix[label], state.held.column, size, shrink)
 
 
 fit.forms[Matrices] = fit_matrix
@@ -307,7 +307,7 @@ class Confidit(Learner):
     def _memory(self) -> tuple[float, ...]:
         return (0.0,) if self.width == "theory" else ()
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         return dual(self, form_named(self.form, 1.0 / self.reg), prior=self.reg)
 
     def _fill(self) -> tuple[float, ...]:

@@ -31,7 +31,7 @@ from onebit.core.lanes import aligned_zeros, at, lanes_for, state_type
 from onebit.core.rounds import Row, dot, greedy
 from onebit.learner import Learner, precision
 from onebit.settings import or_none, setting, told_by_storage, whole
-from onebit.storage.base import Form
+from onebit.storage.base import Storage
 
 _PROJECTION = 2**40  # the first stream of the projection's draws
 
@@ -54,25 +54,25 @@ class Committee(NamedTuple):
 
 
 @inline
-def _vote(more, row, scores):
+def _vote(held, row, scores):
     """Have those with weights vote for the label of the highest score."""
-    for h in range(len(more.alive)):
-        if more.alive[h] and more.planes[h] >= 0:
-            dot(more.weights, row, more.planes[h], scores)
+    for h in range(len(held.alive)):
+        if held.alive[h] and held.planes[h] >= 0:
+            dot(held.weights, row, held.planes[h], scores)
             best = 0
-            for label in range(1, more.named):
+            for label in range(1, held.named):
                 if scores[label] > scores[best]:
                     best = label
-            more.votes[h] = best
+            held.votes[h] = best
 
 
 @inline
-def _project(more, row):
-    more.x[:] = 0.0
+def _project(held, row):
+    held.x[:] = 0.0
     for i in range(row.start, row.stop):
-        line, value = more.projection[at(row.indices, i)], at(row.values, i)
+        line, value = held.projection[at(row.indices, i)], at(row.values, i)
         for n in range(len(line)):
-            more.x[n] += line[n] * value
+            held.x[n] += line[n] * value
 
 
 class Given(NamedTuple):
@@ -120,7 +120,7 @@ def _matrix(hypothesis: Any, i: int, labels: int) -> np.ndarray:
     return matrix
 
 
-class _Hypotheses(Form):
+class _Hypotheses(Storage):
     """Which hypotheses are alive, and the hypotheses themselves."""
 
     dtype = "float64"  # they are not to be rounded
@@ -139,15 +139,15 @@ class _Hypotheses(Form):
 
     def _ask(self) -> None:
         """Have the functions that are alive vote."""
-        more = self._current
-        x = more.x.astype(np.float64)
+        held = self._current
+        x = held.x.astype(np.float64)
         x.flags.writeable = False  # each sees the same
         places = np.flatnonzero(self.given.linear == 0).tolist()
         for h, function in zip(places, self.given.functions, strict=True):
-            if more.alive[h]:
+            if held.alive[h]:
                 label = function(x)
                 try:
-                    more.votes[h] = self.names.place(label)
+                    held.votes[h] = self.names.place(label)
                 except ValueError as error:
                     raise ValueError(f"hypothesis {h} does not name a label: {error}") from None
 
@@ -180,12 +180,12 @@ class _Hypotheses(Form):
             table[:, i] = (2 * draws - 1) / math.sqrt(self.project)
         return table
 
-    def room(self, more: Committee) -> int:
-        return more.room
+    def room(self, held: Committee) -> int:
+        return held.room
 
-    def arrays(self, more: Committee, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Committee, features: int, labels: int) -> dict[str, np.ndarray]:
         linear, weights, _ = self.given
-        return {"alive": more.alive.copy(), "linear": linear, "weights": weights}
+        return {"alive": held.alive.copy(), "linear": linear, "weights": weights}
 
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
         alive = arrays.get("alive", np.empty(0))
@@ -235,7 +235,7 @@ class Halving(Learner):
 
     planes = 0
     needs = "hypotheses"
-    _form: _Hypotheses
+    _storage: _Hypotheses
     hypotheses: Any = setting(
         check=lambda name, value: value, in_use=told_by_storage, doc="see above"
     )
@@ -255,32 +255,32 @@ class Halving(Learner):
 
     @staticmethod
     def score(params, state, work, row, turn):
-        more = state.more
+        held = state.held
         work.scores[:] = 0.0
-        more.votes[:] = -1
+        held.votes[:] = -1
         if row.start == row.stop:  # nobody is asked about nothing
             return
         if params.project:
-            _project(more, row)
-            _vote(more, Row(more.every, more.x, 0, params.project), work.widths)
+            _project(held, row)
+            _vote(held, Row(held.every, held.x, 0, params.project), work.widths)
         else:
-            _vote(more, row, work.widths)
-        if more.functions:
+            _vote(held, row, work.widths)
+        if held.functions:
             if not params.project:
-                more.x[:] = 0.0
+                held.x[:] = 0.0
                 for i in range(row.start, row.stop):
-                    more.x[at(row.indices, i)] = at(row.values, i)
-            if not call_back(more.functions):
-                more.votes[:] = -1  # a failure teaches nothing
-        for h in range(len(more.alive)):
-            if more.alive[h] and more.votes[h] >= 0:
-                work.scores[more.votes[h]] += 1.0
+                    held.x[at(row.indices, i)] = at(row.values, i)
+            if not call_back(held.functions):
+                held.votes[:] = -1  # a failure teaches nothing
+        for h in range(len(held.alive)):
+            if held.alive[h] and held.votes[h] >= 0:
+                work.scores[held.votes[h]] += 1.0
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):
         if right:
             return False
-        alive, votes = state.more.alive, state.more.votes
+        alive, votes = state.held.alive, state.held.votes
         wrong = others = 0
         for h in range(len(alive)):
             if alive[h] and votes[h] == choice.label:
@@ -319,7 +319,7 @@ class Halving(Learner):
                 "functions are given all features of a context: say how many, features="
             )
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         dtype = precision(self.dtype or _Hypotheses.dtype)
         storage = _Hypotheses(self._sorted, self.project or 0, self.seed, dtype)
         storage.names = self._labels
@@ -328,15 +328,15 @@ class Halving(Learner):
     @property
     def alive(self) -> np.ndarray:
         """Which of the hypotheses are left, in their order: True or False."""
-        return self._state.more.alive.astype(bool)
+        return self._state.held.alive.astype(bool)
 
     def _fingerprint(self) -> bytes:
-        linear, weights, _ = self._form.given
+        linear, weights, _ = self._storage.given
         whole = super()._fingerprint() + linear.tobytes() + weights.tobytes()
         return hashlib.blake2b(whole, digest_size=8).digest()
 
     def _given(self) -> dict[str, Any]:
-        return {"hypotheses": self.hypotheses} if self._form.given.functions else {}
+        return {"hypotheses": self.hypotheses} if self._storage.given.functions else {}
 
     @classmethod
     def _settings_beside(

@@ -68,7 +68,7 @@ from onebit.core.rounds import dot as sum_of_row
 from onebit.decision import Decision
 from onebit.settings import Range, setting
 from onebit.storage import dual as stored
-from onebit.storage.base import Form
+from onebit.storage.base import Storage
 from onebit.storage.dual import (
     BUDGET,
     GIVEN,
@@ -147,7 +147,7 @@ class Observed(NamedTuple):
 class Operator(NamedTuple):
     """A, or (A + shift I)^-1."""
 
-    more: Any
+    held: Any
     lam: Any
     inverse: Any  # whether it is the latter
 
@@ -222,38 +222,38 @@ def add_up(space, v, column):
 
 
 @generic
-def product(more, inverse, lam, space, v, out):
+def product(held, inverse, lam, space, v, out):
     """out = A v or (A + shift I)^-1 v; with a kernel H is in place of A."""
 
 
 @implement(solver.operate, Operator)
 def operate(operator, space, v, out):
-    product(operator.more, operator.inverse, operator.lam, space, v, out)
+    product(operator.held, operator.inverse, operator.lam, space, v, out)
 
 
 @implement(product, Blocks)
-def product_by_blocks(more, inverse, lam, space, v, out):
+def product_by_blocks(held, inverse, lam, space, v, out):
     size = space.blocks * WIDTH
-    times(space, more.M if inverse else more.S, v, True, out)
+    times(space, held.M if inverse else held.S, v, True, out)
     if inverse:  # M_i (v_i - q), q = Q sum of M_i v_i
-        add_up(space, out, more.column)
-        times(space, more.Q, more.column, True, more.other)
-        times(space, more.M, more.other, False, more.aside)
-        add(space, out, -1.0, more.aside)
-    add_up(space, out, more.column)  # P; after the inverse it takes away rounding alone
+        add_up(space, out, held.column)
+        times(space, held.Q, held.column, True, held.other)
+        times(space, held.M, held.other, False, held.aside)
+        add(space, out, -1.0, held.aside)
+    add_up(space, out, held.column)  # P; after the inverse it takes away rounding alone
     for label in range(space.groups):
-        add_times(out[label * size :], 0, size, -1.0 / space.groups, more.column)
+        add_times(out[label * size :], 0, size, -1.0 / space.groups, held.column)
     if not inverse:
         add(space, out, lam, v)
 
 
 @implement(product, Observed)
-def product_of_observed(more, inverse, lam, space, v, out):
-    root, column = more.root, more.column
+def product_of_observed(held, inverse, lam, space, v, out):
+    root, column = held.root, held.column
     for slot in range(length(space)):
         r = root[slot]
         column[slot] = v[slot] * r if not inverse else v[slot] / r if r > 0.0 else 0.0
-    times(space, more.G if inverse else more.Ga, column, True, out)
+    times(space, held.G if inverse else held.Ga, column, True, out)
     for slot in range(length(space)):
         r = root[slot]
         out[slot] = out[slot] * r if not inverse else out[slot] / r if r > 0.0 else 0.0
@@ -263,61 +263,61 @@ def product_of_observed(more, inverse, lam, space, v, out):
 def pencil(operator, mu):
     """(A + mu I)^-1 = B (I + (mu - shift) B)^-1 with B = (A + shift I)^-1."""
     if operator.inverse:
-        return 1.0, mu - operator.more.plan[0], 0.0, 1.0
-    return own_part(operator.more, operator.lam) + mu, 1.0, 1.0, 0.0
+        return 1.0, mu - operator.held.plan[0], 0.0, 1.0
+    return own_part(operator.held, operator.lam) + mu, 1.0, 1.0, 0.0
 
 
 @implement(solver.gauge, Operator)
 def gauge(operator):
-    return gauge_of(operator.more, operator.inverse, operator.lam)
+    return gauge_of(operator.held, operator.inverse, operator.lam)
 
 
 @implement(solver.least, Operator)
 def least(operator, mu):
-    return least_of(operator.more, operator.lam + mu)
+    return least_of(operator.held, operator.lam + mu)
 
 
 @generic
-def own_part(more, lam):
+def own_part(held, lam):
     """What A has beyond its product."""
 
 
 @generic
-def gauge_of(more, inverse, lam): ...
+def gauge_of(held, inverse, lam): ...
 
 
 @generic
-def least_of(more, shifted): ...
+def least_of(held, shifted): ...
 
 
 @implement(own_part, Blocks)
-def nothing(more, lam):
+def nothing(held, lam):
     return 0.0
 
 
 @implement(gauge_of, Blocks)
-def usual_gauge(more, inverse, lam):
+def usual_gauge(held, inverse, lam):
     return (True, 0.0, 0.0, 1.0) if inverse else (False, 1.0, 0.0, 0.0)
 
 
 @implement(least_of, Blocks)
-def least_eigenvalue(more, shifted):
+def least_eigenvalue(held, shifted):
     return shifted
 
 
 @implement(own_part, Observed)
-def prior(more, lam):
+def prior(held, lam):
     return lam
 
 
 @implement(gauge_of, Observed)
-def gauge_by_H(more, inverse, lam):
+def gauge_by_H(held, inverse, lam):
     """H = B^-1 - (lam + shift)."""
-    return (True, 0.0, 1.0, -(lam + more.plan[0])) if inverse else (False, 0.0, 1.0, 0.0)
+    return (True, 0.0, 1.0, -(lam + held.plan[0])) if inverse else (False, 0.0, 1.0, 0.0)
 
 
 @implement(least_of, Observed)
-def least_by_H(more, shifted):
+def least_by_H(held, shifted):
     """sqrt(h)/(shifted + h) is at most the inverse of this, whatever h is."""
     return 2.0 * math.sqrt(shifted)
 
@@ -345,75 +345,75 @@ def invert(matrix, size, column):
 
 
 @generic
-def make_inverses(more, size, lam, shift):
+def make_inverses(held, size, lam, shift):
     """Make the inverses for a shift."""
 
 
 @outline
-def invert_blocks(more, size, lam, shift):
+def invert_blocks(held, size, lam, shift):
     not_inlined()
-    labels = more.S.shape[0]
-    Q = more.Q[0]
+    labels = held.S.shape[0]
+    Q = held.Q[0]
     for i in range(size):
         Q[i, :size] = 0.0
     for label in range(labels):
-        M = more.M[label]
+        M = held.M[label]
         for i in range(size):
             M[i, :size] = 0.0
-            add_times(M[i], 0, size, 1.0, more.S[label, i])
+            add_times(M[i], 0, size, 1.0, held.S[label, i])
             M[i, i] += lam + shift
-        invert(M, size, more.column)
+        invert(M, size, held.column)
         for i in range(size):
             add_times(Q[i], 0, size, 1.0, M[i])
-    invert(Q, size, more.column)
-    more.plan[0] = shift
+    invert(Q, size, held.column)
+    held.plan[0] = shift
 
 
 @outline
-def invert_observed(more, size, lam, shift):
+def invert_observed(held, size, lam, shift):
     not_inlined()
-    G, weight = more.G[0], more.weight
+    G, weight = held.G[0], held.weight
     for i in range(size):
         G[i, :size] = 0.0
-        add_times(G[i], 0, size, 1.0, more.Ga[0, i])
+        add_times(G[i], 0, size, 1.0, held.Ga[0, i])
         G[i, i] += (lam + shift) / weight[i] if weight[i] > 0.0 else 1.0
-    invert(G, size, more.column)
+    invert(G, size, held.column)
     for i in range(size):
         if weight[i] == 0.0:
             G[i, i] = 0.0
-    more.plan[0] = shift
+    held.plan[0] = shift
 
 
 @implement(make_inverses, Blocks)
-def make_inverses_of_blocks(more, size, lam, shift):
-    invert_blocks(more, size, lam, shift)
+def make_inverses_of_blocks(held, size, lam, shift):
+    invert_blocks(held, size, lam, shift)
 
 
 @implement(make_inverses, Observed)
-def make_inverse_of_observed(more, size, lam, shift):
-    invert_observed(more, size, lam, shift)
+def make_inverse_of_observed(held, size, lam, shift):
+    invert_observed(held, size, lam, shift)
 
 
 @outline
-def keep_inverses(more, row, size, label, growth):
+def keep_inverses(held, row, size, label, growth):
     """Change M of the label and Q by what S grows: a matrix of rank one."""
     not_inlined()
-    column, other = more.column, more.other
-    add_lines(more.M[label], row, column, size, False)
+    column, other = held.column, held.other
+    add_lines(held.M[label], row, column, size, False)
     v = 0.0
     for i in range(row.start, row.stop):
         v += np.float64(at(row.values, i)) * column[at(row.indices, i)]
     shrink = growth / (1.0 + growth * v)
-    add_matrix_lines(more.Q[0], column, other, size)
+    add_matrix_lines(held.Q[0], column, other, size)
     left = 0.0
     for k in range(size):
         left += column[k] * other[k]
     left = 1.0 - shrink * left
     if v < 0.0 or not left > 0.0:  # rounding has eaten them
-        more.plan[0] = NONE
+        held.plan[0] = NONE
         return
-    shrink_by(more.M[label], column, size, shrink)
-    shrink_by(more.Q[0], other, size, -shrink / left)
+    shrink_by(held.M[label], column, size, shrink)
+    shrink_by(held.Q[0], other, size, -shrink / left)
 
 
 @inline
@@ -431,14 +431,14 @@ def start_from(space, v):
 
 
 @outline
-def find_leader(more, space, size, lam, radius):
+def find_leader(held, space, size, lam, radius):
     """Fill `leader` from `pull`; False if numbers have overflowed."""
     not_inlined()
-    plan = more.plan
+    plan = held.plan
     steps, mu = -1, 0.0
     if plan[0] == NONE or plan[1] <= 0.0:
-        start_from(space, more.pull)
-        steps, mu = least_in_ball(Operator(more, lam, False), space, more.leader, radius)
+        start_from(space, held.pull)
+        steps, mu = least_in_ball(Operator(held, lam, False), space, held.leader, radius)
         enough = steps >= 0
         if enough and (mu > 0.0 or steps <= FEW):
             plan[0] = NONE
@@ -446,20 +446,20 @@ def find_leader(more, space, size, lam, radius):
         if not mu < math.inf:
             return False
         if plan[0] == NONE:
-            make_inverses(more, size, lam, mu)
+            make_inverses(held, size, lam, mu)
         plan[1] = STAY
         if enough:
             return True
     for _ in range(10):
-        inverse = Operator(more, lam, True)
-        start_from(space, more.pull)
-        steps, mu = least_in_ball(inverse, space, more.leader, radius)
+        inverse = Operator(held, lam, True)
+        start_from(space, held.pull)
+        steps, mu = least_in_ball(inverse, space, held.leader, radius)
         if mu > 0.0:
             plan[1] -= 1.0
         if not mu < math.inf:
             break
         if steps < 0 or steps > MANY:
-            make_inverses(more, size, lam, mu)
+            make_inverses(held, size, lam, mu)
         if steps >= 0:
             return True
     plan[0] = NONE
@@ -477,7 +477,7 @@ def by_features(state, row):
 
 
 def by_kernel(state, row):
-    kernel, square = state.more.points.kernel, squared_norm(row)
+    kernel, square = state.held.points.kernel, squared_norm(row)
     return UNKNOWN if kernel.kind == GIVEN else stored.value(kernel, square, square, square)
 
 
@@ -487,16 +487,16 @@ def observe(state, row, label, pull, growth, lam, radius):
 
 
 def observe_in_blocks(state, row, label, pull, growth, lam, radius):
-    table, more = state.table, state.more
-    size, labels = table.shape[0], more.S.shape[0]
+    table, held = state.table, state.held
+    size, labels = table.shape[0], held.S.shape[0]
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
         table[j, 1, label] = number(state, np.float64(table[j, 1, label]) + pull * x)
-        line = more.S[label, j]
+        line = held.S[label, j]
         for n in range(row.start, row.stop):
             line[at(row.indices, n)] += growth * (x * np.float64(at(row.values, n)))
-    if more.plan[0] != NONE:
-        keep_inverses(more, row, size, label, growth)
+    if held.plan[0] != NONE:
+        keep_inverses(held, row, size, label, growth)
     blocks = (size + WIDTH - 1) // WIDTH
     stride = blocks * WIDTH
     for j in range(size):
@@ -505,76 +505,76 @@ def observe_in_blocks(state, row, label, pull, growth, lam, radius):
             mean += np.float64(table[j, 1, i])
         mean /= labels
         for i in range(labels):
-            more.pull[i * stride + j] = mean - np.float64(table[j, 1, i])
+            held.pull[i * stride + j] = mean - np.float64(table[j, 1, i])
     for i in range(labels):
         for k in range(i * stride + size, (i + 1) * stride):
-            more.pull[k] = 0.0
-    space = Space(more.basis, more.small, more.eight, labels, blocks)
-    if find_leader(more, space, size, lam, radius):
+            held.pull[k] = 0.0
+    space = Space(held.basis, held.small, held.eight, labels, blocks)
+    if find_leader(held, space, size, lam, radius):
         for j in range(size):
             for i in range(labels):
-                table[j, 0, i] = number(state, more.leader[i * stride + j])
+                table[j, 0, i] = number(state, held.leader[i * stride + j])
 
 
 # With a kernel.
 
 
 def dot_with_observed(state, row, plane, out):
-    stored.look(state, state.more.points, row)
-    stored.sum_up(state, state.more.points, out)
+    stored.look(state, state.held.points, row)
+    stored.sum_up(state, state.held.points, out)
 
 
 @outline
-def unborder(more, size, slot):
+def unborder(held, size, slot):
     """Take a line out of G."""
     not_inlined()
-    G, column = more.G[0], more.column
+    G, column = held.G[0], held.column
     for k in range(size):
         column[k] = G[slot, k]
     if column[slot] > 0.0:
         shrink_by(G, column, size, 1.0 / column[slot])
     else:  # rounding has eaten it
-        more.plan[0] = NONE
+        held.plan[0] = NONE
     for k in range(size):
         G[slot, k], G[k, slot] = 0.0, 0.0
 
 
 @outline
-def border(more, space, size, slot, own):
+def border(held, space, size, slot, own):
     """Keep G up to date with a line of Ga that is new; own: what the diagonal has besides."""
     not_inlined()
-    line, column, other = more.Ga[0, slot], more.column, more.other
+    line, column, other = held.Ga[0, slot], held.column, held.other
     for k in range(length(space)):
         column[k] = line[k] if k != slot else 0.0
-    times(space, more.G, column, True, other)
+    times(space, held.G, column, True, other)
     left = own + line[slot] - dot(space, column, other)
     if left > 0.0:
         other[slot] = -1.0
-        shrink_by(more.G[0], other, size, -1.0 / left)
+        shrink_by(held.G[0], other, size, -1.0 / left)
     else:
-        more.plan[0] = NONE
+        held.plan[0] = NONE
 
 
 @outline
-def drop(more, size, slot):
+def drop(held, size, slot):
     """Forget an observation."""
     not_inlined()
-    if more.plan[0] != NONE:
-        unborder(more, size, slot)
+    if held.plan[0] != NONE:
+        unborder(held, size, slot)
     for k in range(size):
-        more.Ga[0, slot, k], more.Ga[0, k, slot] = 0.0, 0.0
-    more.weight[slot], more.drive[slot], more.said[slot] = 0.0, 0.0, 0
+        held.Ga[0, slot, k], held.Ga[0, k, slot] = 0.0, 0.0
+    held.weight[slot], held.drive[slot], held.said[slot] = 0.0, 0.0, 0
 
 
 @inline
-def store_observation(more, row, label):
+def store_observation(held, row, label):
     """The slot for the row that was looked at, with its line of Ga."""
-    points, Ga, share = more.points, more.Ga[0], 1.0 / more.labels
+    points, Ga, share = held.points, held.Ga[0], 1.0 / held.labels
     slot = stored.new_slot(points, row)
-    more.said[slot] = label
+    held.said[slot] = label
     for k in range(points.count[TOP]):
-        if more.weight[k] > 0.0:
-            same = 1.0 if more.said[k] == label else 0.0
+        if held.weight[k] > 0.0:
+            same = 1.0 if held.said[k] == label else 0.0
             Ga[slot, k] = (same - share) * points.near[k]
             Ga[k, slot] = Ga[slot, k]
     Ga[slot, slot] = (1.0 - share) * points.own[slot]
@@ -582,40 +582,40 @@ def store_observation(more, row, label):
 
 
 def observe_with_kernel(state, row, label, pull, growth, lam, radius):
-    more = state.more
-    points, weight, plan = more.points, more.weight, more.plan
+    held = state.held
+    points, weight, plan = held.points, held.weight, held.plan
     if not growth > LEAST or points.current[0] != stored.NONE:  # right for certain; or no values
         return
     slot, top = 0, points.count[TOP]
-    while slot < top and not (more.said[slot] == label and is_same(points, slot, row)):
+    while slot < top and not (held.said[slot] == label and is_same(points, slot, row)):
         slot += 1
     is_new = slot == top
     if is_new:
-        slot = store_observation(more, row, label)
+        slot = store_observation(held, row, label)
     weight[slot] += growth
-    more.drive[slot] += pull
+    held.drive[slot] += pull
     size = points.count[TOP]
     blocks = (size + WIDTH - 1) // WIDTH
-    space = Space(more.basis, more.small, more.eight, 1, blocks)
+    space = Space(held.basis, held.small, held.eight, 1, blocks)
     if plan[0] != NONE and not is_new:
-        unborder(more, size, slot)
+        unborder(held, size, slot)
     if plan[0] != NONE:
-        border(more, space, size, slot, (lam + plan[0]) / weight[slot])
+        border(held, space, size, slot, (lam + plan[0]) / weight[slot])
     touch(points, slot)
     if is_full(points):
         smallest = points.remove == SMALLEST
         gone = stored.lightest(points, slot) if smallest else stored.oldest_or_any(points, slot)
-        drop(more, size, gone)
+        drop(held, size, gone)
         clear(points, gone)
     for s in range(length(space)):
-        more.root[s] = math.sqrt(weight[s])
-        more.pull[s] = more.drive[s] / more.root[s] if weight[s] > 0.0 else 0.0
-    if find_leader(more, space, size, lam, radius):
+        held.root[s] = math.sqrt(weight[s])
+        held.pull[s] = held.drive[s] / held.root[s] if weight[s] > 0.0 else 0.0
+    if find_leader(held, space, size, lam, radius):
         for s in range(size):
-            e = more.root[s] * more.leader[s]
-            for i in range(more.labels):
-                points.coef[s, i] = e / more.labels
-            points.coef[s, more.said[s]] -= e
+            e = held.root[s] * held.leader[s]
+            for i in range(held.labels):
+                points.coef[s, i] = e / held.labels
+            points.coef[s, held.said[s]] -= e
 
 
 known.forms[Observed] = stored.known
@@ -624,7 +624,7 @@ sum_of_row.forms[Observed] = dot_with_observed
 observe.forms[Observed] = observe_with_kernel
 
 
-class Coupled(Form):
+class Coupled(Storage):
     """The blocks of Newtron's matrix."""
 
     dtype = "float64"
@@ -663,14 +663,14 @@ class Coupled(Form):
         small, eight = np.zeros((5, solver.LIMIT)), State8(np.zeros((1, 1, WIDTH)), np.zeros(WIDTH))
         return Blocks(S, M, Q, plan, pull, leader, aside, column, other, basis, small, eight)
 
-    def room(self, more: Blocks) -> int:
-        return more.Q.shape[1]
+    def room(self, held: Blocks) -> int:
+        return held.Q.shape[1]
 
-    def arrays(self, more: Blocks, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Blocks, features: int, labels: int) -> dict[str, np.ndarray]:
         here = slice(features)
-        kept = {"S": more.S[:, here, here], "plan": more.plan}
-        if more.plan[0] != NONE:
-            kept |= {"M": more.M[:, here, here], "Q": more.Q[:, here, here]}
+        kept = {"S": held.S[:, here, here], "plan": held.plan}
+        if held.plan[0] != NONE:
+            kept |= {"M": held.M[:, here, here], "Q": held.Q[:, here, here]}
         return {name: array.copy() for name, array in kept.items()}
 
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
@@ -793,13 +793,13 @@ class CoupledDual(Dual):
             Ga[np.ix_(live, live)] = shared * self.matrix(x, x)
         return (Ga + Ga.T) / 2
 
-    def arrays(self, more: Observed, features: int, labels: int) -> dict[str, np.ndarray]:
-        kept = super().arrays(more, features, labels)
+    def arrays(self, held: Observed, features: int, labels: int) -> dict[str, np.ndarray]:
+        kept = super().arrays(held, features, labels)
         here = slice(len(kept["age"]))
-        own = {"said": more.said[here], "weight": more.weight[here], "drive": more.drive[here]}
-        own |= {"Ga": more.Ga[0, here, here], "plan": more.plan}
-        if more.plan[0] != NONE:
-            own["G"] = more.G[0, here, here]
+        own = {"said": held.said[here], "weight": held.weight[here], "drive": held.drive[here]}
+        own |= {"Ga": held.Ga[0, here, here], "plan": held.plan}
+        if held.plan[0] != NONE:
+            own["G"] = held.G[0, here, here]
         return kept | {name: array.copy() for name, array in own.items()}
 
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
@@ -963,7 +963,7 @@ class Newtron(_CorrectsFlips):
         observe(state, row, choice.label, pull, growth, params.reg, params.D)
         return True
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         if self.kernel is None:
             return Coupled(self.D, self.reg)
         return CoupledDual(self.kernel, self.budget, self.remove, self.seed, self.D, self.reg)

@@ -29,7 +29,7 @@ from onebit.core.rounds import epsilon_greedy, linear_score
 from onebit.decision import Decision
 from onebit.learner import Learner, precision
 from onebit.settings import CALLABLE, Range, called, choice_of, real, setting, told_by_storage
-from onebit.storage.base import Form
+from onebit.storage.base import Storage
 
 if TYPE_CHECKING:  # it is loaded when first used: few learners estimate
     from onebit.feedback.noise import Log, Rates
@@ -100,7 +100,7 @@ _COLUMNS = {
 _LONG = ("indices", "values")  # a number for each feature of a context
 
 
-class Collected(Form):
+class Collected(Storage):
     """The answers since the last estimate, and the rates."""
 
     fails_at_the_end = True
@@ -230,12 +230,12 @@ class Collected(Form):
         rho0, rho1 = self._sample.rates.tolist()
         return rho0, rho1
 
-    def room(self, more: Sample) -> int:
-        return more.room
+    def room(self, held: Sample) -> int:
+        return held.room
 
-    def arrays(self, more: Sample, features: int, labels: int) -> dict[str, np.ndarray]:
-        kept = {name: _joined([*self._kept[name], held]) for name, held in _held(more).items()}
-        return {"rates": more.rates.copy(), **kept}
+    def arrays(self, held: Sample, features: int, labels: int) -> dict[str, np.ndarray]:
+        kept = {name: _joined([*self._kept[name], part]) for name, part in _held(held).items()}
+        return {"rates": held.rates.copy(), **kept}
 
     def swing(self, features: int) -> int:
         return self.N_s * (features * (4 + self._dtype.itemsize) + 25)
@@ -315,7 +315,7 @@ class RCINE(Learner):
     importance_weighted = True
     rescores = False
     variant_of = "Banditron"
-    _form: Collected
+    _storage: Collected
     gamma: float = setting(
         0.05, above=0, most=1, search=Range(0.001, 0.5), doc="how often any label is tried"
     )
@@ -351,15 +351,15 @@ class RCINE(Learner):
         if params.certain:
             step(state, row, choice, 1.0 if right else 0.0)
         else:
-            rates = state.more.rates
+            rates = state.held.rates
             step(state, row, choice, unflipped(rates[0], rates[1], right))
-            collect(state.more, row, choice, right)
+            collect(state.held, row, choice, right)
         return True
 
     def _make_params(self) -> Any:
         return self.Params(self.gamma, False)
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         dtype = precision(self.dtype or Collected.dtype)
         return Collected(self.N_s, self.estimate, dtype)
 
@@ -367,13 +367,13 @@ class RCINE(Learner):
     def rates(self) -> tuple[float, float]:
         """rho0 and rho1 as they are taken to be now."""
         with self._lock:
-            self._form.catch_up()
-            return self._form.rates
+            self._storage.catch_up()
+            return self._storage.rates
 
     @property
     def doubt(self) -> str:
         """Why the last estimate was not used, or that there was none yet; empty if it was."""
-        return self._form.doubt
+        return self._storage.doubt
 
     def _found_rates(self) -> tuple[float, float] | None:
         return None if self.doubt else self.rates
@@ -381,7 +381,7 @@ class RCINE(Learner):
     def learn(self, decision: Decision, **feedback: Any) -> None:
         """Feedback on a decision: see `Learner.learn`. An error of `estimate` comes at its end."""
         with self._lock:
-            form = self._form
+            form = self._storage
             form.catch_up()
             form.in_background, form.holds = self.background, True
             try:
@@ -395,11 +395,11 @@ class RCINE(Learner):
         with self._lock:
             super().forget(share)
             if share == 1:
-                self._form.start_afresh()
+                self._storage.start_afresh()
 
     def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         with self._lock:
-            self._form.catch_up()
+            self._storage.catch_up()
             return super()._dump()
 
     def _params_for_truth(self) -> Any:

@@ -20,7 +20,7 @@ from onebit.algorithms.confidence import cw_step, scw2_step, shrinkage
 from onebit.core.rounds import gaussian_score, greedy, move, runner_up
 from onebit.learner import Learner
 from onebit.settings import Range, setting
-from onebit.storage.base import Form
+from onebit.storage.base import Storage
 from onebit.storage.full import FORM, FormName, form_named
 
 
@@ -66,7 +66,7 @@ class _ConfidenceWeighted(Learner):
     def _make_params(self) -> Any:
         return self.Params(NormalDist().inv_cdf(self.eta), math.inf, False)
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         return form_named(self.form, 1.0)
 
     def _fill(self) -> tuple[float, ...]:

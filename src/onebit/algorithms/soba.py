@@ -38,7 +38,7 @@ from onebit.core.rounds import (
 )
 from onebit.decision import Decision
 from onebit.settings import Range, setting
-from onebit.storage.base import TABLE, Form
+from onebit.storage.base import TABLE, Storage
 from onebit.storage.full import FORM, FormName, Full, is_between, shrink_by
 
 
@@ -82,7 +82,7 @@ class Whole(NamedTuple):
 
 @inline
 def whole_variance(state, row, label, rival):
-    matrix, column, labels = state.more
+    matrix, column, labels = state.held
     size = state.table.shape[0] * labels
     for k in range(size):
         column[k] = 0.0
@@ -101,7 +101,7 @@ def whole_variance(state, row, label, rival):
 @inline
 def whole_step(state, row, label, rival, pull, weight, variance):
     """W moves by A^-1 e alone: what theta has of e, and what A^-1 loses, lie in this direction."""
-    table, (matrix, column, labels) = state.table, state.more
+    table, (matrix, column, labels) = state.table, state.held
     lead = 0.0  # the present one
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
@@ -132,13 +132,13 @@ class Joint(Full):
             matrix.reshape(features, labels, features, labels)[:f, :k, :f, :k] = old
         return Whole(matrix, aligned_zeros((size,), np.float64), labels)
 
-    def room(self, more: Any) -> int:
-        return len(more.column) // more.labels
+    def room(self, held: Any) -> int:
+        return len(held.column) // held.labels
 
-    def arrays(self, more: Any, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Any, features: int, labels: int) -> dict[str, np.ndarray]:
         size = features * labels
         shape = (features, labels, features, labels)
-        return {"matrix": more.matrix[:size, :size].reshape(shape).copy()}
+        return {"matrix": held.matrix[:size, :size].reshape(shape).copy()}
 
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
         matrix = arrays.get("matrix", np.empty(0))
@@ -228,7 +228,7 @@ class SOBA(_CorrectsFlips):
         pair_step(state, row, label, rival, pull, weight, variance)
         return True
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         return Joint(1.0 / self.a) if self.form == "full" else TABLE
 
     def _memory(self) -> tuple[float, ...]:

@@ -26,7 +26,7 @@ from onebit.core.rounds import (
 )
 from onebit.learner import Learner
 from onebit.settings import Range, setting
-from onebit.storage.base import Form
+from onebit.storage.base import Storage
 from onebit.storage.full import FORM, FormName, form_named
 
 REACH = 6.0  # standard deviations: beyond lies less than 1e-9
@@ -150,7 +150,7 @@ class LinearThompson(Learner):
         regress(state, row, choice.label, 1.0 if right else -1.0, 1.0)
         return True
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         return form_named(self.form, 1.0 / self.reg)
 
     def _fill(self) -> tuple[float, ...]:

@@ -27,7 +27,7 @@ from onebit.core.rounds import (
 )
 from onebit.learner import Learner
 from onebit.settings import Range, setting
-from onebit.storage.base import Form
+from onebit.storage.base import Storage
 from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove, dual
 from onebit.storage.full import FORM, FormName, form_named
 
@@ -90,7 +90,7 @@ class UCWL(Learner):
     def _make_params(self) -> Any:
         return self.Params(NormalDist().inv_cdf(self.eta), self.C, self.k)
 
-    def _storage(self) -> Form:
+    def _make_storage(self) -> Storage:
         return dual(self, form_named(self.form, 1.0), prior=1.0)
 
     def _fill(self) -> tuple[float, ...]:

@@ -29,7 +29,7 @@ class State4(NamedTuple):
 
     table: Any  # [feature, plane, lane], float32 or float64
     memory: Any  # float64, as many as the algorithm asks for
-    more: Any = None  # what another form than the table alone holds besides
+    held: Any = None  # what another form than the table alone holds besides
 
 
 class State8(NamedTuple):
@@ -37,7 +37,7 @@ class State8(NamedTuple):
 
     table: Any
     memory: Any
-    more: Any = None
+    held: Any = None
 
 
 class State16(NamedTuple):
@@ -45,7 +45,7 @@ class State16(NamedTuple):
 
     table: Any
     memory: Any
-    more: Any = None
+    held: Any = None
 
 
 class Replica4(NamedTuple):

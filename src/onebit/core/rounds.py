@@ -153,12 +153,12 @@ def _hand_over(state, which, out):
         store(state, out, block, fetch(state, state.turned[which, state.column], block))
 
 
-def form_of(state):
+def held_type(state):
     """The type of what a state, or numba's type of one, holds besides its table."""
     if _in_lockstep(state):
         return None
-    more = state.types[-1] if hasattr(state, "types") else state.more
-    return record_type(more)
+    held = state.types[-1] if hasattr(state, "types") else state.held
+    return record_type(held)
 
 
 def by_form(otherwise):
@@ -170,7 +170,7 @@ def by_form(otherwise):
 
     def decorate(stub):
         forms = Bodies(stub)
-        function = by_first(lambda state: forms.get(form_of(state)) or otherwise(state))(stub)
+        function = by_first(lambda state: forms.get(held_type(state)) or otherwise(state))(stub)
         function.forms = forms
         return function
 

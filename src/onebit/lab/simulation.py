@@ -382,7 +382,7 @@ def simulate_places(
             rest = (stream, way, pending, learner._draws, first)
             like = (done, total, size, counts, answers.marks(first))
             run = direct(_run_through, kind, *records, *rest, *like)
-        run = learner._form.guarded(run)
+        run = learner._storage.guarded(run)
         for i, point in enumerate(points):
             while done < point:
                 if first + done >= learner._fades_at:
@@ -400,7 +400,7 @@ def simulate_places(
                 try:
                     run(*records, *rest, done, end, size, counts, *marks)
                 except BaseException as error:
-                    if not learner._form.fails_at_the_end:
+                    if not learner._storage.fails_at_the_end:
                         if not all_heard:
                             answers.cut(learner.round)  # these rounds are not counted
                         raise

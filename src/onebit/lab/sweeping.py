@@ -262,7 +262,7 @@ def _groups(
     one = features * like.planes * len(like.labels) * like._dtype.itemsize
     most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(one, 1))
     size = min(max(-(-len(places) // threads), 1), most)
-    alone = late or like._state.more is not None or like.half_life is not None
+    alone = late or like._state.held is not None or like.half_life is not None
     if alone or size < 2 or most < 4 or not course.points:
         return [(0, [place]) for place in places]
     sizes = [s for s in (4, 8, 16, LARGEST_GROUP) if s <= most]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 
-class Form:
+class Storage:
     """The table alone."""
 
     dtype = "float32"  # of the table, unless the user says otherwise
@@ -31,11 +31,11 @@ class Form:
         """The record for so many features and labels, with what was saved of fewer."""
         return None
 
-    def room(self, more: Any) -> int:
+    def room(self, held: Any) -> int:
         """For how many features the record has room."""
         return 2**63
 
-    def arrays(self, more: Any, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Any, features: int, labels: int) -> dict[str, np.ndarray]:
         """What has to be saved of the record: copies, no longer than need be."""
         return {}
 
@@ -65,7 +65,7 @@ class Form:
         """By how many bytes what is saved may grow and shrink, for contexts of so many features."""
         return 0
 
-    def weights(self, more: Any, labels: int) -> np.ndarray:
+    def weights(self, held: Any, labels: int) -> np.ndarray:
         """What stands for weights where the table has none."""
         return np.zeros((labels, 0))
 
@@ -80,7 +80,7 @@ class Form:
         return compiled
 
 
-TABLE = Form()
+TABLE = Storage()
 
 
 def largest_square(values: np.ndarray, indptr: np.ndarray | None) -> float:

@@ -39,7 +39,7 @@ from onebit.core.jit import inline, plain
 from onebit.core.lanes import aligned_zeros, at, lanes_for
 from onebit.core.rounds import TIE, Row, number, squared_norm
 from onebit.settings import CALLABLE, called, choice_of, real, setting, told_by_storage, whole
-from onebit.storage.base import TABLE, Form, largest_square
+from onebit.storage.base import TABLE, Storage, largest_square
 from onebit.storage.full import ROUNDING, add_lines, add_product, is_inverse
 
 MOST_NOISE = 1e9  # of an observation: one so faint says nothing, and need not become fainter
@@ -279,31 +279,31 @@ def lightest(points, kept):
 
 
 @inline
-def best_predicted(more, kept):
+def best_predicted(held, kept):
     """The slot that the others of its label would predict with the least error."""
     least, found = math.inf, NONE
-    for label in range(len(more.start) - 1):
-        first = more.start[label]
-        for position in range(first, more.start[label + 1]):
-            slot = more.order[position]
-            error = abs(more.points.coef[slot, label]) / more.G[slot, position - first]
-            if slot != kept and is_less(more.points, error, slot, least, found):
+    for label in range(len(held.start) - 1):
+        first = held.start[label]
+        for position in range(first, held.start[label + 1]):
+            slot = held.order[position]
+            error = abs(held.points.coef[slot, label]) / held.G[slot, position - first]
+            if slot != kept and is_less(held.points, error, slot, least, found):
                 least, found = error, slot
     return found
 
 
 @inline
-def unlearn(more, gone):
+def unlearn(held, gone):
     """Take an observation out of its label's."""
-    coef, G, order = more.points.coef, more.G, more.order
+    coef, G, order = held.points.coef, held.G, held.order
     position = 0
     while order[position] != gone:
         position += 1
     label = 0
-    while more.start[label + 1] <= position:
+    while held.start[label + 1] <= position:
         label += 1
-    first, last = more.start[label], more.start[label + 1] - 1
-    rank, size, line = position - first, last + 1 - first, more.line
+    first, last = held.start[label], held.start[label + 1] - 1
+    rank, size, line = position - first, last + 1 - first, held.line
     for k in range(size):
         line[k] = G[gone, k]
     amount, own = 1.0 / line[rank], coef[gone, label]
@@ -316,49 +316,49 @@ def unlearn(more, gone):
     for k in range(size):
         G[gone, k] = 0.0
     order[position] = order[last]
-    for later in range(last, more.start[len(more.start) - 1] - 1):
+    for later in range(last, held.start[len(held.start) - 1] - 1):
         order[later] = order[later + 1]
-    for later in range(label + 1, len(more.start)):
-        more.start[later] -= 1
-    more.noise[gone] = 0.0
+    for later in range(label + 1, len(held.start)):
+        held.start[later] -= 1
+    held.noise[gone] = 0.0
 
 
 @inline
-def sharpen(more, label, amount):
+def sharpen(held, label, amount):
     """G of a label += amount times its shares by themselves."""
-    first, end = more.start[label], more.start[label + 1]
-    shares = more.shares[first:end]
+    first, end = held.start[label], held.start[label + 1]
+    shares = held.shares[first:end]
     for j in range(end - first):
-        add_product(more.G[more.order[first + j]], end - first, amount, shares[j], shares)
+        add_product(held.G[held.order[first + j]], end - first, amount, shares[j], shares)
 
 
 @inline
-def join(more, label, slot, amount):
+def join(held, label, slot, amount):
     """Border G of a label by a context."""
-    G, order = more.G, more.order
-    first, end = more.start[label], more.start[label + 1]
+    G, order = held.G, held.order
+    first, end = held.start[label], held.start[label + 1]
     size = end - first
     for j in range(size):
-        G[slot, j] = -(amount * more.shares[first + j])
+        G[slot, j] = -(amount * held.shares[first + j])
         G[order[first + j], size] = G[slot, j]
     G[slot, size] = amount
-    for later in range(more.start[len(more.start) - 1], end, -1):
+    for later in range(held.start[len(held.start) - 1], end, -1):
         order[later] = order[later - 1]
     order[end] = slot
-    for later in range(label + 1, len(more.start)):
-        more.start[later] += 1
+    for later in range(label + 1, len(held.start)):
+        held.start[later] += 1
 
 
 # What `core.rounds` does, in this form.
 
 
 def dot(state, row, plane, out):
-    look(state, state.more, row)
-    sum_up(state, state.more, out)
+    look(state, state.held, row)
+    sum_up(state, state.held, out)
 
 
 def add(state, row, label, step):
-    points = state.more
+    points = state.held
     if step == 0.0 or points.current[0] == FAILED:
         return
     slot = slot_of(points, row)
@@ -370,69 +370,69 @@ def add(state, row, label, step):
 
 
 @inline
-def unexplained(more, label):
+def unexplained(held, label):
     """k(x, x) - k.shares of the row that was scored: c times the variance."""
     explained = 0.0
-    for position in range(more.start[label], more.start[label + 1]):
-        explained += more.listed[position] * more.shares[position]
-    return max(more.points.here[1] - explained, 0.0)
+    for position in range(held.start[label], held.start[label + 1]):
+        explained += held.listed[position] * held.shares[position]
+    return max(held.points.here[1] - explained, 0.0)
 
 
 def dot_and_variance(state, row, scores, widths):
-    more = state.more
-    look(state, more.points, row)
-    sum_up(state, more.points, scores)
-    for position in range(more.start[len(more.start) - 1]):
-        more.listed[position] = more.points.near[more.order[position]]
-    for label in range(len(more.start) - 1):
-        first, end = more.start[label], more.start[label + 1]
-        some = Row(more.order, more.listed, first, end)
-        add_lines(more.G, some, more.shares[first:end], end - first, False)
-        widths[label] = number(state, unexplained(more, label) / more.prior)
+    held = state.held
+    look(state, held.points, row)
+    sum_up(state, held.points, scores)
+    for position in range(held.start[len(held.start) - 1]):
+        held.listed[position] = held.points.near[held.order[position]]
+    for label in range(len(held.start) - 1):
+        first, end = held.start[label], held.start[label + 1]
+        some = Row(held.order, held.listed, first, end)
+        add_lines(held.G, some, held.shares[first:end], end - first, False)
+        widths[label] = number(state, unexplained(held, label) / held.prior)
 
 
 def move(state, row, label, step, shrink):
     """w += step A^-1 x, A^-1 -= shrink (A^-1 x)(A^-1 x)'."""
-    more = state.more
-    points, amount = more.points, step / more.prior
-    first, end = more.start[label], more.start[label + 1]
+    held = state.held
+    points, amount = held.points, step / held.prior
+    first, end = held.start[label], held.start[label + 1]
     if points.current[0] == FAILED:
         return
     if shrink == 0.0:  # no observation
         if step != 0.0:
             for position in range(first, end):
-                points.coef[more.order[position], label] -= amount * more.shares[position]
+                points.coef[held.order[position], label] -= amount * held.shares[position]
             points.coef[slot_of(points, row), label] += amount
         return
-    noise, position = more.prior / shrink - unexplained(more, label), first
-    while position < end and not is_same(points, more.order[position], row):
+    noise, position = held.prior / shrink - unexplained(held, label), first
+    while position < end and not is_same(points, held.order[position], row):
         position += 1
     if position < end:  # the same once more: x is one of the label's own
-        slot = more.order[position]
-        more.shares[position] -= 1.0
-        more.noise[slot] = 1.0 / (1.0 / more.noise[slot] + 1.0 / noise)
+        slot = held.order[position]
+        held.shares[position] -= 1.0
+        held.noise[slot] = 1.0 / (1.0 / held.noise[slot] + 1.0 / noise)
     else:
         slot = points.current[0]
-        if slot == NONE or more.noise[slot] != 0.0:  # of no label, or of another
+        if slot == NONE or held.noise[slot] != 0.0:  # of no label, or of another
             slot = new_slot(points, row)
         points.coef[slot, label] += amount
-        more.noise[slot] = noise
+        held.noise[slot] = noise
     for j in range(first, end):
-        points.coef[more.order[j], label] -= amount * more.shares[j]
-    sharpen(more, label, shrink / more.prior)
+        points.coef[held.order[j], label] -= amount * held.shares[j]
+    sharpen(held, label, shrink / held.prior)
     if position == end:
-        join(more, label, slot, shrink / more.prior)
+        join(held, label, slot, shrink / held.prior)
     touch(points, slot)
     if is_full(points):
         smallest = points.remove == SMALLEST
-        gone = best_predicted(more, slot) if smallest else oldest_or_any(points, slot)
-        unlearn(more, gone)
+        gone = best_predicted(held, slot) if smallest else oldest_or_any(points, slot)
+        unlearn(held, gone)
         clear(points, gone)
 
 
 def fit(state, row, label, step, weight):
     """w += step A^-1 x, A += weight x x'."""
-    v = unexplained(state.more, label) / state.more.prior
+    v = unexplained(state.held, label) / state.held.prior
     rounds.move(state, row, label, step, weight / (1.0 + weight * v))
 
 
@@ -451,7 +451,7 @@ rounds.move.forms[Posterior] = move
 # The form.
 
 
-class Dual(Form):
+class Dual(Storage):
     """At most so many contexts; prior: for learners of second order."""
 
     dtype = "float64"
@@ -493,9 +493,9 @@ class Dual(Form):
             self.remove,
             self.seed,
         )
-        more: Any = points
+        held: Any = points
         if self.prior is not None:
-            more = Posterior(
+            held = Posterior(
                 points,
                 aligned_zeros((slots, slots), np.float64),
                 np.zeros(slots, np.int64),
@@ -507,12 +507,12 @@ class Dual(Form):
                 self.prior,
             )
         for name, old in arrays.items():
-            mine = getattr(points if name in Points._fields else more, name)
+            mine = getattr(points if name in Points._fields else held, name)
             mine[tuple(slice(size) for size in old.shape)] = old
         if arrays and self.prior is not None:  # of labels that are new
-            more.start[len(arrays["start"]) :] = arrays["start"][-1]
+            held.start[len(arrays["start"]) :] = arrays["start"][-1]
         self._current = points
-        return more
+        return held
 
     def _ask(self) -> None:
         """Fill in the function's values for the row, in one call: itself comes last."""
@@ -534,11 +534,11 @@ class Dual(Form):
     def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         return self._callback.guarded(compiled) if self._callback else compiled
 
-    def room(self, more: Any) -> int:
-        return len(_points(more).x)
+    def room(self, held: Any) -> int:
+        return len(_points(held).x)
 
-    def arrays(self, more: Any, features: int, labels: int) -> dict[str, np.ndarray]:
-        points = _points(more)
+    def arrays(self, held: Any, features: int, labels: int) -> dict[str, np.ndarray]:
+        points = _points(held)
         top = int(points.count[TOP])
         kept = {
             "x": points.x[:features, :top],
@@ -549,10 +549,10 @@ class Dual(Form):
             "count": points.count,
         }
         if self.prior is not None:
-            kept["G"] = more.G[:top, :top]
-            kept["order"] = more.order[: more.start[-1]]
-            kept["start"] = more.start
-            kept["noise"] = more.noise[:top]
+            kept["G"] = held.G[:top, :top]
+            kept["order"] = held.order[: held.start[-1]]
+            kept["start"] = held.start
+            kept["noise"] = held.noise[:top]
         return {name: array.copy() for name, array in kept.items()}
 
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
@@ -629,10 +629,10 @@ class Dual(Form):
         numbers = features + lanes_for(labels) + 8 + (slots + 8 if self.prior else 0)
         return 8 * (slots * numbers + labels)
 
-    def weights(self, more: Any, labels: int) -> np.ndarray:
+    def weights(self, held: Any, labels: int) -> np.ndarray:
         """The coefficients [label, stored context]."""
-        top, free, _ = _points(more).count
-        return np.delete(_points(more).coef[:top, :labels], slice(free, free + 1), axis=0).T
+        top, free, _ = _points(held).count
+        return np.delete(_points(held).coef[:top, :labels], slice(free, free + 1), axis=0).T
 
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
@@ -719,11 +719,11 @@ class Dual(Form):
             )
 
 
-def _points(more: Any) -> Points:
-    return more if isinstance(more, Points) else more.points
+def _points(held: Any) -> Points:
+    return held if isinstance(held, Points) else held.points
 
 
-def dual(learner: Any, otherwise: Form = TABLE, *, prior: float | None = None) -> Form:
+def dual(learner: Any, otherwise: Storage = TABLE, *, prior: float | None = None) -> Storage:
     """The storage that a learner's kernel asks for; otherwise: which it is without a kernel."""
     if learner.kernel is None:
         return otherwise

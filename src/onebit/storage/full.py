@@ -21,7 +21,7 @@ from onebit.core.jit import compiled_as, inline
 from onebit.core.lanes import aligned_zeros, at
 from onebit.core.rounds import number
 from onebit.settings import setting, told_by_storage
-from onebit.storage.base import TABLE, Form, largest_square
+from onebit.storage.base import TABLE, Storage, largest_square
 
 MOST_VARIANCE = 1e12  # of a score before anything is learned: beyond, updates lose all digits
 ROUNDING = 1e-6  # by which a saved matrix may be off, in units of what it started from
@@ -156,11 +156,11 @@ def _by_lines(matrix, row, column, size):
 
 @inline
 def variances(state, row, widths):
-    more, size = state.more, state.table.shape[0]
+    held, size = state.held, state.table.shape[0]
     dense = (row.stop - row.start) * FEW >= size
-    for label in range(more.matrix.shape[0]):
-        matrix = more.matrix[label]
-        v = _by_lines(matrix, row, more.column, size) if dense else _by_entries(matrix, row)
+    for label in range(held.matrix.shape[0]):
+        matrix = held.matrix[label]
+        v = _by_lines(matrix, row, held.column, size) if dense else _by_entries(matrix, row)
         widths[label] = number(state, max(v, 0.0))
 
 
@@ -172,8 +172,8 @@ def dot_and_variance(state, row, scores, widths):
 @inline
 def times(state, row, label):
     """Fill the column with M x; x' M x comes back."""
-    column = state.more.column
-    add_lines(state.more.matrix[label], row, column, state.table.shape[0], False)
+    column = state.held.column
+    add_lines(state.held.matrix[label], row, column, state.table.shape[0], False)
     v = 0.0
     for i in range(row.start, row.stop):
         v += np.float64(at(row.values, i)) * column[at(row.indices, i)]
@@ -183,7 +183,7 @@ def times(state, row, label):
 @inline
 def shift(state, label, step):
     """w += step times the column."""
-    column = state.more.column
+    column = state.held.column
     for j in range(state.table.shape[0]):
         moved = np.float64(state.table[j, 0, label]) + step * column[j]
         state.table[j, 0, label] = number(state, moved)
@@ -193,7 +193,7 @@ def move(state, row, label, step, shrink):
     times(state, row, label)
     shift(state, label, step)
     if shrink != 0.0:
-        shrink_by(state.more.matrix[label], state.more.column, state.table.shape[0], shrink)
+        shrink_by(state.held.matrix[label], state.held.column, state.table.shape[0], shrink)
 
 
 def regress(state, row, label, pull, weight):
@@ -204,7 +204,7 @@ def regress(state, row, label, pull, weight):
         u += w * np.float64(at(row.values, i))
     shift(state, label, (pull - weight * u) / (1.0 + weight * v))
     shrink = weight / (1.0 + weight * v)
-    shrink_by(state.more.matrix[label], state.more.column, state.table.shape[0], shrink)
+    shrink_by(state.held.matrix[label], state.held.column, state.table.shape[0], shrink)
 
 
 rounds.dot_and_variance.forms[Matrices] = dot_and_variance
@@ -212,7 +212,7 @@ rounds.move.forms[Matrices] = move
 rounds.regress.forms[Matrices] = regress
 
 
-class Full(Form):
+class Full(Storage):
     """A full matrix a label, whose inverse starts from `start` times the identity."""
 
     dtype = "float64"
@@ -239,11 +239,11 @@ class Full(Form):
             matrix[: len(old), : old.shape[1], : old.shape[2]] = old
         return Matrices(matrix, aligned_zeros((features,), np.float64))
 
-    def room(self, more: Any) -> int:
-        return len(more.column)
+    def room(self, held: Any) -> int:
+        return len(held.column)
 
-    def arrays(self, more: Any, features: int, labels: int) -> dict[str, np.ndarray]:
-        return {"matrix": more.matrix[:, :features, :features].copy()}
+    def arrays(self, held: Any, features: int, labels: int) -> dict[str, np.ndarray]:
+        return {"matrix": held.matrix[:, :features, :features].copy()}
 
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
         matrix = arrays.get("matrix", np.empty(0))
@@ -288,7 +288,7 @@ FORM = setting(
 )
 
 
-def form_named(name: str, start: float) -> Form:
+def form_named(name: str, start: float) -> Storage:
     """The form that a user asks for; full matrices start from `start` times the identity."""
     return Full(start) if name == "full" else TABLE
 
