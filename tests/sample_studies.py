@@ -46,6 +46,14 @@ def error_chart(title: str, curves: list[Curve], caption: str = "", *, log: bool
     return Chart(title, caption, "rounds", "wrong so far", log, log, True, curves)
 
 
+def many_long() -> list[Curve]:
+    return [
+        curve(f"Confidit form=full reg={reg} eta={eta}", 0.1 * reg * eta, published=0.2)
+        for reg in (0.3, 1, 3)
+        for eta in (0.01, 0.03, 0.1, 0.3, 1, 2, 3)
+    ]
+
+
 def banditron() -> Findings:
     curves = Section(
         "Figure 1, left and middle: error against rounds",

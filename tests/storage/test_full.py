@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
-from test_algorithms import draws, feed, stream
+from streams import draws, feed, stream
 
 import onebit as ob
 from onebit.algorithms import confidit

@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Browser
-from sample_studies import ROUNDS, banditron, confidit, curve, error_chart, everything, noisy
-from test_page import LONG_NAMES, MANY, TOLD, bounded, make_line, make_panel
-from test_page import page_of as race_of
-from test_report import many_long
+from sample_studies import (
+    ROUNDS,
+    banditron,
+    confidit,
+    curve,
+    error_chart,
+    everything,
+    many_long,
+    noisy,
+)
+from test_race_page import LONG_NAMES, MANY, TOLD, bounded, make_line, make_panel
+from test_race_page import page_of as race_of
 
 from onebit.lab.studies.findings import Check, Findings, Section, Table, Value
 from onebit.lab.studies.report import overview_page, study_page

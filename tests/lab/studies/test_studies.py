@@ -277,7 +277,7 @@ def test_what_does_not_fit_is_refused(old, new, says):
 
 
 def test_the_file_in_the_documentation_is_a_study():
-    text = (Path(__file__).parent.parent / "docs" / "studies.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "studies.md").read_text()
     study = parse(text.split("```toml")[1].split("```")[0].encode())
     assert study.channel["some are silent"].silence == 0.7
 

@@ -8,7 +8,16 @@ from dataclasses import replace
 
 import pytest
 from markup import Checker, charts, coordinates
-from sample_studies import ROUNDS, banditron, confidit, curve, error_chart, everything, noisy
+from sample_studies import (
+    ROUNDS,
+    banditron,
+    confidit,
+    curve,
+    error_chart,
+    everything,
+    many_long,
+    noisy,
+)
 
 from onebit.lab.studies.findings import (
     Chart,
@@ -133,14 +142,6 @@ def test_a_method_that_comes_twice_is_told_apart_by_its_settings() -> None:
     curves = [curve("A", 0.1, settings="gamma=1"), curve("A", 0.2, settings="gamma=2")]
     legend = page_of(section(charts=[error_chart("S", curves)])).split('class="legend"')[1]
     assert "A gamma=1" in legend and "A gamma=2" in legend
-
-
-def many_long() -> list[Curve]:
-    return [
-        curve(f"Confidit form=full reg={reg} eta={eta}", 0.1 * reg * eta, published=0.2)
-        for reg in (0.3, 1, 3)
-        for eta in (0.01, 0.03, 0.1, 0.3, 1, 2, 3)
-    ]
 
 
 @pytest.mark.parametrize("several", [1, 2, 3])

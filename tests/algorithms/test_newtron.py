@@ -6,7 +6,8 @@ import pytest
 from naive import Choice, FullSOBA, Newtron
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
-from test_algorithms import draws, feed, force, play, stream
+from streams import draws, feed, stream
+from test_algorithms import force, play
 
 import onebit as ob
 from onebit.algorithms import newtron
