@@ -489,8 +489,8 @@ def test_a_learner_from_one_bit_does_not_see_the_label(case):
 def test_only_references_have_a_way_to_be_told_the_label(name):
     learner = getattr(ob, name)(3)
     params = type(learner._params)
-    assert (params in _kernel.hear_label.implementations) == learner.full_information
-    assert (params in _kernel.hear.implementations) == (not learner.full_information)
+    assert (params in _kernel.hear_label.bodies) == learner.full_information
+    assert (params in _kernel.hear.bodies) == (not learner.full_information)
 
 
 @cases([case for case in ONE_EACH if case.is_full])

@@ -179,8 +179,8 @@ def fit_matrix(state, row, label, step, weight):
         full.shrink_by(state.held.matrix[label], state.held.column, size, shrink)
 
 
-fit.forms[Matrices] = fit_matrix
-fit.forms[Posterior] = stored.fit
+fit.bodies[Matrices] = fit_matrix
+fit.bodies[Posterior] = stored.fit
 
 
 def _is_theory(learner: Any) -> bool:

@@ -20,11 +20,11 @@ import msgspec
 import numpy as np
 
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
-from onebit.core.jit import chosen, inline
+from onebit.core.jit import generic, implement, inline
 from onebit.core.lanes import at, fetch, if_greater, load, save, store, zero
 from onebit.core.rounds import (
-    REPLICAS,
     Choice,
+    Waiting,
     answered,
     ask,
     best,
@@ -123,7 +123,8 @@ def step_of_block(state, row, block, pull, growth):
     return gain
 
 
-def step_now(state, work, row):
+@generic
+def step(state, work, row):
     for block in range(blocks(state)):
         pull, growth = fetch(state, work.bounds, block), fetch(state, work.widths, block)
         store(state, work.bounds, block, step_of_block(state, row, block, pull, growth))
@@ -133,13 +134,10 @@ def step_now(state, work, row):
     remember(state, state.memory, gained, 0, 1)
 
 
+@implement(step, Waiting)
 def step_later(state, work, row):
     for label in range(state.table.shape[2]):
         ask(state, label, work.bounds[label], work.widths[label])
-
-
-@chosen(lambda kind: step_later if kind in REPLICAS else step_now)
-def step(state, work, row): ...
 
 
 def settle(params, state, row):

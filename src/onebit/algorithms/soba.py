@@ -22,12 +22,11 @@ import msgspec
 import numpy as np
 
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
-from onebit.core.jit import inline
+from onebit.core.jit import generic, inline
 from onebit.core.lanes import aligned_zeros, at
 from onebit.core.rounds import (
     Choice,
     best,
-    by_form,
     epsilon_greedy,
     explore_uniformly,
     explored_uniformly,
@@ -42,8 +41,9 @@ from onebit.storage.base import TABLE, Storage
 from onebit.storage.full import FORM, FormName, Full, is_between, shrink_by
 
 
-@inline
-def variance_by_diagonal(state, row, label, rival):
+@generic
+def pair_variance(state, row, label, rival):
+    """e' A^-1 e with e = (e_r - e_a) x'."""
     variance = 0.0
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
@@ -53,20 +53,11 @@ def variance_by_diagonal(state, row, label, rival):
     return variance
 
 
-@by_form(lambda state: variance_by_diagonal)
-def pair_variance(state, row, label, rival):
-    """e' A^-1 e with e = (e_r - e_a) x'."""
-
-
-@inline
-def step_by_diagonal(state, row, label, rival, pull, weight, variance):
-    regress(state, row, label, pull, weight)
-    regress(state, row, rival, -pull, weight)
-
-
-@by_form(lambda state: step_by_diagonal)
+@generic
 def pair_step(state, row, label, rival, pull, weight, variance):
     """A += weight e e', theta -= pull e, W = A^-1 theta."""
+    regress(state, row, label, pull, weight)
+    regress(state, row, rival, -pull, weight)
 
 
 # With all of A. Features come first in its order, then labels: one more feature adds at the end.
@@ -115,8 +106,8 @@ def whole_step(state, row, label, rival, pull, weight, variance):
     shrink_by(matrix, column, table.shape[0] * labels, shrink)
 
 
-pair_variance.forms[Whole] = whole_variance
-pair_step.forms[Whole] = whole_step
+pair_variance.bodies[Whole] = whole_variance
+pair_step.bodies[Whole] = whole_step
 
 
 class Joint(Full):

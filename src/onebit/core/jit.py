@@ -357,43 +357,41 @@ def direct(function: Any, kind: Any, *args: Any) -> Callable[..., Any]:
     return _found[key]
 
 
-def chosen(body_for: Callable[[type], Any]) -> Callable[[Callable[..., Any]], Any]:
-    """A function whose body depends on the type of its first argument, a record."""
-    return by_first(lambda record: body_for(record_type(record)))
+def generic(function: Callable[..., Any]) -> Any:
+    """A function with a body for each type of record: `function.bodies[record_type]`.
+
+    The body is that of the first argument's type; else that of the type of its last field, if one
+    is registered (what a state holds besides its table, or the updates that wait in lockstep); else
+    the function's own.
+    """
+    bodies = Bodies(function)
+
+    def body_for(first: Any) -> Any:
+        kind = _record_type(first)
+        if kind not in bodies:
+            fields = getattr(first, "types", first)
+            kind = _record_type(fields[-1]) if isinstance(fields, tuple) and fields else kind
+        return plain(bodies.get(kind, function))
+
+    if COMPILED:
+        overload(function, jit_options=INLINE, strict=False)(lambda first, *args: body_for(first))
+        chosen: Any = function
+    else:
+        chosen = functools.wraps(function)(lambda first, *args: body_for(first)(first, *args))
+    chosen.bodies = bodies
+    return chosen
 
 
-def record_type(record: Any) -> type:
+def _record_type(record: Any) -> type:
     """The class of a record, given itself (uncompiled) or numba's type of it."""
     return getattr(record, "instance_class", type(record))
 
 
-def by_first(body_for: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Any]:
-    """A function whose body depends on its first argument: uncompiled, or numba's type of it."""
-
-    def decorate(stub: Callable[..., Any]) -> Any:
-        if not COMPILED:
-            return functools.wraps(stub)(lambda first, *args: body_for(first)(first, *args))
-        overload(stub, jit_options=INLINE, strict=False)(
-            lambda first, *args: getattr(body_for(first), "py_func", body_for(first))
-        )
-        return stub
-
-    return decorate
-
-
-def generic(stub: Callable[..., Any]) -> Any:
-    """A function with one implementation an algorithm, chosen by the type of `params`."""
-    implementations = Bodies(stub)
-    function = chosen(implementations.get)(stub)
-    function.implementations = implementations
-    return function
-
-
-def implement(function: Any, params: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function as what `function` does for `params`."""
+def implement(function: Any, kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function as the body of a generic function for a type of record."""
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
-        function.implementations[params] = body
+        function.bodies[kind] = body
         return body
 
     return register

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.core.draws import uniform
-from onebit.core.jit import Bodies, by_first, chosen, generic, inline, record_type
+from onebit.core.jit import generic, inline, plain
 from onebit.core.lanes import (
     REPLICA,
     at,
@@ -94,11 +94,13 @@ def law(params, state, work, turn): ...
 
 
 @generic
-def hear(params, state, work, row, turn, choice, right): ...
+def hear(params, state, work, row, turn, choice, right):
+    return False  # references are told the label
 
 
 @generic
-def hear_label(params, state, work, row, turn, label): ...
+def hear_label(params, state, work, row, turn, label):
+    return False  # most learners hear one bit
 
 
 @generic
@@ -109,19 +111,25 @@ def could_say(params, state, work, row, turn, choice): ...
 # otherwise be the bottleneck. The order is part of the contract: it fixes the last bit.
 
 
-REPLICAS = frozenset(REPLICA.values())
+def for_replicas(function):
+    """Register the decorated function as the body of a generic function for replicas."""
+
+    def register(body):
+        for kind in REPLICA.values():
+            function.bodies[kind] = body
+        return body
+
+    return register
 
 
-def _blocks(state):
+@generic
+def blocks(state):
     return state.table.shape[2] // width(state)
 
 
+@for_replicas(blocks)
 def _blocks_of_replica(state):
     return state.lanes // width(state)
-
-
-@chosen(lambda kind: _blocks_of_replica if kind in REPLICAS else _blocks)
-def blocks(state): ...
 
 
 @inline
@@ -153,45 +161,18 @@ def _hand_over(state, which, out):
         store(state, out, block, fetch(state, state.turned[which, state.column], block))
 
 
-def held_type(state):
-    """The type of what a state, or numba's type of one, holds besides its table."""
-    if _in_lockstep(state):
-        return None
-    held = state.types[-1] if hasattr(state, "types") else state.held
-    return record_type(held)
-
-
-def by_form(otherwise):
-    """A function of a state and more whose body depends on the state's form.
-
-    `function.forms[type]` is the body for states that hold such a record besides their table;
-    `otherwise(state)` tells it for the others.
-    """
-
-    def decorate(stub):
-        forms = Bodies(stub)
-        function = by_first(lambda state: forms.get(held_type(state)) or otherwise(state))(stub)
-        function.forms = forms
-        return function
-
-    return decorate
-
-
-def _in_lockstep(state):
-    return record_type(state) in REPLICAS
-
-
 def sum_over_row(body):
     """A function (state, row, plane, out) that sums over a row, lane by lane."""
-    by_itself = inline(body)
+    by_itself, function = inline(body), generic(body)
 
+    @for_replicas(function)
     def for_all(state, row, plane, out):
         if state.column == 0:
             by_itself(state.whole, row, plane, state.sums[0])
             _turn_round(state, 0)
         _hand_over(state, 0, out)
 
-    return by_form(lambda state: for_all if _in_lockstep(state) else by_itself)(body)
+    return function
 
 
 @inline
@@ -314,8 +295,9 @@ def _square_term(state, row, i, plane, block):
     return load(state, at(row.indices, i), plane, block) * (x * x)
 
 
-@inline
-def _dot_and_variance(state, row, scores, widths):
+@generic
+def dot_and_variance(state, row, scores, widths):
+    """scores = sum of value * plane 0, widths = sum of value^2 * plane 1."""
     for block in range(blocks(state)):
         a, b, c, d = zero(state), zero(state), zero(state), zero(state)
         e, f, g, h = zero(state), zero(state), zero(state), zero(state)
@@ -343,6 +325,10 @@ def _dot_and_variance(state, row, scores, widths):
         store(state, widths, block, (e + f) + (g + h))
 
 
+_dot_and_variance = inline(plain(dot_and_variance))
+
+
+@for_replicas(dot_and_variance)
 def _dot_and_variance_for_all(state, row, scores, widths):
     if state.column == 0:
         _dot_and_variance(state.whole, row, state.sums[0], state.sums[1])
@@ -352,21 +338,13 @@ def _dot_and_variance_for_all(state, row, scores, widths):
     _hand_over(state, 1, widths)
 
 
-@by_form(lambda state: _dot_and_variance_for_all if _in_lockstep(state) else _dot_and_variance)
-def dot_and_variance(state, row, scores, widths):
-    """scores = sum of value * plane 0, widths = sum of value^2 * plane 1."""
-
-
-def _within_the_table(state, row):
+@generic
+def known(state, row):
+    """The row as far as scores can be told without making room: a feature never met is nothing."""
     stop = row.stop
     while stop > row.start and row.indices[stop - 1] >= state.table.shape[0]:
         stop -= 1
     return Row(row.indices, row.values, row.start, stop)
-
-
-@by_form(lambda state: _within_the_table)
-def known(state, row):
-    """The row as far as scores can be told without making room: a feature never met is nothing."""
 
 
 @inline
@@ -394,11 +372,7 @@ class Waiting(NamedTuple):
 
 @generic
 def settle(params, state, row):
-    """Make the updates that wait."""
-
-
-def nothing_waits(params, state, row):
-    """An algorithm whose updates are made at once, replica by replica."""
+    """Make the updates that wait; none do where updates are made at once, replica by replica."""
 
 
 @inline
@@ -421,29 +395,22 @@ def answered(whole, waiting, block):
         waiting.asked[lane] = 0
 
 
-def _waits(state):
-    """Whether updates of this state, or of numba's type of it, wait."""
-    if not _in_lockstep(state):
-        return False
-    waiting = state.types[-1] if hasattr(state, "types") else state.waiting
-    return record_type(waiting) is Waiting
-
-
 def update_of_plane(lane):
     """An update of plane 0 with one coefficient, from what it does to one lane."""
     each = inline(lane)
 
-    @inline
     def now(state, row, label, first):
         table, first = state.table, number(state, first)
         for i in range(row.start, row.stop):
             j = at(row.indices, i)
             table[j, 0, label] = each(table[j, 0, label], at(row.values, i), first)
 
+    make_now = inline(now)
+
     def later(state, row, label, first):
         lane = label * state.replicas + state.column
         if state.waiting.asked[lane]:  # twice in a round
-            now(state, row, label, state.waiting.first[lane])
+            make_now(state, row, label, state.waiting.first[lane])
         ask(state, label, first, 0.0)
 
     @inline
@@ -483,7 +450,6 @@ def update_of_planes(lane):
     """An update of planes 0 and 1 with two coefficients, from what it does to one lane."""
     each = inline(lane)
 
-    @inline
     def now(state, row, label, first, second):
         table, first, second = state.table, number(state, first), number(state, second)
         for i in range(row.start, row.stop):
@@ -491,10 +457,12 @@ def update_of_planes(lane):
             a, b = each(table[j, 0, label], table[j, 1, label], x, first, second)
             table[j, 0, label], table[j, 1, label] = a, b
 
+    make_now = inline(now)
+
     def later(state, row, label, first, second):
         waiting, lane = state.waiting, label * state.replicas + state.column
         if waiting.asked[lane]:  # twice in a round
-            now(state, row, label, waiting.first[lane], waiting.second[lane])
+            make_now(state, row, label, waiting.first[lane], waiting.second[lane])
         ask(state, label, first, second)
 
     def settled(params, state, row):
@@ -514,8 +482,10 @@ def update_of_planes(lane):
     return _update(lane, now, later, settled)
 
 
-def _update(stub, now, later, settled):
-    function = by_form(lambda state: later if _waits(state) else now)(stub)
+def _update(lane, now, later, settled):
+    now.__name__, now.__qualname__, now.__doc__ = lane.__name__, lane.__qualname__, lane.__doc__
+    function = generic(now)
+    function.bodies[Waiting] = later
     function.settled = settled
     return function
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit.contexts import Rows
-from onebit.core.jit import chosen, direct, entry, inline
+from onebit.core.jit import direct, entry, inline
 from onebit.core.rounds import Choice, Row, Turn, hear, hear_label, say, score
 from onebit.feedback.answered import mark
 from onebit.feedback.channels import (
@@ -60,25 +60,13 @@ class Stream(NamedTuple):
     order: Any
 
 
-def _told_bit(params, state, work, row, turn, choice, right, label):
-    """A learner from one bit: of the label it gets to know only whether it was right."""
+@inline
+def told(params, state, work, row, turn, choice, right, label):
+    """Let the algorithm learn by its only one of the two; an empty row teaches nothing."""
     if row.start == row.stop:
         return False
-    return hear(params, state, work, row, turn, choice, right)
-
-
-def _told_label(params, state, work, row, turn, choice, right, label):
-    if row.start == row.stop:
-        return False
-    return hear_label(params, state, work, row, turn, label)
-
-
-def _what_is_told(params: type) -> Any:
-    return _told_label if params in hear_label.implementations else _told_bit
-
-
-@chosen(_what_is_told)
-def told(params, state, work, row, turn, choice, right, label): ...
+    is_changed = hear(params, state, work, row, turn, choice, right)
+    return is_changed or hear_label(params, state, work, row, turn, label)
 
 
 @entry

@@ -26,7 +26,7 @@ from onebit.core.lanes import (
     state_type,
 )
 from onebit.core.lockstep import BEYOND_CACHE, ask_ahead, column, next_row
-from onebit.core.rounds import Row, Turn, Waiting, nothing_waits, say, score, settle
+from onebit.core.rounds import Row, Turn, Waiting, say, score, settle
 from onebit.feedback.channels import (
     Delay,
     Link,
@@ -370,7 +370,7 @@ class _Together:
         whole = state_type(labels * size)(table, self.memories)
         strips = state_type(size)(table, self.memories)
         waiting = None
-        if settle.implementations[type(like._params)] is not nothing_waits:
+        if type(like._params) in settle.bodies:
             coefficients = aligned_zeros((2, labels * size), dtype)
             waiting = Waiting(*coefficients, *(np.zeros(labels * size, np.uint8) for _ in range(2)))
         lanes = len(like._work.mask)

@@ -441,11 +441,11 @@ def known(state, row):
     return row
 
 
-rounds.known.forms[Points] = rounds.known.forms[Posterior] = known
-rounds.dot.forms[Points] = dot
-rounds.add.forms[Points] = add
-rounds.dot_and_variance.forms[Posterior] = dot_and_variance
-rounds.move.forms[Posterior] = move
+rounds.known.bodies[Points] = rounds.known.bodies[Posterior] = known
+rounds.dot.bodies[Points] = dot
+rounds.add.bodies[Points] = add
+rounds.dot_and_variance.bodies[Posterior] = dot_and_variance
+rounds.move.bodies[Posterior] = move
 
 
 # The form.

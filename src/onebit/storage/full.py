@@ -207,9 +207,9 @@ def regress(state, row, label, pull, weight):
     shrink_by(state.held.matrix[label], state.held.column, state.table.shape[0], shrink)
 
 
-rounds.dot_and_variance.forms[Matrices] = dot_and_variance
-rounds.move.forms[Matrices] = move
-rounds.regress.forms[Matrices] = regress
+rounds.dot_and_variance.bodies[Matrices] = dot_and_variance
+rounds.move.bodies[Matrices] = move
+rounds.regress.bodies[Matrices] = regress
 
 
 class Full(Storage):
