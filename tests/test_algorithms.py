@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import onebit as ob
-from onebit.core import rounds as _kernel
+from onebit.core import rounds
 from onebit.core.draws import uniform
 from onebit.core.jit import COMPILED
 
@@ -489,8 +489,8 @@ def test_a_learner_from_one_bit_does_not_see_the_label(case):
 def test_only_references_have_a_way_to_be_told_the_label(name):
     learner = getattr(ob, name)(3)
     params = type(learner._params)
-    assert (params in _kernel.hear_label.bodies) == learner.full_information
-    assert (params in _kernel.hear.bodies) == (not learner.full_information)
+    assert (params in rounds.hear_label.bodies) == learner.full_information
+    assert (params in rounds.hear.bodies) == (not learner.full_information)
 
 
 @cases([case for case in ONE_EACH if case.is_full])

@@ -343,7 +343,7 @@ def test_an_edit_that_a_kernel_does_not_depend_on_leaves_its_digest(copied, file
     ("file", "edit"),
     [
         ("core/rounds.py", CODE),
-        ("core/rounds.py", ("TIE = 1e-9", "TIE = 1e-8")),
+        ("core/choosing.py", ("TIE = 1e-9", "TIE = 1e-8")),
         ("core/lanes.py", CODE),
         ("core/draws.py", CODE),
         ("core/jit.py", ('"nogil": True', '"nogil": False')),
@@ -754,7 +754,9 @@ for make in (ob.Banditron, ob.SOBA, ob.Confidit):
 
 
 OWN = """
-from onebit.core.rounds import add, greedy, linear_score
+from onebit.core.choosing import greedy
+from onebit.core.sums import linear_score
+from onebit.core.updates import add
 from onebit.learner import Learner
 from helper import step_of_own
 

@@ -7,15 +7,10 @@ it was right. Else the best is said, and w_a -= x if it was wrong.
 
 from __future__ import annotations
 
-from onebit.core.rounds import (
-    Choice,
-    add,
-    any_label,
-    best,
-    explored_uniformly,
-    linear_score,
-    uniform_exploration_law,
-)
+from onebit.core.choosing import any_label, best, explored_uniformly, uniform_exploration_law
+from onebit.core.rounds import Choice
+from onebit.core.sums import linear_score
+from onebit.core.updates import add
 from onebit.learner import Learner
 from onebit.settings import setting
 from onebit.storage.base import Storage

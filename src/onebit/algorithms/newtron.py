@@ -63,8 +63,8 @@ from onebit.algorithms.pnewtron import (
 )
 from onebit.core.jit import OUTLINE, compiled_as, generic, implement, inline, not_inlined, outline
 from onebit.core.lanes import State8, aligned_zeros, at, fetch, store, zero
-from onebit.core.rounds import dot as sum_of_row
-from onebit.core.rounds import known, linear_score, number, squared_norm
+from onebit.core.sums import dot as sum_of_row
+from onebit.core.sums import known, linear_score, number, squared_norm
 from onebit.decision import Decision
 from onebit.settings import Range, setting
 from onebit.storage import dual as stored

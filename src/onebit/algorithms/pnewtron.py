@@ -20,21 +20,12 @@ import msgspec
 import numpy as np
 
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
+from onebit.core.choosing import best, is_as_likely, sample
 from onebit.core.jit import generic, implement, inline
 from onebit.core.lanes import at, fetch, if_greater, load, save, store, zero
-from onebit.core.rounds import (
-    Choice,
-    Waiting,
-    answered,
-    ask,
-    best,
-    blocks,
-    dot,
-    is_as_likely,
-    number,
-    sample,
-    squared_norm,
-)
+from onebit.core.rounds import Choice
+from onebit.core.sums import blocks, dot, number, squared_norm
+from onebit.core.updates import Waiting, answered, ask
 from onebit.decision import Decision
 from onebit.settings import Range, setting
 

@@ -23,9 +23,10 @@ from onebit.algorithms.banditron import step
 from onebit.algorithms.flips import unflipped
 from onebit.contexts import Rows
 from onebit.core.callback import Callback, call_back
+from onebit.core.choosing import epsilon_greedy
 from onebit.core.jit import inline
 from onebit.core.lanes import at
-from onebit.core.rounds import epsilon_greedy, linear_score
+from onebit.core.sums import linear_score
 from onebit.decision import Decision
 from onebit.learner import Learner, precision
 from onebit.settings import CALLABLE, Range, called, choice_of, real, setting, told_by_storage

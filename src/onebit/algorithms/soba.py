@@ -22,19 +22,18 @@ import msgspec
 import numpy as np
 
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
-from onebit.core.jit import generic, inline
-from onebit.core.lanes import aligned_zeros, at
-from onebit.core.rounds import (
-    Choice,
+from onebit.core.choosing import (
     best,
     epsilon_greedy,
     explore_uniformly,
     explored_uniformly,
-    linear_score,
-    number,
-    regress,
     runner_up,
 )
+from onebit.core.jit import generic, inline
+from onebit.core.lanes import aligned_zeros, at
+from onebit.core.rounds import Choice
+from onebit.core.sums import linear_score, number
+from onebit.core.updates import regress
 from onebit.decision import Decision
 from onebit.settings import Range, setting
 from onebit.storage.base import TABLE, Storage

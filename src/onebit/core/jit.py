@@ -387,11 +387,12 @@ def _record_type(record: Any) -> type:
     return getattr(record, "instance_class", type(record))
 
 
-def implement(function: Any, kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function as the body of a generic function for a type of record."""
+def implement(function: Any, *kinds: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function as the body of a generic function for types of records."""
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
-        function.bodies[kind] = body
+        for kind in kinds:
+            function.bodies[kind] = body
         return body
 
     return register

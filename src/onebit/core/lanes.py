@@ -95,6 +95,7 @@ class Replica16(NamedTuple):
 
 _STATE: dict[int, type] = {4: State4, 8: State8, 16: State16}
 REPLICA: dict[type, type] = {State4: Replica4, State8: Replica8, State16: Replica16}
+REPLICAS = tuple(REPLICA.values())
 WIDTH: dict[type, int] = {
     kind: width for width, state in _STATE.items() for kind in (state, REPLICA[state])
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onebit.core.jit import generic, inline
-from onebit.core.lanes import ALIGNMENT, REPLICA, at, prefetch
+from onebit.core.lanes import ALIGNMENT, REPLICAS, at, prefetch
 
 
 def _column_of(kind: type) -> Any:
@@ -31,7 +31,7 @@ def column(like, tables, memories, replica):
     """The state of one replica."""
 
 
-for _kind in REPLICA.values():
+for _kind in REPLICAS:
     column.bodies[_kind] = _column_of(_kind)
 
 

@@ -62,11 +62,11 @@ class Stream(NamedTuple):
 
 @inline
 def told(params, state, work, row, turn, choice, right, label):
-    """Let the algorithm learn by its only one of the two; an empty row teaches nothing."""
-    if row.start == row.stop:
+    """Learn from the label or from the bit: an algorithm has a body for one of the two."""
+    if row.start == row.stop:  # an empty row teaches nothing
         return False
-    is_changed = hear(params, state, work, row, turn, choice, right)
-    return is_changed or hear_label(params, state, work, row, turn, label)
+    is_changed = hear_label(params, state, work, row, turn, label)
+    return is_changed or hear(params, state, work, row, turn, choice, right)
 
 
 @entry

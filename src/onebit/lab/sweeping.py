@@ -26,7 +26,8 @@ from onebit.core.lanes import (
     state_type,
 )
 from onebit.core.lockstep import BEYOND_CACHE, ask_ahead, column, next_row
-from onebit.core.rounds import Row, Turn, Waiting, say, score, settle
+from onebit.core.rounds import Row, Turn, say, score, settle
+from onebit.core.updates import Waiting
 from onebit.feedback.channels import (
     Delay,
     Link,

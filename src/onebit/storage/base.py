@@ -1,7 +1,7 @@
 """The form of a learner's state: what it holds besides its table of weights.
 
 Most hold nothing else. `full` has matrices, `dual` the contexts themselves. An algorithm is
-written once: the functions of `core.rounds` that it calls know what to do in each form.
+written once: the functions of `core` that it calls know what to do in each form.
 """
 
 from __future__ import annotations

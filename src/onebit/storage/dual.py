@@ -32,12 +32,14 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from onebit.contexts import largest
-from onebit.core import rounds
+from onebit.core import sums, updates
 from onebit.core.callback import Callback, call_back
+from onebit.core.choosing import TIE
 from onebit.core.draws import uniform
 from onebit.core.jit import inline, plain
 from onebit.core.lanes import aligned_zeros, at, lanes_for
-from onebit.core.rounds import TIE, Row, number, squared_norm
+from onebit.core.rounds import Row
+from onebit.core.sums import number, squared_norm
 from onebit.settings import CALLABLE, called, choice_of, real, setting, told_by_storage, whole
 from onebit.storage.base import TABLE, Storage, largest_square
 from onebit.storage.full import ROUNDING, add_lines, add_product, is_inverse
@@ -349,7 +351,7 @@ def join(held, label, slot, amount):
         held.start[later] += 1
 
 
-# What `core.rounds` does, in this form.
+# What `core` does, in this form.
 
 
 def dot(state, row, plane, out):
@@ -433,7 +435,7 @@ def move(state, row, label, step, shrink):
 def fit(state, row, label, step, weight):
     """w += step A^-1 x, A += weight x x'."""
     v = unexplained(state.held, label) / state.held.prior
-    rounds.move(state, row, label, step, weight / (1.0 + weight * v))
+    updates.move(state, row, label, step, weight / (1.0 + weight * v))
 
 
 def known(state, row):
@@ -441,11 +443,11 @@ def known(state, row):
     return row
 
 
-rounds.known.bodies[Points] = rounds.known.bodies[Posterior] = known
-rounds.dot.bodies[Points] = dot
-rounds.add.bodies[Points] = add
-rounds.dot_and_variance.bodies[Posterior] = dot_and_variance
-rounds.move.bodies[Posterior] = move
+sums.known.bodies[Points] = sums.known.bodies[Posterior] = known
+sums.dot.bodies[Points] = dot
+updates.add.bodies[Points] = add
+sums.dot_and_variance.bodies[Posterior] = dot_and_variance
+updates.move.bodies[Posterior] = move
 
 
 # The form.

@@ -1,6 +1,6 @@
 """Full matrices: a state that holds for each label the inverse of its whole matrix, in float64.
 
-With M = M_label, what `core.rounds` does with a diagonal is done here with all of it: variances
+With M = M_label, what `core` does with a diagonal is done here with all of it: variances
 x' M x, and updates w += step M x, M -= shrink (M x)(M x)'. The table holds w alone.
 
 A row with s of d features not zero costs s^2 a label to score and s d + d^2 to learn from. M stays
@@ -16,10 +16,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.core import rounds
+from onebit.core import sums, updates
 from onebit.core.jit import compiled_as, inline
 from onebit.core.lanes import aligned_zeros, at
-from onebit.core.rounds import number
+from onebit.core.sums import number
 from onebit.settings import setting, told_by_storage
 from onebit.storage.base import TABLE, Storage, largest_square
 
@@ -165,7 +165,7 @@ def variances(state, row, widths):
 
 
 def dot_and_variance(state, row, scores, widths):
-    rounds.dot_ahead(state, row, 0, scores, 0)
+    sums.dot_ahead(state, row, 0, scores, 0)
     variances(state, row, widths)
 
 
@@ -207,9 +207,9 @@ def regress(state, row, label, pull, weight):
     shrink_by(state.held.matrix[label], state.held.column, state.table.shape[0], shrink)
 
 
-rounds.dot_and_variance.bodies[Matrices] = dot_and_variance
-rounds.move.bodies[Matrices] = move
-rounds.regress.bodies[Matrices] = regress
+sums.dot_and_variance.bodies[Matrices] = dot_and_variance
+updates.move.bodies[Matrices] = move
+updates.regress.bodies[Matrices] = regress
 
 
 class Full(Storage):
