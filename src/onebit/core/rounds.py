@@ -88,3 +88,9 @@ def could_say(params, state, work, row, turn, choice): ...
 @generic
 def settle(params, state, row):
     """Make the updates that wait; none do where updates are made at once, replica by replica."""
+
+
+@generic
+def must_pause(state):
+    """Whether a loop over rounds has to stop here, so that the storage can act in Python."""
+    return False

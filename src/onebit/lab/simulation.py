@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit.contexts import Rows
-from onebit.core.jit import direct, entry, inline
-from onebit.core.rounds import Choice, Row, Turn, hear, hear_label, say, score
+from onebit.core.jit import direct, entry, generic, implement, inline
+from onebit.core.lockstep import next_row
+from onebit.core.rounds import Choice, Row, Turn, hear, hear_label, must_pause, say, score
 from onebit.feedback.answered import mark
 from onebit.feedback.channels import (
     UNHEARD,
@@ -58,6 +59,35 @@ class Stream(NamedTuple):
     indptr: Any
     labels: Any
     order: Any
+    kept: Any  # rows of earlier chunks, in front of those of this one
+
+
+@inline
+def row_at(stream, i):
+    return Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
+
+
+# A round: decide and count, send the answer through the channel, learn from it. The loop over a
+# stream and the loop over replicas are built from these.
+
+
+@inline
+def decide(params, state, work, row, turn, truth, counts):
+    """Say a label, and count the mistakes."""
+    score(params, state, work, row, turn)
+    choice = say(params, state, work, turn)
+    counts[0] += choice.label != truth
+    counts[1] += choice.greedy != truth
+    counts[2] += choice.label != choice.greedy
+    return choice
+
+
+@inline
+def answer(link, turn, truth, said):
+    """What the learner hears of the label that it said, and the true label as it is named."""
+    named = noisy(link, turn.round, truth, turn.count)
+    bit = heard(link, turn.round, int(said == named))
+    return understood(link, turn.round, bit), named
 
 
 @inline
@@ -69,30 +99,88 @@ def told(params, state, work, row, turn, choice, right, label):
     return is_changed or hear(params, state, work, row, turn, choice, right)
 
 
-@entry
-def _run(params, state, work, stream, seed, first, begin, end, count, counts):
-    """Rounds begin..end of the stream; the learner's own count of rounds starts at first."""
-    mistakes = greedy_mistakes = explored = updates = 0
-    rows = len(stream.labels)
-    i = begin % rows - 1
-    for t in range(begin, end):
-        i = i + 1 if i + 1 < rows else 0
-        if len(stream.order):
-            i = stream.order[t]
-        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
-        turn = Turn(seed, first + t, count)
+class AllHeard(NamedTuple):
+    """The way of feedback without a channel: every answer is heard, at once."""
+
+
+class Late(NamedTuple):
+    """The way of feedback through a channel. It may come late; what is answered is marked."""
+
+    link: Any
+    pending: Any
+    marks: Any
+
+
+@generic
+def truth_of(way, turn, label):
+    return label
+
+
+@generic
+def send(way, params, state, work, row, turn, choice, truth, i, t):
+    """Send the answer on its way; if it is heard at once, learn from it."""
+    return told(params, state, work, row, turn, choice, choice.label == truth, truth)
+
+
+@generic
+def deliver(way, params, state, work, stream, seed, count, t):
+    """Learn from the answers that arrive in round t."""
+    return False
+
+
+@implement(truth_of, Late)
+def _drifted_truth(way, turn, label):
+    return drifted(way.link, turn.round, label, turn.count)
+
+
+@implement(send, Late)
+def _post_answer(way, params, state, work, row, turn, choice, truth, i, t):
+    bit, named = answer(way.link, turn, truth, choice.label)
+    if bit != UNHEARD:
+        time, ring = way.pending.before + t, len(way.pending.first)
+        arrival = (time + delay_of(way.link, turn.round, time)) % ring
+        _post(way.pending, time % ring, arrival, i, turn.round, choice, bit, named)
+    return False
+
+
+@implement(deliver, Late)
+def _deliver_late(way, params, state, work, stream, seed, count, t):
+    """As far as the storage need not pause: the rest stays where it is, and is delivered next."""
+    pending, updates = way.pending, 0
+    arrival = (pending.before + t) % len(pending.first)
+    place = pending.first[arrival]
+    while place >= 0 and not must_pause(state):
+        i, round, label, greedy, bit, named = pending.places[place]
+        propensity, note, other = pending.numbers[place]
+        row, turn = row_at(stream, i), Turn(seed, round, count)
+        choice = Choice(label, greedy, propensity, note, other)
         score(params, state, work, row, turn)
-        choice = say(params, state, work, turn)
-        label = stream.labels[i]
-        mistakes += choice.label != label
-        greedy_mistakes += choice.greedy != label
-        explored += choice.label != choice.greedy
-        right = choice.label == label
-        updates += told(params, state, work, row, turn, choice, right, label)
-    counts[0] += mistakes
-    counts[1] += greedy_mistakes
-    counts[2] += explored
+        if bit >= 0:
+            updates += told(params, state, work, row, turn, choice, bit == 1, named)
+        mark(way.marks, round)
+        place = pending.after[place]
+    pending.first[arrival] = place
+    return updates
+
+
+@entry
+def _run(params, state, work, stream, way, seed, first, begin, end, count, counts):
+    """Rounds from begin to end, or until the storage has to pause; the next round comes back.
+
+    The learner's own count of rounds starts at first.
+    """
+    updates = 0 + deliver(way, params, state, work, stream, seed, count, begin - 1)  # after a pause
+    t, i = begin, (stream.kept + begin) % len(stream.labels) - 1
+    while t < end and not must_pause(state):
+        i = next_row(stream, i, t)
+        row, turn = row_at(stream, i), Turn(seed, first + t, count)
+        truth = truth_of(way, turn, stream.labels[i])
+        choice = decide(params, state, work, row, turn, truth, counts)
+        updates += send(way, params, state, work, row, turn, choice, truth, i, t)
+        updates += deliver(way, params, state, work, stream, seed, count, t)
+        t += 1
     counts[3] += updates
+    return t
 
 
 class Pending(NamedTuple):
@@ -104,97 +192,49 @@ class Pending(NamedTuple):
     places: Any  # [place, (row, round, label, greedy, bit, true label as named)]
     numbers: Any  # [place, (propensity, note, other)]
     before: Any  # rounds of this run in earlier chunks
-    kept: Any  # rows of earlier chunks, in front of those of this one
 
 
 def _pending(longest: int) -> Pending:
     ring = longest + 1
-    none = np.full(ring, -1, np.int64)
-    places, numbers = np.zeros((ring, 6), np.int64), np.zeros((ring, 3))
-    return Pending(none, none.copy(), none.copy(), places, numbers, 0, 0)
+    first, last, after = (np.full(ring, -1, np.int64) for _ in range(3))
+    return Pending(first, last, after, np.zeros((ring, 6), np.int64), np.zeros((ring, 3)), 0)
 
 
-class _Late:
+class _Carried:
     """What a chunk leaves to the next: feedback on its way, and the rows it is about."""
 
     def __init__(self) -> None:
         self.pending: Pending | None = None
         self._rows: Rows | None = None
+        self.kept = 0
 
     def in_front_of(self, rows: Rows, labels: np.ndarray) -> tuple[Rows, np.ndarray]:
         """The rows that were kept, then these; the labels of the former are not needed again."""
         if self._rows is None:
             return rows, labels
-        none = np.zeros(len(self._rows.indptr) - 1, np.int64)
-        return _joined(self._rows, rows), np.concatenate([none, labels])
+        unused = np.zeros(self.kept, np.int64)
+        return _joined(self._rows, rows), np.concatenate([unused, labels])
 
     def keep(self, pending: Pending, rows: Rows, rounds: int) -> None:
         """Keep the last rows of a chunk of so many rounds: none is awaited longer than the ring."""
         held = len(rows.indptr) - 1
-        kept = min(held, len(pending.first) - 1)
-        self._rows = _last(rows, kept) if kept else None
-        pending.places[:, 0] -= held - kept
-        self.pending = pending._replace(before=pending.before + rounds, kept=kept)
+        self.kept = min(held, len(pending.first) - 1)
+        self._rows = _last(rows, self.kept) if self.kept else None
+        pending.places[:, 0] -= held - self.kept
+        self.pending = pending._replace(before=pending.before + rounds)
 
 
-def _joined(one: Rows, two: Rows) -> Rows:
-    indptr = np.concatenate([one.indptr, two.indptr[1:] + one.indptr[-1]])
-    indices = np.concatenate([one.indices, two.indices])
-    values = np.concatenate([one.values, two.values])
-    return Rows(indices, values, indptr, max(one.width, two.width), two.columns)
+def _joined(kept: Rows, rows: Rows) -> Rows:
+    indptr = np.concatenate([kept.indptr, rows.indptr[1:] + kept.indptr[-1]])
+    indices = np.concatenate([kept.indices, rows.indices])
+    values = np.concatenate([kept.values, rows.values])
+    return Rows(indices, values, indptr, max(kept.width, rows.width), rows.columns)
 
 
 def _last(rows: Rows, count: int) -> Rows:
     indptr = rows.indptr[len(rows.indptr) - 1 - count :]
     part = slice(indptr[0], indptr[-1])
     return Rows(rows.indices[part].copy(), rows.values[part].copy(), indptr - indptr[0], rows.width)
-
-
-@entry
-def _run_through(
-    params, state, work, stream, link, pending, seed, first, begin, end, count, counts, marks
-):
-    """_run with a channel between the truth and the learner; what is answered is marked."""
-    mistakes = greedy_mistakes = explored = updates = 0
-    rows, ring = len(stream.labels), len(pending.first)
-    i = (pending.kept + begin) % rows - 1
-    for t in range(begin, end):
-        i = i + 1 if i + 1 < rows else 0
-        if len(stream.order):
-            i = stream.order[t]
-        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
-        turn, time = Turn(seed, first + t, count), pending.before + t
-        score(params, state, work, row, turn)
-        choice = say(params, state, work, turn)
-        label = drifted(link, turn.round, stream.labels[i], count)
-        mistakes += choice.label != label
-        greedy_mistakes += choice.greedy != label
-        explored += choice.label != choice.greedy
-        named = noisy(link, turn.round, label, count)
-        bit = heard(link, turn.round, int(choice.label == named))
-        bit = understood(link, turn.round, bit)
-        if bit != UNHEARD:
-            arrival = (time + delay_of(link, turn.round, time)) % ring
-            _post(pending, time % ring, arrival, i, turn.round, choice, bit, named)
-        place = pending.first[time % ring]
-        pending.first[time % ring] = -1
-        while place >= 0:
-            i_then, round, label, greedy, bit, named = pending.places[place]
-            row = Row(
-                stream.indices, stream.values, stream.indptr[i_then], stream.indptr[i_then + 1]
-            )
-            turn = Turn(seed, round, count)
-            propensity, note, other = pending.numbers[place]
-            choice = Choice(label, greedy, propensity, note, other)
-            score(params, state, work, row, turn)
-            if bit >= 0:
-                updates += told(params, state, work, row, turn, choice, bit == 1, named)
-            mark(marks, round)
-            place = pending.after[place]
-    counts[0] += mistakes
-    counts[1] += greedy_mistakes
-    counts[2] += explored
-    counts[3] += updates
 
 
 @inline
@@ -294,7 +334,7 @@ def _in_chunks(
     points = points_of(check_points(_ENDLESS) if checkpoints is None else checkpoints, _ENDLESS)
     kept = np.zeros((0, 5), np.int64)
     done = np.zeros(5, np.int64)  # rounds and the four counts
-    late = _Late()
+    carried = _Carried()
     tell = progress and (lambda rounds: progress(int(done[0]) + rounds))
     if not isinstance(chunks, Iterable):
         raise TypeError(f"simulate wants rows and their labels, X and y, not {chunks!r}")
@@ -304,7 +344,7 @@ def _in_chunks(
             continue
         due = [p - int(done[0]) for p in points if done[0] < p <= done[0] + len(labels)]
         trace = simulate_places(
-            learner, X, labels, 1, "given", due or [len(labels)], channel, tell, late
+            learner, X, labels, 1, "given", due or [len(labels)], channel, tell, carried
         )
         counts = np.stack(trace, axis=1) + done
         kept = np.concatenate([kept, counts[: len(due)]])
@@ -337,9 +377,9 @@ def simulate_places(
     checkpoints: Sequence[int] | None,
     channel: Sequence[Step],
     progress: Callable[[int], None] | None,
-    late: _Late | None = None,
+    carried: _Carried | None = None,
 ) -> Trace:
-    """simulate, with the labels as places among the learner's; late: what earlier chunks left."""
+    """simulate, with labels as places among the learner's; carried: what earlier chunks left."""
     with learner._lock:  # other threads wait until the stream is done
         rows = learner._rows(X)
         size = len(rows.indptr) - 1
@@ -349,28 +389,19 @@ def simulate_places(
         order_rows = order_of(order, size, epochs, learner.seed)
         total = len(order_rows) if len(order_rows) else size * epochs
         points = points_of(checkpoints, total)
-        way = link_to(learner, channel)
-        pending = (late and late.pending) or _pending(way.longest)
-        check_delays(way, pending.before + total)
-        if late:
-            rows, labels = late.in_front_of(rows, labels)
+        link = link_to(learner, channel)
+        pending = (carried and carried.pending) or _pending(link.longest)
+        check_delays(link, pending.before + total)
+        if carried:
+            rows, labels = carried.in_front_of(rows, labels)
         learner._reserve(rows.width)
         learner._columns = learner._columns or rows.columns
-        stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows)
+        front = carried.kept if carried else 0
+        stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows, front)
         counts = np.zeros(4, np.int64)
         kept = np.zeros((len(points), 4), np.int64)
-        first, done, size = learner.round, 0, len(learner._labels)
-        kind = learner._kind
-        answers, all_heard = learner._answers, not (channel or learner._thins)
-        rest: tuple[Any, ...] = (stream, learner._draws, first)
-        records = (learner._params, learner._state, learner._work)
-        if all_heard:
-            run = direct(_run, kind, *records, *rest, done, total, size, counts)
-        else:
-            rest = (stream, way, pending, learner._draws, first)
-            like = (done, total, size, counts, answers.marks(first))
-            run = direct(_run_through, kind, *records, *rest, *like)
-        run = learner._storage.guarded(run)
+        first, done, kind, answers = learner.round, 0, learner._kind, learner._answers
+        all_heard = not (channel or learner._thins)
         for i, point in enumerate(points):
             while done < point:
                 if first + done >= learner._fades_at:
@@ -378,21 +409,15 @@ def simulate_places(
                 end = min(point, done + _LONGEST_CALL, learner._fades_at - first)
                 if learner._kind != kind:
                     raise RuntimeError("the learner was given another label in mid-stream")
-                records = (
-                    learner._params,
-                    learner._state,
-                    learner._work,
-                )  # progress may have used it
-                marks = () if all_heard else (answers.marks(first + end),)
-                failure = None
+                way: Any = AllHeard()
+                if not all_heard:
+                    way = Late(link, pending, answers.marks(first + end))
                 try:
-                    run(*records, *rest, done, end, size, counts, *marks)
-                except BaseException as error:
-                    if not learner._storage.fails_at_the_end:
-                        if not all_heard:
-                            answers.cut(learner.round)  # these rounds are not counted
-                        raise
-                    failure = error
+                    failure = _run_rounds(learner, stream, way, first, done, end, counts)
+                except BaseException:
+                    if not all_heard:
+                        answers.cut(learner.round)  # these rounds are not counted
+                    raise
                 if all_heard:
                     answers.mark_all(first + done, first + end, first + end)
                 done = end
@@ -401,15 +426,34 @@ def simulate_places(
                     raise failure
                 if progress:
                     progress(done)
-                    if (
-                        learner.round != first + done
-                    ):  # it had the learner decide, in rounds between
-                        first = learner.round - done
-                        rest = (*rest[:-1], first)
+                    first = learner.round - done  # it may have had the learner decide meanwhile
             kept[i] = counts
-        if late:
-            late.keep(pending, rows, total)
+        if carried:
+            carried.keep(pending, rows, total)
         return Trace(np.array(points, np.int64), *kept.T.copy())
+
+
+def _run_rounds(
+    learner: Learner, stream: Stream, way: Any, first: int, begin: int, end: int, counts: Any
+) -> BaseException | None:
+    """Run rounds, with pauses where the storage wants them.
+
+    What goes wrong in a pause comes back: the rounds are run to their end nevertheless.
+    """
+    failure = None
+    while True:
+        args = (learner._params, learner._state, learner._work, stream, way, learner._draws, first)
+        args = (*args, begin, end, len(learner._labels), counts)
+        run = direct(_run, (learner._kind, type(way)), *args)
+        begin = learner._storage.guarded(run)(*args)
+        try:
+            held = learner._storage.pause(learner._state.held)
+        except BaseException as error:  # Ctrl-C as well
+            failure = failure or error
+        else:
+            if held is None:
+                return failure
+            learner._state = learner._state._replace(held=held)
 
 
 def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:

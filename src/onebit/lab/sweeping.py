@@ -26,7 +26,7 @@ from onebit.core.lanes import (
     state_type,
 )
 from onebit.core.lockstep import BEYOND_CACHE, ask_ahead, column, next_row
-from onebit.core.rounds import Row, Turn, say, score, settle
+from onebit.core.rounds import Turn, settle
 from onebit.core.updates import Waiting
 from onebit.feedback.channels import (
     Delay,
@@ -34,17 +34,17 @@ from onebit.feedback.channels import (
     Step,
     check_delays,
     drifted,
-    heard,
     link_to,
-    noisy,
     steps_of,
-    understood,
 )
 from onebit.lab.simulation import (
     Stream,
     Trace,
+    answer,
+    decide,
     order_of,
     points_of,
+    row_at,
     rows_and_places,
     simulate_places,
     told,
@@ -71,13 +71,16 @@ class Run(NamedTuple):
 def _run_together(
     params, like, tables, memories, work, stream, link, seeds, firsts, begin, end, counts
 ):
-    """Rounds begin..end of the stream for all replicas."""
+    """Rounds from begin to end for all replicas.
+
+    This is a loop of its own, and not `_run` of one replica after the other, because a row is read
+    once for all of them. Feedback is heard at once: late feedback comes to each at its own time.
+    """
     count, table = like.table.shape[2], like.whole.table
     far = table.size * table.itemsize > BEYOND_CACHE
     i = next_row(stream, begin % len(stream.labels) - 1, begin)
     for t in range(begin, end):
-        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
-        truth = stream.labels[i]
+        row, label = row_at(stream, i), stream.labels[i]
         if t + 1 < end:
             i = next_row(stream, i, t + 1)
             if far:
@@ -85,19 +88,13 @@ def _run_together(
         for replica in range(len(seeds)):
             own = pick(params, replica)
             state = column(like, tables, memories, replica)
-            seed, round = seeds[replica], firsts[replica] + t
-            turn = Turn(seed, round, count)
-            way = Link(
-                link.steps, seed, link.fixed, link.mean, link.given, link.longest, link.hearing
+            turn = Turn(seeds[replica], firsts[replica] + t, count)
+            own_link = Link(
+                link.steps, turn.seed, link.fixed, link.mean, link.given, link.longest, link.hearing
             )
-            score(own, state, work, row, turn)
-            choice = say(own, state, work, turn)
-            label = drifted(way, round, truth, count)
-            counts[replica, 0] += choice.label != label
-            counts[replica, 1] += choice.greedy != label
-            counts[replica, 2] += choice.label != choice.greedy
-            named = noisy(way, round, label, count)
-            bit = understood(way, round, heard(way, round, int(choice.label == named)))
+            truth = drifted(own_link, turn.round, label, count)
+            choice = decide(own, state, work, row, turn, truth, counts[replica])
+            bit, named = answer(own_link, turn, truth, choice.label)
             if bit >= 0:
                 counts[replica, 3] += told(own, state, work, row, turn, choice, bit == 1, named)
         settle(params, like, row)
@@ -321,7 +318,7 @@ def _run_lockstep(
     first, count = learners[0], len(learners)
     together = _Together(learners, size, course.rows.width)
     rows = course.rows
-    stream = Stream(rows.indices, rows.values, rows.indptr, course.places, course.order)
+    stream = Stream(rows.indices, rows.values, rows.indptr, course.places, course.order, 0)
     seeds = np.array([one._draws for one in learners], np.int64)
     firsts = np.array([one.round for one in learners], np.int64)
     counts = np.zeros((count, 4), np.int64)

@@ -22,7 +22,6 @@ class Storage:
     settings: Mapping[str, Any] = MappingProxyType({})  # what was said to choose the form
     unsaved: Mapping[str, Any] = MappingProxyType({})  # those of them that no file can hold
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
-    fails_at_the_end = False  # what goes wrong is raised when all rounds of a call are done
     wants_room = False  # no row is scored that has features beyond the table
 
     advice = "Hash the features into fewer columns with features="
@@ -74,6 +73,13 @@ class Storage:
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Table and arrays with only a share of the evidence kept."""
         raise NotImplementedError
+
+    def pause(self, held: Any) -> Any:
+        """Do in Python what a loop over rounds has stopped for (see `core.rounds.must_pause`).
+
+        The record to go on with comes back; None: there was nothing to do.
+        """
+        return None
 
     def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """A compiled function; where it calls back into Python, one that raises its errors."""
