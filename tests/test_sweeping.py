@@ -23,7 +23,9 @@ SMALL = ob.datasets.synnonsep(400 if COMPILED else 60, seed=3)
 def weights(X, y, learners, channel=(), replicas=None, **more):
     """What learners of a group have learned, as learners by themselves."""
     kept = []
-    course = _course(learners[0], (X, y), more.get("epochs", 1), more.get("order", "given"), None)
+    course = _course(
+        learners[0], (X, y), more.get("epochs", 1), more.get("order", "given"), None, channel
+    )
     original = _Together.__init__
 
     def remember(self, *args):
@@ -32,7 +34,7 @@ def weights(X, y, learners, channel=(), replicas=None, **more):
 
     _Together.__init__ = remember
     try:
-        runs = _run_lockstep(learners, replicas or 8, course, channel, None, lambda rounds: None)
+        runs = _run_lockstep(learners, replicas or 8, course, lambda rounds: None)
     finally:
         _Together.__init__ = original
     together = kept[0]
@@ -191,7 +193,7 @@ def test_scores_that_overflow_are_the_same_in_lockstep():
         one._state.table[:] = 3e37
         one._state.table[1] *= -1
     course = _course(learners[0], (X, y), 1, "given", None)
-    runs = _run_lockstep(learners, 4, course, (), None, lambda rounds: None)
+    runs = _run_lockstep(learners, 4, course, lambda rounds: None)
     for one, run in zip(learners, runs, strict=True):
         assert_same(run, ob.simulate(one, X, y))
 

@@ -12,6 +12,7 @@ a small numpy array, and the same kernel gives the same bits.
 from __future__ import annotations
 
 import operator
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,23 +30,7 @@ class State4(NamedTuple):
 
     table: Any  # [feature, plane, lane], float32 or float64
     memory: Any  # float64, as many as the algorithm asks for
-    held: Any = None  # what another form than the table alone holds besides
-
-
-class State8(NamedTuple):
-    """The same with eight lanes a block."""
-
-    table: Any
-    memory: Any
-    held: Any = None
-
-
-class State16(NamedTuple):
-    """The same with sixteen lanes a block."""
-
-    table: Any
-    memory: Any
-    held: Any = None
+    held: Any = None  # what a storage holds besides the table
 
 
 class Replica4(NamedTuple):
@@ -63,36 +48,15 @@ class Replica4(NamedTuple):
     waiting: Any  # updates to be made for all replicas at once; None: each makes its own
 
 
-class Replica8(NamedTuple):
-    """The same with eight lanes a block."""
-
-    table: Any
-    memory: Any
-    whole: Any
-    strips: Any
-    column: Any
-    replicas: Any
-    lanes: Any
-    sums: Any
-    turned: Any
-    waiting: Any
+def _of_width(record: Any, width: int) -> Any:
+    """The same record with more lanes a block: the width belongs to the type."""
+    name = record.__name__.replace("4", str(width))
+    fields, defaults = record._fields, record._field_defaults.values()
+    return namedtuple(name, fields, defaults=defaults, module=__name__)
 
 
-class Replica16(NamedTuple):
-    """The same with sixteen lanes a block."""
-
-    table: Any
-    memory: Any
-    whole: Any
-    strips: Any
-    column: Any
-    replicas: Any
-    lanes: Any
-    sums: Any
-    turned: Any
-    waiting: Any
-
-
+State8, State16 = _of_width(State4, 8), _of_width(State4, 16)
+Replica8, Replica16 = _of_width(Replica4, 8), _of_width(Replica4, 16)
 _STATE: dict[int, type] = {4: State4, 8: State8, 16: State16}
 REPLICA: dict[type, type] = {State4: Replica4, State8: Replica8, State16: Replica16}
 REPLICAS = tuple(REPLICA.values())

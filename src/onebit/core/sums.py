@@ -36,18 +36,17 @@ def _term(state, row, i, plane, block):
 
 
 @inline
-def _turn_round(state, which):
-    """Lay the sums out by replica."""
+def _turn_round(state, sums, turned):
+    """Lay the sums of all replicas out by replica."""
     for label in range(state.table.shape[2]):
         for replica in range(state.replicas):
-            total = at(state.sums[which], label * state.replicas + replica)
-            state.turned[which, replica, label] = total
+            turned[replica, label] = at(sums, label * state.replicas + replica)
 
 
 @inline
-def _hand_over(state, which, out):
+def _hand_over(state, turned, out):
     for block in range(blocks(state)):
-        store(state, out, block, fetch(state, state.turned[which, state.column], block))
+        store(state, out, block, fetch(state, turned[state.column], block))
 
 
 def sum_over_row(body):
@@ -58,8 +57,8 @@ def sum_over_row(body):
     def for_all(state, row, plane, out):
         if state.column == 0:
             by_itself(state.whole, row, plane, state.sums[0])
-            _turn_round(state, 0)
-        _hand_over(state, 0, out)
+            _turn_round(state, state.sums[0], state.turned[0])
+        _hand_over(state, state.turned[0], out)
 
     return function
 
@@ -87,10 +86,11 @@ def _dot_of_block(state, row, plane, block, out, ahead):
 
 
 @inline
-def _dot_of_three_blocks(state, row, plane, block, out, ahead):
-    """The same for this block and the next two: less work of finding the way.
+def _dot_of_blocks(state, row, plane, block, is_third, out, ahead):
+    """The same for this block, the next, and if `is_third`, a constant, also the one after that.
 
-    Two of the four sums at a time, for sixteen registers hold no more.
+    It takes less work of finding the way. Two of the four sums are made at a time, because sixteen
+    registers hold no more.
 
     Meanwhile memory is asked for the features that stand so far `ahead` in the row's arrays: a few
     at a time, since it answers only so many questions at once. 0: nothing is asked.
@@ -102,74 +102,49 @@ def _dot_of_three_blocks(state, row, plane, block, out, ahead):
         while i + 1 < row.stop:
             a = a + _term(state, row, i, plane, block)
             b = b + _term(state, row, i, plane, block + 1)
-            c = c + _term(state, row, i, plane, block + 2)
             d = d + _term(state, row, i + 1, plane, block)
             e = e + _term(state, row, i + 1, plane, block + 1)
-            f = f + _term(state, row, i + 1, plane, block + 2)
+            if is_third:
+                c = c + _term(state, row, i, plane, block + 2)
+                f = f + _term(state, row, i + 1, plane, block + 2)
             if ahead:
                 for n in range(2):
                     feature = at(row.indices, i + n + ahead)
-                    prefetch(state, feature, block)
-                    prefetch(state, feature, block + 1)
-                    prefetch(state, feature, block + 2)
+                    for k in range(3 if is_third else 2):
+                        prefetch(state, feature, block + k)
             i += 4
         if i < row.stop:
             a = a + _term(state, row, i, plane, block)
             b = b + _term(state, row, i, plane, block + 1)
-            c = c + _term(state, row, i, plane, block + 2)
+            if is_third:
+                c = c + _term(state, row, i, plane, block + 2)
         a, b, c = a + d, b + e, c + f
         if half:
-            a = fetch(state, out, block) + a
-            b = fetch(state, out, block + 1) + b
-            c = fetch(state, out, block + 2) + c
+            a, b = fetch(state, out, block) + a, fetch(state, out, block + 1) + b
+            if is_third:
+                c = fetch(state, out, block + 2) + c
         store(state, out, block, a)
         store(state, out, block + 1, b)
-        store(state, out, block + 2, c)
-
-
-@inline
-def _dot_of_two_blocks(state, row, plane, block, out, ahead):
-    """The same for this block and the next."""
-    for half in range(2):
-        a, b, c, d = zero(state), zero(state), zero(state), zero(state)
-        i = row.start + 2 * half
-        while i + 1 < row.stop:
-            a = a + _term(state, row, i, plane, block)
-            b = b + _term(state, row, i, plane, block + 1)
-            c = c + _term(state, row, i + 1, plane, block)
-            d = d + _term(state, row, i + 1, plane, block + 1)
-            if ahead:
-                for n in range(2):
-                    feature = at(row.indices, i + n + ahead)
-                    prefetch(state, feature, block)
-                    prefetch(state, feature, block + 1)
-            i += 4
-        if i < row.stop:
-            a = a + _term(state, row, i, plane, block)
-            b = b + _term(state, row, i, plane, block + 1)
-        a, b = a + c, b + d
-        if half:
-            a = fetch(state, out, block) + a
-            b = fetch(state, out, block + 1) + b
-        store(state, out, block, a)
-        store(state, out, block + 1, b)
+        if is_third:
+            store(state, out, block + 2, c)
 
 
 @inline
 def dot_ahead(state, row, plane, out, ahead):
+    """`dot`, which meanwhile asks memory for what stands `ahead`."""
     block, left = 0, blocks(state)
     while left:
         if left == 1:
             _dot_of_block(state, row, plane, block, out, ahead)
-            some = 1
+            done = 1
         elif left == 2 or left == 4:
-            _dot_of_two_blocks(state, row, plane, block, out, ahead)
-            some = 2
+            _dot_of_blocks(state, row, plane, block, False, out, ahead)
+            done = 2
         else:
-            _dot_of_three_blocks(state, row, plane, block, out, ahead)
-            some = 3
-        block += some
-        left -= some
+            _dot_of_blocks(state, row, plane, block, True, out, ahead)
+            done = 3
+        block += done
+        left -= done
 
 
 @sum_over_row
@@ -221,10 +196,10 @@ _dot_and_variance = inline(plain(dot_and_variance))
 def _dot_and_variance_for_all(state, row, scores, widths):
     if state.column == 0:
         _dot_and_variance(state.whole, row, state.sums[0], state.sums[1])
-        _turn_round(state, 0)
-        _turn_round(state, 1)
-    _hand_over(state, 0, scores)
-    _hand_over(state, 1, widths)
+        _turn_round(state, state.sums[0], state.turned[0])
+        _turn_round(state, state.sums[1], state.turned[1])
+    _hand_over(state, state.turned[0], scores)
+    _hand_over(state, state.turned[1], widths)
 
 
 @generic

@@ -45,13 +45,13 @@ def answered(whole, waiting, block):
 
 def update_of_plane(lane):
     """An update of plane 0 with one coefficient, from what it does to one lane."""
-    each = inline(lane)
+    moved = inline(lane)
 
     def now(state, row, label, first):
         table, first = state.table, number(state, first)
         for i in range(row.start, row.stop):
             j = at(row.indices, i)
-            table[j, 0, label] = each(table[j, 0, label], at(row.values, i), first)
+            table[j, 0, label] = moved(table[j, 0, label], at(row.values, i), first)
 
     make_now = inline(now)
 
@@ -62,33 +62,30 @@ def update_of_plane(lane):
         ask(state, label, first, 0.0)
 
     @inline
-    def serve(whole, waiting, row, block):
-        first = fetch(whole, waiting.first, block)
+    def serve(whole, waiting, row, block, is_second):
+        """Make the updates of a block; if `is_second`, a constant, of the next as well."""
+        first, second = fetch(whole, waiting.first, block), zero(whole)
+        if is_second:
+            second = fetch(whole, waiting.first, block + 1)
         for i in range(row.start, row.stop):
             j, x = at(row.indices, i), at(row.values, i)
-            save(whole, j, 0, block, each(load(whole, j, 0, block), x, first))
+            save(whole, j, 0, block, moved(load(whole, j, 0, block), x, first))
+            if is_second:
+                save(whole, j, 0, block + 1, moved(load(whole, j, 0, block + 1), x, second))
         answered(whole, waiting, block)
-
-    @inline
-    def serve_two(whole, waiting, row, block):
-        one, two = fetch(whole, waiting.first, block), fetch(whole, waiting.first, block + 1)
-        for i in range(row.start, row.stop):
-            j, x = at(row.indices, i), at(row.values, i)
-            save(whole, j, 0, block, each(load(whole, j, 0, block), x, one))
-            save(whole, j, 0, block + 1, each(load(whole, j, 0, block + 1), x, two))
-        answered(whole, waiting, block)
-        answered(whole, waiting, block + 1)
+        if is_second:
+            answered(whole, waiting, block + 1)
 
     def settled(params, state, row):
         whole, waiting = state.whole, state.waiting
         block, last = 0, blocks(whole) - 1
         while block <= last:
             if block < last and waiting.blocks[block] and waiting.blocks[block + 1]:
-                serve_two(whole, waiting, row, block)
+                serve(whole, waiting, row, block, True)
                 block += 2
             else:
                 if waiting.blocks[block]:
-                    serve(whole, waiting, row, block)
+                    serve(whole, waiting, row, block, False)
                 block += 1
 
     return _update(lane, now, later, settled)
@@ -96,13 +93,13 @@ def update_of_plane(lane):
 
 def update_of_planes(lane):
     """An update of planes 0 and 1 with two coefficients, from what it does to one lane."""
-    each = inline(lane)
+    moved = inline(lane)
 
     def now(state, row, label, first, second):
         table, first, second = state.table, number(state, first), number(state, second)
         for i in range(row.start, row.stop):
             j, x = at(row.indices, i), at(row.values, i)
-            a, b = each(table[j, 0, label], table[j, 1, label], x, first, second)
+            a, b = moved(table[j, 0, label], table[j, 1, label], x, first, second)
             table[j, 0, label], table[j, 1, label] = a, b
 
     make_now = inline(now)
@@ -122,7 +119,7 @@ def update_of_planes(lane):
                 for i in range(row.start, row.stop):
                     j, x = at(row.indices, i), at(row.values, i)
                     a, b = load(whole, j, 0, block), load(whole, j, 1, block)
-                    a, b = each(a, b, x, first, second)
+                    a, b = moved(a, b, x, first, second)
                     save(whole, j, 0, block, a)
                     save(whole, j, 1, block, b)
                 answered(whole, waiting, block)
