@@ -128,7 +128,7 @@ def _decide(params, state, work, indices, values, seed, round, count):
     if propensity < 0:
         rounds.law(params, state, work, turn)
         propensity = work.probabilities[choice.label]
-    return choice.label, choice.greedy, propensity, choice.note, choice.other
+    return choice.label, choice.greedy, propensity, choice.note, choice.second_note
 
 
 @entry

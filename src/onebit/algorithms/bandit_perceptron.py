@@ -52,7 +52,7 @@ class BanditPerceptron(Learner):
 
     @staticmethod
     def could_say(params, state, work, row, turn, choice):
-        if choice.other != 0.0:
+        if choice.second_note != 0.0:
             return False
         if choice.note == 0.0:
             return choice.label == choice.greedy and choice.propensity == 1.0

@@ -948,7 +948,7 @@ class Newtron(_CorrectsFlips):
     def could_say(params, state, work, row, turn, choice):
         """All weights lie in a ball, and so a score is at most D |x|."""
         most = BEYOND * params.D * math.sqrt(longest(state, row))
-        return is_softmax(params, turn, choice) and abs(choice.other) <= most
+        return is_softmax(params, turn, choice) and abs(choice.second_note) <= most
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):

@@ -87,7 +87,7 @@ def is_softmax(params, turn, choice):
 @inline
 def pull_and_growth(params, choice, right):
     """What b grows by, and A, but for direction and context; `other` of the choice is g.W/c."""
-    p, margin = choice.note, choice.other
+    p, margin = choice.note, choice.second_note
     c = (p - unflipped(params.rho0, params.rho1, right)) / choice.propensity
     kappa = choice.propensity if right else 1.0
     return (1.0 - kappa * params.beta * c * margin) * c, kappa * params.beta * c * c
@@ -214,7 +214,7 @@ class PNewtron(_CorrectsFlips):
             if work.mask[label] == 0:
                 mean += np.float64(work.scores[label])
         said = draw(params, state, work, turn)
-        margin = said.other - mean / turn.count
+        margin = said.second_note - mean / turn.count
         return Choice(said.label, said.greedy, said.propensity, said.note, margin)
 
     @staticmethod
@@ -226,7 +226,7 @@ class PNewtron(_CorrectsFlips):
     def could_say(params, state, work, row, turn, choice):
         """All weights lie in a ball, and so a score is at most D |x|."""
         most = BEYOND * params.D * math.sqrt(squared_norm(row))
-        return is_softmax(params, turn, choice) and abs(choice.other) <= most
+        return is_softmax(params, turn, choice) and abs(choice.second_note) <= most
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):

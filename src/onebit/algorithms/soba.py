@@ -188,7 +188,7 @@ class SOBA(_CorrectsFlips):
     def could_say(params, state, work, row, turn, choice):
         if not explored_uniformly(turn, params.gamma, choice):
             return False
-        rival, lead = choice.note, choice.other
+        rival, lead = choice.note, choice.second_note
         if not (
             0.0 <= rival < len(work.mask) and rival == np.floor(rival) and abs(lead) < math.inf
         ):
@@ -205,7 +205,7 @@ class SOBA(_CorrectsFlips):
         bit = unflipped(params.rho0, params.rho1, right)
         if bit == 0.0:
             return False
-        label, rival, lead = choice.label, int(choice.note), choice.other
+        label, rival, lead = choice.label, int(choice.note), choice.second_note
         if rival == label:  # no other was possible
             return False
         pull = bit / choice.propensity

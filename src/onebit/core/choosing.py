@@ -140,7 +140,7 @@ def choosing_by(law, could_say):
 
 @inline
 def noted_nothing(choice):
-    return choice.note == 0.0 and choice.other == 0.0
+    return choice.note == 0.0 and choice.second_note == 0.0
 
 
 @inline

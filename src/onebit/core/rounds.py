@@ -55,8 +55,8 @@ class Choice(NamedTuple):
     label: Any
     greedy: Any
     propensity: Any  # negative: not worked out; ask `law`
-    note: Any  # two numbers an algorithm may keep from the time of decision
-    other: Any
+    note: Any  # a number that an algorithm may keep from the time of decision
+    second_note: Any  # another; `Decision.other`
 
 
 @generic

@@ -151,9 +151,9 @@ def _deliver_late(way, params, state, work, stream, seed, count, t):
     place = pending.first[arrival]
     while place >= 0 and not must_pause(state):
         i, round, label, greedy, bit, named = pending.places[place]
-        propensity, note, other = pending.numbers[place]
+        propensity, note, second_note = pending.numbers[place]
         row, turn = row_at(stream, i), Turn(seed, round, count)
-        choice = Choice(label, greedy, propensity, note, other)
+        choice = Choice(label, greedy, propensity, note, second_note)
         score(params, state, work, row, turn)
         if bit >= 0:
             updates += told(params, state, work, row, turn, choice, bit == 1, named)
@@ -190,7 +190,7 @@ class Pending(NamedTuple):
     last: Any
     after: Any  # [place] the next place of the same list, or -1
     places: Any  # [place, (row, round, label, greedy, bit, true label as named)]
-    numbers: Any  # [place, (propensity, note, other)]
+    numbers: Any  # [place, (propensity, note, second note)]
     before: Any  # rounds of this run in earlier chunks
 
 
@@ -244,7 +244,7 @@ def _post(pending, place, arrival, i, round, choice, bit, named):
     record[0], record[1], record[2] = i, round, choice.label
     record[3], record[4], record[5] = choice.greedy, bit, named
     numbers = pending.numbers[place]
-    numbers[0], numbers[1], numbers[2] = choice.propensity, choice.note, choice.other
+    numbers[0], numbers[1], numbers[2] = choice.propensity, choice.note, choice.second_note
     pending.after[place] = -1
     if pending.first[arrival] < 0:
         pending.first[arrival] = place
