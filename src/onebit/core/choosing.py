@@ -56,11 +56,11 @@ def runner_up(state, work, label):
     """The best label that may be said other than `label`; itself if there is none."""
     kept = work.mask[label]
     work.mask[label] = -np.inf
-    other = best(state, work)
-    if work.mask[other] != 0:
-        other = label
+    second = best(state, work)
+    if work.mask[second] != 0:
+        second = label
     work.mask[label] = kept
-    return other
+    return second
 
 
 @inline

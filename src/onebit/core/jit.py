@@ -7,8 +7,9 @@ or a docstring, compiles nothing; an edit of these sources compiles again; and c
 is never found. Learners from outside the package are kept by the same rule, unless they are defined
 in the program itself (`__main__`) or in a notebook.
 
-Every kernel is an ordinary Python function. With ``NUMBA_DISABLE_JIT=1`` it runs as such, and must
-give the same results; that is how coverage is measured and how the compiler is checked.
+Every compiled function is written as an ordinary Python function. With ``NUMBA_DISABLE_JIT=1`` it
+runs as such, and must give the same results; that is how coverage is measured and how the compiler
+is checked. docs/inside.md explains how a function gets its compiled body.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ _VERSIONS = (sys.version, numba.__version__, llvmlite.__version__, np.__version_
 COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 # No fastmath: sums keep their order, so that every path gives the same bits. numpy's error model
-# only drops the test for division by zero; no kernel divides by a number that can be zero.
-# Without numba's memory management a kernel cannot allocate, and arrays are not counted as they
-# are passed around, which would cost more than a round of learning.
+# only drops the test for division by zero; compiled code divides by no number that can be zero.
+# Without numba's memory management it cannot allocate, and arrays are not counted as they are passed
+# around, which would cost more than a round of learning.
 _OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _HELPER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS}  # not for Python
 INLINE: Any = {"forceinline": True, **_HELPER}
@@ -266,8 +267,8 @@ class _Code(NullCache):  # type: ignore[misc]
         if digest is None:
             return None
         fields = [(*_name(kind), getattr(kind, "_fields", ())) for kind in kinds]
-        what = (_name(function), str(sig), fields, sorted(chosen), digest)
-        return repr((what, _VERSIONS, codegen.magic_tuple()))
+        code = (_name(function), str(sig), fields, sorted(chosen), digest)
+        return repr((code, _VERSIONS, codegen.magic_tuple()))
 
 
 def _touch(path: Path) -> None:
@@ -308,7 +309,7 @@ if _folder is not None:
 
 
 def inline(function: Callable[..., Any]) -> Any:
-    """Compile a helper so that it is always inlined: a call between kernels costs nothing."""
+    """Compile a helper so that it is always inlined: the call costs nothing."""
     return numba.njit(function, **INLINE) if COMPILED else function
 
 

@@ -1,12 +1,12 @@
-"""Vectors over labels: the few machine instructions that make a kernel as fast as tuned C.
+"""Vectors over labels: the few machine instructions that make a loop as fast as tuned C.
 
 A state holds its weights as ``table[feature, plane, lane]``, one lane per label, padded to a whole
-number of blocks. A block of 4, 8 or 16 lanes is one vector: its length is known when the kernel is
+number of blocks. A block of 4, 8 or 16 lanes is one vector: its length is known when the code is
 compiled, because it belongs to the type of the state. Vectors add, subtract, multiply and divide
 lane by lane, with each other or with a number on the right.
 
 Each function here is the plain twin of its compiled form, which follows it; uncompiled, a vector is
-a small numpy array, and the same kernel gives the same bits.
+a small numpy array, and the same code gives the same bits.
 """
 
 from __future__ import annotations
@@ -142,13 +142,13 @@ def at_least(vector: Any, bar: Any) -> Any:
     return np.where(vector < bar, vector.dtype.type(bar), vector)[()]
 
 
-def if_greater(one: Any, two: Any, vector: Any, otherwise: Any) -> Any:
-    """Lane by lane, `vector` where one > two, and `otherwise` where not."""
-    return np.where(one > two, vector, otherwise)[()]
+def if_greater(left: Any, right: Any, vector: Any, otherwise: Any) -> Any:
+    """Lane by lane, `vector` where left > right, and `otherwise` where not."""
+    return np.where(left > right, vector, otherwise)[()]
 
 
 def if_finite(test: Any, vector: Any, otherwise: Any) -> Any:
-    """Lane by lane, the one where the test is a finite number, the other where it is not."""
+    """Lane by lane, `vector` where the test is a finite number, `otherwise` where it is not."""
     return np.where(np.isfinite(test), vector, otherwise)[()]
 
 
@@ -191,10 +191,10 @@ if COMPILED:
             super().__init__(manager, vector, _llvm(vector))
 
     def _splat(builder: Any, scalar: Any, width: int) -> Any:
-        kind = ir.VectorType(scalar.type, width)
-        one = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, _I32(0))
+        undefined = ir.Constant(ir.VectorType(scalar.type, width), ir.Undefined)
+        first_lane = builder.insert_element(undefined, scalar, _I32(0))
         lanes = ir.Constant(ir.VectorType(_I32, width), [0] * width)
-        return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), lanes)
+        return builder.shuffle_vector(first_lane, undefined, lanes)
 
     def _of(state: Any) -> Vector:
         return Vector(state.types[0].dtype, WIDTH[state.instance_class])
@@ -304,10 +304,10 @@ if COMPILED:
             bar = _splat(builder, bar, sig.args[0].width)
         return builder.select(builder.fcmp_ordered("<", args[0], bar), bar, args[0])
 
-    @lowered(if_greater, lambda one, two, vector, otherwise: vector)
+    @lowered(if_greater, lambda left, right, vector, otherwise: vector)
     def _if_greater(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        one, two, vector, otherwise = args
-        return builder.select(builder.fcmp_ordered(">", one, two), vector, otherwise)
+        left, right, vector, otherwise = args
+        return builder.select(builder.fcmp_ordered(">", left, right), vector, otherwise)
 
     @lowered(if_finite, lambda test, vector, otherwise: vector)
     def _if_finite(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -337,9 +337,11 @@ if COMPILED:
         vector, width = args[0], sig.args[0].width
         while width > 1:
             width //= 2
-            none = ir.Constant(vector.type, ir.Undefined)
+            unused = ir.Constant(vector.type, ir.Undefined)
             halves = [
-                builder.shuffle_vector(vector, none, ir.Constant(ir.VectorType(_I32, width), lanes))
+                builder.shuffle_vector(
+                    vector, unused, ir.Constant(ir.VectorType(_I32, width), lanes)
+                )
                 for lanes in (list(range(width)), list(range(width, 2 * width)))
             ]
             vector = builder.select(builder.fcmp_ordered(">", *halves), *halves)
@@ -352,8 +354,8 @@ if COMPILED:
         reached = builder.fcmp_ordered(">=", args[0], _splat(builder, bar, width))
         bits = builder.zext(builder.bitcast(reached, ir.IntType(width)), _I32)
         first = builder.zext(builder.cttz(bits, ir.IntType(1)(0)), _I64)
-        none = builder.icmp_unsigned("==", bits, _I32(0))
-        return builder.select(none, _I64(0), first)
+        is_empty = builder.icmp_unsigned("==", bits, _I32(0))
+        return builder.select(is_empty, _I64(0), first)
 
     def _arithmetic(symbol: Any, instruction: str) -> None:
         @infer_global(symbol)  # type: ignore[reportOptionalCall]

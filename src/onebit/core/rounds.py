@@ -56,7 +56,7 @@ class Choice(NamedTuple):
     greedy: Any
     propensity: Any  # negative: not worked out; ask `law`
     note: Any  # a number that an algorithm may keep from the time of decision
-    second_note: Any  # another; `Decision.other`
+    second_note: Any  # another such number; in a `Decision` it is called `other`
 
 
 @generic

@@ -113,10 +113,10 @@ class Posterior(NamedTuple):
 
 
 @inline
-def value(kernel, dot, one, two):
+def value(kernel, dot, square_x, square_y):
     """k of two contexts, from their inner product and their squared lengths."""
     if kernel.kind == RBF:
-        return math.exp(-kernel.scale * max(one + two - 2.0 * dot, 0.0))
+        return math.exp(-kernel.scale * max(square_x + square_y - 2.0 * dot, 0.0))
     if kernel.kind == RATIONAL:
         return 1.0 / (1.0 - kernel.scale * dot)
     if kernel.kind == POLYNOMIAL:
@@ -173,8 +173,8 @@ def look(state, points, row):
 @inline
 def sum_up(state, points, out):
     """The scores of the row that was looked at."""
-    some = Row(points.slots, points.near, 0, points.count[TOP])
-    add_lines(points.coef, some, points.total, len(points.total), False)
+    stored = Row(points.slots, points.near, 0, points.count[TOP])
+    add_lines(points.coef, stored, points.total, len(points.total), False)
     for lane in range(len(points.total)):
         out[lane] = number(state, points.total[lane])
 
@@ -388,8 +388,8 @@ def dot_and_variance(state, row, scores, widths):
         held.listed[position] = held.points.near[held.order[position]]
     for label in range(len(held.start) - 1):
         first, end = held.start[label], held.start[label + 1]
-        some = Row(held.order, held.listed, first, end)
-        add_lines(held.G, some, held.shares[first:end], end - first, False)
+        own = Row(held.order, held.listed, first, end)
+        add_lines(held.G, own, held.shares[first:end], end - first, False)
         widths[label] = number(state, unexplained(held, label) / held.prior)
 
 
@@ -655,13 +655,13 @@ class Dual(Storage):
             inverse = (inverse + inverse.T) / 2
             less = np.linalg.inv(inverse + np.diag(noise[own] - arrays["noise"][own]))
             G[own, :size] = (less + less.T) / 2
-            others = coef[:, label].copy()
-            others[own] = 0
+            foreign = coef[:, label].copy()
+            foreign[own] = 0
             wanted = inverse @ coef[own, label]
-            far = np.flatnonzero(others)
+            far = np.flatnonzero(foreign)
             if size and len(far):
                 x = arrays["x"].T
-                wanted += (1 - keep) * self.matrix(x[own], x[far]) @ others[far]
+                wanted += (1 - keep) * self.matrix(x[own], x[far]) @ foreign[far]
             faded[own, label] = G[own, :size] @ wanted
         return table, {**arrays, "G": G, "noise": noise, "coef": faded}
 
@@ -778,8 +778,8 @@ def kernel_named(text: str) -> tuple[Kernel, str]:
         try:
             numbers[key] = int(given) if key == "degree" else float(given)
         except ValueError:
-            what = "whole number" if key == "degree" else "number"
-            raise ValueError(f"kernel {text!r}: {key} must be a {what}, not {given!r}") from None
+            wanted = "whole number" if key == "degree" else "number"
+            raise ValueError(f"kernel {text!r}: {key} must be a {wanted}, not {given!r}") from None
     kernel = Kernel(
         NAMES.index(name),
         real("nu", numbers["nu"], above=0, below=1)

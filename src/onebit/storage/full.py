@@ -73,16 +73,25 @@ def _by_entries(matrix, row):
 
 
 def add_four(
-    out: Any, end: Any, x: Any, one: Any, y: Any, two: Any, z: Any, three: Any, u: Any, four: Any
+    out: Any,
+    end: Any,
+    x: Any,
+    line_x: Any,
+    y: Any,
+    line_y: Any,
+    z: Any,
+    line_z: Any,
+    u: Any,
+    line_u: Any,
 ) -> None:
-    """out += x one + y two + z three + u four, up to the end."""
-    out[:end] += (x * one[:end] + y * two[:end]) + (z * three[:end] + u * four[:end])
+    """out += x line_x + y line_y + z line_z + u line_u, up to the end."""
+    out[:end] += (x * line_x[:end] + y * line_y[:end]) + (z * line_z[:end] + u * line_u[:end])
 
 
 @compiled_as(add_four)
-def _add_four(out, end, x, one, y, two, z, three, u, four):
+def _add_four(out, end, x, line_x, y, line_y, z, line_z, u, line_u):
     for k in range(end):
-        out[k] += (x * one[k] + y * two[k]) + (z * three[k] + u * four[k])
+        out[k] += (x * line_x[k] + y * line_y[k]) + (z * line_z[k] + u * line_u[k])
 
 
 def add_times(out: Any, start: Any, end: Any, x: Any, line: Any) -> None:
@@ -129,9 +138,9 @@ def add_lines(matrix, row, out, size, half):
         end = j if half else size
         x, y = np.float64(at(row.values, i)), np.float64(at(row.values, i + 1))
         z, u = np.float64(at(row.values, i + 2)), np.float64(at(row.values, i + 3))
-        one, two = matrix[j], matrix[at(row.indices, i + 1)]
-        three, four = matrix[at(row.indices, i + 2)], matrix[at(row.indices, i + 3)]
-        add_four(out, end, x, one, y, two, z, three, u, four)
+        line_x, line_y = matrix[j], matrix[at(row.indices, i + 1)]
+        line_z, line_u = matrix[at(row.indices, i + 2)], matrix[at(row.indices, i + 3)]
+        add_four(out, end, x, line_x, y, line_y, z, line_z, u, line_u)
         if half:  # the three later lines go on to their own diagonals
             for n in range(i + 1, i + 4):
                 j, x = at(row.indices, n), np.float64(at(row.values, n))
