@@ -30,7 +30,7 @@ from onebit.core.sums import linear_score
 from onebit.decision import Decision
 from onebit.learner import Learner, precision
 from onebit.settings import CALLABLE, Range, called, choice_of, real, setting, told_by_storage
-from onebit.storage.base import Storage
+from onebit.storage.base import Arrays, Storage
 
 if TYPE_CHECKING:  # it is loaded when first used: few learners estimate
     from onebit.feedback.noise import Log, Rates
@@ -129,7 +129,7 @@ class Collected(Storage):
         self.thread: threading.Thread | None = None
         self.doubt = "there was no estimate yet"
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Sample:
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Sample:
         answers = len(arrays["said"]) if arrays else 0
         values = len(arrays["values"]) if arrays else 0
         room = max(2 * answers, min(_BUFFER, self.N_s))
@@ -208,13 +208,13 @@ class Collected(Storage):
     def room(self, held: Sample) -> int:
         return held.features
 
-    def arrays(self, held: Sample, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Sample, features: int, labels: int) -> Arrays:
         return {"rates": held.rates.copy(), **_columns(held)}
 
     def swing(self, features: int) -> int:
         return self.N_s * (features * (4 + self._dtype.itemsize) + 25)
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         if set(arrays) != {"rates", *_COLUMNS}:
             return False
         rates, lengths, said = arrays["rates"], arrays["lengths"], arrays["said"]
@@ -234,9 +234,7 @@ class Collected(Storage):
             and rates.sum() < 1
         )
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         return keep * table, arrays  # the way that feedback takes is the same as before
 
 
@@ -246,7 +244,7 @@ def _estimate_rates(method: str, log: Any) -> Any:
     return estimate_rates(log, method=method)  # type: ignore[arg-type]
 
 
-def _columns(sample: Sample) -> dict[str, np.ndarray]:
+def _columns(sample: Sample) -> Arrays:
     """The columns without the room that is left."""
     answers, values, _ = sample.count
     return {n: getattr(sample, n)[: values if n in _LONG else answers].copy() for n in _COLUMNS}
@@ -359,7 +357,7 @@ class RCINE(Learner):
             if share == 1:
                 self._storage.start_afresh()
 
-    def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _dump(self) -> tuple[dict[str, Any], Arrays]:
         with self._lock:
             self._storage.catch_up(self._state.held)
             return super()._dump()

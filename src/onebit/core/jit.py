@@ -58,8 +58,8 @@ COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 # No fastmath: sums keep their order, so that every path gives the same bits. numpy's error model
 # only drops the test for division by zero; compiled code divides by no number that can be zero.
-# Without numba's memory management it cannot allocate, and arrays are not counted as they are passed
-# around, which would cost more than a round of learning.
+# Without numba's memory management it cannot allocate, and arrays are not counted as they are
+# passed around, which would cost more than a round of learning.
 _OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _HELPER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS}  # not for Python
 INLINE: Any = {"forceinline": True, **_HELPER}

@@ -36,12 +36,12 @@ from onebit.core import sums, updates
 from onebit.core.callback import Callback, call_back
 from onebit.core.choosing import TIE
 from onebit.core.draws import uniform
-from onebit.core.jit import inline, plain
+from onebit.core.jit import implement, inline, plain
 from onebit.core.lanes import aligned_zeros, at, lanes_for
 from onebit.core.rounds import Row
 from onebit.core.sums import number, squared_norm
 from onebit.settings import CALLABLE, called, choice_of, real, setting, told_by_storage, whole
-from onebit.storage.base import TABLE, Storage, largest_square
+from onebit.storage.base import TABLE, Arrays, Storage, largest_square
 from onebit.storage.full import ROUNDING, add_lines, add_product, is_inverse
 
 MOST_NOISE = 1e9  # of an observation: one so faint says nothing, and need not become fainter
@@ -354,11 +354,13 @@ def join(held, label, slot, amount):
 # What `core` does, in this form.
 
 
+@implement(sums.dot, Points)
 def dot(state, row, plane, out):
     look(state, state.held, row)
     sum_up(state, state.held, out)
 
 
+@implement(updates.add, Points)
 def add(state, row, label, step):
     points = state.held
     if step == 0.0 or points.current[0] == FAILED:
@@ -380,6 +382,7 @@ def unexplained(held, label):
     return max(held.points.here[1] - explained, 0.0)
 
 
+@implement(sums.dot_and_variance, Posterior)
 def dot_and_variance(state, row, scores, widths):
     held = state.held
     look(state, held.points, row)
@@ -393,6 +396,7 @@ def dot_and_variance(state, row, scores, widths):
         widths[label] = number(state, unexplained(held, label) / held.prior)
 
 
+@implement(updates.move, Posterior)
 def move(state, row, label, step, shrink):
     """w += step A^-1 x, A^-1 -= shrink (A^-1 x)(A^-1 x)'."""
     held = state.held
@@ -438,19 +442,10 @@ def fit(state, row, label, step, weight):
     updates.move(state, row, label, step, weight / (1.0 + weight * v))
 
 
+@implement(sums.known, Points, Posterior)
 def known(state, row):
     """All of it: a feature never met makes a context longer."""
     return row
-
-
-sums.known.bodies[Points] = sums.known.bodies[Posterior] = known
-sums.dot.bodies[Points] = dot
-updates.add.bodies[Points] = add
-sums.dot_and_variance.bodies[Posterior] = dot_and_variance
-updates.move.bodies[Posterior] = move
-
-
-# The form.
 
 
 class Dual(Storage):
@@ -475,7 +470,7 @@ class Dual(Storage):
         self.seed, self.prior = seed, prior
         self.settings = {"kernel": name, "budget": self.budget, "remove": remove}
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
         slots = self.budget + 1
         points = Points(
             aligned_zeros((features, slots), np.float64),
@@ -539,7 +534,7 @@ class Dual(Storage):
     def room(self, held: Any) -> int:
         return len(_points(held).x)
 
-    def arrays(self, held: Any, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Any, features: int, labels: int) -> Arrays:
         points = _points(held)
         top = int(points.count[TOP])
         kept = {
@@ -557,7 +552,7 @@ class Dual(Storage):
             kept["noise"] = held.noise[:top]
         return {name: array.copy() for name, array in kept.items()}
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         count = arrays.get("count", np.empty(0))
         if count.shape != (3,) or count.dtype != np.int64:
             return False
@@ -586,7 +581,7 @@ class Dual(Storage):
             and np.array_equal(np.sort(arrays["order"]), live)
         )
 
-    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+    def is_sound(self, table: np.ndarray, arrays: Arrays) -> bool:
         """The contexts are such as are taken, with their own lengths and values; G fits them."""
         x, square, own, age = (arrays[name] for name in ("x", "square", "own", "age"))
         _, free, clock = arrays["count"].tolist()
@@ -636,9 +631,7 @@ class Dual(Storage):
         top, free, _ = _points(held).count
         return np.delete(_points(held).coef[:top, :labels], slice(free, free + 1), axis=0).T
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         """Observations count for less: their variance is r/keep.
 
         What a projection gave the label along contexts that are not its own, o, fades in

@@ -17,11 +17,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit.core import sums, updates
-from onebit.core.jit import compiled_as, inline
+from onebit.core.jit import compiled_as, implement, inline
 from onebit.core.lanes import aligned_zeros, at
 from onebit.core.sums import number
 from onebit.settings import setting, told_by_storage
-from onebit.storage.base import TABLE, Storage, largest_square
+from onebit.storage.base import TABLE, Arrays, Storage, largest_square
 
 MOST_VARIANCE = 1e12  # of a score before anything is learned: beyond, updates lose all digits
 ROUNDING = 1e-6  # by which a saved matrix may be off, in units of what it started from
@@ -173,6 +173,7 @@ def variances(state, row, widths):
         widths[label] = number(state, max(v, 0.0))
 
 
+@implement(sums.dot_and_variance, Matrices)
 def dot_and_variance(state, row, scores, widths):
     sums.dot_ahead(state, row, 0, scores, 0)
     variances(state, row, widths)
@@ -198,6 +199,7 @@ def shift(state, label, step):
         state.table[j, 0, label] = number(state, moved)
 
 
+@implement(updates.move, Matrices)
 def move(state, row, label, step, shrink):
     times(state, row, label)
     shift(state, label, step)
@@ -205,6 +207,7 @@ def move(state, row, label, step, shrink):
         shrink_by(state.held.matrix[label], state.held.column, state.table.shape[0], shrink)
 
 
+@implement(updates.regress, Matrices)
 def regress(state, row, label, pull, weight):
     v = times(state, row, label)
     u = 0.0
@@ -214,11 +217,6 @@ def regress(state, row, label, pull, weight):
     shift(state, label, (pull - weight * u) / (1.0 + weight * v))
     shrink = weight / (1.0 + weight * v)
     shrink_by(state.held.matrix[label], state.held.column, state.table.shape[0], shrink)
-
-
-sums.dot_and_variance.bodies[Matrices] = dot_and_variance
-updates.move.bodies[Matrices] = move
-updates.regress.bodies[Matrices] = regress
 
 
 class Full(Storage):
@@ -240,7 +238,7 @@ class Full(Storage):
         """Refuse contexts after which nothing of the matrix would be left but rounding."""
         check_lengths(values, indptr, self.longest, "or use form='diagonal'")
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
         matrix = aligned_zeros((labels, features, features), np.float64)
         diagonals(matrix)[:] = self.start
         if arrays:
@@ -251,22 +249,20 @@ class Full(Storage):
     def room(self, held: Any) -> int:
         return len(held.column)
 
-    def arrays(self, held: Any, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Any, features: int, labels: int) -> Arrays:
         return {"matrix": held.matrix[:, :features, :features].copy()}
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         matrix = arrays.get("matrix", np.empty(0))
         return len(arrays) == 1 and matrix.shape == (labels, features, features)
 
-    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+    def is_sound(self, table: np.ndarray, arrays: Arrays) -> bool:
         return all(is_between(matrix, self.start) for matrix in arrays["matrix"])
 
     def size(self, features: int, labels: int) -> int:
         return labels * features**2 * 8
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         """b = A w and what A has beyond its prior are sums: a share of both is kept.
 
         With N = M / start this leaves N (keep + (1 - keep) N)^-1, and keep times that inverse on w:
