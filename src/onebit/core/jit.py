@@ -413,20 +413,24 @@ def compiled_as(twin: Callable[..., Any], options: Any = INLINE) -> Callable[...
 def lowered(twin: Callable[..., Any], result: Callable[..., Any]) -> Callable[..., Any]:
     """Give a plain function a hand-written compiled body.
 
-    `twin` is what runs uncompiled; `result` maps its argument types to its result type.
+    `twin` is what runs uncompiled; `result` maps its argument types to its result type. A body that
+    returns nothing is one of a function that does.
     """
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
+        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            value = body(context, builder, sig, args)
+            return context.get_dummy_value() if value is None else value
+
         if COMPILED:
             arity = len(inspect.signature(twin).parameters)
             type_callable(twin)(lambda context: result)
-            lower_builtin(twin, *[types.Any] * arity)(body)
+            lower_builtin(twin, *[types.Any] * arity)(lower)
         return body
 
     return register
 
 
 @lowered(not_inlined, lambda: types.none)
-def _not_inlined(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _not_inlined(context: Any, builder: Any, sig: Any, args: Any) -> None:
     builder.function.attributes.add("noinline")
-    return context.get_dummy_value()

@@ -205,10 +205,14 @@ if COMPILED:
     def _index(context: Any, builder: Any, value: Any, kind: Any) -> Any:
         return context.cast(builder, value, kind, types.uint64)
 
+    def _table(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        """The table of the state `args[0]`."""
+        table = builder.extract_value(args[0], 0)
+        return context.make_array(sig.args[0].types[0])(context, builder, table)
+
     def _in_table(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         """Address of block `args[3]` of plane `args[2]` of feature `args[1]`."""
-        vector, array = _of(sig.args[0]), sig.args[0].types[0]
-        table = context.make_array(array)(context, builder, builder.extract_value(args[0], 0))
+        vector, table = _of(sig.args[0]), _table(context, builder, sig, args)
         _, planes, lanes = cgutils.unpack_tuple(builder, table.shape, 3)
         feature, plane, block = (_index(context, builder, args[i], sig.args[i]) for i in (1, 2, 3))
         line = builder.add(builder.mul(feature, planes), plane)
@@ -240,11 +244,8 @@ if COMPILED:
         return builder.load(address, align=_bytes(sig.return_type))
 
     @lowered(prefetch, lambda state, feature, line: types.none)
-    def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        byte = ir.IntType(8).as_pointer()
-        table = context.make_array(sig.args[0].types[0])(
-            context, builder, builder.extract_value(args[0], 0)
-        )
+    def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> None:
+        byte, table = ir.IntType(8).as_pointer(), _table(context, builder, sig, args)
         size, _, _ = cgutils.unpack_tuple(builder, table.strides, 3)
         feature, line = (_index(context, builder, args[i], sig.args[i]) for i in (1, 2))
         far = builder.add(builder.mul(feature, size), builder.mul(line, _I64(ALIGNMENT)))
@@ -252,13 +253,11 @@ if COMPILED:
         kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
         ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         builder.call(ask, [address, _I32(0), _I32(2), _I32(1)])  # to read, keep it, data
-        return context.get_dummy_value()
 
     @lowered(save, lambda state, feature, plane, block, vector: types.none)
-    def _save(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def _save(context: Any, builder: Any, sig: Any, args: Any) -> None:
         address = _in_table(context, builder, sig, args)
         builder.store(args[4], address, align=_bytes(sig.args[4]))
-        return context.get_dummy_value()
 
     @lowered(fetch, lambda state, array, block: _of(state))
     def _fetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -266,10 +265,9 @@ if COMPILED:
         return builder.load(address, align=_bytes(sig.return_type))
 
     @lowered(store, lambda state, array, block, vector: types.none)
-    def _store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def _store(context: Any, builder: Any, sig: Any, args: Any) -> None:
         address = _in_array(context, builder, sig, args)
         builder.store(args[3], address, align=_bytes(sig.args[3]))
-        return context.get_dummy_value()
 
     @lowered(zero, _of)
     def _zero(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -277,20 +275,21 @@ if COMPILED:
 
     # Vectors and single numbers alike: an update is written once, for one lane or for many.
 
+    def _number(kind: Any) -> Any:
+        """The type of a lane, or of the single number."""
+        return kind.dtype if isinstance(kind, Vector) else kind
+
     def _all_lanes(kind: Any, number: float) -> Any:
         """The number as a constant in each lane."""
-        return ir.Constant(
-            kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number
-        )
+        is_vector = isinstance(kind, ir.VectorType)
+        return ir.Constant(kind, [number] * kind.count if is_vector else number)
 
     @lowered(root, lambda vector: vector)
     def _root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind, of = args[0].type, sig.args[0]
-        suffix = f"v{of.width}f{of.dtype.bitwidth}" if isinstance(of, Vector) else f"f{of.bitwidth}"
-        sqrt = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(kind, [kind]), f"llvm.sqrt.{suffix}"
-        )
-        return builder.call(sqrt, args)
+        lanes = f"v{sig.args[0].width}" if isinstance(sig.args[0], Vector) else ""
+        name = f"llvm.sqrt.{lanes}f{_number(sig.args[0]).bitwidth}"
+        kind = ir.FunctionType(args[0].type, [args[0].type])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
 
     @lowered(unit, lambda vector: vector)
     def _unit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -298,8 +297,7 @@ if COMPILED:
 
     @lowered(at_least, lambda vector, bar: vector)
     def _at_least(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        dtype = sig.args[0].dtype if isinstance(sig.args[0], Vector) else sig.args[0]
-        bar = context.cast(builder, args[1], sig.args[1], dtype)
+        bar = context.cast(builder, args[1], sig.args[1], _number(sig.args[0]))
         if isinstance(sig.args[0], Vector):
             bar = _splat(builder, bar, sig.args[0].width)
         return builder.select(builder.fcmp_ordered("<", args[0], bar), bar, args[0])

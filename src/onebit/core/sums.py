@@ -154,9 +154,11 @@ def dot(state, row, plane, out):
 
 
 @inline
-def _square_term(state, row, i, plane, block):
+def _plus_terms(state, row, i, block, score, width):
+    """A part of the score and one of the variance, with what feature i adds to them."""
     x = at(row.values, i)
-    return load(state, at(row.indices, i), plane, block) * (x * x)
+    square = load(state, at(row.indices, i), 1, block) * (x * x)
+    return score + _term(state, row, i, 0, block), width + square
 
 
 @generic
@@ -167,24 +169,17 @@ def dot_and_variance(state, row, scores, widths):
         e, f, g, h = zero(state), zero(state), zero(state), zero(state)
         i = row.start
         while i + 4 <= row.stop:
-            a = a + _term(state, row, i, 0, block)
-            e = e + _square_term(state, row, i, 1, block)
-            b = b + _term(state, row, i + 1, 0, block)
-            f = f + _square_term(state, row, i + 1, 1, block)
-            c = c + _term(state, row, i + 2, 0, block)
-            g = g + _square_term(state, row, i + 2, 1, block)
-            d = d + _term(state, row, i + 3, 0, block)
-            h = h + _square_term(state, row, i + 3, 1, block)
+            a, e = _plus_terms(state, row, i, block, a, e)
+            b, f = _plus_terms(state, row, i + 1, block, b, f)
+            c, g = _plus_terms(state, row, i + 2, block, c, g)
+            d, h = _plus_terms(state, row, i + 3, block, d, h)
             i += 4
         if i < row.stop:
-            a = a + _term(state, row, i, 0, block)
-            e = e + _square_term(state, row, i, 1, block)
+            a, e = _plus_terms(state, row, i, block, a, e)
         if i + 1 < row.stop:
-            b = b + _term(state, row, i + 1, 0, block)
-            f = f + _square_term(state, row, i + 1, 1, block)
+            b, f = _plus_terms(state, row, i + 1, block, b, f)
         if i + 2 < row.stop:
-            c = c + _term(state, row, i + 2, 0, block)
-            g = g + _square_term(state, row, i + 2, 1, block)
+            c, g = _plus_terms(state, row, i + 2, block, c, g)
         store(state, scores, block, (a + b) + (c + d))
         store(state, widths, block, (e + f) + (g + h))
 

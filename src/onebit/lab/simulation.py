@@ -293,11 +293,8 @@ def simulate(
         raise TypeError(f"simulate wants a learner, such as Banditron(labels=9), not {learner!r}")
     channel = steps_of(channel)
     called_on("progress", progress)
-    if y is not None:
-        labels = learner._labels.places(y)
-        return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
-    if hasattr(X, "labels"):  # a whole Dataset
-        X, labels = X.X, _places_in(learner, X)
+    if y is not None or hasattr(X, "labels"):  # a whole Dataset
+        X, labels = rows_and_places(learner, X if y is None else (X, y))
         return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
     if whole("epochs", epochs, least=1, most=10**9) != 1 or not _is_given(order):
         raise ValueError("chunks come once and as they are: no epochs, no order")

@@ -471,37 +471,32 @@ class Dual(Storage):
         self.settings = {"kernel": name, "budget": self.budget, "remove": remove}
 
     def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
-        slots = self.budget + 1
+        slots, lanes = self.budget + 1, lanes_for(labels)
         points = Points(
-            aligned_zeros((features, slots), np.float64),
-            np.zeros(slots),
-            np.zeros(slots),
-            aligned_zeros((slots, lanes_for(labels)), np.float64),
-            np.zeros(slots, np.int64),
-            np.zeros(3, np.int64),
-            np.arange(slots, dtype=np.uint32),
-            np.zeros(slots),
-            np.zeros(2),
-            np.full(1, NONE),
-            np.zeros(features),
-            np.zeros(1, np.int64),
-            np.zeros(lanes_for(labels)),
-            self.kernel,
-            self.remove,
-            self.seed,
+            x=aligned_zeros((features, slots), np.float64),
+            coef=aligned_zeros((slots, lanes), np.float64),
+            age=np.zeros(slots, np.int64),
+            count=np.zeros(3, np.int64),
+            slots=np.arange(slots, dtype=np.uint32),
+            here=np.zeros(2),
+            current=np.full(1, NONE),
+            row=np.zeros(features),
+            features=np.zeros(1, np.int64),
+            total=np.zeros(lanes),
+            kernel=self.kernel,
+            remove=self.remove,
+            seed=self.seed,
+            **{name: np.zeros(slots) for name in ("square", "own", "near")},
         )
         held: Any = points
         if self.prior is not None:
             held = Posterior(
-                points,
-                aligned_zeros((slots, slots), np.float64),
-                np.zeros(slots, np.int64),
-                np.zeros(labels + 1, np.int64),
-                np.zeros(slots),
-                np.zeros(slots),
-                np.zeros(slots),
-                np.zeros(slots),
-                self.prior,
+                points=points,
+                G=aligned_zeros((slots, slots), np.float64),
+                order=np.zeros(slots, np.int64),
+                start=np.zeros(labels + 1, np.int64),
+                prior=self.prior,
+                **{name: np.zeros(slots) for name in ("noise", "listed", "shares", "line")},
             )
         for name, old in arrays.items():
             mine = getattr(points if name in Points._fields else held, name)

@@ -48,6 +48,11 @@ class Matrices(NamedTuple):
 
 
 @inline
+def _entry_times_value(line, row, n):
+    return at(line, at(row.indices, n)) * np.float64(at(row.values, n))
+
+
+@inline
 def _by_entries(matrix, row):
     """x' M x from the entries where x is not zero, each of the two halves' once."""
     total = 0.0
@@ -57,13 +62,13 @@ def _by_entries(matrix, row):
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
         n = row.start
         while n + 4 <= i:
-            a += at(line, at(row.indices, n)) * np.float64(at(row.values, n))
-            b += at(line, at(row.indices, n + 1)) * np.float64(at(row.values, n + 1))
-            c += at(line, at(row.indices, n + 2)) * np.float64(at(row.values, n + 2))
-            d += at(line, at(row.indices, n + 3)) * np.float64(at(row.values, n + 3))
+            a += _entry_times_value(line, row, n)
+            b += _entry_times_value(line, row, n + 1)
+            c += _entry_times_value(line, row, n + 2)
+            d += _entry_times_value(line, row, n + 3)
             n += 4
         while n < i:
-            a += at(line, at(row.indices, n)) * np.float64(at(row.values, n))
+            a += _entry_times_value(line, row, n)
             n += 1
         total += x * (2.0 * ((a + b) + (c + d)) + at(line, j) * x)
     return total
