@@ -37,18 +37,8 @@ from onebit.feedback.channels import (
     link_to,
     steps_of,
 )
-from onebit.lab.simulation import (
-    Stream,
-    Trace,
-    answer,
-    decide,
-    order_of,
-    points_of,
-    row_at,
-    rows_and_places,
-    simulate_places,
-    told,
-)
+from onebit.lab.simulation import Trace, order_of, points_of, rows_and_places, simulate_places
+from onebit.lab.stream_loop import Stream, answer, decide, row_at, told
 from onebit.learner import Learner
 from onebit.settings import called_on, whole
 
@@ -73,7 +63,7 @@ def _run_together(
 ):
     """Rounds from begin to end for all replicas.
 
-    This is a loop of its own, and not `_run` of one replica after the other, because a row is read
+    This is a loop of its own, and not `run` of one replica after the other, because a row is read
     once for all of them. Feedback is heard at once: late feedback comes to each at its own time.
     """
     count, table = like.table.shape[2], like.whole.table
