@@ -221,6 +221,10 @@ def simulate_places(
         kept = np.zeros((len(points), 4), np.int64)
         first, done, kind, answers = learner.round, 0, learner._kind, learner._answers
         all_heard = not (channel or learner._thins)
+        way: Any = AllHeard() if all_heard else Late(link, pending, answers.marks(first))
+        args = (learner._params, learner._state, learner._work, stream, way, learner._draws, first)
+        compiled = direct(run, (kind, type(way)), *args, 0, 0, learner._size, counts)
+        compiled = learner._storage.guarded(compiled)
         for i, point in enumerate(points):
             while done < point:
                 if first + done >= learner._fades_at:
@@ -228,11 +232,10 @@ def simulate_places(
                 end = min(point, done + _LONGEST_CALL, learner._fades_at - first)
                 if learner._kind != kind:
                     raise RuntimeError("the learner was given another label in mid-stream")
-                way: Any = AllHeard()
                 if not all_heard:
                     way = Late(link, pending, answers.marks(first + end))
                 try:
-                    failure = _run_rounds(learner, stream, way, first, done, end, counts)
+                    failure = _run_rounds(compiled, learner, stream, way, first, done, end, counts)
                 except BaseException:
                     if not all_heard:
                         answers.cut(learner.round)  # these rounds are not counted
@@ -253,7 +256,14 @@ def simulate_places(
 
 
 def _run_rounds(
-    learner: Learner, stream: Stream, way: Any, first: int, begin: int, end: int, counts: Any
+    compiled: Callable[..., int],
+    learner: Learner,
+    stream: Stream,
+    way: Any,
+    first: int,
+    begin: int,
+    end: int,
+    counts: np.ndarray,
 ) -> BaseException | None:
     """Run rounds, with pauses where the storage wants them.
 
@@ -261,10 +271,8 @@ def _run_rounds(
     """
     failure = None
     while True:
-        args = (learner._params, learner._state, learner._work, stream, way, learner._draws, first)
-        args = (*args, begin, end, len(learner._labels), counts)
-        compiled = direct(run, (learner._kind, type(way)), *args)
-        begin = learner._storage.guarded(compiled)(*args)
+        records = (learner._params, learner._state, learner._work, stream, way)
+        begin = compiled(*records, learner._draws, first, begin, end, learner._size, counts)
         try:
             held = learner._storage.pause(learner._state.held)
         except BaseException as error:  # Ctrl-C as well
