@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 import onebit as ob
-from onebit.core import rounds as _kernel
+from onebit.core import choosing, sums, updates
 from onebit.core.jit import COMPILED
 from onebit.core.rounds import Choice
 from onebit.declared import Variant
@@ -153,12 +153,12 @@ class _TakesTooMuchMemory(ob.Banditron):
 
 class _ExploresLessThanItSays(ob.Banditron):
     gamma: float = setting(0.5, above=0, most=1, search=Range(0.3, 0.6), doc="exploration")
-    law, could_say = _kernel.epsilon_greedy.law, _kernel.epsilon_greedy.could_say
+    law, could_say = choosing.epsilon_greedy.law, choosing.epsilon_greedy.could_say
 
     @staticmethod
     def say(params, state, work, turn):
-        greedy = _kernel.best(state, work)
-        said = _kernel.explore_uniformly(work, turn, params.gamma / 2, greedy)
+        greedy = choosing.best(state, work)
+        said = choosing.explore_uniformly(work, turn, params.gamma / 2, greedy)
         share = params.gamma / turn.count
         propensity = 1.0 - params.gamma + share if said.label == greedy else share
         return Choice(said.label, greedy, propensity, 0.0, 0.0)
@@ -177,7 +177,7 @@ class _LosesUpdatesInLockstep(ob.Banditron):
 class _HasAFavourite(ob.Banditron):
     @staticmethod
     def score(params, state, work, row, turn):
-        _kernel.dot(state, row, 0, work.scores)
+        sums.dot(state, row, 0, work.scores)
         if row.start == row.stop:
             work.scores[1] += 1.0
 
@@ -189,7 +189,7 @@ class _BelievesForgedDecisions(ob.Banditron):
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):
-        _kernel.add(state, row, choice.label, choice.note + (1.0 if right else -1.0))
+        updates.add(state, row, choice.label, choice.note + (1.0 if right else -1.0))
         return True
 
 
@@ -199,10 +199,10 @@ class _Peeks(ob.Banditron):
     class Peeking(Variant):
         @staticmethod
         def hear_label(params, state, work, row, turn, label):
-            _kernel.add(state, row, label, 1.0)
+            updates.add(state, row, label, 1.0)
             return True
 
-    lockstep = _kernel.add
+    lockstep = updates.add
 
     def _make_params(self):
         return (self.Peeking if self.seed == 4 else self).Params(self.gamma)
@@ -214,7 +214,7 @@ OFF = 0.0 if COMPILED else 1e-3
 class _CompilesToSomethingElse(ob.Banditron):
     @staticmethod
     def score(params, state, work, row, turn):
-        _kernel.dot(state, row, 0, work.scores)
+        sums.dot(state, row, 0, work.scores)
         work.scores[2] += OFF
 
 

@@ -12,8 +12,10 @@ import pytest
 
 import onebit as ob
 from onebit import testing
+from onebit.core.choosing import epsilon_greedy
 from onebit.core.jit import COMPILED
-from onebit.core.rounds import add, epsilon_greedy, linear_score
+from onebit.core.sums import linear_score
+from onebit.core.updates import add
 from onebit.learner import Learner
 from onebit.settings import setting
 

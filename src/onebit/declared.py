@@ -106,7 +106,7 @@ def _name(record: Any, owner: type) -> None:
 
 def _register_members(cls: Any) -> None:
     update = getattr(cls, "lockstep", None)
-    settle = rounds.nothing_waits if update is None else update.settled
+    settle = None if update is None else update.settled
     for name, generic in cls.members.items():
         body = settle if name == "settle" else _member(cls, name)
         if body is not None:
@@ -129,7 +129,7 @@ def _derive_variant(cls: Any, variant: Any) -> None:
     variant.Params = _record(cls.Params._fields)
     _name(variant.Params, variant)
     for name, generic in cls.members.items():
-        body = generic.implementations.get(cls.Params)
+        body = generic.bodies.get(cls.Params)
         if name in vars(variant):
             body = getattr(variant, name)
         elif name == "settle" and "lockstep" in vars(variant):
@@ -170,7 +170,7 @@ def _check_complete(cls: Any) -> None:
         raise TypeError(f"{name} lacks planes: how many numbers it keeps per feature and label")
     hears = "hear_label" if cls.full_information else "hear"
     for member in ("score", "say", "law", "could_say", hears):
-        if cls.Params not in cls.members[member].implementations:
+        if cls.Params not in cls.members[member].bodies:
             raise TypeError(
                 f"{name} lacks {member}: a compiled member, def {member}({_SIGNATURES[member]})"
             )

@@ -35,7 +35,7 @@ from onebit.contexts import (
     encode,
     encode_rows,
 )
-from onebit.core import rounds
+from onebit.core import choosing, rounds, sums
 from onebit.core.jit import direct, entry, inline, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Choice, Row, Turn, Work
@@ -128,7 +128,7 @@ def _decide(params, state, work, indices, values, seed, round, count):
     if propensity < 0:
         rounds.law(params, state, work, turn)
         propensity = work.probabilities[choice.label]
-    return choice.label, choice.greedy, propensity, choice.note, choice.other
+    return choice.label, choice.greedy, propensity, choice.note, choice.second_note
 
 
 @entry
@@ -182,9 +182,9 @@ def _score_rows(params, state, work, indices, values, indptr, round, out_scores,
     turn = Turn(0, round, out_scores.shape[1])
     for i in range(len(indptr) - 1):
         start, stop = indptr[i], indptr[i + 1]
-        row = rounds.known(state, Row(indices, values, start, stop))
+        row = sums.known(state, Row(indices, values, start, stop))
         rounds.score(params, state, work, row, turn)
-        out_places[i] = rounds.best(state, work)
+        out_places[i] = choosing.best(state, work)
         for label in range(out_scores.shape[1]):
             out_scores[i, label] = work.scores[label]
 

@@ -18,7 +18,7 @@ from scipy import sparse
 from streams import Data, draws, feed, stream
 
 import onebit as ob
-from onebit.core import rounds as _kernel
+from onebit.core import rounds
 from onebit.core.jit import COMPILED
 
 # Settings: the defaults, each variant, and the extremes.
@@ -446,8 +446,8 @@ def test_a_learner_from_one_bit_does_not_see_the_label(case):
 def test_only_references_have_a_way_to_be_told_the_label(name):
     learner = getattr(ob, name)(3)
     params = type(learner._params)
-    assert (params in _kernel.hear_label.implementations) == learner.full_information
-    assert (params in _kernel.hear.implementations) == (not learner.full_information)
+    assert (params in rounds.hear_label.bodies) == learner.full_information
+    assert (params in rounds.hear.bodies) == (not learner.full_information)
 
 
 @cases([case for case in ONE_EACH if case.is_full])

@@ -100,6 +100,22 @@ def test_a_stream_gives_the_same_rates_as_round_by_round(channel):
     assert early.rates is None
 
 
+@pytest.mark.parametrize("N_s", [1, 3, 7])
+def test_the_stream_pauses_in_the_middle_of_late_answers(N_s, monkeypatch):
+    """All answers of ten rounds come together, the last ones in the last round."""
+    monkeypatch.setattr(rcine, "_BUFFER", 2)
+    X, y = stream()
+    channel = [ob.Flip(0.2, 0.1), ob.Delay(given=[9 - t % 10 for t in range(len(y))])]
+    whole, single = (ob.RCINE(K, N_s=N_s, estimate=by_mean, seed=4) for _ in range(2))
+    trace = ob.simulate(whole, X, y, channel=channel)
+    way = ob.Channel(channel, seed=4)
+    for x, label in zip(X, y, strict=True):
+        way.tell(single, single.decide(x), label=int(label))
+    assert trace.updates[-1] == sum(x.any() for x in X)
+    assert whole.rates == single.rates != (0.0, 0.0)
+    assert testing._bytes(whole) == testing._bytes(single)
+
+
 def test_a_log_in_progress_is_saved(tmp_path):
     X, y = stream()
     through, stopped = (ob.RCINE(K, N_s=N_S, estimate=by_mean, seed=4) for _ in range(2))

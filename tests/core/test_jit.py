@@ -343,7 +343,7 @@ def test_an_edit_that_a_kernel_does_not_depend_on_leaves_its_digest(copied, file
     ("file", "edit"),
     [
         ("core/rounds.py", CODE),
-        ("core/rounds.py", ("TIE = 1e-9", "TIE = 1e-8")),
+        ("core/choosing.py", ("TIE = 1e-9", "TIE = 1e-8")),
         ("core/lanes.py", CODE),
         ("core/draws.py", CODE),
         ("core/jit.py", ('"nogil": True', '"nogil": False')),
@@ -557,6 +557,34 @@ def test_a_generic_function_is_chosen_by_the_type_of_its_first_argument():
     assert _painted(_Blue(3.0), 4.0) == 24.0
 
 
+class _Holder(NamedTuple):
+    size: float
+    held: object
+
+
+def _paint_what_is_held(holder, y):
+    return holder.size + holder.held.x + y
+
+
+@generic
+def _paint_or_leave(first, y):
+    return y
+
+
+_paint_or_leave.bodies[_Red] = _paint_what_is_held
+
+
+@entry
+def _painted_or_left(first, y):
+    return _paint_or_leave(first, y)
+
+
+def test_a_generic_function_is_chosen_by_the_type_of_the_last_field_else_it_has_its_own_body():
+    assert _painted_or_left(_Holder(1.0, _Red(3.0)), 4.0) == 8.0
+    assert _painted_or_left(_Holder(1.0, _Blue(3.0)), 4.0) == 4.0
+    assert _painted_or_left(_Blue(3.0), 4.0) == 4.0
+
+
 def test_the_machine_code_found_directly_tells_records_with_the_same_fields_apart():
     red = direct(_painted, _Red, _Red(0.0), 0.0)
     blue = direct(_painted, _Blue, _Blue(0.0), 0.0)
@@ -754,7 +782,9 @@ for make in (ob.Banditron, ob.SOBA, ob.Confidit):
 
 
 OWN = """
-from onebit.core.rounds import add, greedy, linear_score
+from onebit.core.choosing import greedy
+from onebit.core.sums import linear_score
+from onebit.core.updates import add
 from onebit.learner import Learner
 from helper import step_of_own
 

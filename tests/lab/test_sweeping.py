@@ -12,7 +12,7 @@ from scipy import sparse
 import onebit as ob
 from onebit import testing
 from onebit.algorithms.confidit import fit
-from onebit.core import rounds as _kernel
+from onebit.core import rounds, updates
 from onebit.core.jit import COMPILED
 from onebit.lab import sweeping
 from onebit.lab.sweeping import _course, _run_lockstep, _Together, sweep
@@ -23,7 +23,9 @@ SMALL = ob.datasets.synnonsep(400 if COMPILED else 60, seed=3)
 def weights(X, y, learners, channel=(), replicas=None, **more):
     """What learners of a group have learned, as learners by themselves."""
     kept = []
-    course = _course(learners[0], (X, y), more.get("epochs", 1), more.get("order", "given"), None)
+    course = _course(
+        learners[0], (X, y), more.get("epochs", 1), more.get("order", "given"), None, channel
+    )
     original = _Together.__init__
 
     def remember(self, *args):
@@ -32,7 +34,7 @@ def weights(X, y, learners, channel=(), replicas=None, **more):
 
     _Together.__init__ = remember
     try:
-        runs = _run_lockstep(learners, replicas or 8, course, channel, None, lambda rounds: None)
+        runs = _run_lockstep(learners, replicas or 8, course, lambda rounds: None)
     finally:
         _Together.__init__ = original
     together = kept[0]
@@ -191,7 +193,7 @@ def test_scores_that_overflow_are_the_same_in_lockstep():
         one._state.table[:] = 3e37
         one._state.table[1] *= -1
     course = _course(learners[0], (X, y), 1, "given", None)
-    runs = _run_lockstep(learners, 4, course, (), None, lambda rounds: None)
+    runs = _run_lockstep(learners, 4, course, lambda rounds: None)
     for one, run in zip(learners, runs, strict=True):
         assert_same(run, ob.simulate(one, X, y))
 
@@ -200,8 +202,8 @@ def test_scores_that_overflow_are_the_same_in_lockstep():
 @pytest.mark.parametrize(
     ("learner", "update", "twice"),
     [
-        (ob.Banditron, _kernel.add, [(0.5,), (0.25,)]),
-        (ob.SOBA, _kernel.regress, [(1.0, 1.0), (-0.5, 2.0)]),
+        (ob.Banditron, updates.add, [(0.5,), (0.25,)]),
+        (ob.SOBA, updates.regress, [(1.0, 1.0), (-0.5, 2.0)]),
         (ob.Confidit, fit, [(0.5, 1.0), (-0.2, 1.0)]),
     ],
 )
@@ -211,12 +213,12 @@ def test_two_updates_of_one_label_in_a_round_are_both_made(learner, update, twic
     together = _Together(made, 4, 5)
     replica = together.records[1]
     before = together.tables.copy()
-    row = _kernel.Row(np.array([1, 3], np.uint32), np.array([2, 1], np.float32), 0, 2)
+    row = rounds.Row(np.array([1, 3], np.uint32), np.array([2, 1], np.float32), 0, 2)
     for i, coefficients in enumerate(twice):
         update(alone._state, row, 1, *coefficients)
         update(replica, row, 1, *coefficients)
         assert (together.tables == before).all() == (i == 0)  # the first waits
-    _kernel.settle(alone._params, replica, row)
+    rounds.settle(alone._params, replica, row)
     np.testing.assert_array_equal(together.learner(0, made[0])._table(), alone._table())
     np.testing.assert_array_equal(together.tables[..., 1:], before[..., 1:])
 

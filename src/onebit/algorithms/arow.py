@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from onebit.core.rounds import gaussian_score, greedy, move, runner_up
+from onebit.core.choosing import greedy, runner_up
+from onebit.core.sums import gaussian_score
+from onebit.core.updates import move
 from onebit.learner import Learner
 from onebit.settings import Range, setting
 from onebit.storage.base import Storage

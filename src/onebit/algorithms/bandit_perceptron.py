@@ -7,15 +7,10 @@ it was right. Else the best is said, and w_a -= x if it was wrong.
 
 from __future__ import annotations
 
-from onebit.core.rounds import (
-    Choice,
-    add,
-    any_label,
-    best,
-    explored_uniformly,
-    linear_score,
-    uniform_exploration_law,
-)
+from onebit.core.choosing import any_label, best, explored_uniformly, uniform_exploration_law
+from onebit.core.rounds import Choice
+from onebit.core.sums import linear_score
+from onebit.core.updates import add
 from onebit.learner import Learner
 from onebit.settings import setting
 from onebit.storage.base import Storage
@@ -57,7 +52,7 @@ class BanditPerceptron(Learner):
 
     @staticmethod
     def could_say(params, state, work, row, turn, choice):
-        if choice.other != 0.0:
+        if choice.second_note != 0.0:
             return False
         if choice.note == 0.0:
             return choice.label == choice.greedy and choice.propensity == 1.0

@@ -9,8 +9,10 @@ right.
 from __future__ import annotations
 
 from onebit.algorithms import banditron_lockstep
+from onebit.core.choosing import epsilon_greedy
 from onebit.core.jit import inline
-from onebit.core.rounds import add, epsilon_greedy, linear_score
+from onebit.core.sums import linear_score
+from onebit.core.updates import add
 from onebit.learner import Learner
 from onebit.settings import Range, setting
 from onebit.storage.base import Storage

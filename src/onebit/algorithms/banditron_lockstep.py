@@ -2,7 +2,7 @@
 
 The greedy labels of all replicas are found at once, and no score is handed to anyone. Banditron is
 what papers sweep most, and the loop for all algorithms spends half its time on calling one replica
-after another.
+after another; so this one writes a round again.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onebit.core.choosing import best
 from onebit.core.draws import bits_by, key_of, limit_of, uniform
 from onebit.core.jit import entry, inline
 from onebit.core.lanes import aligned_zeros, fetch, if_greater, store, width, zero
 from onebit.core.lockstep import BEYOND_CACHE, column, next_row
-from onebit.core.rounds import Row, best, dot_ahead, number, settle
+from onebit.core.rounds import Row, settle
+from onebit.core.sums import dot_ahead, number
 
 
 class Scratch(NamedTuple):
@@ -54,7 +56,7 @@ def greedy_labels(like, scratch):
 
 
 @entry
-def run(params, like, tables, memories, work, stream, seeds, firsts, begin, end, counts, scratch):
+def run(params, like, tables, memories, work, stream, seeds, firsts, counts, scratch, begin, end):
     count, table, replicas = like.table.shape[2], like.whole.table, like.replicas
     far = table.size * table.itemsize > BEYOND_CACHE
     steps, touched = like.waiting.first, like.waiting.blocks
@@ -63,7 +65,7 @@ def run(params, like, tables, memories, work, stream, seeds, firsts, begin, end,
         share = gamma / count
         scratch.stay[r] = 1.0 / ((1.0 - gamma) + share) - 1.0
         scratch.away[r] = 1.0 / share
-    wrong, none, updates = number(like, -1.0), number(like, 0.0), 0
+    wrong, no_step, updates = number(like, -1.0), number(like, 0.0), 0
     i = next_row(stream, begin % len(stream.labels) - 1, begin)
     for t in range(begin, end):
         row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
@@ -86,7 +88,7 @@ def run(params, like, tables, memories, work, stream, seeds, firsts, begin, end,
         usual = truth * replicas
         if learns:
             for r in range(len(seeds)):
-                steps[usual + r] = scratch.stay[r] if scratch.greedy[r] == truth else none
+                steps[usual + r] = scratch.stay[r] if scratch.greedy[r] == truth else no_step
             for block in range(
                 usual // width(like.whole), (usual + len(seeds) - 1) // width(like.whole) + 1
             ):

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.algorithms.passive_aggressive import VARIANTS, Variant, step_length
-from onebit.core.rounds import add, epsilon_greedy, linear_score, squared_norm
+from onebit.core.choosing import epsilon_greedy
+from onebit.core.sums import linear_score, squared_norm
+from onebit.core.updates import add
 from onebit.learner import Learner
 from onebit.settings import Range, setting
 

@@ -26,21 +26,20 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.core.draws import uniform
-from onebit.core.jit import inline
-from onebit.core.lanes import unit
-from onebit.core.rounds import (
+from onebit.core.choosing import (
     TIE,
-    Choice,
     best,
     best_upper,
     certain_law,
     could_say_for_certain,
-    gaussian_score,
     nth_possible,
-    regress,
-    update_of_planes,
 )
+from onebit.core.draws import uniform
+from onebit.core.jit import inline
+from onebit.core.lanes import unit
+from onebit.core.rounds import Choice
+from onebit.core.sums import gaussian_score
+from onebit.core.updates import regress, update_of_planes
 from onebit.declared import Variant
 from onebit.learner import Learner
 from onebit.settings import Range, setting
@@ -179,8 +178,8 @@ def fit_matrix(state, row, label, step, weight):
         full.shrink_by(state.held.matrix[label], state.held.column, size, shrink)
 
 
-fit.forms[Matrices] = fit_matrix
-fit.forms[Posterior] = stored.fit
+fit.bodies[Matrices] = fit_matrix
+fit.bodies[Posterior] = stored.fit
 
 
 def _is_theory(learner: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from onebit.algorithms.regression import LR, _Regressor
-from onebit.core.rounds import epsilon_greedy
+from onebit.core.choosing import epsilon_greedy
 from onebit.settings import Range, setting
 
 

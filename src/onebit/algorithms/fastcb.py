@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.algorithms.regression import EXPO, LR, SCALE, _Regressor, gap_weighting
-from onebit.core.rounds import best, sampled
+from onebit.core.choosing import best, sampled
 
 LEAST_LOSS = 1e-6
 

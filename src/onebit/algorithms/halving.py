@@ -25,10 +25,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.core.callback import Callback, call_back
+from onebit.core.choosing import greedy
 from onebit.core.draws import uniforms
 from onebit.core.jit import inline
 from onebit.core.lanes import aligned_zeros, at, lanes_for, state_type
-from onebit.core.rounds import Row, dot, greedy
+from onebit.core.rounds import Row
+from onebit.core.sums import dot
 from onebit.learner import Learner, precision
 from onebit.settings import or_none, setting, told_by_storage, whole
 from onebit.storage.base import Storage

@@ -63,8 +63,8 @@ from onebit.algorithms.pnewtron import (
 )
 from onebit.core.jit import OUTLINE, compiled_as, generic, implement, inline, not_inlined, outline
 from onebit.core.lanes import State8, aligned_zeros, at, fetch, store, zero
-from onebit.core.rounds import by_form, known, linear_score, number, squared_norm
-from onebit.core.rounds import dot as sum_of_row
+from onebit.core.sums import dot as sum_of_row
+from onebit.core.sums import known, linear_score, number, squared_norm
 from onebit.decision import Decision
 from onebit.settings import Range, setting
 from onebit.storage import dual as stored
@@ -466,13 +466,9 @@ def find_leader(held, space, size, lam, radius):
     return False
 
 
-@by_form(lambda state: by_features)
+@generic
 def longest(state, row):
     """The squared length of a context, or with a kernel the largest that is taken."""
-
-
-@inline
-def by_features(state, row):
     return squared_norm(row)
 
 
@@ -481,12 +477,9 @@ def by_kernel(state, row):
     return UNKNOWN if kernel.kind == GIVEN else stored.value(kernel, square, square, square)
 
 
-@by_form(lambda state: observe_in_blocks)
+@generic
 def observe(state, row, label, pull, growth, lam, radius):
     """One more round, and the leader after it."""
-
-
-def observe_in_blocks(state, row, label, pull, growth, lam, radius):
     table, held = state.table, state.held
     size, labels = table.shape[0], held.S.shape[0]
     for i in range(row.start, row.stop):
@@ -618,10 +611,10 @@ def observe_with_kernel(state, row, label, pull, growth, lam, radius):
             points.coef[s, held.said[s]] -= e
 
 
-known.forms[Observed] = stored.known
-longest.forms[Observed] = by_kernel
-sum_of_row.forms[Observed] = dot_with_observed
-observe.forms[Observed] = observe_with_kernel
+known.bodies[Observed] = stored.known
+longest.bodies[Observed] = by_kernel
+sum_of_row.bodies[Observed] = dot_with_observed
+observe.bodies[Observed] = observe_with_kernel
 
 
 class Coupled(Storage):
@@ -955,7 +948,7 @@ class Newtron(_CorrectsFlips):
     def could_say(params, state, work, row, turn, choice):
         """All weights lie in a ball, and so a score is at most D |x|."""
         most = BEYOND * params.D * math.sqrt(longest(state, row))
-        return is_softmax(params, turn, choice) and abs(choice.other) <= most
+        return is_softmax(params, turn, choice) and abs(choice.second_note) <= most
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):

@@ -12,8 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from onebit.core.choosing import greedy, runner_up
 from onebit.core.jit import inline
-from onebit.core.rounds import add, greedy, linear_score, runner_up, squared_norm
+from onebit.core.sums import linear_score, squared_norm
+from onebit.core.updates import add
 from onebit.learner import Learner
 from onebit.settings import Range, setting
 

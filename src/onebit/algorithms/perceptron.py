@@ -5,7 +5,9 @@ On a mistake of the greedy label h: w_y += x, w_h -= x.
 
 from __future__ import annotations
 
-from onebit.core.rounds import add, best, greedy, linear_score
+from onebit.core.choosing import best, greedy
+from onebit.core.sums import linear_score
+from onebit.core.updates import add
 from onebit.learner import Learner
 
 

@@ -20,21 +20,12 @@ import msgspec
 import numpy as np
 
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
-from onebit.core.jit import chosen, inline
+from onebit.core.choosing import best, is_as_likely, sample
+from onebit.core.jit import generic, implement, inline
 from onebit.core.lanes import at, fetch, if_greater, load, save, store, zero
-from onebit.core.rounds import (
-    REPLICAS,
-    Choice,
-    answered,
-    ask,
-    best,
-    blocks,
-    dot,
-    is_as_likely,
-    number,
-    sample,
-    squared_norm,
-)
+from onebit.core.rounds import Choice
+from onebit.core.sums import blocks, dot, number, squared_norm
+from onebit.core.updates import Waiting, answered, ask
 from onebit.decision import Decision
 from onebit.settings import Range, setting
 
@@ -96,7 +87,7 @@ def is_softmax(params, turn, choice):
 @inline
 def pull_and_growth(params, choice, right):
     """What b grows by, and A, but for direction and context; `other` of the choice is g.W/c."""
-    p, margin = choice.note, choice.other
+    p, margin = choice.note, choice.second_note
     c = (p - unflipped(params.rho0, params.rho1, right)) / choice.propensity
     kappa = choice.propensity if right else 1.0
     return (1.0 - kappa * params.beta * c * margin) * c, kappa * params.beta * c * c
@@ -123,7 +114,8 @@ def step_of_block(state, row, block, pull, growth):
     return gain
 
 
-def step_now(state, work, row):
+@generic
+def step(state, work, row):
     for block in range(blocks(state)):
         pull, growth = fetch(state, work.bounds, block), fetch(state, work.widths, block)
         store(state, work.bounds, block, step_of_block(state, row, block, pull, growth))
@@ -133,13 +125,10 @@ def step_now(state, work, row):
     remember(state, state.memory, gained, 0, 1)
 
 
+@implement(step, Waiting)
 def step_later(state, work, row):
     for label in range(state.table.shape[2]):
         ask(state, label, work.bounds[label], work.widths[label])
-
-
-@chosen(lambda kind: step_later if kind in REPLICAS else step_now)
-def step(state, work, row): ...
 
 
 def settle(params, state, row):
@@ -225,7 +214,7 @@ class PNewtron(_CorrectsFlips):
             if work.mask[label] == 0:
                 mean += np.float64(work.scores[label])
         said = draw(params, state, work, turn)
-        margin = said.other - mean / turn.count
+        margin = said.second_note - mean / turn.count
         return Choice(said.label, said.greedy, said.propensity, said.note, margin)
 
     @staticmethod
@@ -237,7 +226,7 @@ class PNewtron(_CorrectsFlips):
     def could_say(params, state, work, row, turn, choice):
         """All weights lie in a ball, and so a score is at most D |x|."""
         most = BEYOND * params.D * math.sqrt(squared_norm(row))
-        return is_softmax(params, turn, choice) and abs(choice.other) <= most
+        return is_softmax(params, turn, choice) and abs(choice.second_note) <= most
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):

@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
+from onebit.core.choosing import epsilon_greedy
 from onebit.core.jit import generic, inline
 from onebit.core.lanes import at
-from onebit.core.rounds import dot, epsilon_greedy, number
+from onebit.core.sums import dot, number
 from onebit.settings import Range, setting
 
 FAINT = 1e-25  # of scores: the weights of the row are lost in rounding beside the largest of all

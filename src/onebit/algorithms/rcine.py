@@ -5,8 +5,8 @@ RCNBF that starts from rates of 0 and estimates them as it goes: what it is told
 after every N_s answers the rates become what `noise` makes of these, which are then dropped. (The
 paper prints 1[h = r] in the first term of its update; it must be 1[a = r], as in RCNBF.)
 
-Compiled code collects answers in a buffer. When that is full it calls back into Python, where they
-are kept, and where the rates are estimated once there are enough.
+Compiled code collects the answers. When there are enough for an estimate, or when there is no room
+for another answer, loops over rounds pause: Python estimates the rates or makes room.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ import numpy as np
 from onebit.algorithms.banditron import step
 from onebit.algorithms.flips import unflipped
 from onebit.contexts import Rows
-from onebit.core.callback import Callback, call_back
-from onebit.core.jit import inline
+from onebit.core.choosing import epsilon_greedy
+from onebit.core.jit import implement, inline, plain
 from onebit.core.lanes import at
-from onebit.core.rounds import epsilon_greedy, linear_score
+from onebit.core.rounds import must_pause
+from onebit.core.sums import linear_score
 from onebit.decision import Decision
 from onebit.learner import Learner, precision
 from onebit.settings import CALLABLE, Range, called, choice_of, real, setting, told_by_storage
-from onebit.storage.base import Storage
+from onebit.storage.base import Arrays, Storage
 
 if TYPE_CHECKING:  # it is loaded when first used: few learners estimate
     from onebit.feedback.noise import Log, Rates
@@ -38,13 +39,13 @@ Estimate = Literal["levels", "nrest"] | Callable[["Log"], "Rates | tuple[float, 
 
 ESTIMATES = ("levels", "nrest")
 NEAR_CHANCE = 1e-3  # rates whose sum is as near to 1 as that are not taken over
-_BUFFER = 2**12  # answers
+_BUFFER = 2**12  # answers: room for so many at first
 _LONGER = 16  # times as many values
-_ANSWERS, _VALUES, _LEFT = range(3)  # in count: held in the buffer; answers until an estimate
+_ANSWERS, _VALUES, _LEFT = range(3)  # in count: collected so far; answers until an estimate
 
 
 class Sample(NamedTuple):
-    """Answers not yet taken over by Python, one after the other; a context may be cut in two."""
+    """The answers since the last estimate, one after the other, and the rates."""
 
     indices: Any
     values: Any
@@ -54,20 +55,33 @@ class Sample(NamedTuple):
     propensities: Any
     count: Any
     rates: Any  # rho0, rho1
-    address: Any  # of what takes them over
-    room: Any
+    features: Any  # of the table: no context is longer
+    labels: Any
+
+
+@inline
+def is_full(sample):
+    """Whether there is no room for another answer."""
+    values_left = len(sample.values) - sample.count[_VALUES]
+    return sample.count[_ANSWERS] == len(sample.lengths) or values_left < sample.features
+
+
+@implement(must_pause, Sample)
+def has_to_estimate_or_grow(state):
+    return state.held.count[_LEFT] == 0 or is_full(state.held)
 
 
 @inline
 def collect(sample, row, choice, right):
+    if is_full(sample):  # Python was interrupted before it made room
+        return
     count = sample.count
+    n = count[_VALUES]
     for i in range(row.start, row.stop):
-        if count[_VALUES] == len(sample.values):
-            hand_over(sample)
-        n = count[_VALUES]
         sample.indices[n] = at(row.indices, i)
         sample.values[n] = at(row.values, i)
-        count[_VALUES] = n + 1
+        n += 1
+    count[_VALUES] = n
     n = count[_ANSWERS]
     sample.lengths[n] = row.stop - row.start
     sample.said[n] = choice.label
@@ -75,16 +89,6 @@ def collect(sample, row, choice, right):
     sample.propensities[n] = choice.propensity
     count[_ANSWERS] = n + 1
     count[_LEFT] -= 1
-    if count[_LEFT] == 0 or count[_ANSWERS] == len(sample.lengths):
-        hand_over(sample)
-
-
-@inline
-def hand_over(sample):
-    call_back(sample.address)
-    # It has done so itself, unless it failed: then nobody may write beyond the end.
-    sample.count[_ANSWERS] = 0
-    sample.count[_VALUES] = 0
 
 
 _COLUMNS = {
@@ -95,15 +99,11 @@ _COLUMNS = {
     "right": np.bool_,
     "propensities": np.float64,
 }
-
-
 _LONG = ("indices", "values")  # a number for each feature of a context
 
 
 class Collected(Storage):
-    """The answers since the last estimate, and the rates."""
-
-    fails_at_the_end = True
+    """Keeps a `Sample`, and finds the rates: at once, or in a thread."""
 
     def __init__(self, N_s: int, estimate: Estimate, dtype: np.dtype) -> None:
         self.N_s, self._dtype = N_s, dtype
@@ -125,62 +125,43 @@ class Collected(Storage):
                 )
             self._estimate = partial(_estimate_rates, estimate)
         self.settings = {"estimate": name}
-        self._callback = Callback(self._take_over)
-        self._kept: dict[str, list[np.ndarray]] = {}
-        self._sample: Any = None
-        self._labels = 0
-        self.in_background = False
         self.found: tuple[float, float] | None = None  # by a thread, to be used from now on
         self.thread: threading.Thread | None = None
-        self.holds = False  # a failure waits until the answer is taken down
-        self._failure: BaseException | None = None
         self.doubt = "there was no estimate yet"
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Sample:
-        self._labels = labels
-        self._kept = {name: [arrays[name]] if arrays else [] for name in _COLUMNS}
-        heard = len(arrays["said"]) if arrays else 0
-        size = min(_BUFFER, self.N_s)
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Sample:
+        answers = len(arrays["said"]) if arrays else 0
+        values = len(arrays["values"]) if arrays else 0
+        room = max(2 * answers, min(_BUFFER, self.N_s))
+        long_room = max(2 * values, room * _LONGER) + features
         columns: Any = {
-            name: np.zeros(size * (_LONGER if name in _LONG else 1), dtype or self._dtype)
+            name: np.zeros(long_room if name in _LONG else room, dtype or self._dtype)
             for name, dtype in _COLUMNS.items()
         }
-        self._sample = Sample(
+        for name in _COLUMNS if arrays else ():
+            columns[name][: len(arrays[name])] = arrays[name]
+        return Sample(
             **columns,
-            count=np.array([0, 0, self.N_s - heard]),
+            count=np.array([answers, values, self.N_s - answers]),
             rates=arrays["rates"].copy() if arrays else np.zeros(2),
-            address=self._callback.address,
-            room=features,
+            features=features,
+            labels=labels,
         )
-        return self._sample
 
-    def _take_over(self) -> None:
-        """Empty the buffer; estimate the rates if it is time."""
-        sample = self._sample
-        for name, held in _held(sample).items():
-            self._kept[name].append(held.copy())
-        sample.count[:2] = 0
-        if sample.count[_LEFT] == 0:
-            sample.count[_LEFT] = self.N_s
-            log = self._log()
-            self._kept = {name: [] for name in _COLUMNS}
-            if not self.in_background:
-                try:
-                    self._use(self._rates_of(log))
-                except BaseException as failure:  # compiled code goes on; Ctrl-C as well
-                    self._failure = self._failure or failure
+    def pause(self, held: Sample, in_background: bool = False) -> Sample | None:
+        """Estimate the rates if it is time; else make room if there is none."""
+        if held.count[_LEFT] == 0:
+            log = _log(held)
+            held.count[:] = 0, 0, self.N_s
+            if not in_background:
+                self._use(held, self._rates_of(log))
             elif self.thread is None or not self.thread.is_alive():
                 self.thread = threading.Thread(target=self._find, args=(log,), daemon=True)
                 self.thread.start()
-
-    def _log(self) -> Log:
-        from onebit.feedback.noise import Log
-
-        columns = {name: _joined(self._kept[name]) for name in _COLUMNS}
-        indptr = np.concatenate([[0], np.cumsum(columns["lengths"])])
-        width = int(columns["indices"].max(initial=0)) + 1
-        rows = Rows(columns["indices"], columns["values"], indptr, width)
-        return Log(rows, columns["said"], columns["right"], columns["propensities"], self._labels)
+            return held
+        if plain(is_full)(held):
+            return self.lay_out(self.arrays(held, 0, 0), held.features, held.labels)
+        return None
 
     def _find(self, log: Log) -> None:
         try:
@@ -215,32 +196,25 @@ class Collected(Storage):
         self.doubt = ""
         return rho0, rho1
 
-    def _use(self, rates: tuple[float, float] | None) -> None:
+    def _use(self, held: Sample, rates: tuple[float, float] | None) -> None:
         if rates is not None:
-            self._sample.rates[:] = rates
+            held.rates[:] = rates
 
-    def catch_up(self) -> None:
+    def catch_up(self, held: Sample) -> None:
         """Use what a thread has found."""
-        if self.found is not None:
-            self._use(self.found)
-            self.found = None
-
-    @property
-    def rates(self) -> tuple[float, float]:
-        rho0, rho1 = self._sample.rates.tolist()
-        return rho0, rho1
+        found, self.found = self.found, None
+        self._use(held, found)
 
     def room(self, held: Sample) -> int:
-        return held.room
+        return held.features
 
-    def arrays(self, held: Sample, features: int, labels: int) -> dict[str, np.ndarray]:
-        kept = {name: _joined([*self._kept[name], part]) for name, part in _held(held).items()}
-        return {"rates": held.rates.copy(), **kept}
+    def arrays(self, held: Sample, features: int, labels: int) -> Arrays:
+        return {"rates": held.rates.copy(), **_columns(held)}
 
     def swing(self, features: int) -> int:
         return self.N_s * (features * (4 + self._dtype.itemsize) + 25)
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         if set(arrays) != {"rates", *_COLUMNS}:
             return False
         rates, lengths, said = arrays["rates"], arrays["lengths"], arrays["said"]
@@ -260,27 +234,8 @@ class Collected(Storage):
             and rates.sum() < 1
         )
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         return keep * table, arrays  # the way that feedback takes is the same as before
-
-    def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        compiled = self._callback.guarded(compiled)
-
-        def call(*args: Any) -> Any:
-            result = compiled(*args)
-            if not self.holds:
-                self.fail()
-            return result
-
-        return call
-
-    def fail(self) -> None:
-        """Raise what went wrong in an estimate, once all else is in order."""
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
 
 
 def _estimate_rates(method: str, log: Any) -> Any:
@@ -289,14 +244,20 @@ def _estimate_rates(method: str, log: Any) -> Any:
     return estimate_rates(log, method=method)  # type: ignore[arg-type]
 
 
-def _held(sample: Sample) -> dict[str, np.ndarray]:
-    """What is in the buffer."""
+def _columns(sample: Sample) -> Arrays:
+    """The columns without the room that is left."""
     answers, values, _ = sample.count
-    return {n: getattr(sample, n)[: values if n in _LONG else answers] for n in _COLUMNS}
+    return {n: getattr(sample, n)[: values if n in _LONG else answers].copy() for n in _COLUMNS}
 
 
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    return parts[0].copy() if len(parts) == 1 else np.concatenate(parts)
+def _log(sample: Sample) -> Log:
+    from onebit.feedback.noise import Log
+
+    columns = _columns(sample)
+    indptr = np.concatenate([[0], np.cumsum(columns["lengths"])])
+    width = int(columns["indices"].max(initial=0)) + 1
+    rows = Rows(columns["indices"], columns["values"], indptr, width)
+    return Log(rows, columns["said"], columns["right"], columns["propensities"], sample.labels)
 
 
 class RCINE(Learner):
@@ -367,8 +328,10 @@ class RCINE(Learner):
     def rates(self) -> tuple[float, float]:
         """rho0 and rho1 as they are taken to be now."""
         with self._lock:
-            self._storage.catch_up()
-            return self._storage.rates
+            held = self._state.held
+            self._storage.catch_up(held)
+            rho0, rho1 = held.rates.tolist()
+            return rho0, rho1
 
     @property
     def doubt(self) -> str:
@@ -381,14 +344,11 @@ class RCINE(Learner):
     def learn(self, decision: Decision, **feedback: Any) -> None:
         """Feedback on a decision: see `Learner.learn`. An error of `estimate` comes at its end."""
         with self._lock:
-            form = self._storage
-            form.catch_up()
-            form.in_background, form.holds = self.background, True
-            try:
-                super().learn(decision, **feedback)
-            finally:
-                form.in_background = form.holds = False
-            form.fail()
+            self._storage.catch_up(self._state.held)
+            super().learn(decision, **feedback)
+            held = self._storage.pause(self._state.held, self.background)
+            if held is not None:
+                self._state = self._state._replace(held=held)
 
     def forget(self, share: float = 1.0) -> None:
         """Weaken what was learned: see `Learner.forget`. A fresh start forgets the rates too."""
@@ -397,9 +357,9 @@ class RCINE(Learner):
             if share == 1:
                 self._storage.start_afresh()
 
-    def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _dump(self) -> tuple[dict[str, Any], Arrays]:
         with self._lock:
-            self._storage.catch_up()
+            self._storage.catch_up(self._state.held)
             return super()._dump()
 
     def _params_for_truth(self) -> Any:

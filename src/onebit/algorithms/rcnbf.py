@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from onebit.algorithms.banditron import step
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
-from onebit.core.rounds import add, epsilon_greedy, linear_score
+from onebit.core.choosing import epsilon_greedy
+from onebit.core.sums import linear_score
+from onebit.core.updates import add
 from onebit.settings import Range, setting
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from onebit.core.choosing import sigmoid
 from onebit.core.jit import inline
 from onebit.core.lanes import if_finite, root
-from onebit.core.rounds import dot, sigmoid, update_of_planes
+from onebit.core.sums import dot
+from onebit.core.updates import update_of_planes
 from onebit.learner import Learner
 from onebit.settings import Range, setting
 

@@ -17,7 +17,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit.algorithms.confidence import cw_step, scw2_step, shrinkage
-from onebit.core.rounds import gaussian_score, greedy, move, runner_up
+from onebit.core.choosing import greedy, runner_up
+from onebit.core.sums import gaussian_score
+from onebit.core.updates import move
 from onebit.learner import Learner
 from onebit.settings import Range, setting
 from onebit.storage.base import Storage

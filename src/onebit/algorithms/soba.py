@@ -22,28 +22,27 @@ import msgspec
 import numpy as np
 
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
-from onebit.core.jit import inline
-from onebit.core.lanes import aligned_zeros, at
-from onebit.core.rounds import (
-    Choice,
+from onebit.core.choosing import (
     best,
-    by_form,
     epsilon_greedy,
     explore_uniformly,
     explored_uniformly,
-    linear_score,
-    number,
-    regress,
     runner_up,
 )
+from onebit.core.jit import generic, inline
+from onebit.core.lanes import aligned_zeros, at
+from onebit.core.rounds import Choice
+from onebit.core.sums import linear_score, number
+from onebit.core.updates import regress
 from onebit.decision import Decision
 from onebit.settings import Range, setting
 from onebit.storage.base import TABLE, Storage
 from onebit.storage.full import FORM, FormName, Full, is_between, shrink_by
 
 
-@inline
-def variance_by_diagonal(state, row, label, rival):
+@generic
+def pair_variance(state, row, label, rival):
+    """e' A^-1 e with e = (e_r - e_a) x'."""
     variance = 0.0
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
@@ -53,20 +52,11 @@ def variance_by_diagonal(state, row, label, rival):
     return variance
 
 
-@by_form(lambda state: variance_by_diagonal)
-def pair_variance(state, row, label, rival):
-    """e' A^-1 e with e = (e_r - e_a) x'."""
-
-
-@inline
-def step_by_diagonal(state, row, label, rival, pull, weight, variance):
-    regress(state, row, label, pull, weight)
-    regress(state, row, rival, -pull, weight)
-
-
-@by_form(lambda state: step_by_diagonal)
+@generic
 def pair_step(state, row, label, rival, pull, weight, variance):
     """A += weight e e', theta -= pull e, W = A^-1 theta."""
+    regress(state, row, label, pull, weight)
+    regress(state, row, rival, -pull, weight)
 
 
 # With all of A. Features come first in its order, then labels: one more feature adds at the end.
@@ -115,8 +105,8 @@ def whole_step(state, row, label, rival, pull, weight, variance):
     shrink_by(matrix, column, table.shape[0] * labels, shrink)
 
 
-pair_variance.forms[Whole] = whole_variance
-pair_step.forms[Whole] = whole_step
+pair_variance.bodies[Whole] = whole_variance
+pair_step.bodies[Whole] = whole_step
 
 
 class Joint(Full):
@@ -198,7 +188,7 @@ class SOBA(_CorrectsFlips):
     def could_say(params, state, work, row, turn, choice):
         if not explored_uniformly(turn, params.gamma, choice):
             return False
-        rival, lead = choice.note, choice.other
+        rival, lead = choice.note, choice.second_note
         if not (
             0.0 <= rival < len(work.mask) and rival == np.floor(rival) and abs(lead) < math.inf
         ):
@@ -215,7 +205,7 @@ class SOBA(_CorrectsFlips):
         bit = unflipped(params.rho0, params.rho1, right)
         if bit == 0.0:
             return False
-        label, rival, lead = choice.label, int(choice.note), choice.other
+        label, rival, lead = choice.label, int(choice.note), choice.second_note
         if rival == label:  # no other was possible
             return False
         pull = bit / choice.propensity

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from onebit.algorithms.regression import EXPO, LR, SCALE, _Regressor, gap_weighting
-from onebit.core.rounds import best, sampled
+from onebit.core.choosing import best, sampled
 from onebit.settings import setting
 
 LOSSES = ("logistic", "squared")

@@ -13,17 +13,12 @@ import math
 
 import numpy as np
 
+from onebit.core.choosing import best, could_say_at_random, nth_possible, uniform_exploration_law
+from onebit.core.draws import normal_pair
 from onebit.core.jit import inline
-from onebit.core.rounds import (
-    Choice,
-    best,
-    could_say_at_random,
-    gaussian_score,
-    normal_pair,
-    nth_possible,
-    regress,
-    uniform_exploration_law,
-)
+from onebit.core.rounds import Choice
+from onebit.core.sums import gaussian_score
+from onebit.core.updates import regress
 from onebit.learner import Learner
 from onebit.settings import Range, setting
 from onebit.storage.base import Storage

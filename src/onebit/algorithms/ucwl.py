@@ -16,15 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.algorithms.confidence import cw_step, shrinkage
-from onebit.core.rounds import (
-    Choice,
-    best,
-    best_upper,
-    certain_law,
-    could_say_for_certain,
-    gaussian_score,
-    move,
-)
+from onebit.core.choosing import best, best_upper, certain_law, could_say_for_certain
+from onebit.core.rounds import Choice
+from onebit.core.sums import gaussian_score
+from onebit.core.updates import move
 from onebit.learner import Learner
 from onebit.settings import Range, setting
 from onebit.storage.base import Storage

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from onebit.core.rounds import (
-    Choice,
+from onebit.core.choosing import (
     any_label,
     best,
     explored_uniformly,
     noted_nothing,
     uniform_exploration_law,
 )
+from onebit.core.rounds import Choice
 from onebit.learner import Learner
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.core.jit import COMPILED, INLINE
+from onebit.core.jit import COMPILED, INLINE, inline
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -53,6 +53,14 @@ def bits_by(key: int, round: int) -> int:
 def limit_of(chance: float) -> int:
     """Below it are the bits of just those draws that are below the chance."""
     return math.ceil(chance / _TO_UNIT)
+
+
+@inline
+def normal_pair(seed, round, stream):
+    """Two standard normal numbers (Box & Muller 1958)."""
+    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(seed, round, stream)))
+    angle = 2.0 * math.pi * uniform(seed, round, stream + 1)
+    return radius * math.cos(angle), radius * math.sin(angle)
 
 
 if COMPILED:  # machine integers wrap by themselves

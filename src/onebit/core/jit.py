@@ -7,8 +7,9 @@ or a docstring, compiles nothing; an edit of these sources compiles again; and c
 is never found. Learners from outside the package are kept by the same rule, unless they are defined
 in the program itself (`__main__`) or in a notebook.
 
-Every kernel is an ordinary Python function. With ``NUMBA_DISABLE_JIT=1`` it runs as such, and must
-give the same results; that is how coverage is measured and how the compiler is checked.
+Every compiled function is written as an ordinary Python function. With ``NUMBA_DISABLE_JIT=1`` it
+runs as such, and must give the same results; that is how coverage is measured and how the compiler
+is checked. docs/inside.md explains how a function gets its compiled body.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ _VERSIONS = (sys.version, numba.__version__, llvmlite.__version__, np.__version_
 COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 # No fastmath: sums keep their order, so that every path gives the same bits. numpy's error model
-# only drops the test for division by zero; no kernel divides by a number that can be zero.
-# Without numba's memory management a kernel cannot allocate, and arrays are not counted as they
-# are passed around, which would cost more than a round of learning.
+# only drops the test for division by zero; compiled code divides by no number that can be zero.
+# Without numba's memory management it cannot allocate, and arrays are not counted as they are
+# passed around, which would cost more than a round of learning.
 _OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _HELPER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS}  # not for Python
 INLINE: Any = {"forceinline": True, **_HELPER}
@@ -266,8 +267,8 @@ class _Code(NullCache):  # type: ignore[misc]
         if digest is None:
             return None
         fields = [(*_name(kind), getattr(kind, "_fields", ())) for kind in kinds]
-        what = (_name(function), str(sig), fields, sorted(chosen), digest)
-        return repr((what, _VERSIONS, codegen.magic_tuple()))
+        code = (_name(function), str(sig), fields, sorted(chosen), digest)
+        return repr((code, _VERSIONS, codegen.magic_tuple()))
 
 
 def _touch(path: Path) -> None:
@@ -308,7 +309,7 @@ if _folder is not None:
 
 
 def inline(function: Callable[..., Any]) -> Any:
-    """Compile a helper so that it is always inlined: a call between kernels costs nothing."""
+    """Compile a helper so that it is always inlined: the call costs nothing."""
     return numba.njit(function, **INLINE) if COMPILED else function
 
 
@@ -357,43 +358,42 @@ def direct(function: Any, kind: Any, *args: Any) -> Callable[..., Any]:
     return _found[key]
 
 
-def chosen(body_for: Callable[[type], Any]) -> Callable[[Callable[..., Any]], Any]:
-    """A function whose body depends on the type of its first argument, a record."""
-    return by_first(lambda record: body_for(record_type(record)))
+def generic(function: Callable[..., Any]) -> Any:
+    """A function with a body for each type of record: `function.bodies[record_type]`.
+
+    The body is that of the first argument's type; else that of the type of its last field, if one
+    is registered (what a state holds besides its table, or the updates that wait in lockstep); else
+    the function's own.
+    """
+    bodies = Bodies(function)
+
+    def body_for(first: Any) -> Any:
+        kind = _record_type(first)
+        if kind not in bodies:
+            fields = getattr(first, "types", first)
+            kind = _record_type(fields[-1]) if isinstance(fields, tuple) and fields else kind
+        return plain(bodies.get(kind, function))
+
+    if COMPILED:
+        overload(function, jit_options=INLINE, strict=False)(lambda first, *args: body_for(first))
+        chosen: Any = function
+    else:
+        chosen = functools.wraps(function)(lambda first, *args: body_for(first)(first, *args))
+    chosen.bodies = bodies
+    return chosen
 
 
-def record_type(record: Any) -> type:
+def _record_type(record: Any) -> type:
     """The class of a record, given itself (uncompiled) or numba's type of it."""
     return getattr(record, "instance_class", type(record))
 
 
-def by_first(body_for: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Any]:
-    """A function whose body depends on its first argument: uncompiled, or numba's type of it."""
-
-    def decorate(stub: Callable[..., Any]) -> Any:
-        if not COMPILED:
-            return functools.wraps(stub)(lambda first, *args: body_for(first)(first, *args))
-        overload(stub, jit_options=INLINE, strict=False)(
-            lambda first, *args: getattr(body_for(first), "py_func", body_for(first))
-        )
-        return stub
-
-    return decorate
-
-
-def generic(stub: Callable[..., Any]) -> Any:
-    """A function with one implementation an algorithm, chosen by the type of `params`."""
-    implementations = Bodies(stub)
-    function = chosen(implementations.get)(stub)
-    function.implementations = implementations
-    return function
-
-
-def implement(function: Any, params: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function as what `function` does for `params`."""
+def implement(function: Any, *kinds: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function as the body of a generic function for types of records."""
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
-        function.implementations[params] = body
+        for kind in kinds:
+            function.bodies[kind] = body
         return body
 
     return register
@@ -413,20 +413,24 @@ def compiled_as(twin: Callable[..., Any], options: Any = INLINE) -> Callable[...
 def lowered(twin: Callable[..., Any], result: Callable[..., Any]) -> Callable[..., Any]:
     """Give a plain function a hand-written compiled body.
 
-    `twin` is what runs uncompiled; `result` maps its argument types to its result type.
+    `twin` is what runs uncompiled; `result` maps its argument types to its result type. A body that
+    returns nothing is one of a function that does.
     """
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
+        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            value = body(context, builder, sig, args)
+            return context.get_dummy_value() if value is None else value
+
         if COMPILED:
             arity = len(inspect.signature(twin).parameters)
             type_callable(twin)(lambda context: result)
-            lower_builtin(twin, *[types.Any] * arity)(body)
+            lower_builtin(twin, *[types.Any] * arity)(lower)
         return body
 
     return register
 
 
 @lowered(not_inlined, lambda: types.none)
-def _not_inlined(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _not_inlined(context: Any, builder: Any, sig: Any, args: Any) -> None:
     builder.function.attributes.add("noinline")
-    return context.get_dummy_value()

@@ -1,17 +1,18 @@
-"""Vectors over labels: the few machine instructions that make a kernel as fast as tuned C.
+"""Vectors over labels: the few machine instructions that make a loop as fast as tuned C.
 
 A state holds its weights as ``table[feature, plane, lane]``, one lane per label, padded to a whole
-number of blocks. A block of 4, 8 or 16 lanes is one vector: its length is known when the kernel is
+number of blocks. A block of 4, 8 or 16 lanes is one vector: its length is known when the code is
 compiled, because it belongs to the type of the state. Vectors add, subtract, multiply and divide
 lane by lane, with each other or with a number on the right.
 
 Each function here is the plain twin of its compiled form, which follows it; uncompiled, a vector is
-a small numpy array, and the same kernel gives the same bits.
+a small numpy array, and the same code gives the same bits.
 """
 
 from __future__ import annotations
 
 import operator
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,23 +30,7 @@ class State4(NamedTuple):
 
     table: Any  # [feature, plane, lane], float32 or float64
     memory: Any  # float64, as many as the algorithm asks for
-    held: Any = None  # what another form than the table alone holds besides
-
-
-class State8(NamedTuple):
-    """The same with eight lanes a block."""
-
-    table: Any
-    memory: Any
-    held: Any = None
-
-
-class State16(NamedTuple):
-    """The same with sixteen lanes a block."""
-
-    table: Any
-    memory: Any
-    held: Any = None
+    held: Any = None  # what a storage holds besides the table
 
 
 class Replica4(NamedTuple):
@@ -63,38 +48,18 @@ class Replica4(NamedTuple):
     waiting: Any  # updates to be made for all replicas at once; None: each makes its own
 
 
-class Replica8(NamedTuple):
-    """The same with eight lanes a block."""
-
-    table: Any
-    memory: Any
-    whole: Any
-    strips: Any
-    column: Any
-    replicas: Any
-    lanes: Any
-    sums: Any
-    turned: Any
-    waiting: Any
+def _of_width(record: Any, width: int) -> Any:
+    """The same record with more lanes a block: the width belongs to the type."""
+    name = record.__name__.replace("4", str(width))
+    fields, defaults = record._fields, record._field_defaults.values()
+    return namedtuple(name, fields, defaults=defaults, module=__name__)
 
 
-class Replica16(NamedTuple):
-    """The same with sixteen lanes a block."""
-
-    table: Any
-    memory: Any
-    whole: Any
-    strips: Any
-    column: Any
-    replicas: Any
-    lanes: Any
-    sums: Any
-    turned: Any
-    waiting: Any
-
-
+State8, State16 = _of_width(State4, 8), _of_width(State4, 16)
+Replica8, Replica16 = _of_width(Replica4, 8), _of_width(Replica4, 16)
 _STATE: dict[int, type] = {4: State4, 8: State8, 16: State16}
 REPLICA: dict[type, type] = {State4: Replica4, State8: Replica8, State16: Replica16}
+REPLICAS = tuple(REPLICA.values())
 WIDTH: dict[type, int] = {
     kind: width for width, state in _STATE.items() for kind in (state, REPLICA[state])
 }
@@ -177,13 +142,13 @@ def at_least(vector: Any, bar: Any) -> Any:
     return np.where(vector < bar, vector.dtype.type(bar), vector)[()]
 
 
-def if_greater(one: Any, two: Any, vector: Any, otherwise: Any) -> Any:
-    """Lane by lane, `vector` where one > two, and `otherwise` where not."""
-    return np.where(one > two, vector, otherwise)[()]
+def if_greater(left: Any, right: Any, vector: Any, otherwise: Any) -> Any:
+    """Lane by lane, `vector` where left > right, and `otherwise` where not."""
+    return np.where(left > right, vector, otherwise)[()]
 
 
 def if_finite(test: Any, vector: Any, otherwise: Any) -> Any:
-    """Lane by lane, the one where the test is a finite number, the other where it is not."""
+    """Lane by lane, `vector` where the test is a finite number, `otherwise` where it is not."""
     return np.where(np.isfinite(test), vector, otherwise)[()]
 
 
@@ -226,10 +191,10 @@ if COMPILED:
             super().__init__(manager, vector, _llvm(vector))
 
     def _splat(builder: Any, scalar: Any, width: int) -> Any:
-        kind = ir.VectorType(scalar.type, width)
-        one = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, _I32(0))
+        undefined = ir.Constant(ir.VectorType(scalar.type, width), ir.Undefined)
+        first_lane = builder.insert_element(undefined, scalar, _I32(0))
         lanes = ir.Constant(ir.VectorType(_I32, width), [0] * width)
-        return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), lanes)
+        return builder.shuffle_vector(first_lane, undefined, lanes)
 
     def _of(state: Any) -> Vector:
         return Vector(state.types[0].dtype, WIDTH[state.instance_class])
@@ -240,10 +205,14 @@ if COMPILED:
     def _index(context: Any, builder: Any, value: Any, kind: Any) -> Any:
         return context.cast(builder, value, kind, types.uint64)
 
+    def _table(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        """The table of the state `args[0]`."""
+        table = builder.extract_value(args[0], 0)
+        return context.make_array(sig.args[0].types[0])(context, builder, table)
+
     def _in_table(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         """Address of block `args[3]` of plane `args[2]` of feature `args[1]`."""
-        vector, array = _of(sig.args[0]), sig.args[0].types[0]
-        table = context.make_array(array)(context, builder, builder.extract_value(args[0], 0))
+        vector, table = _of(sig.args[0]), _table(context, builder, sig, args)
         _, planes, lanes = cgutils.unpack_tuple(builder, table.shape, 3)
         feature, plane, block = (_index(context, builder, args[i], sig.args[i]) for i in (1, 2, 3))
         line = builder.add(builder.mul(feature, planes), plane)
@@ -275,11 +244,8 @@ if COMPILED:
         return builder.load(address, align=_bytes(sig.return_type))
 
     @lowered(prefetch, lambda state, feature, line: types.none)
-    def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        byte = ir.IntType(8).as_pointer()
-        table = context.make_array(sig.args[0].types[0])(
-            context, builder, builder.extract_value(args[0], 0)
-        )
+    def _prefetch(context: Any, builder: Any, sig: Any, args: Any) -> None:
+        byte, table = ir.IntType(8).as_pointer(), _table(context, builder, sig, args)
         size, _, _ = cgutils.unpack_tuple(builder, table.strides, 3)
         feature, line = (_index(context, builder, args[i], sig.args[i]) for i in (1, 2))
         far = builder.add(builder.mul(feature, size), builder.mul(line, _I64(ALIGNMENT)))
@@ -287,13 +253,11 @@ if COMPILED:
         kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
         ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
         builder.call(ask, [address, _I32(0), _I32(2), _I32(1)])  # to read, keep it, data
-        return context.get_dummy_value()
 
     @lowered(save, lambda state, feature, plane, block, vector: types.none)
-    def _save(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def _save(context: Any, builder: Any, sig: Any, args: Any) -> None:
         address = _in_table(context, builder, sig, args)
         builder.store(args[4], address, align=_bytes(sig.args[4]))
-        return context.get_dummy_value()
 
     @lowered(fetch, lambda state, array, block: _of(state))
     def _fetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -301,10 +265,9 @@ if COMPILED:
         return builder.load(address, align=_bytes(sig.return_type))
 
     @lowered(store, lambda state, array, block, vector: types.none)
-    def _store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def _store(context: Any, builder: Any, sig: Any, args: Any) -> None:
         address = _in_array(context, builder, sig, args)
         builder.store(args[3], address, align=_bytes(sig.args[3]))
-        return context.get_dummy_value()
 
     @lowered(zero, _of)
     def _zero(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -312,20 +275,21 @@ if COMPILED:
 
     # Vectors and single numbers alike: an update is written once, for one lane or for many.
 
+    def _number(kind: Any) -> Any:
+        """The type of a lane, or of the single number."""
+        return kind.dtype if isinstance(kind, Vector) else kind
+
     def _all_lanes(kind: Any, number: float) -> Any:
         """The number as a constant in each lane."""
-        return ir.Constant(
-            kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number
-        )
+        is_vector = isinstance(kind, ir.VectorType)
+        return ir.Constant(kind, [number] * kind.count if is_vector else number)
 
     @lowered(root, lambda vector: vector)
     def _root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind, of = args[0].type, sig.args[0]
-        suffix = f"v{of.width}f{of.dtype.bitwidth}" if isinstance(of, Vector) else f"f{of.bitwidth}"
-        sqrt = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(kind, [kind]), f"llvm.sqrt.{suffix}"
-        )
-        return builder.call(sqrt, args)
+        lanes = f"v{sig.args[0].width}" if isinstance(sig.args[0], Vector) else ""
+        name = f"llvm.sqrt.{lanes}f{_number(sig.args[0]).bitwidth}"
+        kind = ir.FunctionType(args[0].type, [args[0].type])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
 
     @lowered(unit, lambda vector: vector)
     def _unit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -333,16 +297,15 @@ if COMPILED:
 
     @lowered(at_least, lambda vector, bar: vector)
     def _at_least(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        dtype = sig.args[0].dtype if isinstance(sig.args[0], Vector) else sig.args[0]
-        bar = context.cast(builder, args[1], sig.args[1], dtype)
+        bar = context.cast(builder, args[1], sig.args[1], _number(sig.args[0]))
         if isinstance(sig.args[0], Vector):
             bar = _splat(builder, bar, sig.args[0].width)
         return builder.select(builder.fcmp_ordered("<", args[0], bar), bar, args[0])
 
-    @lowered(if_greater, lambda one, two, vector, otherwise: vector)
+    @lowered(if_greater, lambda left, right, vector, otherwise: vector)
     def _if_greater(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        one, two, vector, otherwise = args
-        return builder.select(builder.fcmp_ordered(">", one, two), vector, otherwise)
+        left, right, vector, otherwise = args
+        return builder.select(builder.fcmp_ordered(">", left, right), vector, otherwise)
 
     @lowered(if_finite, lambda test, vector, otherwise: vector)
     def _if_finite(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -372,9 +335,11 @@ if COMPILED:
         vector, width = args[0], sig.args[0].width
         while width > 1:
             width //= 2
-            none = ir.Constant(vector.type, ir.Undefined)
+            unused = ir.Constant(vector.type, ir.Undefined)
             halves = [
-                builder.shuffle_vector(vector, none, ir.Constant(ir.VectorType(_I32, width), lanes))
+                builder.shuffle_vector(
+                    vector, unused, ir.Constant(ir.VectorType(_I32, width), lanes)
+                )
                 for lanes in (list(range(width)), list(range(width, 2 * width)))
             ]
             vector = builder.select(builder.fcmp_ordered(">", *halves), *halves)
@@ -387,8 +352,8 @@ if COMPILED:
         reached = builder.fcmp_ordered(">=", args[0], _splat(builder, bar, width))
         bits = builder.zext(builder.bitcast(reached, ir.IntType(width)), _I32)
         first = builder.zext(builder.cttz(bits, ir.IntType(1)(0)), _I64)
-        none = builder.icmp_unsigned("==", bits, _I32(0))
-        return builder.select(none, _I64(0), first)
+        is_empty = builder.icmp_unsigned("==", bits, _I32(0))
+        return builder.select(is_empty, _I64(0), first)
 
     def _arithmetic(symbol: Any, instruction: str) -> None:
         @infer_global(symbol)  # type: ignore[reportOptionalCall]

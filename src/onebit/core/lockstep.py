@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onebit.core.jit import chosen, inline
-from onebit.core.lanes import ALIGNMENT, REPLICA, at, prefetch
+from onebit.core.jit import generic, inline
+from onebit.core.lanes import ALIGNMENT, REPLICAS, at, prefetch
 
 
 def _column_of(kind: type) -> Any:
@@ -26,12 +26,13 @@ def _column_of(kind: type) -> Any:
     return column
 
 
-_COLUMN = {kind: _column_of(kind) for kind in REPLICA.values()}
-
-
-@chosen(_COLUMN.get)
+@generic
 def column(like, tables, memories, replica):
     """The state of one replica."""
+
+
+for _kind in REPLICAS:
+    column.bodies[_kind] = _column_of(_kind)
 
 
 BEYOND_CACHE = 2**20  # bytes: a larger table is asked for a row ahead

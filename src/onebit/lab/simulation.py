@@ -8,21 +8,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit.contexts import Rows
-from onebit.core.jit import chosen, direct, entry, inline
-from onebit.core.rounds import Choice, Row, Turn, hear, hear_label, say, score
-from onebit.feedback.answered import mark
-from onebit.feedback.channels import (
-    UNHEARD,
-    Step,
-    check_delays,
-    delay_of,
-    drifted,
-    heard,
-    link_to,
-    noisy,
-    steps_of,
-    understood,
-)
+from onebit.core.jit import direct
+from onebit.feedback.channels import Step, check_delays, link_to, steps_of
+from onebit.lab.stream_loop import AllHeard, Late, Pending, Stream, nothing_pending, run
 from onebit.learner import Learner
 from onebit.settings import called_on, whole
 
@@ -50,179 +38,41 @@ class Trace(NamedTuple):
         return self.greedy_mistakes / self.rounds
 
 
-class Stream(NamedTuple):
-    """Rows, their true labels, and the order they come in (empty: as they are)."""
-
-    indices: Any
-    values: Any
-    indptr: Any
-    labels: Any
-    order: Any
-
-
-def _told_bit(params, state, work, row, turn, choice, right, label):
-    """A learner from one bit: of the label it gets to know only whether it was right."""
-    if row.start == row.stop:
-        return False
-    return hear(params, state, work, row, turn, choice, right)
-
-
-def _told_label(params, state, work, row, turn, choice, right, label):
-    if row.start == row.stop:
-        return False
-    return hear_label(params, state, work, row, turn, label)
-
-
-def _what_is_told(params: type) -> Any:
-    return _told_label if params in hear_label.implementations else _told_bit
-
-
-@chosen(_what_is_told)
-def told(params, state, work, row, turn, choice, right, label): ...
-
-
-@entry
-def _run(params, state, work, stream, seed, first, begin, end, count, counts):
-    """Rounds begin..end of the stream; the learner's own count of rounds starts at first."""
-    mistakes = greedy_mistakes = explored = updates = 0
-    rows = len(stream.labels)
-    i = begin % rows - 1
-    for t in range(begin, end):
-        i = i + 1 if i + 1 < rows else 0
-        if len(stream.order):
-            i = stream.order[t]
-        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
-        turn = Turn(seed, first + t, count)
-        score(params, state, work, row, turn)
-        choice = say(params, state, work, turn)
-        label = stream.labels[i]
-        mistakes += choice.label != label
-        greedy_mistakes += choice.greedy != label
-        explored += choice.label != choice.greedy
-        right = choice.label == label
-        updates += told(params, state, work, row, turn, choice, right, label)
-    counts[0] += mistakes
-    counts[1] += greedy_mistakes
-    counts[2] += explored
-    counts[3] += updates
-
-
-class Pending(NamedTuple):
-    """Feedback on its way: a ring with a place for each round, and a list for each arrival."""
-
-    first: Any  # [round of arrival] the place that is delivered first, or -1
-    last: Any
-    after: Any  # [place] the next place of the same list, or -1
-    places: Any  # [place, (row, round, label, greedy, bit, true label as named)]
-    numbers: Any  # [place, (propensity, note, other)]
-    before: Any  # rounds of this run in earlier chunks
-    kept: Any  # rows of earlier chunks, in front of those of this one
-
-
-def _pending(longest: int) -> Pending:
-    ring = longest + 1
-    none = np.full(ring, -1, np.int64)
-    places, numbers = np.zeros((ring, 6), np.int64), np.zeros((ring, 3))
-    return Pending(none, none.copy(), none.copy(), places, numbers, 0, 0)
-
-
-class _Late:
+class _Carried:
     """What a chunk leaves to the next: feedback on its way, and the rows it is about."""
 
     def __init__(self) -> None:
         self.pending: Pending | None = None
         self._rows: Rows | None = None
+        self.kept = 0
 
     def in_front_of(self, rows: Rows, labels: np.ndarray) -> tuple[Rows, np.ndarray]:
         """The rows that were kept, then these; the labels of the former are not needed again."""
         if self._rows is None:
             return rows, labels
-        none = np.zeros(len(self._rows.indptr) - 1, np.int64)
-        return _joined(self._rows, rows), np.concatenate([none, labels])
+        unused = np.zeros(self.kept, np.int64)
+        return _joined(self._rows, rows), np.concatenate([unused, labels])
 
     def keep(self, pending: Pending, rows: Rows, rounds: int) -> None:
         """Keep the last rows of a chunk of so many rounds: none is awaited longer than the ring."""
         held = len(rows.indptr) - 1
-        kept = min(held, len(pending.first) - 1)
-        self._rows = _last(rows, kept) if kept else None
-        pending.places[:, 0] -= held - kept
-        self.pending = pending._replace(before=pending.before + rounds, kept=kept)
+        self.kept = min(held, len(pending.first) - 1)
+        self._rows = _last(rows, self.kept) if self.kept else None
+        pending.places[:, 0] -= held - self.kept
+        self.pending = pending._replace(before=pending.before + rounds)
 
 
-def _joined(one: Rows, two: Rows) -> Rows:
-    indptr = np.concatenate([one.indptr, two.indptr[1:] + one.indptr[-1]])
-    indices = np.concatenate([one.indices, two.indices])
-    values = np.concatenate([one.values, two.values])
-    return Rows(indices, values, indptr, max(one.width, two.width), two.columns)
+def _joined(kept: Rows, rows: Rows) -> Rows:
+    indptr = np.concatenate([kept.indptr, rows.indptr[1:] + kept.indptr[-1]])
+    indices = np.concatenate([kept.indices, rows.indices])
+    values = np.concatenate([kept.values, rows.values])
+    return Rows(indices, values, indptr, max(kept.width, rows.width), rows.columns)
 
 
 def _last(rows: Rows, count: int) -> Rows:
     indptr = rows.indptr[len(rows.indptr) - 1 - count :]
     part = slice(indptr[0], indptr[-1])
     return Rows(rows.indices[part].copy(), rows.values[part].copy(), indptr - indptr[0], rows.width)
-
-
-@entry
-def _run_through(
-    params, state, work, stream, link, pending, seed, first, begin, end, count, counts, marks
-):
-    """_run with a channel between the truth and the learner; what is answered is marked."""
-    mistakes = greedy_mistakes = explored = updates = 0
-    rows, ring = len(stream.labels), len(pending.first)
-    i = (pending.kept + begin) % rows - 1
-    for t in range(begin, end):
-        i = i + 1 if i + 1 < rows else 0
-        if len(stream.order):
-            i = stream.order[t]
-        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
-        turn, time = Turn(seed, first + t, count), pending.before + t
-        score(params, state, work, row, turn)
-        choice = say(params, state, work, turn)
-        label = drifted(link, turn.round, stream.labels[i], count)
-        mistakes += choice.label != label
-        greedy_mistakes += choice.greedy != label
-        explored += choice.label != choice.greedy
-        named = noisy(link, turn.round, label, count)
-        bit = heard(link, turn.round, int(choice.label == named))
-        bit = understood(link, turn.round, bit)
-        if bit != UNHEARD:
-            arrival = (time + delay_of(link, turn.round, time)) % ring
-            _post(pending, time % ring, arrival, i, turn.round, choice, bit, named)
-        place = pending.first[time % ring]
-        pending.first[time % ring] = -1
-        while place >= 0:
-            i_then, round, label, greedy, bit, named = pending.places[place]
-            row = Row(
-                stream.indices, stream.values, stream.indptr[i_then], stream.indptr[i_then + 1]
-            )
-            turn = Turn(seed, round, count)
-            propensity, note, other = pending.numbers[place]
-            choice = Choice(label, greedy, propensity, note, other)
-            score(params, state, work, row, turn)
-            if bit >= 0:
-                updates += told(params, state, work, row, turn, choice, bit == 1, named)
-            mark(marks, round)
-            place = pending.after[place]
-    counts[0] += mistakes
-    counts[1] += greedy_mistakes
-    counts[2] += explored
-    counts[3] += updates
-
-
-@inline
-def _post(pending, place, arrival, i, round, choice, bit, named):
-    """Put feedback at the end of the list that is delivered at its arrival."""
-    record = pending.places[place]
-    record[0], record[1], record[2] = i, round, choice.label
-    record[3], record[4], record[5] = choice.greedy, bit, named
-    numbers = pending.numbers[place]
-    numbers[0], numbers[1], numbers[2] = choice.propensity, choice.note, choice.other
-    pending.after[place] = -1
-    if pending.first[arrival] < 0:
-        pending.first[arrival] = place
-    else:
-        pending.after[pending.last[arrival]] = place
-    pending.last[arrival] = place
 
 
 def check_points(rounds: int) -> list[int]:
@@ -265,11 +115,8 @@ def simulate(
         raise TypeError(f"simulate wants a learner, such as Banditron(labels=9), not {learner!r}")
     channel = steps_of(channel)
     called_on("progress", progress)
-    if y is not None:
-        labels = learner._labels.places(y)
-        return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
-    if hasattr(X, "labels"):  # a whole Dataset
-        X, labels = X.X, _places_in(learner, X)
+    if y is not None or hasattr(X, "labels"):  # a whole Dataset
+        X, labels = rows_and_places(learner, X if y is None else (X, y))
         return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
     if whole("epochs", epochs, least=1, most=10**9) != 1 or not _is_given(order):
         raise ValueError("chunks come once and as they are: no epochs, no order")
@@ -306,7 +153,7 @@ def _in_chunks(
     points = points_of(check_points(_ENDLESS) if checkpoints is None else checkpoints, _ENDLESS)
     kept = np.zeros((0, 5), np.int64)
     done = np.zeros(5, np.int64)  # rounds and the four counts
-    late = _Late()
+    carried = _Carried()
     tell = progress and (lambda rounds: progress(int(done[0]) + rounds))
     if not isinstance(chunks, Iterable):
         raise TypeError(f"simulate wants rows and their labels, X and y, not {chunks!r}")
@@ -316,7 +163,7 @@ def _in_chunks(
             continue
         due = [p - int(done[0]) for p in points if done[0] < p <= done[0] + len(labels)]
         trace = simulate_places(
-            learner, X, labels, 1, "given", due or [len(labels)], channel, tell, late
+            learner, X, labels, 1, "given", due or [len(labels)], channel, tell, carried
         )
         counts = np.stack(trace, axis=1) + done
         kept = np.concatenate([kept, counts[: len(due)]])
@@ -349,9 +196,9 @@ def simulate_places(
     checkpoints: Sequence[int] | None,
     channel: Sequence[Step],
     progress: Callable[[int], None] | None,
-    late: _Late | None = None,
+    carried: _Carried | None = None,
 ) -> Trace:
-    """simulate, with the labels as places among the learner's; late: what earlier chunks left."""
+    """simulate, with labels as places among the learner's; carried: what earlier chunks left."""
     with learner._lock:  # other threads wait until the stream is done
         rows = learner._rows(X)
         size = len(rows.indptr) - 1
@@ -361,28 +208,23 @@ def simulate_places(
         order_rows = order_of(order, size, epochs, learner.seed)
         total = len(order_rows) if len(order_rows) else size * epochs
         points = points_of(checkpoints, total)
-        way = link_to(learner, channel)
-        pending = (late and late.pending) or _pending(way.longest)
-        check_delays(way, pending.before + total)
-        if late:
-            rows, labels = late.in_front_of(rows, labels)
+        link = link_to(learner, channel)
+        pending = (carried and carried.pending) or nothing_pending(link.longest)
+        check_delays(link, pending.before + total)
+        if carried:
+            rows, labels = carried.in_front_of(rows, labels)
         learner._reserve(rows.width)
         learner._columns = learner._columns or rows.columns
-        stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows)
+        front = carried.kept if carried else 0
+        stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows, front)
         counts = np.zeros(4, np.int64)
         kept = np.zeros((len(points), 4), np.int64)
-        first, done, size = learner.round, 0, len(learner._labels)
-        kind = learner._kind
-        answers, all_heard = learner._answers, not (channel or learner._thins)
-        rest: tuple[Any, ...] = (stream, learner._draws, first)
-        records = (learner._params, learner._state, learner._work)
-        if all_heard:
-            run = direct(_run, kind, *records, *rest, done, total, size, counts)
-        else:
-            rest = (stream, way, pending, learner._draws, first)
-            like = (done, total, size, counts, answers.marks(first))
-            run = direct(_run_through, kind, *records, *rest, *like)
-        run = learner._storage.guarded(run)
+        first, done, kind, answers = learner.round, 0, learner._kind, learner._answers
+        all_heard = not (channel or learner._thins)
+        way: Any = AllHeard() if all_heard else Late(link, pending, answers.marks(first))
+        args = (learner._params, learner._state, learner._work, stream, way, learner._draws, first)
+        compiled = direct(run, (kind, type(way)), *args, 0, 0, learner._size, counts)
+        compiled = learner._storage.guarded(compiled)
         for i, point in enumerate(points):
             while done < point:
                 if first + done >= learner._fades_at:
@@ -390,21 +232,14 @@ def simulate_places(
                 end = min(point, done + _LONGEST_CALL, learner._fades_at - first)
                 if learner._kind != kind:
                     raise RuntimeError("the learner was given another label in mid-stream")
-                records = (
-                    learner._params,
-                    learner._state,
-                    learner._work,
-                )  # progress may have used it
-                marks = () if all_heard else (answers.marks(first + end),)
-                failure = None
+                if not all_heard:
+                    way = Late(link, pending, answers.marks(first + end))
                 try:
-                    run(*records, *rest, done, end, size, counts, *marks)
-                except BaseException as error:
-                    if not learner._storage.fails_at_the_end:
-                        if not all_heard:
-                            answers.cut(learner.round)  # these rounds are not counted
-                        raise
-                    failure = error
+                    failure = _run_rounds(compiled, learner, stream, way, first, done, end, counts)
+                except BaseException:
+                    if not all_heard:
+                        answers.cut(learner.round)  # these rounds are not counted
+                    raise
                 if all_heard:
                     answers.mark_all(first + done, first + end, first + end)
                 done = end
@@ -413,15 +248,39 @@ def simulate_places(
                     raise failure
                 if progress:
                     progress(done)
-                    if (
-                        learner.round != first + done
-                    ):  # it had the learner decide, in rounds between
-                        first = learner.round - done
-                        rest = (*rest[:-1], first)
+                    first = learner.round - done  # it may have had the learner decide meanwhile
             kept[i] = counts
-        if late:
-            late.keep(pending, rows, total)
+        if carried:
+            carried.keep(pending, rows, total)
         return Trace(np.array(points, np.int64), *kept.T.copy())
+
+
+def _run_rounds(
+    compiled: Callable[..., int],
+    learner: Learner,
+    stream: Stream,
+    way: Any,
+    first: int,
+    begin: int,
+    end: int,
+    counts: np.ndarray,
+) -> BaseException | None:
+    """Run rounds, with pauses where the storage wants them.
+
+    What goes wrong in a pause comes back: the rounds are run to their end nevertheless.
+    """
+    failure = None
+    while True:
+        records = (learner._params, learner._state, learner._work, stream, way)
+        begin = compiled(*records, learner._draws, first, begin, end, learner._size, counts)
+        try:
+            held = learner._storage.pause(learner._state.held)
+        except BaseException as error:  # Ctrl-C as well
+            failure = failure or error
+        else:
+            if held is None:
+                return failure
+            learner._state = learner._state._replace(held=held)
 
 
 def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:

@@ -26,28 +26,19 @@ from onebit.core.lanes import (
     state_type,
 )
 from onebit.core.lockstep import BEYOND_CACHE, ask_ahead, column, next_row
-from onebit.core.rounds import Row, Turn, Waiting, nothing_waits, say, score, settle
+from onebit.core.rounds import Turn, settle
+from onebit.core.updates import Waiting
 from onebit.feedback.channels import (
     Delay,
     Link,
     Step,
     check_delays,
     drifted,
-    heard,
     link_to,
-    noisy,
     steps_of,
-    understood,
 )
-from onebit.lab.simulation import (
-    Stream,
-    Trace,
-    order_of,
-    points_of,
-    rows_and_places,
-    simulate_places,
-    told,
-)
+from onebit.lab.simulation import Trace, order_of, points_of, rows_and_places, simulate_places
+from onebit.lab.stream_loop import Stream, answer, decide, row_at, told
 from onebit.learner import Learner
 from onebit.settings import called_on, whole
 
@@ -68,15 +59,18 @@ class Run(NamedTuple):
 
 @entry
 def _run_together(
-    params, like, tables, memories, work, stream, link, seeds, firsts, begin, end, counts
+    params, like, tables, memories, work, stream, seeds, firsts, counts, link, begin, end
 ):
-    """Rounds begin..end of the stream for all replicas."""
+    """Rounds from begin to end for all replicas.
+
+    This is a loop of its own, and not `run` of one replica after the other, because a row is read
+    once for all of them. Feedback is heard at once: late feedback comes to each at its own time.
+    """
     count, table = like.table.shape[2], like.whole.table
     far = table.size * table.itemsize > BEYOND_CACHE
     i = next_row(stream, begin % len(stream.labels) - 1, begin)
     for t in range(begin, end):
-        row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
-        truth = stream.labels[i]
+        row, label = row_at(stream, i), stream.labels[i]
         if t + 1 < end:
             i = next_row(stream, i, t + 1)
             if far:
@@ -84,19 +78,13 @@ def _run_together(
         for replica in range(len(seeds)):
             own = pick(params, replica)
             state = column(like, tables, memories, replica)
-            seed, round = seeds[replica], firsts[replica] + t
-            turn = Turn(seed, round, count)
-            way = Link(
-                link.steps, seed, link.fixed, link.mean, link.given, link.longest, link.hearing
+            turn = Turn(seeds[replica], firsts[replica] + t, count)
+            own_link = Link(
+                link.steps, turn.seed, link.fixed, link.mean, link.given, link.longest, link.hearing
             )
-            score(own, state, work, row, turn)
-            choice = say(own, state, work, turn)
-            label = drifted(way, round, truth, count)
-            counts[replica, 0] += choice.label != label
-            counts[replica, 1] += choice.greedy != label
-            counts[replica, 2] += choice.label != choice.greedy
-            named = noisy(way, round, label, count)
-            bit = understood(way, round, heard(way, round, int(choice.label == named)))
+            truth = drifted(own_link, turn.round, label, count)
+            choice = decide(own, state, work, row, turn, truth, counts[replica])
+            bit, named = answer(own_link, turn, truth, choice.label)
             if bit >= 0:
                 counts[replica, 3] += told(own, state, work, row, turn, choice, bit == 1, named)
         settle(params, like, row)
@@ -137,7 +125,7 @@ def sweep(
         threads = os.cpu_count() or 1
     threads = whole("threads", threads, least=1, most=1024)
     channel = steps_of(channel)
-    ways = [link_to(one, channel) for one in learners]  # or it says what is wrong
+    links = [link_to(learner, channel) for learner in learners]  # or it says what is wrong
     stopped = threading.Event()
 
     def report(rounds: int) -> None:
@@ -149,14 +137,14 @@ def sweep(
     jobs: list[tuple[list[int], Callable[[], list[Run]]]] = []
     for places in _of_a_kind(learners, order):
         like = learners[places[0]]
-        course = _course(like, (X, y) if y is not None else X, epochs, order, checkpoints)
-        check_delays(ways[0], course.points[-1] if course.points else 0)
+        data = (X, y) if y is not None else X
+        course = _course(like, data, epochs, order, checkpoints, channel, test)
+        check_delays(links[0], course.points[-1] if course.points else 0)
         for place in places:
             check_columns(course.rows.columns, learners[place]._columns)
-        judge = None if test is None else _judge(like, test, course)
-        for size, some in _groups(places, like, course, channel, threads):
-            group = [learners[place] for place in some]
-            jobs.append((some, partial(_run_group, group, size, course, channel, judge, report)))
+        for size, members in _groups(places, like, course, threads):
+            group = [learners[place] for place in members]
+            jobs.append((members, partial(_run_group, group, size, course, report)))
     runs: dict[int, Run] = {}
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -171,22 +159,11 @@ def sweep(
     return [runs[place] for place in range(len(learners))]
 
 
-def _judge(like: Learner, test: Any, course: _Course) -> tuple[Any, np.ndarray]:
-    """The rows to judge by, and their labels as places."""
-    X, places = rows_and_places(like, test, "test", "")
-    rows = encode_rows(X, like._dtype, like.features)
-    check_columns(rows.columns, course.rows.columns)
-    size = len(rows.indptr) - 1
-    if not size or size != len(places):
-        raise ValueError(f"test has {size} rows and {len(places)} labels; it needs a label a row")
-    return X, places
-
-
 def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
     """The learners themselves, or one for each combination of the settings that are lists."""
     if not isinstance(learner, type):
         given = list(learner) if isinstance(learner, Iterable) else []
-        if not given or not all(isinstance(one, Learner) for one in given):
+        if not given or not all(isinstance(item, Learner) for item in given):
             found = repr(learner) if isinstance(learner, str | Learner) else type(learner).__name__
             raise TypeError(
                 "sweep wants a class such as Banditron, or a list of learners that are made "
@@ -219,24 +196,35 @@ def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
 def _of_a_kind(learners: Sequence[Learner], order: Any) -> Iterable[list[int]]:
     """The places of learners that could share a table and a stream."""
     kinds: dict[Any, list[int]] = {}
-    for place, one in enumerate(learners):
-        kind = (type(one), one._kind, tuple(one.labels), one.features, one._hearing, one.half_life)
-        if isinstance(order, str) and order == "shuffled":  # by each one's own seed
-            kind = (*kind, one.seed)
+    for place, learner in enumerate(learners):
+        kind = (type(learner), learner._kind, tuple(learner.labels), learner.features)
+        kind = (*kind, learner._hearing, learner.half_life)
+        if isinstance(order, str) and order == "shuffled":  # by each learner's own seed
+            kind = (*kind, learner.seed)
         kinds.setdefault(kind, []).append(place)
     return kinds.values()
 
 
 class _Course(NamedTuple):
-    """What the learners of a kind run over."""
+    """What the learners of a kind run over, and what they are judged by."""
 
     rows: Rows
     places: np.ndarray
     order: np.ndarray
     points: list[int]
+    channel: Sequence[Step]
+    test: tuple[Any, np.ndarray] | None  # rows, and their labels as places
 
 
-def _course(like: Learner, data: Any, epochs: int, order: Any, checkpoints: Any) -> _Course:
+def _course(
+    like: Learner,
+    data: Any,
+    epochs: int,
+    order: Any,
+    checkpoints: Any,
+    channel: Sequence[Step] = (),
+    test: Any = None,
+) -> _Course:
     X, places = rows_and_places(like, data)
     rows = encode_rows(X, like._dtype, like.features)
     size = len(rows.indptr) - 1
@@ -244,11 +232,21 @@ def _course(like: Learner, data: Any, epochs: int, order: Any, checkpoints: Any)
         raise ValueError(f"X has {size} rows and y {len(places)} labels")
     rounds = order_of(order, size, whole("epochs", epochs, least=1, most=10**9), like.seed)
     total = len(rounds) if len(rounds) else size * epochs
-    return _Course(rows, places, rounds, points_of(checkpoints, total))
+    points = points_of(checkpoints, total)
+    if test is not None:
+        test = rows_and_places(like, test, "test", "")
+        test_rows = encode_rows(test[0], like._dtype, like.features)
+        check_columns(test_rows.columns, rows.columns)
+        size = len(test_rows.indptr) - 1
+        if not size or size != len(test[1]):
+            raise ValueError(
+                f"test has {size} rows and {len(test[1])} labels; it needs a label a row"
+            )
+    return _Course(rows, places, rounds, points, channel, test)
 
 
 def _groups(
-    places: list[int], like: Learner, course: _Course, channel: Sequence[Step], threads: int
+    places: list[int], like: Learner, course: _Course, threads: int
 ) -> Iterable[tuple[int, list[int]]]:
     """Groups of learners, with the number of places in their tables; 0: one by itself.
 
@@ -257,36 +255,31 @@ def _groups(
     own time, so with a Delay each runs by itself; and so does one that holds more than a table, or
     that fades as it goes.
     """
-    late = any(isinstance(step, Delay) and step.longest > 0 for step in channel)
+    late = any(isinstance(step, Delay) and step.longest > 0 for step in course.channel)
     features = max(course.rows.width, like._state.table.shape[0])
-    one = features * like.planes * len(like.labels) * like._dtype.itemsize
-    most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(one, 1))
+    table = features * like.planes * len(like.labels) * like._dtype.itemsize  # bytes
+    most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(table, 1))
     size = min(max(-(-len(places) // threads), 1), most)
     alone = late or like._state.held is not None or like.half_life is not None
     if alone or size < 2 or most < 4 or not course.points:
         return [(0, [place]) for place in places]
     sizes = [s for s in (4, 8, 16, LARGEST_GROUP) if s <= most]
     size = next((s for s in sizes if s >= size), sizes[-1])
-    if size > 8 and size // 2 * one <= _NEAR < size * one:
+    if size > 8 and size // 2 * table <= _NEAR < size * table:
         size //= 2
     return [(size, places[start : start + size]) for start in range(0, len(places), size)]
 
 
 def _run_group(
-    learners: list[Learner],
-    size: int,
-    course: _Course,
-    channel: Sequence[Step],
-    judge: tuple[Any, np.ndarray] | None,
-    report: Callable[[int], None],
+    learners: list[Learner], size: int, course: _Course, report: Callable[[int], None]
 ) -> list[Run]:
     if size == 0:
-        return [_run_alone(learners[0], course, channel, judge, report)]
-    return _run_lockstep(learners, size, course, channel, judge, report)
+        return [_run_alone(learners[0].copy(), course, report)]
+    return _run_lockstep(learners, size, course, report)
 
 
-def _run_alone(one: Learner, course: _Course, channel: Any, judge: Any, report: Any) -> Run:
-    mine, reported = one.copy(), 0
+def _run_alone(learner: Learner, course: _Course, report: Callable[[int], None]) -> Run:
+    reported = 0
 
     def progress(done: int) -> None:
         nonlocal reported
@@ -297,55 +290,51 @@ def _run_alone(one: Learner, course: _Course, channel: Any, judge: Any, report: 
     total = course.points[-1] if course.points else 0
     epochs = 1 if len(course.order) else max(total // max(len(course.places), 1), 1)
     trace = simulate_places(
-        mine, course.rows, course.places, epochs, order, course.points, channel, progress
+        learner, course.rows, course.places, epochs, order, course.points, course.channel, progress
     )
-    return _run(mine, trace, judge)
+    return _run(learner, trace, course)
 
 
-def _run(learner: Learner, trace: Trace, judge: tuple[Any, np.ndarray] | None) -> Run:
+def _run(learner: Learner, trace: Trace, course: _Course) -> Run:
     error = np.nan
-    if judge is not None:
-        error = float(np.mean(learner._score(judge[0])[1] != judge[1]))
+    if course.test is not None:
+        X, places = course.test
+        error = float(np.mean(learner._score(X)[1] != places))
     return Run({**learner.settings, "seed": learner.seed}, trace, error, learner._found_rates())
 
 
 def _run_lockstep(
-    learners: list[Learner],
-    size: int,
-    course: _Course,
-    channel: Sequence[Step],
-    judge: tuple[Any, np.ndarray] | None,
-    report: Callable[[int], None],
+    learners: list[Learner], size: int, course: _Course, report: Callable[[int], None]
 ) -> list[Run]:
     first, count = learners[0], len(learners)
     together = _Together(learners, size, course.rows.width)
     rows = course.rows
-    stream = Stream(rows.indices, rows.values, rows.indptr, course.places, course.order)
-    seeds = np.array([one._draws for one in learners], np.int64)
-    firsts = np.array([one.round for one in learners], np.int64)
+    stream = Stream(rows.indices, rows.values, rows.indptr, course.places, course.order, 0)
+    seeds = np.array([learner._draws for learner in learners], np.int64)
+    firsts = np.array([learner.round for learner in learners], np.int64)
     counts = np.zeros((count, 4), np.int64)
-    fixed = (*together.records, first.copy()._work, stream)
-    own = first.lockstep_loop
-    if own is not None and not channel and not first._thins:
-        fixed, rest = (*fixed, seeds, firsts), (counts, own.scratch_for(size, learners))
-        run = direct(own.run, (first._kind, together.kind), *fixed, 0, 0, *rest)
+    own_loop = first.lockstep_loop
+    if own_loop is not None and not course.channel and not first._thins:
+        loop, last = own_loop.run, own_loop.scratch_for(size, learners)
     else:
-        fixed, rest = (*fixed, link_to(first, channel), seeds, firsts), (counts,)
-        run = direct(_run_together, (first._kind, together.kind), *fixed, 0, 0, *rest)
+        loop, last = _run_together, link_to(first, course.channel)
+    records = (*together.records, first.copy()._work, stream, seeds, firsts, counts, last)
+    run = direct(loop, (first._kind, together.kind), *records, 0, 0)
     kept = np.zeros((len(course.points), count, 4), np.int64)
     done, longest = 0, max(_LONGEST_CALL // count, 1)
     for i, point in enumerate(course.points):
         while done < point:
             end = min(point, done + longest)
-            run(*fixed, done, end, *rest)
+            run(*records, done, end)
             report((end - done) * count)
             done = end
         kept[i] = counts
     points = np.array(course.points, np.int64)
     runs = []
-    for replica, one in enumerate(learners):
+    for replica, learner in enumerate(learners):
         trace = Trace(points, *kept[:, replica].T.copy())
-        runs.append(_run(one if judge is None else together.learner(replica, one), trace, judge))
+        learned = learner if course.test is None else together.learner(replica, learner)
+        runs.append(_run(learned, trace, course))
     return runs
 
 
@@ -355,22 +344,23 @@ class _Together:
     def __init__(self, learners: list[Learner], size: int, features: int) -> None:
         like = learners[0]
         labels, planes, dtype = len(like.labels), like.planes, like._dtype
-        features = max([features, *(one._state.table.shape[0] for one in learners)])
+        features = max([features, *(len(learner._state.table) for learner in learners)])
         table = aligned_zeros((features, planes, labels * size), dtype)
         self.tables = table.reshape(features, planes, labels, size)
         self.memories = np.zeros((size, len(like._state.memory)))
         spare = [like] * (size - len(learners))  # places that nobody takes
-        for plane, fills in enumerate(zip(*(one._fill() for one in learners + spare), strict=True)):
-            if any(fills):
-                self.tables[:, plane] = fills
-        for replica, one in enumerate(learners):
-            if len(one._state.table):
-                self.tables[: one._state.table.shape[0], :, :, replica] = one._table()
-            self.memories[replica] = one._state.memory
+        fills = zip(*(learner._fill() for learner in learners + spare), strict=True)
+        for plane, fill in enumerate(fills):
+            if any(fill):
+                self.tables[:, plane] = fill
+        for replica, learner in enumerate(learners):
+            if len(learner._state.table):
+                self.tables[: len(learner._state.table), :, :, replica] = learner._table()
+            self.memories[replica] = learner._state.memory
         whole = state_type(labels * size)(table, self.memories)
         strips = state_type(size)(table, self.memories)
         waiting = None
-        if settle.implementations[type(like._params)] is not nothing_waits:
+        if type(like._params) in settle.bodies:
             coefficients = aligned_zeros((2, labels * size), dtype)
             waiting = Waiting(*coefficients, *(np.zeros(labels * size, np.uint8) for _ in range(2)))
         lanes = len(like._work.mask)
@@ -387,14 +377,14 @@ class _Together:
             aligned_zeros((2, size, lanes), dtype),
             waiting,
         )
-        fields = zip(*(one._params for one in learners), strict=True)
+        fields = zip(*(learner._params for learner in learners), strict=True)
         params = type(like._params)(*(np.array(field) for field in fields))
         self.records = (params, first, self.tables, self.memories)
         self.kind = (type(whole), type(strips))
 
-    def learner(self, replica: int, one: Learner) -> Learner:
+    def learner(self, replica: int, like: Learner) -> Learner:
         """A learner by itself with what a replica has learned."""
-        head, _ = one._dump()
+        head, _ = like._dump()
         table = np.ascontiguousarray(self.tables[:, :, :, replica])
         arrays = {"table": table, "memory": self.memories[replica].copy()}
-        return Learner._restore({**head, "salts": []}, arrays, kind=type(one))
+        return Learner._restore({**head, "salts": []}, arrays, kind=type(like))

@@ -1,7 +1,7 @@
-"""The form of a learner's state: what it holds besides its table of weights.
+"""What a learner keeps besides its table of weights.
 
-Most hold nothing else. `full` has matrices, `dual` the contexts themselves. An algorithm is
-written once: the functions of `core.rounds` that it calls know what to do in each form.
+Most learners keep nothing else. `full` has matrices, `dual` the contexts themselves. An algorithm
+is written once: the functions of `core.sums` and `core.updates` have a body for each storage.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from typing import Any
 
 import numpy as np
 
+Arrays = dict[str, np.ndarray]  # what is saved, by name
+
 
 class Storage:
     """The table alone."""
 
     dtype = "float32"  # of the table, unless the user says otherwise
-    planes: int | None = None  # of the table, where that is for the form to say
+    planes: int | None = None  # of the table, where the storage decides
     rescores = False  # learning reads the present scores of the row, whatever the algorithm
-    settings: Mapping[str, Any] = MappingProxyType({})  # what was said to choose the form
+    settings: Mapping[str, Any] = MappingProxyType({})  # those that chose the storage
     unsaved: Mapping[str, Any] = MappingProxyType({})  # those of them that no file can hold
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
-    fails_at_the_end = False  # what goes wrong is raised when all rounds of a call are done
     wants_room = False  # no row is scored that has features beyond the table
 
     advice = "Hash the features into fewer columns with features="
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
         """The record for so many features and labels, with what was saved of fewer."""
         return None
 
@@ -35,21 +36,19 @@ class Storage:
         """For how many features the record has room."""
         return 2**63
 
-    def arrays(self, held: Any, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Any, features: int, labels: int) -> Arrays:
         """What has to be saved of the record: copies, no longer than need be."""
         return {}
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         """Whether these could have been saved by a learner of so many features and labels."""
         return not arrays
 
-    def mended(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray]
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def mended(self, table: np.ndarray, arrays: Arrays) -> tuple[np.ndarray, Arrays]:
         """What was loaded, with what follows from the rest computed anew where it does not."""
         return table, arrays
 
-    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+    def is_sound(self, table: np.ndarray, arrays: Arrays) -> bool:
         """Whether learning can have left such numbers, but for rounding; asked of model files."""
         return True
 
@@ -69,11 +68,16 @@ class Storage:
         """What stands for weights where the table has none."""
         return np.zeros((labels, 0))
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         """Table and arrays with only a share of the evidence kept."""
         raise NotImplementedError
+
+    def pause(self, held: Any) -> Any:
+        """Do in Python what a loop over rounds has stopped for (see `core.rounds.must_pause`).
+
+        The record to go on with comes back; None: there was nothing to do.
+        """
+        return None
 
     def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """A compiled function; where it calls back into Python, one that raises its errors."""

@@ -32,14 +32,16 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from onebit.contexts import largest
-from onebit.core import rounds
+from onebit.core import sums, updates
 from onebit.core.callback import Callback, call_back
+from onebit.core.choosing import TIE
 from onebit.core.draws import uniform
-from onebit.core.jit import inline, plain
+from onebit.core.jit import implement, inline, plain
 from onebit.core.lanes import aligned_zeros, at, lanes_for
-from onebit.core.rounds import TIE, Row, number, squared_norm
+from onebit.core.rounds import Row
+from onebit.core.sums import number, squared_norm
 from onebit.settings import CALLABLE, called, choice_of, real, setting, told_by_storage, whole
-from onebit.storage.base import TABLE, Storage, largest_square
+from onebit.storage.base import TABLE, Arrays, Storage, largest_square
 from onebit.storage.full import ROUNDING, add_lines, add_product, is_inverse
 
 MOST_NOISE = 1e9  # of an observation: one so faint says nothing, and need not become fainter
@@ -111,10 +113,10 @@ class Posterior(NamedTuple):
 
 
 @inline
-def value(kernel, dot, one, two):
+def value(kernel, dot, square_x, square_y):
     """k of two contexts, from their inner product and their squared lengths."""
     if kernel.kind == RBF:
-        return math.exp(-kernel.scale * max(one + two - 2.0 * dot, 0.0))
+        return math.exp(-kernel.scale * max(square_x + square_y - 2.0 * dot, 0.0))
     if kernel.kind == RATIONAL:
         return 1.0 / (1.0 - kernel.scale * dot)
     if kernel.kind == POLYNOMIAL:
@@ -171,8 +173,8 @@ def look(state, points, row):
 @inline
 def sum_up(state, points, out):
     """The scores of the row that was looked at."""
-    some = Row(points.slots, points.near, 0, points.count[TOP])
-    add_lines(points.coef, some, points.total, len(points.total), False)
+    stored = Row(points.slots, points.near, 0, points.count[TOP])
+    add_lines(points.coef, stored, points.total, len(points.total), False)
     for lane in range(len(points.total)):
         out[lane] = number(state, points.total[lane])
 
@@ -349,14 +351,16 @@ def join(held, label, slot, amount):
         held.start[later] += 1
 
 
-# What `core.rounds` does, in this form.
+# What `core` does, in this form.
 
 
+@implement(sums.dot, Points)
 def dot(state, row, plane, out):
     look(state, state.held, row)
     sum_up(state, state.held, out)
 
 
+@implement(updates.add, Points)
 def add(state, row, label, step):
     points = state.held
     if step == 0.0 or points.current[0] == FAILED:
@@ -378,6 +382,7 @@ def unexplained(held, label):
     return max(held.points.here[1] - explained, 0.0)
 
 
+@implement(sums.dot_and_variance, Posterior)
 def dot_and_variance(state, row, scores, widths):
     held = state.held
     look(state, held.points, row)
@@ -386,11 +391,12 @@ def dot_and_variance(state, row, scores, widths):
         held.listed[position] = held.points.near[held.order[position]]
     for label in range(len(held.start) - 1):
         first, end = held.start[label], held.start[label + 1]
-        some = Row(held.order, held.listed, first, end)
-        add_lines(held.G, some, held.shares[first:end], end - first, False)
+        own = Row(held.order, held.listed, first, end)
+        add_lines(held.G, own, held.shares[first:end], end - first, False)
         widths[label] = number(state, unexplained(held, label) / held.prior)
 
 
+@implement(updates.move, Posterior)
 def move(state, row, label, step, shrink):
     """w += step A^-1 x, A^-1 -= shrink (A^-1 x)(A^-1 x)'."""
     held = state.held
@@ -433,22 +439,13 @@ def move(state, row, label, step, shrink):
 def fit(state, row, label, step, weight):
     """w += step A^-1 x, A += weight x x'."""
     v = unexplained(state.held, label) / state.held.prior
-    rounds.move(state, row, label, step, weight / (1.0 + weight * v))
+    updates.move(state, row, label, step, weight / (1.0 + weight * v))
 
 
+@implement(sums.known, Points, Posterior)
 def known(state, row):
     """All of it: a feature never met makes a context longer."""
     return row
-
-
-rounds.known.forms[Points] = rounds.known.forms[Posterior] = known
-rounds.dot.forms[Points] = dot
-rounds.add.forms[Points] = add
-rounds.dot_and_variance.forms[Posterior] = dot_and_variance
-rounds.move.forms[Posterior] = move
-
-
-# The form.
 
 
 class Dual(Storage):
@@ -473,38 +470,33 @@ class Dual(Storage):
         self.seed, self.prior = seed, prior
         self.settings = {"kernel": name, "budget": self.budget, "remove": remove}
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
-        slots = self.budget + 1
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
+        slots, lanes = self.budget + 1, lanes_for(labels)
         points = Points(
-            aligned_zeros((features, slots), np.float64),
-            np.zeros(slots),
-            np.zeros(slots),
-            aligned_zeros((slots, lanes_for(labels)), np.float64),
-            np.zeros(slots, np.int64),
-            np.zeros(3, np.int64),
-            np.arange(slots, dtype=np.uint32),
-            np.zeros(slots),
-            np.zeros(2),
-            np.full(1, NONE),
-            np.zeros(features),
-            np.zeros(1, np.int64),
-            np.zeros(lanes_for(labels)),
-            self.kernel,
-            self.remove,
-            self.seed,
+            x=aligned_zeros((features, slots), np.float64),
+            coef=aligned_zeros((slots, lanes), np.float64),
+            age=np.zeros(slots, np.int64),
+            count=np.zeros(3, np.int64),
+            slots=np.arange(slots, dtype=np.uint32),
+            here=np.zeros(2),
+            current=np.full(1, NONE),
+            row=np.zeros(features),
+            features=np.zeros(1, np.int64),
+            total=np.zeros(lanes),
+            kernel=self.kernel,
+            remove=self.remove,
+            seed=self.seed,
+            **{name: np.zeros(slots) for name in ("square", "own", "near")},
         )
         held: Any = points
         if self.prior is not None:
             held = Posterior(
-                points,
-                aligned_zeros((slots, slots), np.float64),
-                np.zeros(slots, np.int64),
-                np.zeros(labels + 1, np.int64),
-                np.zeros(slots),
-                np.zeros(slots),
-                np.zeros(slots),
-                np.zeros(slots),
-                self.prior,
+                points=points,
+                G=aligned_zeros((slots, slots), np.float64),
+                order=np.zeros(slots, np.int64),
+                start=np.zeros(labels + 1, np.int64),
+                prior=self.prior,
+                **{name: np.zeros(slots) for name in ("noise", "listed", "shares", "line")},
             )
         for name, old in arrays.items():
             mine = getattr(points if name in Points._fields else held, name)
@@ -537,7 +529,7 @@ class Dual(Storage):
     def room(self, held: Any) -> int:
         return len(_points(held).x)
 
-    def arrays(self, held: Any, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Any, features: int, labels: int) -> Arrays:
         points = _points(held)
         top = int(points.count[TOP])
         kept = {
@@ -555,7 +547,7 @@ class Dual(Storage):
             kept["noise"] = held.noise[:top]
         return {name: array.copy() for name, array in kept.items()}
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         count = arrays.get("count", np.empty(0))
         if count.shape != (3,) or count.dtype != np.int64:
             return False
@@ -584,7 +576,7 @@ class Dual(Storage):
             and np.array_equal(np.sort(arrays["order"]), live)
         )
 
-    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+    def is_sound(self, table: np.ndarray, arrays: Arrays) -> bool:
         """The contexts are such as are taken, with their own lengths and values; G fits them."""
         x, square, own, age = (arrays[name] for name in ("x", "square", "own", "age"))
         _, free, clock = arrays["count"].tolist()
@@ -634,9 +626,7 @@ class Dual(Storage):
         top, free, _ = _points(held).count
         return np.delete(_points(held).coef[:top, :labels], slice(free, free + 1), axis=0).T
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         """Observations count for less: their variance is r/keep.
 
         What a projection gave the label along contexts that are not its own, o, fades in
@@ -653,13 +643,13 @@ class Dual(Storage):
             inverse = (inverse + inverse.T) / 2
             less = np.linalg.inv(inverse + np.diag(noise[own] - arrays["noise"][own]))
             G[own, :size] = (less + less.T) / 2
-            others = coef[:, label].copy()
-            others[own] = 0
+            foreign = coef[:, label].copy()
+            foreign[own] = 0
             wanted = inverse @ coef[own, label]
-            far = np.flatnonzero(others)
+            far = np.flatnonzero(foreign)
             if size and len(far):
                 x = arrays["x"].T
-                wanted += (1 - keep) * self.matrix(x[own], x[far]) @ others[far]
+                wanted += (1 - keep) * self.matrix(x[own], x[far]) @ foreign[far]
             faded[own, label] = G[own, :size] @ wanted
         return table, {**arrays, "G": G, "noise": noise, "coef": faded}
 
@@ -776,8 +766,8 @@ def kernel_named(text: str) -> tuple[Kernel, str]:
         try:
             numbers[key] = int(given) if key == "degree" else float(given)
         except ValueError:
-            what = "whole number" if key == "degree" else "number"
-            raise ValueError(f"kernel {text!r}: {key} must be a {what}, not {given!r}") from None
+            wanted = "whole number" if key == "degree" else "number"
+            raise ValueError(f"kernel {text!r}: {key} must be a {wanted}, not {given!r}") from None
     kernel = Kernel(
         NAMES.index(name),
         real("nu", numbers["nu"], above=0, below=1)

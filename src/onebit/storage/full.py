@@ -1,6 +1,6 @@
 """Full matrices: a state that holds for each label the inverse of its whole matrix, in float64.
 
-With M = M_label, what `core.rounds` does with a diagonal is done here with all of it: variances
+With M = M_label, what `core` does with a diagonal is done here with all of it: variances
 x' M x, and updates w += step M x, M -= shrink (M x)(M x)'. The table holds w alone.
 
 A row with s of d features not zero costs s^2 a label to score and s d + d^2 to learn from. M stays
@@ -16,12 +16,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.core import rounds
-from onebit.core.jit import compiled_as, inline
+from onebit.core import sums, updates
+from onebit.core.jit import compiled_as, implement, inline
 from onebit.core.lanes import aligned_zeros, at
-from onebit.core.rounds import number
+from onebit.core.sums import number
 from onebit.settings import setting, told_by_storage
-from onebit.storage.base import TABLE, Storage, largest_square
+from onebit.storage.base import TABLE, Arrays, Storage, largest_square
 
 MOST_VARIANCE = 1e12  # of a score before anything is learned: beyond, updates lose all digits
 ROUNDING = 1e-6  # by which a saved matrix may be off, in units of what it started from
@@ -48,6 +48,11 @@ class Matrices(NamedTuple):
 
 
 @inline
+def _entry_times_value(line, row, n):
+    return at(line, at(row.indices, n)) * np.float64(at(row.values, n))
+
+
+@inline
 def _by_entries(matrix, row):
     """x' M x from the entries where x is not zero, each of the two halves' once."""
     total = 0.0
@@ -57,13 +62,13 @@ def _by_entries(matrix, row):
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
         n = row.start
         while n + 4 <= i:
-            a += at(line, at(row.indices, n)) * np.float64(at(row.values, n))
-            b += at(line, at(row.indices, n + 1)) * np.float64(at(row.values, n + 1))
-            c += at(line, at(row.indices, n + 2)) * np.float64(at(row.values, n + 2))
-            d += at(line, at(row.indices, n + 3)) * np.float64(at(row.values, n + 3))
+            a += _entry_times_value(line, row, n)
+            b += _entry_times_value(line, row, n + 1)
+            c += _entry_times_value(line, row, n + 2)
+            d += _entry_times_value(line, row, n + 3)
             n += 4
         while n < i:
-            a += at(line, at(row.indices, n)) * np.float64(at(row.values, n))
+            a += _entry_times_value(line, row, n)
             n += 1
         total += x * (2.0 * ((a + b) + (c + d)) + at(line, j) * x)
     return total
@@ -73,16 +78,25 @@ def _by_entries(matrix, row):
 
 
 def add_four(
-    out: Any, end: Any, x: Any, one: Any, y: Any, two: Any, z: Any, three: Any, u: Any, four: Any
+    out: Any,
+    end: Any,
+    x: Any,
+    line_x: Any,
+    y: Any,
+    line_y: Any,
+    z: Any,
+    line_z: Any,
+    u: Any,
+    line_u: Any,
 ) -> None:
-    """out += x one + y two + z three + u four, up to the end."""
-    out[:end] += (x * one[:end] + y * two[:end]) + (z * three[:end] + u * four[:end])
+    """out += x line_x + y line_y + z line_z + u line_u, up to the end."""
+    out[:end] += (x * line_x[:end] + y * line_y[:end]) + (z * line_z[:end] + u * line_u[:end])
 
 
 @compiled_as(add_four)
-def _add_four(out, end, x, one, y, two, z, three, u, four):
+def _add_four(out, end, x, line_x, y, line_y, z, line_z, u, line_u):
     for k in range(end):
-        out[k] += (x * one[k] + y * two[k]) + (z * three[k] + u * four[k])
+        out[k] += (x * line_x[k] + y * line_y[k]) + (z * line_z[k] + u * line_u[k])
 
 
 def add_times(out: Any, start: Any, end: Any, x: Any, line: Any) -> None:
@@ -129,9 +143,9 @@ def add_lines(matrix, row, out, size, half):
         end = j if half else size
         x, y = np.float64(at(row.values, i)), np.float64(at(row.values, i + 1))
         z, u = np.float64(at(row.values, i + 2)), np.float64(at(row.values, i + 3))
-        one, two = matrix[j], matrix[at(row.indices, i + 1)]
-        three, four = matrix[at(row.indices, i + 2)], matrix[at(row.indices, i + 3)]
-        add_four(out, end, x, one, y, two, z, three, u, four)
+        line_x, line_y = matrix[j], matrix[at(row.indices, i + 1)]
+        line_z, line_u = matrix[at(row.indices, i + 2)], matrix[at(row.indices, i + 3)]
+        add_four(out, end, x, line_x, y, line_y, z, line_z, u, line_u)
         if half:  # the three later lines go on to their own diagonals
             for n in range(i + 1, i + 4):
                 j, x = at(row.indices, n), np.float64(at(row.values, n))
@@ -164,8 +178,9 @@ def variances(state, row, widths):
         widths[label] = number(state, max(v, 0.0))
 
 
+@implement(sums.dot_and_variance, Matrices)
 def dot_and_variance(state, row, scores, widths):
-    rounds.dot_ahead(state, row, 0, scores, 0)
+    sums.dot_ahead(state, row, 0, scores, 0)
     variances(state, row, widths)
 
 
@@ -189,6 +204,7 @@ def shift(state, label, step):
         state.table[j, 0, label] = number(state, moved)
 
 
+@implement(updates.move, Matrices)
 def move(state, row, label, step, shrink):
     times(state, row, label)
     shift(state, label, step)
@@ -196,6 +212,7 @@ def move(state, row, label, step, shrink):
         shrink_by(state.held.matrix[label], state.held.column, state.table.shape[0], shrink)
 
 
+@implement(updates.regress, Matrices)
 def regress(state, row, label, pull, weight):
     v = times(state, row, label)
     u = 0.0
@@ -205,11 +222,6 @@ def regress(state, row, label, pull, weight):
     shift(state, label, (pull - weight * u) / (1.0 + weight * v))
     shrink = weight / (1.0 + weight * v)
     shrink_by(state.held.matrix[label], state.held.column, state.table.shape[0], shrink)
-
-
-rounds.dot_and_variance.forms[Matrices] = dot_and_variance
-rounds.move.forms[Matrices] = move
-rounds.regress.forms[Matrices] = regress
 
 
 class Full(Storage):
@@ -231,7 +243,7 @@ class Full(Storage):
         """Refuse contexts after which nothing of the matrix would be left but rounding."""
         check_lengths(values, indptr, self.longest, "or use form='diagonal'")
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
         matrix = aligned_zeros((labels, features, features), np.float64)
         diagonals(matrix)[:] = self.start
         if arrays:
@@ -242,22 +254,20 @@ class Full(Storage):
     def room(self, held: Any) -> int:
         return len(held.column)
 
-    def arrays(self, held: Any, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Any, features: int, labels: int) -> Arrays:
         return {"matrix": held.matrix[:, :features, :features].copy()}
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         matrix = arrays.get("matrix", np.empty(0))
         return len(arrays) == 1 and matrix.shape == (labels, features, features)
 
-    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+    def is_sound(self, table: np.ndarray, arrays: Arrays) -> bool:
         return all(is_between(matrix, self.start) for matrix in arrays["matrix"])
 
     def size(self, features: int, labels: int) -> int:
         return labels * features**2 * 8
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         """b = A w and what A has beyond its prior are sums: a share of both is kept.
 
         With N = M / start this leaves N (keep + (1 - keep) N)^-1, and keep times that inverse on w:

@@ -412,7 +412,7 @@ def codes(copied, tmp_path, monkeypatch):
         ("lab/studies/cells.py", CODE, ALL),
         ("lab/simulation.py", CODE, ALL),
         ("lab/sweeping.py", CODE, ALL),
-        ("core/rounds.py", ("TIE = 1e-9", "TIE = 1e-8"), ALL),
+        ("core/choosing.py", ("TIE = 1e-9", "TIE = 1e-8"), ALL),
         ("feedback/channels.py", CODE, ALL),
         ("datasets/steps.py", CODE, ALL),
         ("datasets/entries.py", CODE, ALL),

@@ -1,0 +1,178 @@
+"""The loop over a stream, compiled, and what a round consists of.
+
+A round: decide and count the mistakes, send the answer on its way, learn from the answers that
+arrive. `sweeping` has a loop over replicas, which is built from the same functions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit.core.jit import entry, generic, implement, inline
+from onebit.core.lockstep import next_row
+from onebit.core.rounds import Choice, Row, Turn, hear, hear_label, must_pause, say, score
+from onebit.feedback.answered import mark
+from onebit.feedback.channels import UNHEARD, delay_of, drifted, heard, noisy, understood
+
+
+class Stream(NamedTuple):
+    """Rows, their true labels, and the order they come in (empty: as they are)."""
+
+    indices: Any
+    values: Any
+    indptr: Any
+    labels: Any
+    order: Any
+    kept: Any  # rows of earlier chunks, in front of those of this one
+
+
+@inline
+def row_at(stream, i):
+    return Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
+
+
+@inline
+def decide(params, state, work, row, turn, truth, counts):
+    """Say a label, and count the mistakes."""
+    score(params, state, work, row, turn)
+    choice = say(params, state, work, turn)
+    counts[0] += choice.label != truth
+    counts[1] += choice.greedy != truth
+    counts[2] += choice.label != choice.greedy
+    return choice
+
+
+@inline
+def answer(link, turn, truth, said):
+    """What the learner hears of the label that it said, and the true label as it is named."""
+    named = noisy(link, turn.round, truth, turn.count)
+    bit = heard(link, turn.round, int(said == named))
+    return understood(link, turn.round, bit), named
+
+
+@inline
+def told(params, state, work, row, turn, choice, right, label):
+    """Learn from the label or from the bit: an algorithm has a body for one of the two."""
+    if row.start == row.stop:  # an empty row teaches nothing
+        return False
+    is_changed = hear_label(params, state, work, row, turn, label)
+    return is_changed or hear(params, state, work, row, turn, choice, right)
+
+
+class AllHeard(NamedTuple):
+    """The way of feedback without a channel: every answer is heard, at once."""
+
+
+class Late(NamedTuple):
+    """The way of feedback through a channel. It may come late; what is answered is marked."""
+
+    link: Any
+    pending: Any  # what is on its way
+    marks: Any
+
+
+class Pending(NamedTuple):
+    """Feedback on its way: a ring with a place for each round, and a list for each arrival."""
+
+    first: Any  # [round of arrival] the place that is delivered first, or -1
+    last: Any
+    after: Any  # [place] the next place of the same list, or -1
+    places: Any  # [place, (row, round, label, greedy, bit, true label as named)]
+    numbers: Any  # [place, (propensity, note, second note)]
+    before: Any  # rounds of this run in earlier chunks
+
+
+def nothing_pending(longest: int) -> Pending:
+    ring = longest + 1
+    first, last, after = (np.full(ring, -1, np.int64) for _ in range(3))
+    return Pending(first, last, after, np.zeros((ring, 6), np.int64), np.zeros((ring, 3)), 0)
+
+
+@generic
+def truth_of(way, turn, label):
+    return label
+
+
+@generic
+def send(way, params, state, work, row, turn, choice, truth, i, t):
+    """Send the answer on its way; if it is heard at once, learn from it."""
+    return told(params, state, work, row, turn, choice, choice.label == truth, truth)
+
+
+@generic
+def deliver(way, params, state, work, stream, seed, count, t):
+    """Learn from the answers that arrive in round t."""
+    return False
+
+
+@implement(truth_of, Late)
+def _drifted_truth(way, turn, label):
+    return drifted(way.link, turn.round, label, turn.count)
+
+
+@inline
+def _post(pending, place, arrival, i, round, choice, bit, named):
+    """Put feedback at the end of the list that is delivered at its arrival."""
+    record = pending.places[place]
+    record[0], record[1], record[2] = i, round, choice.label
+    record[3], record[4], record[5] = choice.greedy, bit, named
+    numbers = pending.numbers[place]
+    numbers[0], numbers[1], numbers[2] = choice.propensity, choice.note, choice.second_note
+    pending.after[place] = -1
+    if pending.first[arrival] < 0:
+        pending.first[arrival] = place
+    else:
+        pending.after[pending.last[arrival]] = place
+    pending.last[arrival] = place
+
+
+@implement(send, Late)
+def _post_answer(way, params, state, work, row, turn, choice, truth, i, t):
+    bit, named = answer(way.link, turn, truth, choice.label)
+    if bit != UNHEARD:
+        time, ring = way.pending.before + t, len(way.pending.first)
+        arrival = (time + delay_of(way.link, turn.round, time)) % ring
+        _post(way.pending, time % ring, arrival, i, turn.round, choice, bit, named)
+    return False
+
+
+@implement(deliver, Late)
+def _deliver_late(way, params, state, work, stream, seed, count, t):
+    """As far as the storage need not pause: the rest stays where it is, and is delivered next."""
+    pending, updates = way.pending, 0
+    arrival = (pending.before + t) % len(pending.first)
+    place = pending.first[arrival]
+    while place >= 0 and not must_pause(state):
+        i, round, label, greedy, bit, named = pending.places[place]
+        propensity, note, second_note = pending.numbers[place]
+        row, turn = row_at(stream, i), Turn(seed, round, count)
+        choice = Choice(label, greedy, propensity, note, second_note)
+        score(params, state, work, row, turn)
+        if bit >= 0:
+            updates += told(params, state, work, row, turn, choice, bit == 1, named)
+        mark(way.marks, round)
+        place = pending.after[place]
+    pending.first[arrival] = place
+    return updates
+
+
+@entry
+def run(params, state, work, stream, way, seed, first, begin, end, count, counts):
+    """Rounds from begin to end, or until the storage has to pause; the next round comes back.
+
+    The learner's own count of rounds starts at first.
+    """
+    updates = 0 + deliver(way, params, state, work, stream, seed, count, begin - 1)  # after a pause
+    t, i = begin, (stream.kept + begin) % len(stream.labels) - 1
+    while t < end and not must_pause(state):
+        i = next_row(stream, i, t)
+        row, turn = row_at(stream, i), Turn(seed, first + t, count)
+        truth = truth_of(way, turn, stream.labels[i])
+        choice = decide(params, state, work, row, turn, truth, counts)
+        updates += send(way, params, state, work, row, turn, choice, truth, i, t)
+        updates += deliver(way, params, state, work, stream, seed, count, t)
+        t += 1
+    counts[3] += updates
+    return t
