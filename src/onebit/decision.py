@@ -8,15 +8,22 @@ written, whoever made or changed it.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+import itertools
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from numpy import ndarray
+
+if TYPE_CHECKING:
+    from onebit.learner import Learner
 
 _MAGIC = b"1bit\x01"
 _DIGEST = 8
 MOST_BYTES = 64 * 2**20
 MOST_ROUNDS = 2**62
+MOST_AHEAD = 10**9  # rounds: a decision from further ahead is not believed
+_UINT32 = np.dtype(np.uint32)
 
 
 class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -145,3 +152,78 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 _SAME = [name for name in _Stored.__struct_fields__ if name not in ("dtype", "indices", "values")]
+
+
+def check_decision(decision: Any, learner: Learner) -> None:
+    """Refuse what is not a decision of this model; compiled code checks its numbers."""
+    if type(decision) is not Decision:
+        raise TypeError(f"learn wants the Decision that decide gave, not {decision!r}")
+    if decision.origin != learner._origin:
+        raise ValueError(
+            "this decision was made by another learner, or by one with other settings or seed"
+        )
+    try:
+        indices, values = decision.row
+    except (TypeError, ValueError):
+        indices = values = np.empty(())
+    dtype = learner._dtype
+    if not (
+        type(indices) is type(values) is ndarray
+        and (indices.dtype is _UINT32 or indices.dtype == _UINT32)
+        and (values.dtype is dtype or values.dtype == dtype)
+        and indices.ndim == values.ndim == 1
+    ):
+        raise ValueError(
+            "this decision's context is not a row of indices and values, as decide made it"
+        )
+    if learner._storage.check:
+        learner._storage.check(values)
+    names, size = learner._labels.names, decision.size
+    try:
+        fits = (
+            names[decision.place] == decision.label
+            and names[decision.greedy_place] == decision.greedy
+            and (size == learner._size or (type(size) is int and 2 <= size < learner._size))
+            and (decision.among is None or _is_among(decision))
+        )
+    except IndexError:
+        fits = False
+    except TypeError:
+        raise ValueError("this decision holds no whole numbers where it should") from None
+    if not fits:
+        raise ValueError("this decision speaks of labels that this learner does not have")
+    if type(decision.round) is not int or not 0 <= decision.round <= learner.round + MOST_AHEAD:
+        raise ValueError(
+            f"this decision is of round {decision.round}, and this learner at round "
+            f"{learner.round}: no decision is from so far ahead"
+        )
+
+
+def _is_among(decision: Decision) -> bool:
+    """Whether the labels that were possible are labels, and what was said is among them."""
+    places: Any = decision.among
+    if type(places) is not tuple or not all(type(place) is int for place in places):
+        return False
+    inside = len(places) > 0 and places[0] >= 0 and places[-1] < decision.size
+    rising = all(low < high for low, high in itertools.pairwise(places))
+    return inside and rising and decision.place in places and decision.greedy_place in places
+
+
+# Several processes may decide with one model. Each has a salt, which its decisions carry.
+
+
+def salted(seed: int, salt: str) -> int:
+    """The seed of the draws of a process with this salt."""
+    if not salt:
+        return seed
+    digest = hashlib.blake2b(f"{seed} {salt}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def check_salt(salt: Any) -> str:
+    """The salt itself, if it can name a process."""
+    if not isinstance(salt, str):
+        raise TypeError(f"a salt is a string, such as 'web-3', not {salt!r}")
+    if len(salt) > 100 or not salt.isprintable():
+        raise ValueError(f"a salt is at most 100 printable characters, not {salt[:100]!r}")
+    return salt
