@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import fields
 from numpy import ndarray
 
 if TYPE_CHECKING:
@@ -68,13 +69,13 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def to_bytes(self) -> bytes:
         """The decision as bytes, to be kept until the feedback comes; with a checksum."""
-        fields = _Stored(
-            **{name: _plain(getattr(self, name)) for name in _SAME},
+        stored = _Stored(
+            **{name: _plain(getattr(self, name)) for name in _SHARED},
             dtype=self.values.dtype.name,
             indices=self.indices.astype("<u4").tobytes(),
             values=self.values.astype(self.values.dtype.newbyteorder("<")).tobytes(),
         )
-        body = _MAGIC + msgspec.msgpack.encode(fields)
+        body = _MAGIC + msgspec.msgpack.encode(stored)
         if len(body) + _DIGEST > MOST_BYTES:
             raise ValueError(f"a decision of {len(body)} bytes: more than {MOST_BYTES}")
         return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
@@ -93,8 +94,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
         if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
             raise ValueError("this decision is damaged: its checksum does not fit")
         try:
-            stored = msgspec.msgpack.decode(body[len(_MAGIC) :], type=_Stored)
-            return stored.decision()
+            return _restored(msgspec.msgpack.decode(body[len(_MAGIC) :], type=_Stored))
         except (msgspec.MsgspecError, ValueError) as error:
             raise ValueError(f"this decision is damaged: {error}") from None
 
@@ -106,52 +106,44 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    """Uncompiled kernels answer with numpy's numbers."""
+    """Uncompiled entries answer with numpy's numbers."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    label: str | int
-    greedy: str | int
-    propensity: float
-    round: int
-    place: int
-    greedy_place: int
-    note: float
-    other: float
-    size: int
-    among: tuple[int, ...] | None
-    origin: bytes
-    dtype: str
-    indices: bytes
-    values: bytes
-    salt: str = ""
-
-    def decision(self) -> Decision:
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f"values of type {self.dtype}")
-        dtype = np.dtype(self.dtype)
-        indices = np.frombuffer(self.indices, "<u4").astype(np.uint32)
-        values = np.frombuffer(self.values, dtype.newbyteorder("<")).astype(dtype)
-        if min(self.place, self.greedy_place, self.round, *(self.among or (0,))) < 0:
-            raise ValueError("a count in it is negative")
-        if self.round >= MOST_ROUNDS:
-            raise ValueError("its round is beyond counting")
-        if self.among is not None and (
-            self.place not in self.among or sorted(set(self.among)) != list(self.among)
-        ):
-            raise ValueError("its label is not one of those it had to choose from")
-        if not (0 < self.propensity <= 1 and np.isfinite([self.note, self.other]).all()):
-            raise ValueError("its propensity is not a probability")
-        if len(indices) != len(values) or not np.isfinite(values).all():
-            raise ValueError("its context is not a row of numbers")
-        if (np.diff(indices.astype(np.int64)) <= 0).any():
-            raise ValueError("the indices of its context do not increase")
-        same = {name: getattr(self, name) for name in _SAME}
-        return Decision(row=(indices, values), **same)
+_SHARED = [name for name in Decision.__struct_fields__ if name != "row"]
+_Stored: Any = msgspec.defstruct(  # what `to_bytes` writes: these fields, in this order
+    "_Stored",
+    [
+        *((field.name, field.type) for field in fields(Decision) if field.name in _SHARED[:-1]),
+        *(("dtype", str), ("indices", bytes), ("values", bytes), ("salt", str, "")),
+    ],
+    frozen=True,
+    array_like=True,
+)
 
 
-_SAME = [name for name in _Stored.__struct_fields__ if name not in ("dtype", "indices", "values")]
+def _restored(stored: Any) -> Decision:
+    if stored.dtype not in ("float32", "float64"):
+        raise ValueError(f"values of type {stored.dtype}")
+    dtype = np.dtype(stored.dtype)
+    indices = np.frombuffer(stored.indices, "<u4").astype(np.uint32)
+    values = np.frombuffer(stored.values, dtype.newbyteorder("<")).astype(dtype)
+    if min(stored.place, stored.greedy_place, stored.round, *(stored.among or (0,))) < 0:
+        raise ValueError("a count in it is negative")
+    if stored.round >= MOST_ROUNDS:
+        raise ValueError("its round is beyond counting")
+    if stored.among is not None and (
+        stored.place not in stored.among or sorted(set(stored.among)) != list(stored.among)
+    ):
+        raise ValueError("its label is not one of those it had to choose from")
+    if not (0 < stored.propensity <= 1 and np.isfinite([stored.note, stored.other]).all()):
+        raise ValueError("its propensity is not a probability")
+    if len(indices) != len(values) or not np.isfinite(values).all():
+        raise ValueError("its context is not a row of numbers")
+    if (np.diff(indices.astype(np.int64)) <= 0).any():
+        raise ValueError("the indices of its context do not increase")
+    shared = {name: getattr(stored, name) for name in _SHARED}
+    return Decision(row=(indices, values), **shared)
 
 
 def check_decision(decision: Any, learner: Learner) -> None:

@@ -19,6 +19,7 @@ from onebit.core.rounds import Choice, Row, Turn
 
 NO_ROOM = -1
 FORGED = -2
+NAMED, SAID, UNLEARNED = range(3)  # to `learn`: where the label is from, or only check the decision
 LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits
 
 
@@ -63,12 +64,6 @@ def _fits(state, indices):
     return len(indices) == 0 or indices[-1] < state.table.shape[0]
 
 
-@inline
-def _choice(label, greedy, propensity, note, other):
-    # Plain Python would take its own floats for less precise than numpy's.
-    return Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
-
-
 @entry
 def _decide(params, state, work, indices, values, seed, round, count):
     """Returns label, greedy label, propensity, and the algorithm's two numbers."""
@@ -95,34 +90,25 @@ def _probabilities(params, state, work, indices, values, seed, round, count):
 @entry
 def _learn(
     params, state, work, indices, values, seed, round, count,
-    label, greedy, propensity, note, other, said, afresh, right,
+    label, greedy, propensity, note, other, source, afresh, right,
 ):  # fmt: skip
-    """Learn from one bit. Returns whether weights changed, NO_ROOM or FORGED.
+    """Learn from one bit. Returns whether weights changed, or NO_ROOM or FORGED.
 
-    said: `decide` said the label; otherwise a user named it, and all is checked already. afresh:
-    learning reads the row's present scores.
+    source: SAID if `decide` said the label; NAMED if a user did, and all is checked already;
+    UNLEARNED if the decision is only to be checked. afresh: learning reads the present scores.
     """
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
-    choice = _choice(label, greedy, propensity, note, other)
-    if said and not _is_genuine(params, state, work, row, turn, choice):
+    # Plain Python would take its own floats for less precise than numpy's.
+    choice = Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
+    if source != NAMED and not _is_genuine(params, state, work, row, turn, choice):
         return FORGED
+    if len(indices) == 0 or source == UNLEARNED:
+        return 0
     if not _fits(state, indices):
         return NO_ROOM
-    if len(indices) == 0:
-        return 0
     if afresh:
         rounds.score(params, state, work, row, turn)
     return int(rounds.hear(params, state, work, row, turn, choice, right))
-
-
-@entry
-def _vet(
-    params, state, work, indices, values, seed, round, count, label, greedy, propensity, note, other
-):
-    """Whether a decision can be genuine; nothing is changed."""
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
-    choice = _choice(label, greedy, propensity, note, other)
-    return _is_genuine(params, state, work, row, turn, choice)
 
 
 @entry
@@ -148,12 +134,10 @@ def score_rows(params, state, work, indices, values, indptr, round, out_scores, 
             out_scores[i, label] = work.scores[label]
 
 
-_DECISION = (0, 0, 0.0, 0.0, 0.0)  # label, greedy, propensity, note, other
 _ENTRIES: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that follow `count`
     "decide": (_decide,),
     "probabilities": (_probabilities,),
-    "learn": (_learn, *_DECISION, True, True, True),
-    "vet": (_vet, *_DECISION),
+    "learn": (_learn, 0, 0, 0.0, 0.0, 0.0, SAID, True, True),
     "learn_label": (_learn_label, 0),
 }
 
@@ -161,15 +145,8 @@ _ENTRIES: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that 
 class Entries:
     """The entries of one learner, as attributes: each is compiled when it is first used.
 
-    kind: tells apart the types of the records. guard: a function from the storage that wraps
-    compiled code where it calls back into Python.
+    kind: tells apart the types of the records. guard: of the storage, `Storage.guarded`.
     """
-
-    decide: Any
-    probabilities: Any
-    learn: Any
-    vet: Any
-    learn_label: Any
 
     def __init__(self, kind: Any, guard: Any, params: Any, state: Any, work: Any) -> None:
         table = state.table[:0].copy()
