@@ -474,11 +474,10 @@ class Learner(Declared):
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())
-        labels = len(self._labels) if self._labels.counted else self._labels.names
-        shown = labels if len(self._labels) <= 6 else len(self._labels)
-        return (
-            f"{type(self).__name__}(labels={shown}{settings}, seed={self.seed}, round={self.round})"
-        )
+        short = len(self._labels) <= 6 and not self._labels.counted
+        labels = self._labels.names if short else len(self._labels)
+        name = type(self).__name__
+        return f"{name}(labels={labels}{settings}, seed={self.seed}, round={self.round})"
 
     # Growing.
 
@@ -696,9 +695,10 @@ class Learner(Declared):
         return dict(given)
 
     def _weights(self) -> np.ndarray:
-        return (
-            self._plane(0) if self.planes else self._storage.weights(self._state.held, self._size)
-        )
+        """The effective weights [label, feature]."""
+        if self.planes:
+            return self._plane(0)
+        return self._storage.weights(self._state.held, self._size)
 
     def _table(self) -> np.ndarray:
         """The table without its padding."""
