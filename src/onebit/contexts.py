@@ -135,14 +135,14 @@ def _stack(contexts: Iterable[Any], dtype: np.dtype, features: int | None) -> Ro
     return _rows(np.concatenate(indices), np.concatenate(values), indptr, columns)
 
 
-def _numbers(x: Any, what: str) -> np.ndarray:
+def _numbers(x: Any, name: str) -> np.ndarray:
     """x as an array of real numbers."""
     if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"{what} must not be masked: leave out what is missing, or fill it in")
+        raise TypeError(f"{name} must not be masked: leave out what is missing, or fill it in")
     try:
         array = np.asarray(x)
     except ValueError:  # rows of different lengths
-        raise ValueError(f"{what} must be an array of numbers; its rows differ in length") from None
+        raise ValueError(f"{name} must be an array of numbers; its rows differ in length") from None
     if array.dtype.kind not in "biuf":
         found = array.dtype if array.ndim else "None" if x is None else type(x).__name__
         found = "text" if array.dtype.kind in "US" else found
@@ -151,7 +151,7 @@ def _numbers(x: Any, what: str) -> np.ndarray:
         elif array.ndim == 2 and array.dtype.kind == "O":
             found = f"{found}: make a list of dicts of a table with text or gaps"
         raise TypeError(
-            f"{what} must hold real numbers, not {found}; "
+            f"{name} must hold real numbers, not {found}; "
             "a context is an array row, a sparse row, a dict or a pair (indices, values)"
         )
     return array
@@ -360,38 +360,47 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     indices = matrix.indices[:stored]
     indices = np.ascontiguousarray(indices) if indices.dtype == np.int32 else _as_int64(indices)
     values = _as_float(matrix.data[:stored])
-    limit = min(_limit(features), matrix.shape[1])
-    if features is not None and matrix.shape[1] > features:
-        raise ValueError(f"X has {matrix.shape[1]} columns; features= fixed {features}")
+    columns = matrix.shape[1]
+    if features is not None and columns > features:
+        raise ValueError(f"X has {columns} columns; features= fixed {features}")
     top = dtype.type(largest(dtype))
     width = _width_if_good(indices, values, indptr, top) if values.dtype == dtype else -1
-    if 0 <= width <= limit:
+    if 0 <= width <= min(_limit(features), columns):
         fits = indices.dtype == np.int32  # the same bits read as unsigned: nothing is copied
         unsigned = indices.view(np.uint32) if fits else indices.astype(np.uint32)
         return Rows(unsigned, values, indptr, width)
-    made = _new_rows(stored, len(indptr), dtype)
-    wrong, row, i = _copy_rows(indices, values, indptr, False, limit, largest(dtype), *made)
-    if wrong == UNSORTED:  # though the matrix says that it is sorted: a new one finds out itself
+    rows = _copied(indices, values, indptr, False, columns, dtype, features)
+    if rows is None:  # though the matrix says that it is sorted: a new one finds out itself
         again = type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
         return _sparse(again, dtype, features)
+    return rows
+
+
+def _copied(
+    indices: np.ndarray,
+    values: np.ndarray,
+    indptr: np.ndarray,
+    dense: bool,
+    columns: int,
+    dtype: np.dtype,
+    features: int | None,
+) -> Rows | None:
+    """The rows of a matrix, without zeros; None if the indices of a row do not increase."""
+    limit = min(_limit(features), columns)
+    out_indices, out_values = np.empty(len(values), np.uint32), np.empty(len(values), dtype)
+    made = out_indices, out_values, np.zeros(len(indptr), np.int64)
+    wrong, row, i = _copy_rows(indices, values, indptr, dense, limit, largest(dtype), *made)
+    if wrong == UNSORTED:
+        return None
     if wrong:
         place = indptr[row] + i
-        if wrong == TOO_WIDE and limit == matrix.shape[1]:
-            raise ValueError(f"row {row}: index {indices[place]} in a matrix {limit} columns wide")
-        error = _refusal(wrong, int(indices[place]), float(values[place]), dtype, features)
+        index, value = int(indices[i if dense else place]), float(values[place])
+        if wrong == TOO_WIDE and limit == columns:
+            raise ValueError(f"row {row}: index {index} in a matrix {limit} columns wide")
+        error = _refusal(wrong, index, value, dtype, features)
         raise ValueError(f"row {row}: {error}" if len(indptr) > 2 else str(error))
-    return _filled_rows(*made)
-
-
-def _new_rows(size: int, pointers: int, dtype: np.dtype) -> tuple[Any, Any, Any]:
-    """Room for the indices, the values and the indptr of rows."""
-    return np.empty(size, np.uint32), np.empty(size, dtype), np.zeros(pointers, np.int64)
-
-
-def _filled_rows(
-    indices: np.ndarray, values: np.ndarray, indptr: np.ndarray, columns: int = 0
-) -> Rows:
-    return _rows(_cut(indices, indptr[-1]), _cut(values, indptr[-1]), indptr, columns)
+    kept = made[2][-1]
+    return _rows(_cut(out_indices, kept), _cut(out_values, kept), made[2], columns if dense else 0)
 
 
 def _check_width(columns: int, dtype: np.dtype, features: int | None) -> None:
@@ -405,16 +414,9 @@ def _check_width(columns: int, dtype: np.dtype, features: int | None) -> None:
 def _dense(matrix: np.ndarray, dtype: np.dtype, features: int | None) -> Rows:
     rows, columns = matrix.shape
     _check_width(columns, dtype, features)
-    with np.errstate(over="ignore"):
-        numbers = np.ascontiguousarray(matrix, dtype).ravel()
     indices, indptr = np.arange(columns, dtype=np.int32), np.arange(rows + 1) * columns
-    made = _new_rows(rows * columns, rows + 1, dtype)
-    wrong, row, i = _copy_rows(indices, numbers, indptr, True, columns, largest(dtype), *made)
-    if wrong:
-        with np.errstate(over="ignore"):
-            error = _refusal(wrong, i, float(matrix[row, i]), dtype, features)
-        raise ValueError(f"row {row}: {error}" if rows > 1 else str(error))
-    return _filled_rows(*made, columns)
+    made: Any = _copied(indices, _as_float(matrix).ravel(), indptr, True, columns, dtype, features)
+    return made
 
 
 # Names.

@@ -149,7 +149,7 @@ class Learner(Declared):
         self.round = 0
         self._columns = self.features or 0  # of dense rows; 0: there was none yet
         self._fades_at = self._next_fade(0)
-        self._answers, self._others = Answers(), OtherAnswers()
+        self._answers, self._other_answers = Answers(), OtherAnswers()
         self._origin = self._fingerprint()
         self._renew_locks()
         _ALIVE.add(self)
@@ -261,7 +261,7 @@ class Learner(Declared):
             if own:
                 answered = round < answers.next and answers.has(round, self.round)
             else:
-                answered = self._others.has(check_salt(decision.salt), round)
+                answered = self._other_answers.has(check_salt(decision.salt), round)
             if answered:
                 raise ValueError(
                     f"round {round} was answered already; a decision is learned from once"
@@ -288,7 +288,7 @@ class Learner(Declared):
             if round >= self.round:  # made by another process, which was ahead
                 self.round = round + 1
             if not own:
-                self._others.mark(decision.salt, round, self.round)
+                self._other_answers.mark(decision.salt, round, self.round)
             elif round == answers.next:  # in order, as most
                 answers.next = round + 1
             else:
@@ -571,7 +571,7 @@ class Learner(Declared):
             self._reserve(int(indices[-1]) + 1)
 
     def _reserve(self, rows: int, arrays: dict[str, np.ndarray] | None = None) -> None:
-        """Make room for at least so many features; arrays: what the form is to start from."""
+        """Make room for at least so many features; arrays: what the storage is to start from."""
         rows = int(rows)  # numpy's would overflow where sizes are worked out
         have, storage, held = self._state.table.shape[0], self._storage, self._state.held
         if rows <= have and not arrays:
@@ -757,8 +757,8 @@ class Learner(Declared):
     def _set_salt(self, salt: str) -> None:
         """Decide as another decider of the same model, from here on."""
         if salt != self.salt:
-            self._others.give(self.salt, self._answers.pages(self.round))
-            self._answers = Answers.of_pages(self._others.take(salt), self.round)
+            self._other_answers.give(self.salt, self._answers.pages(self.round))
+            self._answers = Answers.of_pages(self._other_answers.take(salt), self.round)
             self.salt, self._draws = salt, salted(self.seed, salt)
 
 

@@ -58,12 +58,12 @@ def dump(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         head["columns"] = learner._columns
     arrays = {"table": learner._table(), "memory": learner._state.memory.copy()}
     arrays |= learner._arrays() | learner._answers.saved(learner.round)
-    salts, others = learner._others.saved()
+    salts, answered_elsewhere = learner._other_answers.saved()
     if salts:
         head["salts"] = salts
     if learner.salt:
         head["salt"] = learner.salt
-    return head, arrays | others
+    return head, arrays | answered_elsewhere
 
 
 def restore(
@@ -127,12 +127,12 @@ def _learner_of(
         raise ValueError(f"it is a {name}, not a {kind.__name__}")
     round = whole("round", head["round"], least=0, most=MOST_ROUNDS)
     answers = Answers.restored(arrays.pop("answered", None), round)  # older files have none
-    others = OtherAnswers.restored(head.get("salts"), arrays, round)
+    other_answers = OtherAnswers.restored(head.get("salts"), arrays, round)
     settings = {**kind.added_settings, **head["settings"]}
     settings |= kind._settings_beside(head, arrays, given)
     common = {name: head[name] for name in ("features", "dtype", "seed")}
     learner = kind(head["labels"], **settings, **common)
-    learner.round, learner._answers, learner._others = round, answers, others
+    learner.round, learner._answers, learner._other_answers = round, answers, other_answers
     if learner.features is None and "columns" in head:  # older files have none
         learner._columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
     learner._fades_at = learner._next_fade(max(round - 1, 0))
