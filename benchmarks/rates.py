@@ -20,6 +20,7 @@ import numpy as np
 
 import onebit as ob
 from onebit.feedback import noise
+from onebit.feedback.noise.nrest import _BestEpoch, _Network
 
 BEFORE, ANSWERS, GAMMA = 100_000, 50_000, 0.05
 RATES = [(0.0, 0.0), (0.15, 0.15), (0.25, 0.25), (0.2, 0.4), (0.4, 0.2), (0.4, 0.4)]
@@ -103,9 +104,7 @@ def nrest(log: noise.Log, units: tuple[int, ...], seed: int) -> tuple[dict[str, 
 
     network = MLPClassifier(units, batch_size=128, random_state=seed)
     rng = np.random.default_rng(seed)
-    trained, seconds = timed(
-        lambda: noise._Network(log, "one-hot", noise._BestEpoch(network, seed), rng)
-    )
+    trained, seconds = timed(lambda: _Network(log, "one-hot", _BestEpoch(network, seed), rng))
     found = {
         name: trained.rates(anchor, percentile, "mean", 1, rng)[0]
         for name, (anchor, percentile) in READINGS.items()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -180,3 +181,76 @@ def test_a_fork_while_another_thread_decides_does_not_hang():
     finally:
         stop.set()
         busy.join()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that interrupt")
+def test_an_interrupt_leaves_the_lock_free():
+    learner, rng = ob.Banditron(3), random.Random(1)
+    x = (np.array([0, 1], np.int32), np.array([1, 2], np.float32))
+    learner.learn(learner.decide(x), right=True)  # compiled
+
+    def learn_until_interrupted():
+        signal.setitimer(signal.ITIMER_REAL, rng.uniform(2e-5, 5e-4))
+        while True:
+            learner.learn(learner.decide(x), right=True)
+
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for _ in range(200):
+            with pytest.raises(KeyboardInterrupt):
+                learn_until_interrupted()
+            assert not learner._lock._is_owned()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that interrupt")
+def test_an_interrupt_while_waiting_for_the_lock_is_raised():
+    learner = ob.Banditron(3)
+    decision = learner.decide([1.0, 2.0])
+    done, held = threading.Event(), threading.Event()
+
+    def hold():
+        with learner._lock:
+            held.set()
+            done.wait(10)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(10)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for call in (
+            lambda: learner.decide([1.0, 2.0]),
+            lambda: learner.learn(decision, right=True),
+        ):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(KeyboardInterrupt):
+                call()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        done.set()
+        holder.join()
+    learner.learn(decision, right=True)
+
+
+def test_of_two_reloads_at_once_the_later_file_is_used(tmp_path, monkeypatch):
+    path, writer = tmp_path / "model", ob.Banditron(3)
+    writer.save(path)
+    reader, read, threads = ob.load(path), persist.read, []
+
+    def read_slowly(path):
+        found = read(path)
+        if not threads:  # the first one: meanwhile there is a new file, and another reload
+            writer.learn(writer.decide([1.0, 2.0]), right=True)
+            writer.save(path)
+            threads.append(threading.Thread(target=reader.reload, args=(path,)))
+            threads[0].start()
+            threads[0].join(0.3)
+        return found
+
+    monkeypatch.setattr(persist, "read", read_slowly)
+    reader.reload(path)
+    threads[0].join()
+    assert reader.round == writer.round and (reader.weights == writer.weights).all()

@@ -1,4 +1,4 @@
-"""Anything -> (indices, values): the one form kernels see.
+"""Anything -> (indices, values): the one form of a context that compiled code sees.
 
 A context is a row of an array or of a scipy sparse matrix, a dict of names to numbers or strings,
 or a pair (indices, values). Inside it is `indices` (uint32, strictly increasing) and `values` (the
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -34,8 +34,8 @@ class Rows(NamedTuple):
     columns: int = 0  # of dense rows; 0: there are none, and the width is free
 
 
-def _rows(indices: np.ndarray, values: np.ndarray, indptr: np.ndarray) -> Rows:
-    return Rows(indices, values, indptr, int(indices.max()) + 1 if len(indices) else 0)
+def _rows(indices: np.ndarray, values: np.ndarray, indptr: np.ndarray, columns: int = 0) -> Rows:
+    return Rows(indices, values, indptr, int(indices.max()) + 1 if len(indices) else 0, columns)
 
 
 def encode(
@@ -74,10 +74,10 @@ def encode(
         row = row[0]
     if row.ndim != 1:
         raise ValueError(f"one context is one row, not an array of shape {row.shape}")
-    rows = _dense(row[None, :], dtype, features)
-    if columns and len(row) not in (columns, 0):
-        raise _other_width(len(row), columns)
-    return rows.indices, rows.values
+    _check_width(len(row), dtype, features)
+    encoded = encode((np.arange(len(row), dtype=_INT32), row), dtype, features)
+    check_columns(len(row), columns)
+    return encoded
 
 
 def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
@@ -92,18 +92,14 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     if isinstance(X, Mapping | tuple):
         raise TypeError("X must be many contexts: put a single dict or pair into a list")
     if isinstance(X, Sequence) and not (len(X) and np.isscalar(X[0])):
-        columns, encoded = 0, []
-        for i, x in enumerate(X):
-            encoded.append(_in_row(i, x, dtype, features, columns))
-            columns = columns or columns_of(x)
-        return _stack(encoded, dtype)._replace(columns=columns)
+        return _stack(X, dtype, features)
     matrix = _numbers(X, "X")
     if matrix.ndim != 2:
         hint = "; put a single row into a list" if matrix.ndim == 1 else ""
         raise ValueError(
             f"X must be a matrix, one row a context, not of shape {matrix.shape}{hint}"
         )
-    return _dense(matrix, dtype, features)._replace(columns=matrix.shape[1])
+    return _dense(matrix, dtype, features)
 
 
 def columns_of(x: Any) -> int:
@@ -116,40 +112,37 @@ def columns_of(x: Any) -> int:
 def check_columns(columns: int, before: int) -> None:
     """Refuse dense rows of another width than there were before; 0: there are none."""
     if columns and before and columns != before:
-        raise _other_width(columns, before)
+        raise ValueError(
+            f"a row has {columns} columns, and rows before it had {before}; for rows that grow, "
+            "use dicts, pairs (indices, values) or sparse rows; features= says the width beforehand"
+        )
 
 
-def _other_width(columns: int, before: int) -> ValueError:
-    return ValueError(
-        f"a row has {columns} columns, and rows before it had {before}; for rows that grow, use "
-        "dicts, pairs (indices, values) or sparse rows; features= says the width beforehand"
-    )
+def _stack(contexts: Iterable[Any], dtype: np.dtype, features: int | None) -> Rows:
+    """Many contexts, one after the other."""
+    indices, values = [np.empty(0, np.uint32)], [np.empty(0, dtype)]
+    columns = 0
+    for i, x in enumerate(contexts):
+        try:
+            row = encode(x, dtype, features, columns)
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"row {i}: {error}") from None
+        columns = columns or columns_of(x)
+        indices.append(row[0])
+        values.append(row[1])
+    indptr = np.cumsum([len(part) for part in indices], dtype=np.int64)
+    return _rows(np.concatenate(indices), np.concatenate(values), indptr, columns)
 
 
-def _in_row(i: int, x: Any, dtype: np.dtype, features: int | None, columns: int) -> tuple[Any, Any]:
-    try:
-        return encode(x, dtype, features, columns)
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"row {i}: {error}") from None
-
-
-def _stack(rows: list[tuple[Any, Any]], dtype: np.dtype) -> Rows:
-    indptr = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(indices) for indices, _ in rows], out=indptr[1:])
-    indices = np.concatenate([indices for indices, _ in rows] or [np.empty(0, np.uint32)])
-    values = np.concatenate([values for _, values in rows] or [np.empty(0, dtype)])
-    return _rows(indices, values, indptr)
-
-
-def _numbers(x: Any, what: str) -> np.ndarray:
+def _numbers(x: Any, name: str) -> np.ndarray:
     """x as an array of real numbers."""
     if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"{what} must not be masked: leave out what is missing, or fill it in")
+        raise TypeError(f"{name} must not be masked: leave out what is missing, or fill it in")
     try:
         array = np.asarray(x)
     except ValueError:  # rows of different lengths
-        raise ValueError(f"{what} must be an array of numbers; its rows differ in length") from None
+        raise ValueError(f"{name} must be an array of numbers; its rows differ in length") from None
     if array.dtype.kind not in "biuf":
         found = array.dtype if array.ndim else "None" if x is None else type(x).__name__
         found = "text" if array.dtype.kind in "US" else found
@@ -158,7 +151,7 @@ def _numbers(x: Any, what: str) -> np.ndarray:
         elif array.ndim == 2 and array.dtype.kind == "O":
             found = f"{found}: make a list of dicts of a table with text or gaps"
         raise TypeError(
-            f"{what} must hold real numbers, not {found}; "
+            f"{name} must hold real numbers, not {found}; "
             "a context is an array row, a sparse row, a dict or a pair (indices, values)"
         )
     return array
@@ -168,20 +161,9 @@ def _limit(features: int | None) -> int:
     return GROWTH_LIMIT if features is None else features
 
 
-def _too_wide(index: int, features: int | None) -> ValueError:
-    if features is None:
-        return ValueError(
-            f"index {index} is beyond {GROWTH_LIMIT}, as far as weights grow by themselves; "
-            "pass features= to the learner to allow it, or hash the features"
-        )
-    return ValueError(f"index {index} is beyond the {features} features that features= fixed")
-
-
-# Pairs and sparse rows.
+# Pairs, and rows of sparse and dense matrices.
 
 GOOD, UNSORTED, UNFIT, TWICE, NEGATIVE, TOO_WIDE, NOT_PACKED = range(7)
-
-
 LARGEST_SINGLE, LARGEST_DOUBLE = 1e15, 1e120
 
 
@@ -238,17 +220,20 @@ def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple
             f"a pair is (indices, values), not {len(pair)} things; for a row of numbers use a list"
         )
     indices, values = _checked_pair(*pair, dtype)
-    size, limit = len(indices), GROWTH_LIMIT if features is None else features
+    size, limit, top = len(indices), _limit(features), largest(dtype)
     out_indices, out_values = empty(size, _UINT32), empty(size, dtype)
-    kept, wrong, i = _copy_row(indices, values, limit, largest(dtype), out_indices, out_values)
+    kept, wrong, i = _copy_row(indices, values, limit, top, out_indices, out_values)
     if wrong == UNSORTED:
         order = np.argsort(indices, kind="stable")
         return _pair((indices[order], values[order]), dtype, features)
     if wrong:
         raise _refusal(wrong, int(indices[i]), float(values[i]), dtype, features)
-    if kept == size:
-        return out_indices, out_values
-    return out_indices[:kept].copy(), out_values[:kept].copy()
+    return _cut(out_indices, kept), _cut(out_values, kept)
+
+
+def _cut(array: np.ndarray, size: int) -> np.ndarray:
+    """The beginning of an array, in memory of its own."""
+    return array if len(array) == size else array[:size].copy()
 
 
 def _checked_pair(indices: Any, values: Any, dtype: np.dtype) -> tuple[Any, Any]:
@@ -288,8 +273,13 @@ def _refusal(
 ) -> ValueError:
     if wrong == NEGATIVE:
         return ValueError(f"index {index} is negative")
+    if wrong == TOO_WIDE and features is None:
+        return ValueError(
+            f"index {index} is beyond {GROWTH_LIMIT}, as far as weights grow by themselves; "
+            "pass features= to the learner to allow it, or hash the features"
+        )
     if wrong == TOO_WIDE:
-        return _too_wide(index, features)
+        return ValueError(f"index {index} is beyond the {features} features that features= fixed")
     if wrong == TWICE:
         return ValueError(f"index {index} is there twice; add its values up first")
     if np.isfinite(value):
@@ -303,13 +293,17 @@ def _refusal(
 
 
 @entry
-def _copy_rows(indices, values, indptr, limit, largest, out_indices, out_values, out_indptr):
-    """_copy_row for every row. Returns what was wrong, in which row and at which place in it."""
+def _copy_rows(indices, values, indptr, dense, limit, largest, out_indices, out_values, out_indptr):
+    """_copy_row for every row. Returns what was wrong, in which row and at which place in it.
+
+    dense: all rows have the same indices, which are stored once.
+    """
     total = 0
     for row in range(len(indptr) - 1):
         start, stop = indptr[row], indptr[row + 1]
+        first = 0 if dense else start
         kept, wrong, i = _copy_row(
-            indices[start:stop],
+            indices[first : first + stop - start],
             values[start:stop],
             limit,
             largest,
@@ -366,80 +360,63 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     indices = matrix.indices[:stored]
     indices = np.ascontiguousarray(indices) if indices.dtype == np.int32 else _as_int64(indices)
     values = _as_float(matrix.data[:stored])
-    limit = min(_limit(features), matrix.shape[1])
-    if features is not None and matrix.shape[1] > features:
-        raise ValueError(f"X has {matrix.shape[1]} columns; features= fixed {features}")
+    columns = matrix.shape[1]
+    if features is not None and columns > features:
+        raise ValueError(f"X has {columns} columns; features= fixed {features}")
     top = dtype.type(largest(dtype))
     width = _width_if_good(indices, values, indptr, top) if values.dtype == dtype else -1
-    if 0 <= width <= limit:
+    if 0 <= width <= min(_limit(features), columns):
         fits = indices.dtype == np.int32  # the same bits read as unsigned: nothing is copied
         unsigned = indices.view(np.uint32) if fits else indices.astype(np.uint32)
         return Rows(unsigned, values, indptr, width)
-    out_indices, out_values = np.empty(stored, np.uint32), np.empty(stored, dtype)
-    out_indptr = np.zeros_like(indptr)
-    wrong, row, i = _copy_rows(
-        indices, values, indptr, limit, largest(dtype), out_indices, out_values, out_indptr
-    )
-    if wrong == UNSORTED:  # though the matrix says that it is sorted: a new one finds out itself
+    rows = _copied(indices, values, indptr, False, columns, dtype, features)
+    if rows is None:  # though the matrix says that it is sorted: a new one finds out itself
         again = type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
         return _sparse(again, dtype, features)
+    return rows
+
+
+def _copied(
+    indices: np.ndarray,
+    values: np.ndarray,
+    indptr: np.ndarray,
+    dense: bool,
+    columns: int,
+    dtype: np.dtype,
+    features: int | None,
+) -> Rows | None:
+    """The rows of a matrix, without zeros; None if the indices of a row do not increase."""
+    limit = min(_limit(features), columns)
+    out_indices, out_values = np.empty(len(values), np.uint32), np.empty(len(values), dtype)
+    made = out_indices, out_values, np.zeros(len(indptr), np.int64)
+    wrong, row, i = _copy_rows(indices, values, indptr, dense, limit, largest(dtype), *made)
+    if wrong == UNSORTED:
+        return None
     if wrong:
         place = indptr[row] + i
-        if wrong == TOO_WIDE and limit == matrix.shape[1]:
-            raise ValueError(f"row {row}: index {indices[place]} in a matrix {limit} columns wide")
-        error = _refusal(wrong, int(indices[place]), float(values[place]), dtype, features)
+        index, value = int(indices[i if dense else place]), float(values[place])
+        if wrong == TOO_WIDE and limit == columns:
+            raise ValueError(f"row {row}: index {index} in a matrix {limit} columns wide")
+        error = _refusal(wrong, index, value, dtype, features)
         raise ValueError(f"row {row}: {error}" if len(indptr) > 2 else str(error))
-    kept = out_indptr[-1]
-    return _rows(out_indices[:kept], out_values[:kept], out_indptr)
+    kept = made[2][-1]
+    return _rows(_cut(out_indices, kept), _cut(out_values, kept), made[2], columns if dense else 0)
 
 
-# Dense rows.
-
-
-@entry
-def _count_nonzero(matrix, largest, indptr):
-    """Fill indptr; returns the first row with a value that is not fit, or -1."""
-    for row in range(matrix.shape[0]):
-        count = 0
-        for j in range(matrix.shape[1]):
-            size = abs(np.float64(matrix[row, j]))  # as in _copy_row: the same are zero
-            if not size <= largest:
-                return row
-            count += size >= 1 / largest
-        indptr[row + 1] = indptr[row] + count
-    return -1
-
-
-@entry
-def _copy_nonzero(matrix, largest, indices, values):
-    at = 0
-    for row in range(matrix.shape[0]):
-        for j in range(matrix.shape[1]):
-            if abs(np.float64(matrix[row, j])) >= 1 / largest:
-                indices[at] = j
-                values[at] = matrix[row, j]
-                at += 1
+def _check_width(columns: int, dtype: np.dtype, features: int | None) -> None:
+    """Refuse dense rows that are too wide, or not as wide as `features` says."""
+    if features is not None and columns != features:
+        raise ValueError(f"a row has {columns} columns; features= fixed {features}")
+    if columns > _limit(features):
+        raise _refusal(TOO_WIDE, columns - 1, 0.0, dtype, features)
 
 
 def _dense(matrix: np.ndarray, dtype: np.dtype, features: int | None) -> Rows:
-    if features is not None and matrix.shape[1] != features:
-        raise ValueError(f"a row has {matrix.shape[1]} columns; features= fixed {features}")
-    if matrix.shape[1] > _limit(features):
-        raise _too_wide(matrix.shape[1] - 1, features)
-    with np.errstate(over="ignore"):
-        numbers = np.ascontiguousarray(matrix, dtype)
-    indptr = np.zeros(len(numbers) + 1, np.int64)
-    top = largest(dtype)
-    row = _count_nonzero(numbers, top, indptr)
-    if row >= 0:
-        column = int(np.argmin(np.abs(numbers[row]) <= top))
-        with np.errstate(over="ignore"):
-            value = float(matrix[row, column])
-        error = _refusal(UNFIT, column, value, dtype, features)
-        raise ValueError(f"row {row}: {error}" if len(matrix) > 1 else str(error))
-    indices, values = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1], dtype)
-    _copy_nonzero(numbers, top, indices, values)
-    return _rows(indices, values, indptr)
+    rows, columns = matrix.shape
+    _check_width(columns, dtype, features)
+    indices, indptr = np.arange(columns, dtype=np.int32), np.arange(rows + 1) * columns
+    made: Any = _copied(indices, _as_float(matrix).ravel(), indptr, True, columns, dtype, features)
+    return made
 
 
 # Names.

@@ -8,15 +8,23 @@ written, whoever made or changed it.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+import itertools
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import fields
+from numpy import ndarray
+
+if TYPE_CHECKING:
+    from onebit.learner import Learner
 
 _MAGIC = b"1bit\x01"
 _DIGEST = 8
 MOST_BYTES = 64 * 2**20
 MOST_ROUNDS = 2**62
+MOST_AHEAD = 10**9  # rounds: a decision from further ahead is not believed
+_UINT32 = np.dtype(np.uint32)
 
 
 class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -61,13 +69,13 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def to_bytes(self) -> bytes:
         """The decision as bytes, to be kept until the feedback comes; with a checksum."""
-        fields = _Stored(
-            **{name: _plain(getattr(self, name)) for name in _SAME},
+        stored = _Stored(
+            **{name: _plain(getattr(self, name)) for name in _SHARED},
             dtype=self.values.dtype.name,
             indices=self.indices.astype("<u4").tobytes(),
             values=self.values.astype(self.values.dtype.newbyteorder("<")).tobytes(),
         )
-        body = _MAGIC + msgspec.msgpack.encode(fields)
+        body = _MAGIC + msgspec.msgpack.encode(stored)
         if len(body) + _DIGEST > MOST_BYTES:
             raise ValueError(f"a decision of {len(body)} bytes: more than {MOST_BYTES}")
         return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
@@ -86,8 +94,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
         if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
             raise ValueError("this decision is damaged: its checksum does not fit")
         try:
-            stored = msgspec.msgpack.decode(body[len(_MAGIC) :], type=_Stored)
-            return stored.decision()
+            return _restored(msgspec.msgpack.decode(body[len(_MAGIC) :], type=_Stored))
         except (msgspec.MsgspecError, ValueError) as error:
             raise ValueError(f"this decision is damaged: {error}") from None
 
@@ -99,49 +106,116 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    """Uncompiled kernels answer with numpy's numbers."""
+    """Uncompiled entries answer with numpy's numbers."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    label: str | int
-    greedy: str | int
-    propensity: float
-    round: int
-    place: int
-    greedy_place: int
-    note: float
-    other: float
-    size: int
-    among: tuple[int, ...] | None
-    origin: bytes
-    dtype: str
-    indices: bytes
-    values: bytes
-    salt: str = ""
-
-    def decision(self) -> Decision:
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f"values of type {self.dtype}")
-        dtype = np.dtype(self.dtype)
-        indices = np.frombuffer(self.indices, "<u4").astype(np.uint32)
-        values = np.frombuffer(self.values, dtype.newbyteorder("<")).astype(dtype)
-        if min(self.place, self.greedy_place, self.round, *(self.among or (0,))) < 0:
-            raise ValueError("a count in it is negative")
-        if self.round >= MOST_ROUNDS:
-            raise ValueError("its round is beyond counting")
-        if self.among is not None and (
-            self.place not in self.among or sorted(set(self.among)) != list(self.among)
-        ):
-            raise ValueError("its label is not one of those it had to choose from")
-        if not (0 < self.propensity <= 1 and np.isfinite([self.note, self.other]).all()):
-            raise ValueError("its propensity is not a probability")
-        if len(indices) != len(values) or not np.isfinite(values).all():
-            raise ValueError("its context is not a row of numbers")
-        if (np.diff(indices.astype(np.int64)) <= 0).any():
-            raise ValueError("the indices of its context do not increase")
-        same = {name: getattr(self, name) for name in _SAME}
-        return Decision(row=(indices, values), **same)
+_SHARED = [name for name in Decision.__struct_fields__ if name != "row"]
+_Stored: Any = msgspec.defstruct(  # what `to_bytes` writes: these fields, in this order
+    "_Stored",
+    [
+        *((field.name, field.type) for field in fields(Decision) if field.name in _SHARED[:-1]),
+        *(("dtype", str), ("indices", bytes), ("values", bytes), ("salt", str, "")),
+    ],
+    frozen=True,
+    array_like=True,
+)
 
 
-_SAME = [name for name in _Stored.__struct_fields__ if name not in ("dtype", "indices", "values")]
+def _restored(stored: Any) -> Decision:
+    if stored.dtype not in ("float32", "float64"):
+        raise ValueError(f"values of type {stored.dtype}")
+    dtype = np.dtype(stored.dtype)
+    indices = np.frombuffer(stored.indices, "<u4").astype(np.uint32)
+    values = np.frombuffer(stored.values, dtype.newbyteorder("<")).astype(dtype)
+    if min(stored.place, stored.greedy_place, stored.round, *(stored.among or (0,))) < 0:
+        raise ValueError("a count in it is negative")
+    if stored.round >= MOST_ROUNDS:
+        raise ValueError("its round is beyond counting")
+    if stored.among is not None and (
+        stored.place not in stored.among or sorted(set(stored.among)) != list(stored.among)
+    ):
+        raise ValueError("its label is not one of those it had to choose from")
+    if not (0 < stored.propensity <= 1 and np.isfinite([stored.note, stored.other]).all()):
+        raise ValueError("its propensity is not a probability")
+    if len(indices) != len(values) or not np.isfinite(values).all():
+        raise ValueError("its context is not a row of numbers")
+    if (np.diff(indices.astype(np.int64)) <= 0).any():
+        raise ValueError("the indices of its context do not increase")
+    shared = {name: getattr(stored, name) for name in _SHARED}
+    return Decision(row=(indices, values), **shared)
+
+
+def check_decision(decision: Any, learner: Learner) -> None:
+    """Refuse what is not a decision of this model; compiled code checks its numbers."""
+    if type(decision) is not Decision:
+        raise TypeError(f"learn wants the Decision that decide gave, not {decision!r}")
+    if decision.origin != learner._origin:
+        raise ValueError(
+            "this decision was made by another learner, or by one with other settings or seed"
+        )
+    try:
+        indices, values = decision.row
+    except (TypeError, ValueError):
+        indices = values = np.empty(())
+    dtype = learner._dtype
+    if not (
+        type(indices) is type(values) is ndarray
+        and (indices.dtype is _UINT32 or indices.dtype == _UINT32)
+        and (values.dtype is dtype or values.dtype == dtype)
+        and indices.ndim == values.ndim == 1
+    ):
+        raise ValueError(
+            "this decision's context is not a row of indices and values, as decide made it"
+        )
+    if learner._storage.check:
+        learner._storage.check(values)
+    names, size = learner._labels.names, decision.size
+    try:
+        fits = (
+            names[decision.place] == decision.label
+            and names[decision.greedy_place] == decision.greedy
+            and (size == learner._size or (type(size) is int and 2 <= size < learner._size))
+            and (decision.among is None or _is_among(decision))
+        )
+    except IndexError:
+        fits = False
+    except TypeError:
+        raise ValueError("this decision holds no whole numbers where it should") from None
+    if not fits:
+        raise ValueError("this decision speaks of labels that this learner does not have")
+    if type(decision.round) is not int or not 0 <= decision.round <= learner.round + MOST_AHEAD:
+        raise ValueError(
+            f"this decision is of round {decision.round}, and this learner at round "
+            f"{learner.round}: no decision is from so far ahead"
+        )
+
+
+def _is_among(decision: Decision) -> bool:
+    """Whether the labels that were possible are labels, and what was said is among them."""
+    places: Any = decision.among
+    if type(places) is not tuple or not all(type(place) is int for place in places):
+        return False
+    inside = len(places) > 0 and places[0] >= 0 and places[-1] < decision.size
+    rising = all(low < high for low, high in itertools.pairwise(places))
+    return inside and rising and decision.place in places and decision.greedy_place in places
+
+
+# Several processes may decide with one model. Each has a salt, which its decisions carry.
+
+
+def salted(seed: int, salt: str) -> int:
+    """The seed of the draws of a process with this salt."""
+    if not salt:
+        return seed
+    digest = hashlib.blake2b(f"{seed} {salt}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def check_salt(salt: Any) -> str:
+    """The salt itself, if it can name a process."""
+    if not isinstance(salt, str):
+        raise TypeError(f"a salt is a string, such as 'web-3', not {salt!r}")
+    if len(salt) > 100 or not salt.isprintable():
+        raise ValueError(f"a salt is at most 100 printable characters, not {salt[:100]!r}")
+    return salt

@@ -23,7 +23,6 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections import namedtuple
-from collections.abc import Iterable
 from typing import Any, ClassVar, dataclass_transform
 
 from onebit.core import rounds
@@ -57,9 +56,9 @@ class Declared:
 
     def __init_subclass__(cls) -> None:
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Setting)}
-        both = {**cls.declared, **own}
-        first = {name: both[name] for name in both if name not in SHARED}
-        cls.declared = first | {name: both[name] for name in both if name in SHARED}
+        settings = {**cls.declared, **own}
+        own_first = sorted(settings, key=lambda name: name in SHARED)
+        cls.declared = {name: settings[name] for name in own_first}
         cls.ranges = {name: s.search for name, s in cls.declared.items() if s.search is not None}
         if own or "Params" in vars(cls) or set(vars(cls)) & {*cls.members, "lockstep"}:
             _derive_params(cls)
@@ -89,19 +88,15 @@ def _derive_params(cls: Any) -> None:
     if record is None:
         numbers = [n for n, s in cls.declared.items() if s.is_number and n not in SHARED]
         inherited = cls.Params is not None and cls.Params._fields
-        record = _record(inherited or numbers)
-    _name(record, cls)
-    cls.Params = record
+        record = namedtuple("Params", inherited or numbers)
+    _set_params(cls, record)
 
 
-def _record(names: Iterable[str]) -> Any:
-    return namedtuple("Params", names)
-
-
-def _name(record: Any, owner: type) -> None:
+def _set_params(owner: Any, record: Any) -> None:
     """Let a record be found where it is: compiled code is cached by the names of types."""
     record.__module__, record.__qualname__ = owner.__module__, f"{owner.__qualname__}.Params"
     record.__name__ = f"{owner.__name__}Params"
+    owner.Params = record
 
 
 def _register_members(cls: Any) -> None:
@@ -126,8 +121,7 @@ def _member(cls: type, name: str) -> Any:
 
 
 def _derive_variant(cls: Any, variant: Any) -> None:
-    variant.Params = _record(cls.Params._fields)
-    _name(variant.Params, variant)
+    _set_params(variant, namedtuple("Params", cls.Params._fields))
     for name, generic in cls.members.items():
         body = generic.bodies.get(cls.Params)
         if name in vars(variant):
@@ -142,12 +136,7 @@ def _signature(cls: type[Declared]) -> inspect.Signature:
     """Labels and settings; of a class with a constructor of its own, the arguments of that one."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     settings = [
-        inspect.Parameter(
-            name,
-            keyword,
-            default=inspect.Parameter.empty if s.default is REQUIRED else _value(s.default),
-        )
-        for name, s in cls.declared.items()
+        inspect.Parameter(name, keyword, default=_default_of(s)) for name, s in cls.declared.items()
     ]
     if "__init__" in vars(cls) and Declared not in cls.__bases__:
         own = list(inspect.signature(vars(cls)["__init__"]).parameters.values())[1:]
@@ -159,8 +148,11 @@ def _signature(cls: type[Declared]) -> inspect.Signature:
     return inspect.Signature([labels, *settings])
 
 
-def _value(default: Any) -> Any:
-    return None if callable(default) else default
+def _default_of(declared: Setting) -> Any:
+    """The default as a signature shows it; None if it is computed."""
+    if declared.default is REQUIRED:
+        return inspect.Parameter.empty
+    return None if callable(declared.default) else declared.default
 
 
 def _check_complete(cls: Any) -> None:
@@ -194,10 +186,8 @@ def _documented(cls: type[Declared]) -> str:
 
 def _enter(cls: type[Declared]) -> None:
     """Let the class be found by its name."""
-    alike = {
-        name.lower(): kind for name, kind in Declared.registry.items()
-    }  # as they are looked up
-    known = alike.get(cls.__name__.lower())
+    by_name = {name.lower(): kind for name, kind in Declared.registry.items()}  # as looked up
+    known = by_name.get(cls.__name__.lower())
     if known and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise TypeError(
             f"there is a learner {cls.__name__} already, in {known.__module__}: "

@@ -1,15 +1,18 @@
 """Learner: decide, learn, predict, save.
 
 An algorithm is a subclass whose body has settings and compiled members (see `declared` and
-`core.rounds`). All that a learner has learned is its state, a table of weights and a few numbers,
-and what its storage adds. Decisions that wait for feedback are not kept here.
+`core.rounds`). The compiled functions that this class calls are in `entries`, the checks of a
+decision in `decision`, the model file in `persist`.
+
+All that a learner has learned is its state: a table of weights, a few numbers, and what its storage
+adds. Decisions that wait for feedback are not kept here.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
-import itertools
 import math
 import os
 import threading
@@ -21,26 +24,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
-from numpy import ndarray
 
 from onebit import persist
-from onebit._version import __version__
-from onebit.contexts import (
-    GROWTH_LIMIT,
-    LARGEST_DOUBLE,
-    LARGEST_SINGLE,
-    Rows,
-    check_columns,
-    columns_of,
-    encode,
-    encode_rows,
-)
-from onebit.core import choosing, rounds, sums
-from onebit.core.jit import direct, entry, inline, plain
+from onebit.contexts import GROWTH_LIMIT, Rows, check_columns, columns_of, encode, encode_rows
+from onebit.core.jit import direct, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
-from onebit.core.rounds import Choice, Row, Turn, Work
-from onebit.decision import MOST_ROUNDS, Decision
+from onebit.core.rounds import Work
+from onebit.decision import Decision, check_decision, check_salt, salted
 from onebit.declared import Declared
+from onebit.entries import FORGED, NAMED, NO_ROOM, SAID, UNLEARNED, Entries, score_rows
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
 from onebit.labels import LabelSet
@@ -64,142 +56,21 @@ from onebit.storage.base import TABLE, Storage
 Labels = int | Sequence[str] | Sequence[int]
 
 
-# One round, called from Python. A context beyond the table is not touched: NO_ROOM comes back, the
-# learner makes room and asks again.
-
-NO_ROOM = -1
-FORGED = -2
 STEPS = 16  # in which half of what was learned fades
 NEVER = 2**63
-MOST_AHEAD = 10**9  # rounds: a decision from further ahead is not believed
-LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits
-_UINT32 = np.dtype(np.uint32)
-
-
-@inline
-def _is_row(indices, values):
-    """Whether these are a context: whoever held a decision may have changed it."""
-    if len(indices) != len(values):
-        return False
-    packed = indices.strides[0] == indices.itemsize and values.strides[0] == values.itemsize
-    if len(indices) > 1 and not packed:
-        return False
-    top = LARGEST_SINGLE if values.itemsize == 4 else LARGEST_DOUBLE
-    least = 0.99 / top  # single precision rounds
-    wrong, before = 0, -1
-    for i in range(len(indices)):
-        j, size = np.int64(indices[i]), abs(np.float64(values[i]))
-        wrong += (j <= before) | (not least <= size <= top)
-        before = j
-    return wrong == 0
-
-
-@inline
-def _is_possible(work, label):
-    return 0 <= label < len(work.mask) and work.mask[label] == 0
-
-
-@inline
-def _is_decision(params, state, work, row, turn, choice):
-    """Whether this learner, or a copy of it, can have made this decision in some round."""
-    return (
-        _is_row(row.indices, row.values)
-        and _is_possible(work, choice.label)
-        and _is_possible(work, choice.greedy)
-        and LEAST_LIKELY <= choice.propensity <= 1.0
-        and rounds.could_say(params, state, work, row, turn, choice)
-    )
-
-
-@inline
-def _fits(state, indices):
-    """Whether every index is within the table; they increase."""
-    return len(indices) == 0 or indices[-1] < state.table.shape[0]
-
-
-@entry
-def _decide(params, state, work, indices, values, seed, round, count):
-    if not _fits(state, indices):
-        return NO_ROOM, 0, 0.0, 0.0, 0.0
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
-    rounds.score(params, state, work, row, turn)
-    choice = rounds.say(params, state, work, turn)
-    propensity = choice.propensity
-    if propensity < 0:
-        rounds.law(params, state, work, turn)
-        propensity = work.probabilities[choice.label]
-    return choice.label, choice.greedy, propensity, choice.note, choice.second_note
-
-
-@entry
-def _probabilities(params, state, work, indices, values, seed, round, count):
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
-    rounds.score(params, state, work, row, turn)
-    rounds.law(params, state, work, turn)
-
-
-@entry
-def _learn(
-    params, state, work, indices, values, seed, round, count,
-    label, greedy, propensity, note, other, said, afresh, right,
-):  # fmt: skip
-    """said: `decide` said the label; otherwise somebody named it, and all is checked already."""
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
-    # Plain Python would take its own floats for less precise than numpy's.
-    choice = Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
-    if said and not _is_decision(params, state, work, row, turn, choice):
-        return FORGED
-    if not _fits(state, indices):
-        return NO_ROOM
-    if len(indices) == 0:
-        return 0
-    if afresh:
-        rounds.score(params, state, work, row, turn)
-    return int(rounds.hear(params, state, work, row, turn, choice, right))
-
-
-@entry
-def _vet(
-    params, state, work, indices, values, seed, round, count, label, greedy, propensity, note, other
-):
-    """Whether a decision can be genuine; nothing is changed."""
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
-    choice = Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
-    return _is_decision(params, state, work, row, turn, choice)
-
-
-@entry
-def _learn_label(params, state, work, indices, values, seed, round, count, label):
-    if len(indices) == 0:
-        return 0
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
-    rounds.score(params, state, work, row, turn)
-    return int(rounds.hear_label(params, state, work, row, turn, label))
-
-
-@entry
-def _score_rows(params, state, work, indices, values, indptr, round, out_scores, out_places):
-    turn = Turn(0, round, out_scores.shape[1])
-    for i in range(len(indptr) - 1):
-        start, stop = indptr[i], indptr[i + 1]
-        row = sums.known(state, Row(indices, values, start, stop))
-        rounds.score(params, state, work, row, turn)
-        out_places[i] = choosing.best(state, work)
-        for label in range(out_scores.shape[1]):
-            out_scores[i, label] = work.scores[label]
-
 
 _ALIVE: weakref.WeakSet[Learner] = weakref.WeakSet()
+_is_taken = plain(is_taken)
 
 
-def _renew_locks() -> None:
-    """In a forked process, where nobody is left who would release them."""
+def _renew_all_locks() -> None:
+    """In a forked process, where no thread is left that would release them."""
     for learner in list(_ALIVE):
-        learner._renew_lock()
+        learner._renew_locks()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+    os.register_at_fork(after_in_child=_renew_all_locks)
 
 
 class Learner(Declared):
@@ -255,23 +126,21 @@ class Learner(Declared):
         self._check_settings()
         self._storage = storage = self._make_storage()
         self._params = self._make_params()
-        own = {n: s for n, s in self.declared.items() if n not in SHARED and s.in_use(self)}
-        self.settings = {**storage.settings, **{n: self._values[s] for n, s in own.items()}}
         self.silence, self._hearing = hearing(self.silence)
-        if self.silence != "nothing":  # defaults are not named: files of before had none
-            self.settings["silence"] = self.silence
         if self._hearing.silence_is_wrong and self.full_information:
             raise ValueError(
                 f"{type(self).__name__} is told the true label, and silence names none: "
                 "silence='wrong' is for learners that hear right or wrong"
             )
         self._thins = min(self._hearing[1:]) < 1
-        self._is_plain = not (self.full_information or self._thins)
+        self._hears_bits = not (self.full_information or self._thins)
+        own = {n: s for n, s in self.declared.items() if n not in SHARED and s.in_use(self)}
+        self.settings = {**storage.settings, **{n: self._values[s] for n, s in own.items()}}
+        if self.silence != "nothing":  # defaults are not named: older files had none
+            self.settings["silence"] = self.silence
         if self.half_life is not None:
             self.settings["half_life"] = self.half_life
         self.salt, self._draws = "", self.seed
-        self._renew_lock()
-        _ALIVE.add(self)
         if storage.planes is not None:
             self.planes = storage.planes  # type: ignore[misc] no longer the class's
         self._rescores = self.rescores or storage.rescores
@@ -280,17 +149,12 @@ class Learner(Declared):
         self.round = 0
         self._columns = self.features or 0  # of dense rows; 0: there was none yet
         self._fades_at = self._next_fade(0)
-        self._answers, self._others = Answers(), OtherAnswers()
+        self._answers, self._other_answers = Answers(), OtherAnswers()
         self._origin = self._fingerprint()
-        self._lay_out(
-            np.empty((0, self.planes, 0), self._dtype), np.array(self._memory(), np.float64), {}
-        )
-        if self.features is not None:
-            self._reserve(self.features)
-
-    def _renew_lock(self) -> None:
-        self._lock = threading.RLock()
-        self._acquire, self._release = self._lock.acquire, self._lock.release
+        self._renew_locks()
+        _ALIVE.add(self)
+        self._lay_out(self._no_weights(), np.array(self._memory(), np.float64), {})
+        self._reserve(self.features or 0)
 
     def _take_settings(self, given: dict[str, Any]) -> None:
         """Check the settings that were given, and compute those that were not."""
@@ -309,6 +173,19 @@ class Learner(Declared):
             if name in SHARED:  # these are read in every round
                 setattr(self, name, value)
 
+    # Locks. `decide` and `learn` do what `with self._lock` does, in half the time. CPython raises
+    # KeyboardInterrupt when a call returns, and so perhaps right after `_acquire()`, which must
+    # therefore be inside the `try`. If it is raised while a thread waits in `_acquire()`, the lock
+    # is not held, and `_release()` has nothing to do. A thread that holds the lock never waits.
+
+    def _renew_locks(self) -> None:
+        self._lock, self._reload_lock = threading.RLock(), threading.Lock()
+        self._acquire, self._release = self._lock.acquire, self._lock.release
+
+    def _release_if_held(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._release()
+
     # Deciding and learning.
 
     def decide(self, x: Any, *, among: Iterable[Any] | None = None) -> Decision:
@@ -319,47 +196,38 @@ class Learner(Declared):
         row = indices, values = encode(x, self._dtype, self.features, self._columns)
         if self._storage.check:
             self._storage.check(values)
-        self._acquire()  # as `with self._lock`, in half the time
         try:
+            self._acquire()
             places = None if among is None else self._places(among)
             round = self.round
             if round >= self._fades_at:
-                if len(indices):  # what may be refused is refused before anything changes
-                    self._reserve(int(indices[-1]) + 1)
+                self._reserve_for(indices)  # may be refused: before anything changes
                 self._fade(round)
             if places is None:
                 work, count = self._work, self._size
             else:
                 work, count = self._restricted(places), len(places)
-            decide, params, seed = self._kernels.decide, self._params, self._draws
+            decide, params, seed = self._entries.decide, self._params, self._draws
             while True:
                 label, greedy, propensity, note, other = decide(
                     params, self._state, work, indices, values, seed, round, count
                 )
                 if label != NO_ROOM:
                     break
-                self._reserve(int(indices[-1]) + 1)
+                self._reserve_for(indices)
             names = self._labels.names
             if not self._columns and type(x) is not tuple:
                 self._columns = columns_of(x)
             self.round = round + 1
-            return Decision(
-                names[label],
-                names[greedy],
-                propensity,
-                round,
-                row,
-                label,
-                greedy,
-                note,
-                other,
-                self._size,
-                places,
-                self._origin,
-                self.salt,
-            )
-        finally:
-            self._release()
+            decision = Decision(
+                names[label], names[greedy], propensity, round, row, label, greedy, note, other,
+                self._size, places, self._origin, self.salt,
+            )  # fmt: skip
+        except BaseException:
+            self._release_if_held()
+            raise
+        self._release()
+        return decision
 
     def learn(
         self,
@@ -378,30 +246,29 @@ class Learner(Declared):
         two lessons: what it said was wrong, and the true label, had it been said, would have been
         right. (Where one update stands for all labels, as in Banditron, the second alone.)
         """
-        self._acquire()
+        if silence is not False and _is_said(silence):
+            right = self._reading_of_silence(decision, right, label)
+            if right is None:
+                return
         try:
-            self._check_mine(decision)
-            (indices, values), place = decision.row, None
-            plain = self._is_plain and label is None and silence is False
-            if not (plain and (right is True or right is False)):
+            self._acquire()
+            check_decision(decision, self)
+            (indices, values), round, place = decision.row, decision.round, None
+            if not (self._hears_bits and label is None and (right is True or right is False)):
                 self._vet(decision)
-                right, place = self._understood(decision, right, label, silence)
-                if right is None:
-                    return
-            round, answers = decision.round, self._answers
-            own = decision.salt == self.salt
+                right, place = self._understood(decision, right, label)
+            answers, own = self._answers, decision.salt == self.salt
             if own:
                 answered = round < answers.next and answers.has(round, self.round)
             else:
-                answered = self._others.has(check_salt(decision.salt), round)
+                answered = self._other_answers.has(check_salt(decision.salt), round)
             if answered:
                 raise ValueError(
                     f"round {round} was answered already; a decision is learned from once"
                 )
             if round >= self._fades_at:
                 self._vet(decision)
-                if len(indices):  # what may be refused is refused before anything changes
-                    self._reserve(int(indices[-1]) + 1)
+                self._reserve_for(indices)  # may be refused: before anything changes
                 self._fade(round)
             seed = self._draws if own else salted(self.seed, decision.salt)
             if self._thins and not _is_taken(self._hearing, seed, round, right):
@@ -411,32 +278,37 @@ class Learner(Declared):
             elif (
                 decision.among is not None
                 or decision.size != self._size
-                or self._kernels.learn(  # the usual case, without a call between
+                or self._entries.learn(  # the usual case of _learn_bit, without a call between
                     self._params, self._state, self._work, indices, values,
                     seed, round, self._size, decision.place, decision.greedy_place,
-                    decision.propensity, decision.note, decision.other, True, self._rescores, right,
+                    decision.propensity, decision.note, decision.other, SAID, self._rescores, right,
                 ) < 0
             ):  # fmt: skip
                 self._learn_bit(decision, seed, right)
             if round >= self.round:  # made by another process, which was ahead
                 self.round = round + 1
             if not own:
-                self._others.mark(decision.salt, round, self.round)
+                self._other_answers.mark(decision.salt, round, self.round)
             elif round == answers.next:  # in order, as most
                 answers.next = round + 1
             else:
                 answers.mark(round, self.round)
-        finally:
-            self._release()
+        except BaseException:
+            self._release_if_held()
+            raise
+        self._release()
 
-    def _understood(
-        self, decision: Decision, right: Any, label: Any, silence: Any
-    ) -> tuple[bool | None, int | None]:
-        """Right or wrong, or None if nothing follows; and the place of a label that is named."""
-        if silence is not False and _is_said(silence):
+    def _reading_of_silence(self, decision: Decision, right: Any, label: Any) -> bool | None:
+        """What silence says of a decision: False, or None if nothing follows from it."""
+        with self._lock:
+            check_decision(decision, self)
+            self._vet(decision)
             if right is not None or label is not None:
                 raise TypeError("silence=True says that there is no right=... and no label=...")
-            return (False if self._hearing.silence_is_wrong else None), None
+            return False if self._hearing.silence_is_wrong else None
+
+    def _understood(self, decision: Decision, right: Any, label: Any) -> tuple[bool, int | None]:
+        """Right or wrong, and the place of a label that is named."""
         if label is not None:
             if right is not None:
                 raise TypeError("say either right=... or label=..., not both")
@@ -455,47 +327,37 @@ class Learner(Declared):
 
     def _vet(self, decision: Decision) -> None:
         """Refuse a decision that nobody can have made, before anything changes."""
-        work, count = self._as_then(decision)
-        numbers = (decision.place, decision.greedy_place, decision.propensity)
-        numbers = (*numbers, decision.note, decision.other)
-        vet, turn = self._kernels.vet, (self.seed, decision.round, count)
-        if not vet(self._params, self._state, work, *decision.row, *turn, *numbers):
-            raise self._forged(decision)
-
-    def _forged(self, decision: Decision) -> ValueError:
-        return ValueError(
-            f"no {type(self).__name__} can have made this decision: its context or its numbers "
-            f"(propensity {decision.propensity!r}, note {decision.note!r}, {decision.other!r}) "
-            "were changed"
-        )
+        self._learn_bit(decision, self.seed, False, source=UNLEARNED)
 
     def _learn_bit(
-        self, decision: Decision, seed: int, right: bool, params: Any = None, said: bool = True
+        self, decision: Decision, seed: int, right: bool, params: Any = None, source: int = SAID
     ) -> None:
-        """said: the label was said, and not named by somebody."""
+        """source: see `entries`."""
         work, count = self._as_then(decision)
-        learn, (indices, values) = self._kernels.learn, decision.row
+        learn, (indices, values) = self._entries.learn, decision.row
         params = self._params if params is None else params
         while True:
             done = learn(
                 params, self._state, work, indices, values, seed, decision.round, count,
                 decision.place, decision.greedy_place, decision.propensity, decision.note,
-                decision.other, said, self._rescores, right,
+                decision.other, source, self._rescores, right,
             )  # fmt: skip
-            if done >= 0:
-                return
             if done == FORGED:
-                raise self._forged(decision)
-            self._reserve(int(indices[-1]) + 1)
+                raise ValueError(
+                    f"no {type(self).__name__} can have made this decision: its context or its "
+                    f"numbers (propensity {decision.propensity!r}, note {decision.note!r}, "
+                    f"{decision.other!r}) were changed"
+                )
+            if done != NO_ROOM:
+                return
+            self._reserve_for(indices)
 
     def _learn_label(self, decision: Decision, seed: int, place: int) -> None:
         if self.full_information:
-            work, count = self._as_then(decision)
-            learn, (indices, values) = self._kernels.learn_label, decision.row
-            if len(indices):
-                self._reserve(int(indices[-1]) + 1)
-            round, params = decision.round, self._params
-            learn(params, self._state, work, indices, values, seed, round, count, place)
+            (work, count), row, round = self._as_then(decision), decision.row, decision.round
+            self._reserve_for(row[0])
+            learn = self._entries.learn_label
+            learn(self._params, self._state, work, *row, seed, round, count, place)
             return
         truth = self._params_for_truth()
         if place == decision.place:
@@ -503,19 +365,17 @@ class Learner(Declared):
             return
         if not self.importance_weighted:
             self._learn_bit(decision, seed, False, truth)
-        self._learn_bit(self._had_it_said(decision, place), seed, True, truth, said=False)
+        self._learn_bit(self._had_it_said(decision, place), seed, True, truth, NAMED)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         """The decision with the label at `place` possible, and said for certain."""
         among, size = decision.among, decision.size
-        if among is not None:
-            among = tuple(sorted({*among, place}))
         return msgspec.structs.replace(
             decision,
             place=place,
             label=self._labels.names[place],
             propensity=1.0,
-            among=among,
+            among=among if among is None else tuple(sorted({*among, place})),
             size=size if place < size else self._size,
         )
 
@@ -535,51 +395,20 @@ class Learner(Declared):
             places = range(decision.size)
         return self._restricted(places), len(places)
 
-    def _check_mine(self, decision: Decision) -> None:
-        """Refuse what is not a decision of this model; compiled code checks its numbers."""
-        if type(decision) is not Decision:
-            raise TypeError(f"learn wants the Decision that decide gave, not {decision!r}")
-        if decision.origin != self._origin:
-            raise ValueError(
-                "this decision was made by another learner, or by one with other settings or seed"
-            )
-        try:
-            indices, values = decision.row
-        except (TypeError, ValueError):
-            indices = values = np.empty(())
-        if not (
-            type(indices) is type(values) is ndarray
-            and (indices.dtype is _UINT32 or indices.dtype == _UINT32)
-            and (values.dtype is self._dtype or values.dtype == self._dtype)
-            and indices.ndim == values.ndim == 1
-        ):
-            raise ValueError(
-                "this decision's context is not a row of indices and values, as decide made it"
-            )
-        if self._storage.check:
-            self._storage.check(values)
-        names, size = self._labels.names, decision.size
-        strange = "this decision speaks of labels that this learner does not have"
-        try:
-            if not (
-                names[decision.place] == decision.label
-                and names[decision.greedy_place] == decision.greedy
-                and (size == self._size or (type(size) is int and 2 <= size < self._size))
-                and (decision.among is None or _are_possible(decision))
-            ):
-                raise ValueError(strange)
-            if (
-                type(decision.round) is not int
-                or not 0 <= decision.round <= self.round + MOST_AHEAD
-            ):
-                raise ValueError(
-                    f"this decision is of round {decision.round}, and this learner at round "
-                    f"{self.round}: no decision is from so far ahead"
-                )
-        except IndexError:
-            raise ValueError(strange) from None
-        except TypeError:
-            raise ValueError("this decision holds no whole numbers where it should") from None
+    def _places(self, among: Iterable[Any]) -> tuple[int, ...]:
+        if isinstance(among, str | bytes) or not isinstance(among, Iterable):
+            raise TypeError(f"among must be a list of labels, not {among!r}")
+        places = tuple(sorted({self._labels.place(label) for label in among}))
+        if not places:
+            raise ValueError("among is empty: at least one label must be possible")
+        return places
+
+    def _restricted(self, places: Iterable[int]) -> Work:
+        """Scratch space in which only some labels may be said."""
+        mask = aligned_zeros(self._work.mask.shape, self._dtype)
+        mask[:] = -np.inf
+        mask[list(places)] = 0
+        return self._work._replace(mask=mask)
 
     # Looking.
 
@@ -614,16 +443,14 @@ class Learner(Declared):
                 faded._fade(self.round)
                 return faded.probabilities((indices, values), among=among)
             places = range(self._size) if among is None else self._places(among)
-            work = self._restricted(places)
-            if len(indices):
-                self._reserve(int(indices[-1]) + 1)
-            count, seed = len(places), self._draws
-            self._kernels.probabilities(
-                self._params, self._state, work, indices, values, seed, self.round, count
-            )
+            work, count, seed = self._restricted(places), len(places), self._draws
+            self._reserve_for(indices)
+            fill = self._entries.probabilities
+            fill(self._params, self._state, work, indices, values, seed, self.round, count)
             return work.probabilities[: self._size].copy()
 
     def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The scores of many rows, and the places of their greedy labels."""
         rows = self._rows(X)
         with self._lock:
             if self._storage.wants_room and rows.width > self._state.table.shape[0]:
@@ -631,20 +458,26 @@ class Learner(Declared):
                 wider._reserve(rows.width)
                 return wider._score(rows)
             size = len(rows.indptr) - 1
-            scores = np.empty((size, self._size), self._dtype)
-            places = np.empty(size, np.int64)
+            scores, places = np.empty((size, self._size), self._dtype), np.empty(size, np.int64)
             records = (self._params, self._state, self._work)
             args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
-            self._storage.guarded(direct(_score_rows, self._kind, *args))(*args)
+            self._storage.guarded(direct(score_rows, self._kind, *args))(*args)
             return scores, places
+
+    def _rows(self, X: Any) -> Rows:
+        """Many contexts, encoded and checked."""
+        rows = encode_rows(X, self._dtype, self.features)
+        check_columns(rows.columns, self._columns)
+        if self._storage.check:
+            self._storage.check(rows.values, rows.indptr)
+        return rows
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())
-        labels = len(self._labels) if self._labels.counted else self._labels.names
-        shown = labels if len(self._labels) <= 6 else len(self._labels)
-        return (
-            f"{type(self).__name__}(labels={shown}{settings}, seed={self.seed}, round={self.round})"
-        )
+        short = len(self._labels) <= 6 and not self._labels.counted
+        labels = self._labels.names if short else len(self._labels)
+        name = type(self).__name__
+        return f"{name}(labels={labels}{settings}, seed={self.seed}, round={self.round})"
 
     # Growing.
 
@@ -692,7 +525,7 @@ class Learner(Declared):
                 table, memory = self._faded(table[met].astype(np.float64), memory, 1 - share)
             # What fades on and on would end as numbers so small that machines are slow with them.
             table = np.where(np.abs(table) < np.finfo(self._dtype).tiny, 0, table)
-            self._lay_out(np.empty((0, self.planes, 0), self._dtype), memory, {})
+            self._lay_out(self._no_weights(), memory, {})
             self._reserve(features, arrays)
             self._buffer[met, :, : self._size] = table
 
@@ -710,6 +543,9 @@ class Learner(Declared):
         steps = STEPS * round // self.half_life + 1
         return -(-steps * self.half_life // STEPS)
 
+    def _no_weights(self) -> np.ndarray:
+        return np.empty((0, self.planes, 0), self._dtype)
+
     def _lay_out(
         self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
     ) -> None:
@@ -722,16 +558,20 @@ class Learner(Declared):
         self._state = state_type(lanes)(self._buffer, memory.copy(), held)
         self._reserve(len(table), arrays)
         self._buffer[: len(table), :, : table.shape[2]] = table
-        scores, widths, bounds = (aligned_zeros((lanes,), self._dtype) for _ in range(3))
-        mask = aligned_zeros((lanes,), self._dtype)
-        mask[len(self._labels) :] = -np.inf
+        scores, widths, bounds, mask = (aligned_zeros((lanes,), self._dtype) for _ in range(4))
+        mask[self._size :] = -np.inf
         self._work = Work(scores, widths, bounds, mask, np.zeros(lanes))
-        kinds = (type(record) for record in (self._params, self._state, self._state.held))
-        self._kind = (*kinds, self._dtype)
-        self._kernels = _Kernels(self)
+        records = (self._params, self._state, self._work)
+        self._kind = (type(self._params), type(self._state), type(self._state.held), self._dtype)
+        self._entries = Entries(self._kind, self._storage.guarded, *records)
+
+    def _reserve_for(self, indices: np.ndarray) -> None:
+        """Make room for the features of a context."""
+        if len(indices):
+            self._reserve(int(indices[-1]) + 1)
 
     def _reserve(self, rows: int, arrays: dict[str, np.ndarray] | None = None) -> None:
-        """Make room for at least so many features; arrays: what the form is to start from."""
+        """Make room for at least so many features; arrays: what the storage is to start from."""
         rows = int(rows)  # numpy's would overflow where sizes are worked out
         have, storage, held = self._state.table.shape[0], self._storage, self._state.held
         if rows <= have and not arrays:
@@ -783,6 +623,11 @@ class Learner(Declared):
     def _make_params(self) -> Any:
         """The record of settings for compiled code."""
         return self.Params(*(getattr(self, name) for name in self.Params._fields))
+
+    def _fingerprint(self) -> bytes:
+        """Tells learners apart that could not exchange decisions."""
+        identity = [type(self).__name__, self.settings, self.seed, self.dtype, self.features]
+        return hashlib.blake2b(msgspec.json.encode(identity), digest_size=8).digest()
 
     def _found_rates(self) -> tuple[float, float] | None:
         """How often feedback is flipped, if the learner has estimated it."""
@@ -850,46 +695,51 @@ class Learner(Declared):
         return dict(given)
 
     def _weights(self) -> np.ndarray:
-        return (
-            self._plane(0) if self.planes else self._storage.weights(self._state.held, self._size)
-        )
+        """The effective weights [label, feature]."""
+        if self.planes:
+            return self._plane(0)
+        return self._storage.weights(self._state.held, self._size)
+
+    def _table(self) -> np.ndarray:
+        """The table without its padding."""
+        return self._state.table[:, :, : self._size].copy()
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """What the storage holds, without its padding."""
+        return self._storage.arrays(self._state.held, self._state.table.shape[0], self._size)
+
+    def _plane(self, plane: int) -> np.ndarray:
+        """One plane [label, feature], without padding."""
+        return self._state.table[:, plane, : self._size].T.copy()
 
     # Saving.
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file, atomically; `onebit.load` reads it."""
         head, arrays = self._dump()
-        _check_finite(arrays)  # or `load` would refuse the file, and a good one would be lost
+        persist.check_finite(arrays)  # or `load` would refuse the file, and a good one be lost
         persist.write(path, head, arrays)
-
-    def _check_sound(
-        self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
-    ) -> None:
-        """Refuse numbers that no learning can have left."""
-        with np.errstate(all="ignore"):
-            if not (self._is_sound(table, memory) and self._storage.is_sound(table, arrays)):
-                raise ValueError(
-                    f"this model holds numbers that {type(self).__name__} cannot have learned: "
-                    "the file was made or changed by something else"
-                )
 
     def reload(self, path: str | os.PathLike[str]) -> None:
         """Go on with what the same model has learned meanwhile, as saved by another process.
 
         Salt and rounds go on. What was learned here since the last `reload` or `load` is dropped.
+        Threads that reload at once take turns, so the file that was read last is used.
         """
-        head, arrays = persist.read(path)
-        newer = Learner._restore(head, arrays, self._given(), type(self), is_foreign=True)
-        if newer._origin != self._origin:
-            raise ValueError(
-                f"{os.fspath(path)}: another model, or one with other settings or another seed"
-            )
-        newer._set_salt(self.salt)
-        with self._lock:
-            newer._lock, newer._acquire, newer._release = self._lock, self._acquire, self._release
-            newer.round = max(self.round, newer.round)
-            newer._columns = newer._columns or self._columns
-            self.__dict__ = newer.__dict__
+        with self._reload_lock:
+            head, arrays = persist.read(path)
+            newer = Learner._restore(head, arrays, self._given(), type(self), is_foreign=True)
+            if newer._origin != self._origin:
+                raise ValueError(
+                    f"{os.fspath(path)}: another model, or one with other settings or another seed"
+                )
+            newer._set_salt(self.salt)
+            with self._lock:
+                kept = ("_lock", "_reload_lock", "_acquire", "_release")
+                newer.__dict__ |= {name: self.__dict__[name] for name in kept}
+                newer.round = max(self.round, newer.round)
+                newer._columns = newer._columns or self._columns
+                self.__dict__ = newer.__dict__
 
     def copy(self) -> Learner:
         """A learner that goes on from here by itself."""
@@ -900,172 +750,22 @@ class Learner(Declared):
 
     def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         with self._lock:
-            head = {
-                "version": __version__,
-                "algorithm": type(self).__name__,
-                "settings": self.settings,
-                "labels": len(self._labels) if self._labels.counted else self.labels,
-                "features": self.features,
-                "dtype": self.dtype,
-                "seed": self.seed,
-                "round": self.round,
-            }
-            if self._columns and not self.features:
-                head["columns"] = self._columns
-            arrays = {"table": self._table(), "memory": self._state.memory.copy()}
-            arrays |= self._arrays() | self._answers.saved(self.round)
-            salts, others = self._others.saved()
-            if salts:
-                head["salts"] = salts
-            if self.salt:
-                head["salt"] = self.salt
-            return head, arrays | others
+            return persist.dump(self)
 
-    @staticmethod
-    def _restore(
-        head: dict[str, Any],
-        arrays: dict[str, np.ndarray],
-        given: Mapping[str, Any] | None = None,
-        kind: type[Learner] | None = None,
-        is_foreign: bool = False,
-    ) -> Learner:
-        """The reverse of `_dump`; a ValueError says what does not fit.
-
-        given: what a file cannot hold, such as functions. kind: the learner's class, where it is
-        known; otherwise it goes by its name. is_foreign: it comes from a file, so its numbers are
-        to be checked too.
-        """
-        try:
-            arrays = dict(arrays)
-            name, table, memory = head["algorithm"], arrays.pop("table"), arrays.pop("memory")
-            answered = arrays.pop("answered", None)  # older files have none
-            kind = Learner.registry.get(name) if kind is None else kind
-            if kind is None or kind.__name__ != name:
-                raise ValueError(
-                    f"this onebit has no algorithm {name!r}"
-                    if kind is None
-                    else f"it is a {name}, not a {kind.__name__}"
-                )
-            if head["features"] is not None and head["features"] != len(table):
-                raise ValueError("this model's weights do not fit its settings")
-            round = whole("round", head["round"], least=0, most=MOST_ROUNDS)
-            others = OtherAnswers.restored(head.get("salts"), arrays, round)
-            common = {name: head[name] for name in ("features", "dtype", "seed")}
-            settings = {**kind.added_settings, **head["settings"]}
-            settings |= kind._settings_beside(head, arrays, given or {})
-            make: Any = kind
-            learner = make(head["labels"], **settings, **common)
-            learner.round, learner._others = round, others
-            if learner.features is None and "columns" in head:  # older files have none
-                learner._columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
-            learner._answers = Answers.restored(answered, round)
-            learner._fades_at = learner._next_fade(max(round - 1, 0))
-            learner.salt = check_salt(head.get("salt", ""))
-            learner._draws = salted(learner.seed, learner.salt)
-        except KeyError as error:
-            raise ValueError(f"there is no {error} in this model") from None
-        except TypeError as error:
-            raise ValueError(f"this model does not fit its algorithm: {error}") from None
-        shape = (learner.planes, len(learner._labels))
-        good = (
-            table.ndim == 3
-            and table.shape[1:] == shape
-            and table.dtype == learner._dtype
-            and memory.shape == learner._state.memory.shape
-            and memory.dtype == np.float64
-            and learner._storage.fits(arrays, len(table), len(learner._labels))
-        )
-        if not good:
-            raise ValueError("this model's weights do not fit its settings")
-        _check_finite({"table": table, "memory": memory, **arrays})
-        if is_foreign:
-            learner._check_sound(table, memory, arrays)
-            with np.errstate(all="ignore"):
-                table, memory, arrays = learner._mended(table, memory, arrays)
-        learner._lay_out(table, memory, arrays)
-        return learner
+    _restore = staticmethod(persist.restore)
 
     def _set_salt(self, salt: str) -> None:
         """Decide as another decider of the same model, from here on."""
         if salt != self.salt:
-            self._others.give(self.salt, self._answers.pages(self.round))
-            self._answers = Answers.of_pages(self._others.take(salt), self.round)
+            self._other_answers.give(self.salt, self._answers.pages(self.round))
+            self._answers = Answers.of_pages(self._other_answers.take(salt), self.round)
             self.salt, self._draws = salt, salted(self.seed, salt)
-
-    # Inside.
-
-    def _rows(self, X: Any) -> Rows:
-        """Many contexts, encoded and checked."""
-        rows = encode_rows(X, self._dtype, self.features)
-        check_columns(rows.columns, self._columns)
-        if self._storage.check:
-            self._storage.check(rows.values, rows.indptr)
-        return rows
-
-    def _table(self) -> np.ndarray:
-        """The table without its padding."""
-        return self._state.table[:, :, : len(self._labels)].copy()
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        """What the form holds, without its padding."""
-        return self._storage.arrays(self._state.held, self._state.table.shape[0], self._size)
-
-    def _plane(self, plane: int) -> np.ndarray:
-        """One plane [label, feature], without padding."""
-        return self._state.table[:, plane, : len(self._labels)].T.copy()
-
-    def _fingerprint(self) -> bytes:
-        """Tells learners apart that could not exchange decisions."""
-        identity = [type(self).__name__, self.settings, self.seed, self.dtype, self.features]
-        return hashlib.blake2b(msgspec.json.encode(identity), digest_size=8).digest()
-
-    def _places(self, among: Iterable[Any]) -> tuple[int, ...]:
-        if isinstance(among, str | bytes) or not isinstance(among, Iterable):
-            raise TypeError(f"among must be a list of labels, not {among!r}")
-        places = tuple(sorted({self._labels.place(label) for label in among}))
-        if not places:
-            raise ValueError("among is empty: at least one label must be possible")
-        return places
-
-    def _restricted(self, places: Iterable[int]) -> Work:
-        """Scratch space in which only some labels may be said."""
-        mask = aligned_zeros(self._work.mask.shape, self._dtype)
-        mask[:] = -np.inf
-        mask[list(places)] = 0
-        return self._work._replace(mask=mask)
 
 
 def precision(asked: Any) -> np.dtype:
     """The type of the numbers, from its name or itself."""
     name = asked if isinstance(asked, str) else getattr(asked, "__name__", str(asked))
     return np.dtype(choice_of("dtype", name, ("float32", "float64")))
-
-
-def _are_possible(decision: Decision) -> bool:
-    """Whether the labels that were possible are labels, and what was said is among them."""
-    places: Any = decision.among
-    if type(places) is not tuple or not all(type(place) is int for place in places):
-        return False
-    inside = len(places) > 0 and places[0] >= 0 and places[-1] < decision.size
-    rising = all(low < high for low, high in itertools.pairwise(places))
-    return inside and rising and decision.place in places and decision.greedy_place in places
-
-
-def salted(seed: int, salt: str) -> int:
-    """The seed of a decider's draws."""
-    if not salt:
-        return seed
-    digest = hashlib.blake2b(f"{seed} {salt}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 1
-
-
-def check_salt(salt: Any) -> str:
-    """The salt itself, if it can name a decider."""
-    if not isinstance(salt, str):
-        raise TypeError(f"a salt is a string, such as 'web-3', not {salt!r}")
-    if len(salt) > 100 or not salt.isprintable():
-        raise ValueError(f"a salt is at most 100 printable characters, not {salt[:100]!r}")
-    return salt
 
 
 @functools.cache
@@ -1081,36 +781,5 @@ def _physical_memory() -> float:
         return there
 
 
-_is_taken = plain(is_taken)
-
-
-def _check_finite(arrays: Mapping[str, np.ndarray]) -> None:
-    if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise ValueError("this model's weights are not all numbers")
-
-
 def _is_said(silence: Any) -> bool:
     return bool(silence) if isinstance(silence, np.bool_) else flag("silence", silence)
-
-
-class _Kernels:
-    """The compiled rounds of one learner, each found when first wanted."""
-
-    def __init__(self, learner: Learner) -> None:
-        row = (np.empty(0, np.uint32), np.empty(0, learner._dtype))
-        state = learner._state._replace(table=learner._state.table[:0].copy())
-        self._kind, self._storage = learner._kind, learner._storage
-        self._like = (learner._params, state, learner._work, *row, 0, 0, 0)
-
-    def __getattr__(self, name: str) -> Any:
-        entries = {
-            "decide": (_decide,),
-            "probabilities": (_probabilities,),
-            "learn": (_learn, 0, 0, 0.0, 0.0, 0.0, True, True, True),
-            "vet": (_vet, 0, 0, 0.0, 0.0, 0.0),
-            "learn_label": (_learn_label, 0),
-        }
-        function, *signature = entries[name]
-        found = self._storage.guarded(direct(function, self._kind, *self._like, *signature))
-        setattr(self, name, found)
-        return found

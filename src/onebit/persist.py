@@ -1,8 +1,10 @@
-"""The model file: a zip of arrays and a JSON head, closed by a digest of every byte before it.
+"""Saving and loading: what is saved of a learner, and the model file.
 
-Written whole or not at all. A file that is damaged, cut, foreign or newer is refused with a
-sentence. Nothing is unpickled. Members are stored uncompressed, so a small file cannot ask for
-much memory; they can be read with any zip and numpy.
+A learner is saved as a head of plain values and a few arrays (`dump`, `restore`). The model file is
+a zip of the arrays and the head in JSON, closed by a digest of every byte before it. It is written
+whole or not at all. A file that is damaged, cut, foreign or newer is refused with a sentence.
+Nothing is unpickled. Members are stored uncompressed, so a small file cannot ask for much memory;
+they can be read with any zip and numpy.
 """
 
 from __future__ import annotations
@@ -13,15 +15,139 @@ import io
 import os
 import secrets
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
+from onebit._version import __version__
+from onebit.contexts import GROWTH_LIMIT
+from onebit.decision import MOST_ROUNDS, check_salt, salted
+from onebit.declared import Declared
+from onebit.feedback.answered import Answers, OtherAnswers
+from onebit.settings import whole
+
+if TYPE_CHECKING:
+    from onebit.learner import Learner
+
 FORMAT = 1
+_UNFIT = "this model's weights do not fit its settings"
 _HEAD = "onebit.json"
 _DIGEST = 64  # hexadecimal digits of SHA-256, as the zip's closing comment
+
+
+# What is saved of a learner.
+
+
+def dump(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The head and the arrays of a learner, whose lock is held."""
+    labels = learner._labels
+    head = {
+        "version": __version__,
+        "algorithm": type(learner).__name__,
+        "settings": learner.settings,
+        "labels": len(labels) if labels.counted else learner.labels,
+        "features": learner.features,
+        "dtype": learner.dtype,
+        "seed": learner.seed,
+        "round": learner.round,
+    }
+    if learner._columns and not learner.features:
+        head["columns"] = learner._columns
+    arrays = {"table": learner._table(), "memory": learner._state.memory.copy()}
+    arrays |= learner._arrays() | learner._answers.saved(learner.round)
+    salts, answered_elsewhere = learner._other_answers.saved()
+    if salts:
+        head["salts"] = salts
+    if learner.salt:
+        head["salt"] = learner.salt
+    return head, arrays | answered_elsewhere
+
+
+def restore(
+    head: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    given: Mapping[str, Any] | None = None,
+    kind: Any = None,
+    is_foreign: bool = False,
+) -> Learner:
+    """The reverse of `dump`; a ValueError says what does not fit.
+
+    given: settings that cannot be saved, such as functions. kind: the learner's class, if it is not
+    to be found by its name. is_foreign: the numbers come from a file, so they are checked too.
+    """
+    arrays = dict(arrays)
+    try:
+        table, memory = arrays.pop("table"), arrays.pop("memory")
+        if head["features"] not in (None, len(table)):  # before memory is asked for them
+            raise ValueError(_UNFIT)
+        learner = _learner_of(head, arrays, given or {}, kind)
+    except KeyError as error:
+        raise ValueError(f"there is no {error} in this model") from None
+    except TypeError as error:
+        raise ValueError(f"this model does not fit its algorithm: {error}") from None
+    labels = len(learner._labels)
+    if not (
+        table.ndim == 3
+        and table.shape[1:] == (learner.planes, labels)
+        and table.dtype == learner._dtype
+        and memory.shape == learner._state.memory.shape
+        and memory.dtype == np.float64
+        and learner._storage.fits(arrays, len(table), labels)
+    ):
+        raise ValueError(_UNFIT)
+    check_finite({"table": table, "memory": memory, **arrays})
+    if is_foreign:
+        with np.errstate(all="ignore"):
+            sound = learner._is_sound(table, memory) and learner._storage.is_sound(table, arrays)
+            if not sound:
+                raise ValueError(
+                    f"this model holds numbers that {type(learner).__name__} cannot have learned: "
+                    "the file was made or changed by something else"
+                )
+            table, memory, arrays = learner._mended(table, memory, arrays)
+    learner._lay_out(table, memory, arrays)
+    return learner
+
+
+def _learner_of(
+    head: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any], kind: Any
+) -> Learner:
+    """A learner that has learned nothing yet, with all that the head says of it.
+
+    Takes out of `arrays` which rounds were answered.
+    """
+    name = head["algorithm"]
+    kind = kind or Declared.registry.get(name)
+    if kind is None:
+        raise ValueError(f"this onebit has no algorithm {name!r}")
+    if kind.__name__ != name:
+        raise ValueError(f"it is a {name}, not a {kind.__name__}")
+    round = whole("round", head["round"], least=0, most=MOST_ROUNDS)
+    answers = Answers.restored(arrays.pop("answered", None), round)  # older files have none
+    other_answers = OtherAnswers.restored(head.get("salts"), arrays, round)
+    settings = {**kind.added_settings, **head["settings"]}
+    settings |= kind._settings_beside(head, arrays, given)
+    common = {name: head[name] for name in ("features", "dtype", "seed")}
+    learner = kind(head["labels"], **settings, **common)
+    learner.round, learner._answers, learner._other_answers = round, answers, other_answers
+    if learner.features is None and "columns" in head:  # older files have none
+        learner._columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
+    learner._fades_at = learner._next_fade(max(round - 1, 0))
+    learner.salt = check_salt(head.get("salt", ""))
+    learner._draws = salted(learner.seed, learner.salt)
+    return learner
+
+
+def check_finite(arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse weights that are not all numbers."""
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise ValueError("this model's weights are not all numbers")
+
+
+# The model file.
 
 
 def write(path: str | os.PathLike[str], head: dict[str, Any], arrays: dict[str, Any]) -> None:

@@ -9,6 +9,8 @@ Each law is a small function with a sentence for a name; a broken one raises an 
 
 from __future__ import annotations
 
+import functools
+import importlib
 import math
 import os
 import pickle
@@ -89,6 +91,28 @@ def _rounds(learner: Learner, X: Any, y: np.ndarray) -> list[Any]:
     return said
 
 
+def _taught(make: Make, rows: int = ROWS, **common: Any) -> tuple[Learner, Any, np.ndarray]:
+    """A learner that has had a stream round by round, and the stream."""
+    learner, (X, y) = make(LABELS, **common), _stream(rows)
+    _rounds(learner, X, y)
+    return learner, X, y
+
+
+def _twins(make: Make, **common: Any) -> tuple[Learner, Learner]:
+    return make(LABELS, **common), make(LABELS, **common)
+
+
+def _refusal(call: Callable[[], Any], name: str) -> str:
+    """The sentence with which a call is refused."""
+    try:
+        call()
+    except (TypeError, ValueError) as error:
+        if len(str(error)) <= 10:
+            raise AssertionError(f"{name}: the refusal says only {error}") from error
+        return str(error)
+    raise AssertionError(f"{name} ought to be refused")
+
+
 def _bytes(learner: Learner) -> bytes:
     """All there is to know about a learner: what it says of itself, and what it works with."""
     table, memory, _ = learner._state
@@ -114,8 +138,7 @@ def it_answers_before_any_learning(make: Make) -> None:
 
 
 def deciding_and_predicting_change_nothing_learned(make: Make) -> None:
-    learner, (X, y) = make(LABELS), _stream()
-    _rounds(learner, X, y)
+    learner, X, _ = _taught(make)
     before = _learned(learner)
     for i in range(20):
         learner.decide(_pair(X, i))
@@ -146,33 +169,30 @@ def propensities_are_a_law(make: Make) -> None:
 
 
 def propensities_match_frequencies(make: Make) -> None:
-    learner, (X, y) = make(LABELS), _stream(60)
-    _rounds(learner, X, y)
-    x, rounds = _pair(X, 1), DRAWS
-    expected, seen = np.zeros(LABELS), np.zeros(LABELS)
-    for _ in range(rounds):
+    learner, X, _ = _taught(make, 60)
+    x, expected, seen = _pair(X, 1), np.zeros(LABELS), np.zeros(LABELS)
+    for _ in range(DRAWS):
         expected += learner.probabilities(x)
         seen[learner.decide(x).place] += 1
-    spread = np.sqrt(expected * np.maximum(1 - expected / rounds, 0)) + 1e-6
+    spread = np.sqrt(expected * np.maximum(1 - expected / DRAWS, 0)) + 1e-6
     off = np.abs(seen - expected) / spread
     assert off.max() < 5, f"said {seen} times, expected {expected}"
 
 
 def the_same_seed_gives_the_same_run(make: Make) -> None:
-    X, y = _stream()
-    one, two = make(LABELS, seed=11), make(LABELS, seed=11)
-    assert _rounds(one, X, y) == _rounds(two, X, y)
-    assert _bytes(one) == _bytes(two)
+    (first, second), (X, y) = _twins(make, seed=11), _stream()
+    assert _rounds(first, X, y) == _rounds(second, X, y)
+    assert _bytes(first) == _bytes(second)
 
 
 def round_by_round_equals_the_whole_stream(make: Make) -> None:
     X, y = _stream()
     for dtype in ("float32", "float64"):
-        one, two = make(LABELS, seed=3, dtype=dtype), make(LABELS, seed=3, dtype=dtype)
-        said = np.array(_rounds(one, X, y))
-        trace = simulate(two, X, y, checkpoints=range(1, len(y) + 1))
+        by_round, whole = _twins(make, seed=3, dtype=dtype)
+        said = np.array(_rounds(by_round, X, y))
+        trace = simulate(whole, X, y, checkpoints=range(1, len(y) + 1))
         assert (np.diff(trace.mistakes, prepend=0) == (said != y)).all(), "other labels were said"
-        assert _bytes(one) == _bytes(two), f"other weights in {dtype}"
+        assert _bytes(by_round) == _bytes(whole), f"other weights in {dtype}"
 
 
 def lockstep_equals_runs_one_by_one(make: Make) -> None:
@@ -192,24 +212,23 @@ def lockstep_equals_runs_one_by_one(make: Make) -> None:
 
 def _varied(make: Make, learner: Learner, share: float, seed: int) -> Learner:
     """Another one of its kind, with other numbers for settings."""
-    ranges = type(learner).ranges.items()
-    others = {name: range.at(share) for name, range in ranges if isinstance(range, Range)}
-    if not others:
-        return make(LABELS, seed=seed)
     kind: Any = type(learner)
-    settings = {**learner.settings, **learner._given(), **others}
+    ranges = kind.ranges.items()
+    varied = {name: range.at(share) for name, range in ranges if isinstance(range, Range)}
+    if not varied:
+        return make(LABELS, seed=seed)
+    settings = {**learner.settings, **learner._given(), **varied}
     return kind(LABELS, seed=seed, dtype=learner._dtype.name, **settings)
 
 
 def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
     X, y = _stream(60)
-    dense, matrix = make(LABELS, features=FEATURES), X.toarray()
-    pairs, rows = make(LABELS, features=FEATURES), make(LABELS, features=FEATURES)
+    learners, matrix = [make(LABELS, features=FEATURES) for _ in range(3)], X.toarray()
     for i in range(X.shape[0]):
-        for learner, x in ((dense, matrix[i]), (pairs, _pair(X, i)), (rows, X[i])):
+        for learner, x in zip(learners, (matrix[i], _pair(X, i), X[i]), strict=True):
             _teach(learner, learner.decide(x), int(y[i]))
-    assert _bytes(dense) == _bytes(pairs) == _bytes(rows)
-    named, hashed = make(LABELS, features=64), make(LABELS, features=64)
+    assert len({_bytes(learner) for learner in learners}) == 1
+    named, hashed = _twins(make, features=64)
     for i in range(40):
         x = {f"f{j}": float(v) for j, v in zip(*_pair(X, i), strict=True)} | {"day": str(i % 7)}
         decision = named.decide(x)
@@ -221,9 +240,8 @@ def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
 
 
 def an_empty_context_is_legal_and_teaches_nothing(make: Make) -> None:
-    learner, (X, y) = make(LABELS), _stream(40)
+    learner, _, _ = _taught(make, 40)
     assert make(LABELS).decide({}).label in learner.labels
-    _rounds(learner, X, y)
     before = _learned(learner)
     zeros = _row(learner, 0, 0, 0)
     for x in (zeros, ([], []), {}, sparse.csr_matrix((1, 4))):
@@ -234,9 +252,8 @@ def an_empty_context_is_legal_and_teaches_nothing(make: Make) -> None:
 
 
 def saving_loading_and_going_on_equals_never_stopping(make: Make) -> None:
-    X, y = _stream()
-    through, stopped = make(LABELS, seed=5), make(LABELS, seed=5)
-    _rounds(through, X, y)
+    through, X, y = _taught(make, seed=5)
+    stopped = make(LABELS, seed=5)
     _rounds(stopped, X[:50], y[:50])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onebit"
@@ -248,31 +265,29 @@ def saving_loading_and_going_on_equals_never_stopping(make: Make) -> None:
 
 
 def copies_are_independent(make: Make) -> None:
-    learner, (X, y) = make(LABELS), _stream(40)
-    _rounds(learner, X, y)
+    learner, X, y = _taught(make, 40)
     before = _bytes(learner)
-    for other in (learner.copy(), pickle.loads(pickle.dumps(learner))):
-        assert _bytes(other) == before
-        _rounds(other, X, y)
+    for copy in (learner.copy(), pickle.loads(pickle.dumps(learner))):
+        assert _bytes(copy) == before
+        _rounds(copy, X, y)
     assert _bytes(learner) == before
 
 
 def decisions_may_travel_and_come_back_late(make: Make) -> None:
-    X, y = _stream(40)
-    one, two = make(LABELS, seed=2), make(LABELS, seed=2)
-    mine = [one.decide(_pair(X, i)) for i in range(40)]
-    sent = [two.decide(_pair(X, i)).to_bytes() for i in range(40)]
+    (here, away), (X, y) = _twins(make, seed=2), _stream(40)
+    kept = [here.decide(_pair(X, i)) for i in range(40)]
+    sent = [away.decide(_pair(X, i)).to_bytes() for i in range(40)]
     for i in np.random.default_rng(0).permutation(40).tolist():
-        _teach(one, mine[i], int(y[i]))
-        _teach(two, Decision.from_bytes(sent[i]), int(y[i]))
-    assert _bytes(one) == _bytes(two)
+        _teach(here, kept[i], int(y[i]))
+        _teach(away, Decision.from_bytes(sent[i]), int(y[i]))
+    assert _bytes(here) == _bytes(away)
 
 
 def late_feedback_equals_the_stream_with_the_same_delay(make: Make) -> None:
     """And looking between decision and feedback changes nothing."""
     X, y = _stream(60)
     for delay in (0, 1, 7):
-        rounds, stream = make(LABELS, seed=8), make(LABELS, seed=8)
+        rounds, stream = _twins(make, seed=8)
         rounds._reserve(FEATURES)  # as a stream does: the last bit of a full matrix depends on it
         waiting: list[Decision] = []
         for i in range(X.shape[0]):
@@ -281,16 +296,14 @@ def late_feedback_equals_the_stream_with_the_same_delay(make: Make) -> None:
             rounds.scores(X[5])
             rounds.probabilities(_pair(X, 7))
             if len(waiting) > delay:
-                decision = waiting.pop(0)
-                _teach(rounds, decision, int(y[i - delay]))
+                _teach(rounds, waiting.pop(0), int(y[i - delay]))
         simulate(stream, X, y, channel=[Delay(delay)])
         assert _learned(rounds) == _learned(stream), f"{delay} rounds late, other weights"
 
 
 def a_forged_decision_is_refused_or_harmless(make: Make) -> None:
     """Whatever its numbers are: weights stay numbers, and the model can be saved and loaded."""
-    learner, (X, y) = make(LABELS, seed=12), _stream(30)
-    _rounds(learner, X, y)
+    learner, X, y = _taught(make, 30, seed=12)
     for i, change in enumerate(forgeries()):
         decision = msgspec.structs.replace(learner.decide(_pair(X, 1 + i % 16)), **change)
         before = _learned(learner)
@@ -321,57 +334,44 @@ def forgeries() -> Iterable[dict[str, Any]]:
     for indices, values in rows:
         for dtype in (np.float32, np.float64):
             yield {"row": (np.array(indices, np.uint32), np.array(values, dtype))}
-    yield {"row": (np.ones((1, 1), np.uint32), np.ones((1, 1), np.float32))}
-    yield {"row": ([1], [1.0])}
-    yield {"row": None}
-    yield {"among": (0, 9)}
-    yield {"among": (1, 1)}
-    yield {"among": (2, 0)}
-    yield {"round": -1}
-    yield {"round": 2**63}
+    for row in ((np.ones((1, 1), np.uint32), np.ones((1, 1), np.float32)), ([1], [1.0]), None):
+        yield {"row": row}
+    for among in ((0, 9), (1, 1), (2, 0)):
+        yield {"among": among}
+    for round in (-1, 2**63):
+        yield {"round": round}
 
 
 def feedback_twice_is_refused(make: Make) -> None:
-    learner, (X, y) = make(LABELS, seed=6), _stream(40)
-    twin = make(LABELS, seed=6)
+    (learner, ahead), (X, y) = _twins(make, seed=6), _stream(40)
     decisions = [learner.decide(_pair(X, i)) for i in range(20)]
-    future = [twin.decide(_pair(X, i)) for i in range(40)][-1]
+    future = [ahead.decide(_pair(X, i)) for i in range(40)][-1]
     for i in range(0, 20, 2):
         _teach(learner, decisions[i], int(y[i]))
     simulate(learner, X[20:30], y[20:30])
     restored = pickle.loads(pickle.dumps(learner))
     learner.forget(0.5)
     learner.add_label()
-    for one in (learner, restored):
-        before = _bytes(one)
+    for taught in (learner, restored):
+        before = _bytes(taught)
         for i in range(0, 20, 2):
             for decision in (decisions[i], Decision.from_bytes(decisions[i].to_bytes())):
-                try:
-                    one.learn(decision, label=int(y[i]))
-                except ValueError as error:
-                    if f"round {i} " not in str(error):
-                        raise AssertionError(f"the refusal says only {error}") from error
-                else:
-                    raise AssertionError(f"round {i} was learned from twice")
-        assert _bytes(one) == before, "refused feedback changed the learner"
+                learn = functools.partial(taught.learn, decision, label=int(y[i]))
+                said = _refusal(learn, f"round {i}, learned from twice,")
+                assert f"round {i} " in said, f"the refusal says only {said}"
+        assert _bytes(taught) == before, "refused feedback changed the learner"
         for i in range(1, 20, 2):  # these are open
-            _teach(one, decisions[i], int(y[i]))
+            _teach(taught, decisions[i], int(y[i]))
     _teach(restored, future, 0)  # made by a learner that was a few rounds ahead
     assert restored.round == future.round + 1, "it does not go on from there"
-    try:
-        _teach(restored, future, 0)
-    except ValueError:
-        pass
-    else:
-        raise AssertionError("a decision of another process was learned from twice")
+    _refusal(lambda: _teach(restored, future, 0), "a decision of another process, learned twice,")
     _rounds(restored, X[30:], y[30:])
 
 
 def a_refused_call_changes_nothing(make: Make) -> None:
-    learner, (X, y) = make(LABELS, features=FEATURES), _stream(40)
-    _rounds(learner, X, y)
+    learner, X, y = _taught(make, 40, features=FEATURES)
     decision = learner.decide(_pair(X, 1))
-    other = make(LABELS, features=FEATURES, seed=learner.seed + 1).decide(_pair(X, 1))
+    foreign = make(LABELS, features=FEATURES, seed=learner.seed + 1).decide(_pair(X, 1))
     nan = np.full(FEATURES, np.nan)
     refused: list[Callable[[], Any]] = [
         lambda: learner.decide(nan),
@@ -389,7 +389,7 @@ def a_refused_call_changes_nothing(make: Make) -> None:
         lambda: learner.learn(decision, right=0.5),  # type: ignore[arg-type]
         lambda: learner.learn(decision, right=True, label=1),
         lambda: learner.learn(decision, label="no such label"),
-        lambda: learner.learn(other, label=1),
+        lambda: learner.learn(foreign, label=1),
         lambda: learner.learn(None, right=True),  # type: ignore[arg-type]
         lambda: learner.predict(np.vstack([X.toarray()[:2], nan])),
         lambda: simulate(learner, np.vstack([X.toarray()[:2], nan]), [0, 1, 2]),
@@ -401,13 +401,7 @@ def a_refused_call_changes_nothing(make: Make) -> None:
         refused.append(lambda: learner.learn(decision, right=True))
     before = _bytes(learner)
     for i, call in enumerate(refused):
-        try:
-            call()
-        except (TypeError, ValueError) as error:
-            if len(str(error)) <= 10:
-                raise AssertionError(f"refusal {i} says only {error}") from error
-        else:
-            raise AssertionError(f"call {i} ought to be refused")
+        _refusal(call, f"call {i}")
         assert _bytes(learner) == before, f"refused call {i} changed the learner"
 
 
@@ -427,14 +421,13 @@ def it_learns_from_the_bit_alone(make: Make) -> None:
     """Hidden labels may be permuted where the bit stays the same: nothing changes."""
     if make(LABELS).full_information:
         return
-    X, y = _stream()
-    one, two = make(LABELS, seed=4), make(LABELS, seed=4)
-    said = np.array(_rounds(one, X, y))
-    others = np.where(y == said, y, (y + 1) % LABELS)
-    others = np.where((y != said) & (others == said), (others + 1) % LABELS, others)
-    assert ((others == said) == (y == said)).all() and (others != y).any()
-    simulate(two, X, others)
-    assert _bytes(one) == _bytes(two), "the hidden label leaked"
+    (learner, twin), (X, y) = _twins(make, seed=4), _stream()
+    said = np.array(_rounds(learner, X, y))
+    hidden = np.where(y == said, y, (y + 1) % LABELS)
+    hidden = np.where((y != said) & (hidden == said), (hidden + 1) % LABELS, hidden)
+    assert ((hidden == said) == (y == said)).all() and (hidden != y).any()
+    simulate(twin, X, hidden)
+    assert _bytes(learner) == _bytes(twin), "the hidden label leaked"
 
 
 def certainty_leaves_numbers(make: Make) -> None:
@@ -460,9 +453,7 @@ def a_new_label_keeps_what_was_learned(make: Make) -> None:
 
 
 def forgetting_fades_what_was_learned(make: Make) -> None:
-    X, y = _stream()
-    learner = make(LABELS, dtype="float64", features=FEATURES)
-    _rounds(learner, X, y)
+    learner, X, y = _taught(make, dtype="float64", features=FEATURES)
     before, round = _learned(learner), learner.round
     learner.forget(0)
     assert _learned(learner) == before, "forgetting nothing changed something"
@@ -532,15 +523,15 @@ def assert_compiled_equals_plain(learners: Iterable[Learner]) -> None:
     env = {**os.environ, "PYTHONPATH": here, "NUMBA_DISABLE_JIT": "1" if COMPILED else "0"}
     done = subprocess.run([sys.executable, "-c", code], input=job, capture_output=True, env=env)
     assert done.returncode == 0, done.stderr.decode()
-    for learner, there in zip(learners, pickle.loads(done.stdout), strict=True):
+    for learner, (twin, mistakes) in zip(learners, pickle.loads(done.stdout), strict=True):
         name = f"{type(learner).__name__} in {learner.dtype}"
         trace = simulate(learner, X, y)
-        assert learner.settings == there[0].settings
+        assert learner.settings == twin.settings
         if learner.dtype == "float64":
-            assert _bytes(learner) == _bytes(there[0]), f"{name}: compiled and plain differ"
-            assert (trace.mistakes == there[1]).all()
+            assert _bytes(learner) == _bytes(twin), f"{name}: compiled and plain differ"
+            assert (trace.mistakes == mistakes).all()
         else:
-            ours, theirs = learner._dump()[1], there[0]._dump()[1]
+            ours, theirs = learner._dump()[1], twin._dump()[1]
             assert ours.keys() == theirs.keys(), name
             for part, array in ours.items():
                 same = array.shape == theirs[part].shape
@@ -549,11 +540,9 @@ def assert_compiled_equals_plain(learners: Iterable[Learner]) -> None:
 
 
 def _run_elsewhere() -> None:
-    import importlib
-
-    modules, rest = pickle.loads(sys.stdin.buffer.read())
+    modules, job = pickle.loads(sys.stdin.buffer.read())
     for module in modules:
         importlib.import_module(module)
-    learners, X, y = pickle.loads(rest)
+    learners, X, y = pickle.loads(job)
     done = [(learner, simulate(learner, X, y).mistakes) for learner in learners]
     sys.stdout.buffer.write(pickle.dumps(done))

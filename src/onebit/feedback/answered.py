@@ -208,11 +208,11 @@ class OtherAnswers:
     @classmethod
     def restored(cls, salts: Any, arrays: dict[str, np.ndarray], rounds: int) -> OtherAnswers:
         """The reverse of `saved`, taking its arrays out; a ValueError says that it is not."""
-        others = cls()
-        others._since = since(rounds)
+        answers = cls()
+        answers._since = since(rounds)
         names = [name for name in ("others_at", "others_answered") if name in arrays]
         if not names and not salts:
-            return others
+            return answers
         places, pages = (arrays.pop(name, np.empty(0)) for name in ("others_at", "others_answered"))
         good = (
             len(names) == 2
@@ -230,5 +230,5 @@ class OtherAnswers:
         if not good:
             raise ValueError("this model's list of answered rounds is damaged")
         for (i, number), page in zip(places.tolist(), pages, strict=True):
-            others._pages.setdefault(salts[i], {})[number] = bytearray(page.tobytes())
-        return others
+            answers._pages.setdefault(salts[i], {})[number] = bytearray(page.tobytes())
+        return answers

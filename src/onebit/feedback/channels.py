@@ -15,7 +15,7 @@ import numpy as np
 
 from onebit.core.draws import uniform
 from onebit.core.jit import inline, plain
-from onebit.decision import Decision
+from onebit.decision import Decision, check_decision
 from onebit.feedback.silence import PLAIN, is_taken
 from onebit.settings import bit, choice_of, real, whole
 
@@ -33,15 +33,11 @@ LEFT_OUT = -2  # heard, and not learned from
 class Swap:
     """Drift: from a round on, two labels (by their places, 0 to K-1) change roles."""
 
-    kind = SWAP
-
     def __init__(self, at: int, one: int, two: int) -> None:
         self.at = whole("at", at, least=0, most=2**53)
         self.one = whole("one", one, least=0, most=2**31)
         self.two = whole("two", two, least=0, most=2**31)
-
-    def row(self) -> tuple[float, ...]:
-        return self.kind, self.at, self.one, self.two
+        self.row = (SWAP, self.at, self.one, self.two)
 
 
 class Rotate:
@@ -50,14 +46,10 @@ class Rotate:
     It begins after `start` rounds and takes `rounds`.
     """
 
-    kind = ROTATE
-
     def __init__(self, start: int, rounds: int) -> None:
         self.start = whole("start", start, least=0, most=2**53)
         self.rounds = whole("rounds", rounds, least=1, most=2**53)
-
-    def row(self) -> tuple[float, ...]:
-        return self.kind, self.start, self.rounds, 0
+        self.row = (ROTATE, self.start, self.rounds, 0)
 
 
 class LabelNoise:
@@ -65,29 +57,21 @@ class LabelNoise:
 
     def __init__(self, p: float, *, by: Literal["others", "any"] = "others") -> None:
         self.p = real("p", p, least=0, most=1)
-        self.kind = NOISE_ALL if choice_of("by", by, ("others", "any")) == "any" else NOISE_OTHERS
-
-    def row(self) -> tuple[float, ...]:
-        return self.kind, self.p, 0, 0
+        kind = NOISE_ALL if choice_of("by", by, ("others", "any")) == "any" else NOISE_OTHERS
+        self.row = (kind, self.p, 0, 0)
 
 
 class Flip:
     """Wrong is heard as right with probability rho0, right as wrong with probability rho1."""
 
-    kind = FLIP
-
     def __init__(self, rho0: float, rho1: float) -> None:
         self.rho0 = real("rho0", rho0, least=0, below=1)
         self.rho1 = real("rho1", rho1, least=0, below=1)
-
-    def row(self) -> tuple[float, ...]:
-        return self.kind, self.rho0, self.rho1, 0
+        self.row = (FLIP, self.rho0, self.rho1, 0)
 
 
 class Silence:
     """Nothing is heard with probability p; or with `right` and `wrong`, one for each answer."""
-
-    kind = SILENCE
 
     def __init__(
         self, p: float | None = None, *, right: float | None = None, wrong: float | None = None
@@ -96,9 +80,7 @@ class Silence:
             raise TypeError("say either Silence(p) or Silence(right=..., wrong=...)")
         self.right = real("right", p if p is not None else right or 0.0, least=0, most=1)
         self.wrong = real("wrong", p if p is not None else wrong or 0.0, least=0, most=1)
-
-    def row(self) -> tuple[float, ...]:
-        return self.kind, self.right, self.wrong, 0
+        self.row = (SILENCE, self.right, self.wrong, 0)
 
 
 class Delay:
@@ -164,15 +146,12 @@ def steps_of(channel: Any) -> tuple[Step, ...]:
 
 def link(channel: Iterable[Step] | Step, seed: int) -> Link:
     """Several channels as one. Delays add up only by themselves: there may be one."""
-    rows, delay = [], Delay(0)
-    delays = 0
-    for step in steps_of(channel):
-        if isinstance(step, Delay):
-            delay, delays = step, delays + 1
-        else:
-            rows.append(step.row())
-    if delays > 1:
+    given = steps_of(channel)
+    rows = [step.row for step in given if not isinstance(step, Delay)]
+    delays = [step for step in given if isinstance(step, Delay)]
+    if len(delays) > 1:
         raise ValueError("there may be one Delay among the channels")
+    delay = delays[0] if delays else Delay(0)
     steps = np.array(rows, np.float64).reshape(len(rows), 4)
     return Link(steps, seed, delay.fixed, delay.mean, delay.given, delay.longest, PLAIN)
 
@@ -295,7 +274,7 @@ class Channel:
         known = learner._labels
         check(self._link, learner)
         check_delays(self._link, self._time + 1)
-        learner._check_mine(decision)  # now, not when it is heard in the turn of another
+        check_decision(decision, learner)  # now, not when it is heard in the turn of another
         if label is None:
             if self._kinds & {SWAP, ROTATE, NOISE_OTHERS, NOISE_ALL}:
                 raise ValueError("label noise and drift want the true label: label=...")
@@ -308,12 +287,11 @@ class Channel:
             place = plain(noisy)(self._link, decision.round, place, len(known))
             right = place == decision.place
         answer = plain(heard)(self._link, decision.round, int(bool(right)))
+        told: dict[str, Any] = {"right": answer == 1}
         if answer == UNHEARD:
             told = {"silence": True}
         elif learner.full_information and place >= 0:
             told = {"label": known.names[place]}
-        else:
-            told = {"right": answer == 1}
         if answer != UNHEARD or learner._hearing.silence_is_wrong:
             wait = int(plain(delay_of)(self._link, decision.round, self._time))
             heapq.heappush(self._waiting, (self._time + wait, self._time, decision, told))

@@ -46,13 +46,10 @@ def estimate_rates(
 
     Raises `NotIdentified` if the log does not determine the rates.
 
-    method="levels": the answers are split into two random halves. In each half, a ridge regression
-    per label predicts the bit. It scores the answers of the other half: the score is the prediction
-    for the said label minus the highest prediction for another label. Then the curve
-    rho0 + (1 - rho0 - rho1) / (1 + exp(-(u score + v))) is fitted to the bits by maximum
-    likelihood. The same likelihood selects one of three ridge strengths. The interval is a
-    bootstrap of the last step: bits are redrawn within groups of similar score. It does not cover
-    errors of the regressions, or a curve of another shape.
+    method="levels": a ridge regression per label predicts the bit, in one half of the log for the
+    other half. The curve above is fitted to these predictions by maximum likelihood. The interval
+    is a bootstrap of this last step: bits are redrawn within groups of similar score. It does not
+    cover errors of the regressions, or a curve of another shape.
 
     method="nrest": `classifier`, any scikit-learn classifier with predict_proba, learns q(x, j),
     the probability of hearing right after label j, from a random 90 % of the log. `coding` is how
@@ -60,14 +57,13 @@ def estimate_rates(
     the row at `percentile` of q(., j) over the contexts; 1 - rho1 is q(x_l, l) and rho0 is q(x_k,
     l), combined over the labels. With anchor="feedback" (as in the authors' code) there are two
     examples among the logged pairs, at `percentile` of the probability of each bit. The interval is
-    a bootstrap of the examples only, for a given network. It ignores the uncertainty of the network
-    itself, and is far too short.
+    a bootstrap of the examples only, for a given network, and is far too short.
 
     The default classifier is scikit-learn's MLPClassifier with the paper's sizes for MNIST: 128 and
-    128 units, ReLU, batches of 128, 70 epochs. The weights with the least loss on a held-out 10 %
-    are kept. scikit-learn has neither AdaGrad nor dropout, so Adam is used, without dropout.
-    Contexts that are too wide for a dense array get a logistic regression on 2**20 hashed columns:
-    every feature, and every feature combined with the said label.
+    128 units, ReLU, batches of 128, 70 epochs, with the weights of least loss on a held-out 10 %.
+    scikit-learn has neither AdaGrad nor dropout, so Adam is used, without dropout. Contexts too
+    wide for a dense array get a logistic regression on 2**20 hashed columns: every feature, and
+    every feature combined with the said label.
     """
     if not isinstance(log, Log):
         raise TypeError(f"log must be a Log, not {type(log).__name__}: see ob.noise.Log")

@@ -61,13 +61,8 @@ class Log:
             _same_length("propensities", kept, answers)
             if not ((kept > 0) & (kept <= 1)).all():
                 raise ValueError("propensities must be above 0 and at most 1")
-        for name, value in (
-            ("X", rows),
-            ("said", said.astype(np.int64)),
-            ("right", right.astype(bool)),
-            ("propensities", kept),
-            ("labels", labels),
-        ):
+        checked = (rows, said.astype(np.int64), right.astype(bool), kept, labels)
+        for name, value in zip(self.__match_args__, checked, strict=True):
             object.__setattr__(self, name, value)
 
     @classmethod

@@ -85,7 +85,7 @@ class _Network:
         """(rho0, rho1), and the same with examples of resampled rows."""
         values = self.swept() if anchor == "class" else self.logged()
         count, columns = values.shape
-        rank = _rank(percentile, count)
+        rank = math.ceil(percentile / 100 * (count - 1))  # in sorted values, by numpy's "higher"
         if anchor == "feedback":  # the authors' code drops values at or above the percentile
             rank = max(rank - 1, 0)
         order = np.argsort(values, axis=0, kind="stable")
@@ -96,7 +96,10 @@ class _Network:
                 return _by_class(values, examples, combine)
             return _by_feedback(values, examples)
 
-        drawn = _resampled_ranks(rank, count, (resamples, columns), rng)
+        # Where a bootstrap sample has its value at the rank: the share of draws below the i-th
+        # value is binomial, so the place among the sorted values follows a beta distribution.
+        share = rng.beta(rank + 1, count - rank, (resamples, columns))
+        drawn = np.minimum((share * count).astype(np.int64), count - 1)
         return read(rank), np.array([read(ranks) for ranks in drawn])
 
 
@@ -173,19 +176,3 @@ def _by_feedback(pairs: np.ndarray, examples: np.ndarray) -> np.ndarray:
     at = pairs[examples]
     at = at / at.sum(axis=1, keepdims=True)
     return np.array([at[0, 1], at[1, 0]])
-
-
-def _rank(percentile: float, count: int) -> int:
-    """The index of a percentile in sorted values, by numpy's method "higher"."""
-    return math.ceil(percentile / 100 * (count - 1))
-
-
-def _resampled_ranks(
-    rank: int, count: int, shape: tuple[int, ...], rng: np.random.Generator
-) -> np.ndarray:
-    """The indices, in sorted values, of the value at a rank of a bootstrap sample.
-
-    The share of draws below the i-th value is binomial, so the index follows a beta distribution.
-    """
-    share = rng.beta(rank + 1, count - rank, shape)
-    return np.minimum((share * count).astype(np.int64), count - 1)

@@ -1,0 +1,163 @@
+"""Entries: the compiled functions that a learner calls, each for one round or for many rows.
+
+They are built from the compiled members of an algorithm (see `core.rounds`). An entry leaves the
+state alone if a context has features beyond the table: it returns NO_ROOM, the learner makes room,
+and calls again. Decisions come from outside, so `learn` checks all their numbers before it uses
+them, and returns FORGED if no learner of this kind can have written them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onebit.contexts import LARGEST_DOUBLE, LARGEST_SINGLE
+from onebit.core import choosing, rounds, sums
+from onebit.core.jit import direct, entry, inline
+from onebit.core.rounds import Choice, Row, Turn
+
+NO_ROOM = -1
+FORGED = -2
+NAMED, SAID, UNLEARNED = range(3)  # to `learn`: where the label is from, or only check the decision
+LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits
+
+
+@inline
+def _is_context(indices, values):
+    """Whether these arrays are still a context: the holder of a decision may have changed them."""
+    if len(indices) != len(values):
+        return False
+    packed = indices.strides[0] == indices.itemsize and values.strides[0] == values.itemsize
+    if len(indices) > 1 and not packed:
+        return False
+    top = LARGEST_SINGLE if values.itemsize == 4 else LARGEST_DOUBLE
+    least = 0.99 / top  # single precision rounds
+    wrong, before = 0, -1
+    for i in range(len(indices)):
+        j, size = np.int64(indices[i]), abs(np.float64(values[i]))
+        wrong += (j <= before) | (not least <= size <= top)
+        before = j
+    return wrong == 0
+
+
+@inline
+def _is_possible(work, label):
+    return 0 <= label < len(work.mask) and work.mask[label] == 0
+
+
+@inline
+def _is_genuine(params, state, work, row, turn, choice):
+    """Whether this learner, or a copy of it, can have made this decision in some round."""
+    return (
+        _is_context(row.indices, row.values)
+        and _is_possible(work, choice.label)
+        and _is_possible(work, choice.greedy)
+        and LEAST_LIKELY <= choice.propensity <= 1.0
+        and rounds.could_say(params, state, work, row, turn, choice)
+    )
+
+
+@inline
+def _fits(state, indices):
+    """Whether every index is within the table; they increase."""
+    return len(indices) == 0 or indices[-1] < state.table.shape[0]
+
+
+@entry
+def _decide(params, state, work, indices, values, seed, round, count):
+    """Returns label, greedy label, propensity, and the algorithm's two numbers."""
+    if not _fits(state, indices):
+        return NO_ROOM, 0, 0.0, 0.0, 0.0
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    rounds.score(params, state, work, row, turn)
+    choice = rounds.say(params, state, work, turn)
+    propensity = choice.propensity
+    if propensity < 0:
+        rounds.law(params, state, work, turn)
+        propensity = work.probabilities[choice.label]
+    return choice.label, choice.greedy, propensity, choice.note, choice.second_note
+
+
+@entry
+def _probabilities(params, state, work, indices, values, seed, round, count):
+    """Fills `work.probabilities`."""
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    rounds.score(params, state, work, row, turn)
+    rounds.law(params, state, work, turn)
+
+
+@entry
+def _learn(
+    params, state, work, indices, values, seed, round, count,
+    label, greedy, propensity, note, other, source, afresh, right,
+):  # fmt: skip
+    """Learn from one bit. Returns whether weights changed, or NO_ROOM or FORGED.
+
+    source: SAID if `decide` said the label; NAMED if a user did, and all is checked already;
+    UNLEARNED if the decision is only to be checked. afresh: learning reads the present scores.
+    """
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    # Plain Python would take its own floats for less precise than numpy's.
+    choice = Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
+    if source != NAMED and not _is_genuine(params, state, work, row, turn, choice):
+        return FORGED
+    if len(indices) == 0 or source == UNLEARNED:
+        return 0
+    if not _fits(state, indices):
+        return NO_ROOM
+    if afresh:
+        rounds.score(params, state, work, row, turn)
+    return int(rounds.hear(params, state, work, row, turn, choice, right))
+
+
+@entry
+def _learn_label(params, state, work, indices, values, seed, round, count, label):
+    """Learn from the true label, for learners that are told it."""
+    if len(indices) == 0:
+        return 0
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    rounds.score(params, state, work, row, turn)
+    return int(rounds.hear_label(params, state, work, row, turn, label))
+
+
+@entry
+def score_rows(params, state, work, indices, values, indptr, round, out_scores, out_places):
+    """The scores of many rows, and the places of their greedy labels."""
+    turn = Turn(0, round, out_scores.shape[1])
+    for i in range(len(indptr) - 1):
+        start, stop = indptr[i], indptr[i + 1]
+        row = sums.known(state, Row(indices, values, start, stop))
+        rounds.score(params, state, work, row, turn)
+        out_places[i] = choosing.best(state, work)
+        for label in range(out_scores.shape[1]):
+            out_scores[i, label] = work.scores[label]
+
+
+_ENTRIES: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that follow `count`
+    "decide": (_decide,),
+    "probabilities": (_probabilities,),
+    "learn": (_learn, 0, 0, 0.0, 0.0, 0.0, SAID, True, True),
+    "learn_label": (_learn_label, 0),
+}
+
+
+class Entries:
+    """The entries of one learner, as attributes: each is compiled when it is first used.
+
+    kind: tells apart the types of the records. guard: of the storage, `Storage.guarded`.
+    """
+
+    def __init__(self, kind: Any, guard: Any, params: Any, state: Any, work: Any) -> None:
+        table = state.table[:0].copy()
+        context = (np.empty(0, np.uint32), np.empty(0, table.dtype))
+        self._kind, self._guard = kind, guard
+        self._examples = (params, state._replace(table=table), work, *context, 0, 0, 0)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _ENTRIES:
+            raise AttributeError(f"there is no entry {name!r}")
+        function, *examples = _ENTRIES[name]
+        compiled = self._guard(direct(function, self._kind, *self._examples, *examples))
+        setattr(self, name, compiled)
+        return compiled
