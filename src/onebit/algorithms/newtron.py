@@ -10,8 +10,8 @@ rounds that said label i. The columns of W sum to 0, and g.W = c w_a.x.
 
 `newtron_solver` finds W from products with A, which read every S_i once, or with the inverse of
 A + shift I. With M_i = ((lam + shift) I + S_i)^-1 and Q = (sum of M_i)^-1, the inverse takes v to
-M_i (v_i - Q sum of M_j v_j). To make M and Q costs (K + 1) d^3; after that, a round changes M_a and Q
-by rank one.
+M_i (v_i - Q sum of M_j v_j). To make M and Q costs (K + 1) d^3; after that, a round changes M_a and
+Q by rank one.
 
 P is over all labels, also where not all were possible: the coefficients c have mean 0 over the
 possible labels, so the estimate of the gradient has the right mean with any offset.

@@ -7,8 +7,8 @@ that one bit is enough to estimate. In a round:
 - p = softmax(alpha W x) over the K labels; the label a is drawn from p' = (1 - gamma) p + gamma/K;
 - c = (p_a - f)/p'_a, where f is the bit, or stands for it where bits are flipped (see `flips`);
 - kappa = p'_a if right is heard, else 1;
-- the gradient is g = c (e_a - 1/K) x'; the diagonal A starts from `reg` and grows by kappa beta g^2,
-  and b grows by (1 - kappa beta g.W) g;
+- the gradient is g = c (e_a - 1/K) x'; the diagonal A, which starts from `reg`, grows by
+  kappa beta g^2, and b grows by (1 - kappa beta g.W) g;
 - V = -b/A; W is V scaled into the ball of radius D.
 
 The table holds V (plane 0) and A (plane 1). The memory holds ||V||^2, kept up to date, and the

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from onebit.algorithms.exploration import exploration
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
 from onebit.core.jit import inline
 from onebit.core.lanes import aligned_zeros, at
@@ -172,13 +173,7 @@ class SOBA(_CorrectsFlips):
 
     planes = 2
     form: FormName = FORM
-    gamma: float = setting(
-        0.01,
-        least=0,
-        most=1,
-        search=Range(0.001, 0.5, or_zero=True),
-        doc="how often any label is tried",
-    )
+    gamma: float = exploration(0.01, or_zero=True)
     rho0: float = RHO0
     rho1: float = RHO1
     a: float = setting(1.0, above=0, search=Range(0.01, 100), doc="what the matrix starts from")
