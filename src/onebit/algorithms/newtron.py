@@ -28,19 +28,7 @@ import numpy as np
 from onebit.algorithms import newtron_kernel as kernel_form
 from onebit.algorithms import newtron_solver as solver
 from onebit.algorithms.flips import RHO0, RHO1
-from onebit.algorithms.newtron_solver import (
-    NONE,
-    WIDTH,
-    Geometry,
-    Space,
-    add,
-    find_leader,
-    invert,
-    no_inverses,
-    padded,
-    solve_in_ball,
-    times,
-)
+from onebit.algorithms.newtron_solver import NONE, WIDTH
 from onebit.algorithms.pnewtron import (
     ALPHA,
     GAMMA,
@@ -101,22 +89,22 @@ def sum_over_labels(space, v, column):
 @implement(solver.operate, Blocks)
 def operate(held, lam, inverse, space, v, out):
     size = space.blocks * WIDTH
-    times(space, held.M if inverse else held.S, v, True, out)
+    solver.times(space, held.M if inverse else held.S, v, True, out)
     if inverse:  # M_i (v_i - q), q = Q sum of M_i v_i
         sum_over_labels(space, out, held.column)
-        times(space, held.Q, held.column, True, held.image)
-        times(space, held.M, held.image, False, held.aside)
-        add(space, out, -1.0, held.aside)
+        solver.times(space, held.Q, held.column, True, held.image)
+        solver.times(space, held.M, held.image, False, held.aside)
+        solver.add(space, out, -1.0, held.aside)
     sum_over_labels(space, out, held.column)  # P; after an inverse it only removes rounding
     for label in range(space.groups):
         add_times(out[label * size :], 0, size, -1.0 / space.groups, held.column)
     if not inverse:
-        add(space, out, lam, v)
+        solver.add(space, out, lam, v)
 
 
 @implement(solver.geometry, Blocks)
 def geometry(held, lam, inverse):
-    return Geometry(0.0, 0.0, 0.0, 1.0) if inverse else Geometry(0.0, 1.0, 0.0, 0.0)
+    return solver.Geometry(0.0, 0.0 if inverse else 1.0, 0.0, 1.0 if inverse else 0.0)
 
 
 @implement(solver.least, Blocks)
@@ -135,10 +123,10 @@ def make_inverses(held, size, lam, shift):
             M[i, :size] = 0.0
             add_times(M[i], 0, size, 1.0, held.S[label, i])
             M[i, i] += lam + shift
-        invert(M, size, held.column)
+        solver.invert(M, size, held.column)
         for i in range(size):
             add_times(Q[i], 0, size, 1.0, M[i])
-    invert(Q, size, held.column)
+    solver.invert(Q, size, held.column)
     held.plan[0] = shift
 
 
@@ -177,8 +165,8 @@ def observe_in_blocks(state, row, label, pull, growth, lam, radius):
             line[at(row.indices, n)] += growth * (x * np.float64(at(row.values, n)))
     if held.plan[0] != NONE:
         keep_inverses(held, row, size, label, growth)
-    blocks = (size + WIDTH - 1) // WIDTH
-    stride = blocks * WIDTH
+    space = solver.space_for(held, labels, size)
+    stride = space.blocks * WIDTH
     for j in range(size):
         mean = 0.0
         for i in range(labels):
@@ -189,8 +177,7 @@ def observe_in_blocks(state, row, label, pull, growth, lam, radius):
     for i in range(labels):
         for k in range(i * stride + size, (i + 1) * stride):
             held.pull[k] = 0.0
-    space = Space(held.basis, held.small, held.eight, labels, blocks)
-    if find_leader(held, space, size, lam, radius):
+    if solver.find_leader(held, space, size, lam, radius):
         for j in range(size):
             for i in range(labels):
                 table[j, 0, i] = number(state, held.leader[i * stride + j])
@@ -222,14 +209,14 @@ class Coupled(Storage):
         check_lengths(values, indptr, self.longest, "or use PNewtron")
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Blocks:
-        room = padded(features)
+        room = solver.padded(features)
         S, M = (aligned_zeros((labels, room, room), np.float64) for _ in range(2))
         Q, plan = aligned_zeros((1, room, room), np.float64), np.array([0.0, 1.0])
         if arrays:
             old, plan = arrays["S"], arrays["plan"].copy()
             S[: len(old), : old.shape[1], : old.shape[2]] = old
             if len(old) < labels:  # Q is not that of so many labels
-                plan = no_inverses()
+                plan = solver.no_inverses()
         if plan[0] != NONE:
             own = 1.0 / (self.reg + plan[0])
             diagonals(M)[:] = own
@@ -287,14 +274,14 @@ class Coupled(Storage):
             and is_between(arrays["Q"][0], most)
         )
         if not are_inverses:
-            arrays = {"S": S, "plan": no_inverses()}
+            arrays = {"S": S, "plan": solver.no_inverses()}
         if not is_leader:
             table = table.copy()
             table[:, 0] = self._leader(S, r).T
         return table, arrays
 
     def size(self, features: int, labels: int) -> int:
-        room = padded(features)
+        room = solver.padded(features)
         return 8 * room * ((2 * labels + 1) * room + (solver.LIMIT + 4) * labels + 2)
 
     def faded(
@@ -303,7 +290,7 @@ class Coupled(Storage):
         """Keep a share of S and r, which are sums, and find the leader anew."""
         S, r = keep * arrays["S"], keep * table[:, 1].T
         table[:, 0], table[:, 1] = self._leader(S, r).T, r.T
-        return table, {"S": S, "plan": no_inverses()}
+        return table, {"S": S, "plan": solver.no_inverses()}
 
     def _leader(self, S: np.ndarray, r: np.ndarray) -> np.ndarray:
         """W from S and r, by dense inverses of the blocks."""
@@ -319,7 +306,7 @@ class Coupled(Storage):
             W = -solve(r)
             return W, np.linalg.norm(W), np.vdot(W, solve(W))
 
-        return solve_in_ball(solution, self.D)
+        return solver.solve_in_ball(solution, self.D)
 
 
 class Newtron(_SoftmaxInBall):

@@ -23,20 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.algorithms import newtron_solver as solver
-from onebit.algorithms.newtron_solver import (
-    NONE,
-    WIDTH,
-    Geometry,
-    Space,
-    dot,
-    find_leader,
-    invert,
-    length,
-    no_inverses,
-    padded,
-    solve_in_ball,
-    times,
-)
+from onebit.algorithms.newtron_solver import NONE
 from onebit.algorithms.pnewtron import squared_length
 from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.lanes import aligned_zeros
@@ -77,11 +64,11 @@ class Observed(NamedTuple):
 @implement(solver.operate, Observed)
 def operate(held, lam, inverse, space, v, out):
     root, column = held.root, held.column
-    for slot in range(length(space)):
+    for slot in range(solver.length(space)):
         r = root[slot]
         column[slot] = v[slot] * r if not inverse else v[slot] / r if r > 0.0 else 0.0
-    times(space, held.G if inverse else held.Ga, column, True, out)
-    for slot in range(length(space)):
+    solver.times(space, held.G if inverse else held.Ga, column, True, out)
+    for slot in range(solver.length(space)):
         r = root[slot]
         out[slot] = out[slot] * r if not inverse else out[slot] / r if r > 0.0 else 0.0
 
@@ -89,7 +76,7 @@ def operate(held, lam, inverse, space, v, out):
 @implement(solver.geometry, Observed)
 def geometry(held, lam, inverse):
     """|W|^2 = f'Hf, and H = B^-1 - (lam + shift) with the inverse."""
-    return Geometry(lam, 0.0, 1.0, -(lam + held.plan[0]) if inverse else 0.0)
+    return solver.Geometry(lam, 0.0, 1.0, -(lam + held.plan[0]) if inverse else 0.0)
 
 
 @implement(solver.least, Observed)
@@ -105,7 +92,7 @@ def make_inverse(held, size, lam, shift):
         G[i, :size] = 0.0
         add_times(G[i], 0, size, 1.0, held.Ga[0, i])
         G[i, i] += (lam + shift) / weight[i] if weight[i] > 0.0 else 1.0
-    invert(G, size, held.column)
+    solver.invert(G, size, held.column)
     for i in range(size):
         if weight[i] == 0.0:
             G[i, i] = 0.0
@@ -132,10 +119,10 @@ def border(held, space, size, slot, own):
     """Update G with a new line of Ga; own: what is added to the diagonal."""
     not_inlined()
     line, column, image = held.Ga[0, slot], held.column, held.image
-    for k in range(length(space)):
+    for k in range(solver.length(space)):
         column[k] = line[k] if k != slot else 0.0
-    times(space, held.G, column, True, image)
-    left = own + line[slot] - dot(space, column, image)
+    solver.times(space, held.G, column, True, image)
+    left = own + line[slot] - solver.dot(space, column, image)
     if left > 0.0:
         image[slot] = -1.0
         shrink_by(held.G[0], image, size, -1.0 / left)
@@ -183,8 +170,7 @@ def observe(state, row, label, pull, growth, lam, radius):
     weight[slot] += growth
     held.drive[slot] += pull
     size = points.count[TOP]
-    blocks = (size + WIDTH - 1) // WIDTH
-    space = Space(held.basis, held.small, held.eight, 1, blocks)
+    space = solver.space_for(held, 1, size)
     if plan[0] != NONE and not is_new:
         unborder(held, size, slot)
     if plan[0] != NONE:
@@ -195,10 +181,10 @@ def observe(state, row, label, pull, growth, lam, radius):
         gone = stored.lightest(points, slot) if smallest else stored.oldest_or_any(points, slot)
         drop(held, size, gone)
         clear(points, gone)
-    for s in range(length(space)):
+    for s in range(solver.length(space)):
         held.root[s] = math.sqrt(weight[s])
         held.pull[s] = held.drive[s] / held.root[s] if weight[s] > 0.0 else 0.0
-    if find_leader(held, space, size, lam, radius):
+    if solver.find_leader(held, space, size, lam, radius):
         for s in range(size):
             e = held.root[s] * held.leader[s]
             for i in range(held.labels):
@@ -230,14 +216,14 @@ class CoupledDual(Dual):
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Observed:
         points = super().lay_out(_of_points(arrays), features, labels)
-        slots, room = self.budget + 1, padded(self.budget + 1)
+        slots, room = self.budget + 1, solver.padded(self.budget + 1)
         vectors = ("weight", "drive", "root", "pull", "leader", "column", "image")
         held = Observed(
             points=points,
             said=np.zeros(slots, np.int64),
             **{name: aligned_zeros((room,), np.float64) for name in vectors},
             **{name: aligned_zeros((1, room, room), np.float64) for name in ("Ga", "G")},
-            plan=no_inverses(),
+            plan=solver.no_inverses(),
             labels=labels,
             **solver.scratch(room),
         )
@@ -323,13 +309,13 @@ class CoupledDual(Dual):
             noise = (self.reg + arrays["plan"][0]) / weight
             if not is_inverse(arrays["G"][np.ix_(used, used)], noise, own):
                 arrays = {name: array for name, array in arrays.items() if name != "G"}
-                arrays["plan"] = no_inverses()
+                arrays["plan"] = solver.no_inverses()
         if float(e @ Ga @ e) > 4 * (2 * self.D) ** 2:  # a new label changes P, but not yet W
             arrays = self._led(arrays, arrays["weight"], arrays["drive"])
         return table, arrays
 
     def size(self, features: int, labels: int) -> int:
-        room = padded(self.budget + 1)
+        room = solver.padded(self.budget + 1)
         return super().size(features, labels) + 8 * room * (2 * room + solver.LIMIT + 9)
 
     def faded(
@@ -346,14 +332,14 @@ class CoupledDual(Dual):
         """The arrays with the leader for these weights and drives."""
         said, labels, Ga = arrays["said"], arrays["coef"].shape[1], arrays["Ga"]
 
-        def solution(mu: float) -> tuple[np.ndarray, float, float]:
+        def solution(mu: float) -> tuple[np.ndarray, Any, Any]:
             A = (self.reg + mu) * np.eye(len(Ga)) + weight[:, None] * Ga
             e = np.linalg.solve(A, drive)
             return e, math.sqrt(max(e @ Ga @ e, 0.0)), e @ Ga @ np.linalg.solve(A, e)
 
-        e = solve_in_ball(solution, self.D)[:, None]
+        e = solver.solve_in_ball(solution, self.D)[:, None]
         coef = e / labels - e * (said[:, None] == range(labels))
-        changed = {"weight": weight, "drive": drive, "coef": coef, "plan": no_inverses()}
+        changed = {"weight": weight, "drive": drive, "coef": coef, "plan": solver.no_inverses()}
         return {name: array for name, array in (arrays | changed).items() if name != "G"}
 
 

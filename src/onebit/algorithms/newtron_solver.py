@@ -60,6 +60,12 @@ class Geometry(NamedTuple):
     c: Any
 
 
+@inline
+def space_for(held, groups, size):
+    """The space of vectors that have `size` numbers in each group, and zeros up to whole blocks."""
+    return Space(held.basis, held.small, held.eight, groups, (size + WIDTH - 1) // WIDTH)
+
+
 @generic
 def operate(held, lam, inverse, space, v, out):
     """out = B v: B is A without `Geometry.own`, or the inverse of A + shift I."""

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
-from onebit.core.jit import chosen, inline
+from onebit.core.jit import chosen, inline, plain
 from onebit.core.lanes import at, fetch, if_greater, load, save, store, zero
 from onebit.core.rounds import (
     REPLICAS,
@@ -56,12 +56,11 @@ REG = setting(
 )
 
 
-def _ball_scale(params, state):
+@inline
+def ball_scale(params, state):
+    """What V is multiplied by to lie in the ball."""
     squared = state.memory[0]
     return params.D / math.sqrt(squared) if squared > params.D * params.D else 1.0
-
-
-ball_scale = inline(_ball_scale)
 
 
 @inline
@@ -301,5 +300,4 @@ class PNewtron(_SoftmaxInBall):
         return table, memory, arrays
 
     def _weights(self) -> np.ndarray:
-        scale = _ball_scale(self._params, self._state)
-        return super()._weights() * scale
+        return super()._weights() * plain(ball_scale)(self._params, self._state)

@@ -13,7 +13,7 @@ are measured against; it is renewed before a weight overflows.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -117,7 +117,6 @@ class _Potential(_CorrectsFlips):
         "weight": weight,
         "overflows": overflows,
     }
-    height: ClassVar[Any]
     planes = 2
     say = epsilon_greedy
     lockstep = None
@@ -138,8 +137,8 @@ class _Potential(_CorrectsFlips):
     def _faded(
         self, table: np.ndarray, memory: np.ndarray, keep: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        theta = keep * table[:, 0]
-        top = self.height(self._params, theta).max(initial=0.0)
+        theta, kind = keep * table[:, 0], cast(Any, type(self))
+        top = kind.height(self._params, theta).max(initial=0.0)
         return np.stack([theta, self._scaled(theta, top)], axis=1), np.array([top])
 
     def _scaled(self, theta: np.ndarray, scale: Any) -> np.ndarray:

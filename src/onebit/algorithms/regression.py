@@ -87,14 +87,13 @@ class _Regressor(Learner):
 
 
 class _GapWeighting(_Regressor):
-    """A learner that explores by `gap_weighting`; `loss` says which regression it uses."""
+    """A learner that explores by `gap_weighting`."""
 
     scale: float = setting(
         10.0, above=0, search=Range(1, 1000), doc="exploration falls as 1/(scale t^expo)"
     )
     expo: float = setting(0.5, least=0, most=1, search=Range(0, 1, even=True), doc="see scale")
     lr: float = LR
-    loss: Any = "logistic"
 
     class Params(NamedTuple):
         scale: float
@@ -103,4 +102,4 @@ class _GapWeighting(_Regressor):
         logistic: bool
 
     def _make_params(self) -> Any:
-        return self.Params(self.scale, self.expo, self.lr, self.loss == "logistic")
+        return self.Params(self.scale, self.expo, self.lr, True)

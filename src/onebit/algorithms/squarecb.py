@@ -8,7 +8,7 @@ table is that of `regression`.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from onebit.algorithms.regression import _GapWeighting, gap_weighting
 from onebit.core.rounds import best, sampled
@@ -29,3 +29,6 @@ class SquareCB(_GapWeighting):
     )
 
     say = sampled(inverse_gap_law)
+
+    def _make_params(self) -> Any:
+        return super()._make_params()._replace(logistic=self.loss == "logistic")
