@@ -119,7 +119,7 @@ class LinearThompson(Learner):
                     return
                 point = max(point, mean - REACH * deviation)
                 end = max(end, mean + REACH * deviation)
-        for _ in range(labels * (2 * int(REACH) + 3)):  # at least as many as there are points
+        for _ in range(labels * (2 * int(REACH) + 3)):  # a bound, should numbers be too coarse
             if not point < end:
                 break
             after = end
