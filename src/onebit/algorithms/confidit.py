@@ -31,13 +31,7 @@ from onebit.algorithms.upper_confidence import _UpperConfidence
 from onebit.core.draws import uniform
 from onebit.core.jit import inline
 from onebit.core.lanes import unit
-from onebit.core.rounds import (
-    TIE,
-    best_upper,
-    nth_possible,
-    regress,
-    update_of_planes,
-)
+from onebit.core.rounds import TIE, best_upper, nth_possible, regress, update_of_planes
 from onebit.declared import Variant
 from onebit.settings import Range, setting
 from onebit.storage import dual as stored

@@ -329,34 +329,39 @@ def least_in_ball(held, lam, inverse, space, radius):
 
 
 @outline
+def renew_inverses(held, size, lam, shift):
+    not_inlined()
+    make_inverses(held, size, lam, shift)
+
+
+@outline
 def find_leader(held, space, size, lam, radius):
     """Fill `held.leader` from `held.pull`; False if numbers have overflowed."""
     not_inlined()
-    plan = held.plan
-    steps, mu = -1, 0.0
-    if plan[0] == NONE or plan[1] <= 0.0:
-        steps, mu = least_in_ball(held, lam, False, space, radius)
-        is_found = steps >= 0
-        if is_found and (mu > 0.0 or steps <= FEW):
-            plan[0] = NONE
-            return True
-        if not mu < math.inf:
-            return False
-        if plan[0] == NONE:
-            make_inverses(held, size, lam, mu)
-        plan[1] = STAY
-        if is_found:
-            return True
-    for _ in range(10):
-        steps, mu = least_in_ball(held, lam, True, space, radius)
-        if mu > 0.0:
-            plan[1] -= 1.0
-        if not mu < math.inf:
-            break
-        if steps < 0 or steps > MANY:
-            make_inverses(held, size, lam, mu)
+    plan, tries = held.plan, 10
+    inverse = plan[0] != NONE and plan[1] > 0.0
+    while tries > 0:
+        steps, mu = least_in_ball(held, lam, inverse, space, radius)
+        if not inverse:
+            if steps >= 0 and (mu > 0.0 or steps <= FEW):
+                plan[0] = NONE
+                return True
+            if not mu < math.inf:
+                return False
+            if plan[0] == NONE:
+                renew_inverses(held, size, lam, mu)
+            plan[1] = STAY
+        else:
+            tries -= 1
+            if mu > 0.0:
+                plan[1] -= 1.0
+            if not mu < math.inf:
+                break
+            if steps < 0 or steps > MANY:
+                renew_inverses(held, size, lam, mu)
         if steps >= 0:
             return True
+        inverse = True
     plan[0] = NONE
     return False
 

@@ -12,13 +12,7 @@ import math
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
-from onebit.algorithms.confidence import (
-    CONFIDENCE,
-    _PairConfidence,
-    cw_step,
-    scw2_step,
-    shrinkage,
-)
+from onebit.algorithms.confidence import CONFIDENCE, _PairConfidence, cw_step, scw2_step, shrinkage
 from onebit.settings import Range, setting
 
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from onebit.core.jit import generic
-from onebit.core.rounds import (
-    Choice,
-    best,
-    certain_law,
-    could_say_for_certain,
-    gaussian_score,
-)
+from onebit.core.rounds import Choice, best, certain_law, could_say_for_certain, gaussian_score
 from onebit.learner import Learner
 from onebit.storage.base import Storage
 from onebit.storage.dual import dual
