@@ -10,7 +10,6 @@ from streams import draws, feed, stream
 from test_algorithms import force, play
 
 import onebit as ob
-from onebit.algorithms import newtron
 from onebit.algorithms import newtron_solver as _ball
 from onebit.core.jit import COMPILED
 from onebit.core.lanes import State8
@@ -93,9 +92,9 @@ def test_whichever_way_the_leader_is_found_it_is_the_leader(wanted):
     here = slice(30)
     more.M[:, here, here] = np.linalg.inv(more.S[:, here, here] + (lam + wanted) * np.eye(30))
     more.Q[0, here, here] = np.linalg.inv(more.M[:, here, here].sum(axis=0))
-    more.plan[:] = wanted, newtron.STAY
+    more.plan[:] = wanted, _ball.STAY
     other = learner.copy()
-    other._state.held.plan[:] = newtron.NONE, 0.0
+    other._state.held.plan[:] = _ball.NONE, 0.0
     x = np.linspace(-1, 1, 30)
     for one in (learner, other):
         feed(one, one.decide(x), 2)
@@ -103,7 +102,7 @@ def test_whichever_way_the_leader_is_found_it_is_the_leader(wanted):
         assert_inverses(one)
     assert_allclose(learner.weights, other.weights, atol=1e-8 * np.abs(other.weights).max())
     assert learner._state.held.plan[0] < 1e6  # a shift so far off was given up
-    assert other._state.held.plan[0] != newtron.NONE  # the direct way took too many steps
+    assert other._state.held.plan[0] != _ball.NONE  # the direct way took too many steps
 
 
 def assert_inverses(learner, atol=1e-8):
@@ -248,7 +247,7 @@ def test_loops_are_what_numpy_does():
     out = np.zeros(120)
     for each in (True, False):
         args = (out, space, matrices, v, each, out)
-        found = alike(newtron.times, newtron.times_by_loop, *args)
+        found = alike(_ball.times, _ball.times_by_loop, *args)
         parts = v.reshape(3, 40) if each else np.broadcast_to(v[:40], (3, 40))
         assert_allclose(found, np.einsum("kij,kj->ki", matrices, parts).ravel(), atol=1e-12)
     alike(_full.add_times, _full._add_times, out, out, 3, 100, 0.3, v)
@@ -344,7 +343,7 @@ def test_the_inverse_of_what_was_observed_does_not_drift(remove):
     X, y = stream(4, 6, 150)
     ob.simulate(learner, X, y, epochs=40 if COMPILED else 1)
     kept = learner._arrays()
-    assert kept["plan"][0] != newtron.NONE
+    assert kept["plan"][0] != _ball.NONE
     used = np.flatnonzero(kept["weight"])
     said, x = kept["said"][used], kept["x"].T[used]
     Ga = ((said[:, None] == said) - 0.25) * learner._storage.matrix(x, x)

@@ -6,62 +6,40 @@ import os
 from typing import Any
 
 from onebit import persist
-from onebit.algorithms.arow import AROW
-from onebit.algorithms.bandit_perceptron import BanditPerceptron
-from onebit.algorithms.banditron import Banditron
-from onebit.algorithms.bpa import BPA
-from onebit.algorithms.confidit import Confidit
-from onebit.algorithms.epsilon_greedy import EpsilonGreedy
-from onebit.algorithms.fastcb import FastCB
-from onebit.algorithms.halving import Halving
-from onebit.algorithms.newtron import Newtron
-from onebit.algorithms.passive_aggressive import PassiveAggressive
-from onebit.algorithms.perceptron import Perceptron
-from onebit.algorithms.pnewtron import PNewtron
-from onebit.algorithms.potential import EGBandit, PNormBandit
-from onebit.algorithms.rcine import RCINE
-from onebit.algorithms.rcnbf import RCNBF
-from onebit.algorithms.scw import CW, SCW
-from onebit.algorithms.second_order_perceptron import SecondOrderPerceptron
-from onebit.algorithms.soba import SOBA
-from onebit.algorithms.squarecb import SquareCB
-from onebit.algorithms.thompson import LinearThompson
-from onebit.algorithms.ucwl import UCWL
-from onebit.algorithms.uniform_random import UniformRandom
+from onebit.algorithms.arow import AROW as AROW
+from onebit.algorithms.bandit_perceptron import BanditPerceptron as BanditPerceptron
+from onebit.algorithms.banditron import Banditron as Banditron
+from onebit.algorithms.bpa import BPA as BPA
+from onebit.algorithms.confidit import Confidit as Confidit
+from onebit.algorithms.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
+from onebit.algorithms.fastcb import FastCB as FastCB
+from onebit.algorithms.halving import Halving as Halving
+from onebit.algorithms.newtron import Newtron as Newtron
+from onebit.algorithms.passive_aggressive import PassiveAggressive as PassiveAggressive
+from onebit.algorithms.perceptron import Perceptron as Perceptron
+from onebit.algorithms.pnewtron import PNewtron as PNewtron
+from onebit.algorithms.potential import EGBandit as EGBandit
+from onebit.algorithms.potential import PNormBandit as PNormBandit
+from onebit.algorithms.rcine import RCINE as RCINE
+from onebit.algorithms.rcnbf import RCNBF as RCNBF
+from onebit.algorithms.scw import CW as CW
+from onebit.algorithms.scw import SCW as SCW
+from onebit.algorithms.second_order_perceptron import SecondOrderPerceptron as SecondOrderPerceptron
+from onebit.algorithms.soba import SOBA as SOBA
+from onebit.algorithms.squarecb import SquareCB as SquareCB
+from onebit.algorithms.thompson import LinearThompson as LinearThompson
+from onebit.algorithms.ucwl import UCWL as UCWL
+from onebit.algorithms.uniform_random import UniformRandom as UniformRandom
 from onebit.learner import Learner, check_salt
-
-__all__ = [
-    "AROW",
-    "BPA",
-    "CW",
-    "RCINE",
-    "RCNBF",
-    "SCW",
-    "SOBA",
-    "UCWL",
-    "BanditPerceptron",
-    "Banditron",
-    "Confidit",
-    "EGBandit",
-    "EpsilonGreedy",
-    "FastCB",
-    "Halving",
-    "LinearThompson",
-    "Newtron",
-    "PNewtron",
-    "PNormBandit",
-    "PassiveAggressive",
-    "Perceptron",
-    "SecondOrderPerceptron",
-    "SquareCB",
-    "UniformRandom",
-    "load",
-]
 
 
 def by_settings() -> list[str]:
-    """The names of the learners that can be made from labels and settings that are plain values."""
-    return [name for name in __all__ if name != "load" and not Learner.registry[name].needs]
+    """The names of this package's learners that need no setting besides plain values."""
+    return [
+        name
+        for name, kind in Learner.registry.items()
+        if kind.__module__.startswith(f"{__name__}.") and not kind.needs
+    ]
 
 
 def load(path: str | os.PathLike[str], *, salt: str | None = None, **given: Any) -> Learner:

@@ -1,8 +1,8 @@
 """One-vs-rest bandit Perceptron: Beygelzimer, Pal, Szorenyi, Thiruvenkatachari, Wei, Zhang, "Bandit
 multiclass linear classification: efficient algorithms for the separable case", ICML 2019.
 
-Let S be the labels whose score is not negative. If S is empty, any label is said, and w_a += x if
-it was right. Else the best is said, and w_a -= x if it was wrong.
+If all scores are negative, any label a is said, and w_a += x if a is right. Otherwise the label a
+with the highest score is said, and w_a -= x if a is wrong. The table holds the weights.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove, dual
 
 
 class BanditPerceptron(Learner):
-    """One-vs-rest Perceptron that explores only when no label claims the context (2019).
+    """One-vs-rest Perceptron that explores only when all scores are negative (2019).
 
-    For separable data; it fails when labels are noisy. kernel="rational" is the paper's, for labels
-    that are not separable each from all others.
+    For separable data; it fails when labels are noisy. The paper's kernel, "rational", is for
+    labels that cannot be separated one-vs-rest by linear weights.
     """
 
     planes = 1
     use_correct: bool = setting(
         False,
         search=(False, True),
-        doc="on a right answer also teach the other labels that they were wrong",
+        doc="after a right answer, also learn that all other labels were wrong",
     )
     kernel: KernelLike | None = KERNEL
     budget: int = BUDGET
@@ -60,8 +60,7 @@ class BanditPerceptron(Learner):
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):
-        guessed = choice.note > 0.0
-        label = choice.label
+        guessed, label = choice.note > 0.0, choice.label
         if not right:
             if not guessed:
                 add(state, row, label, -1.0)

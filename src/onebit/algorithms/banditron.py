@@ -1,9 +1,9 @@
 """Banditron: Kakade, Shalev-Shwartz, Tewari, "Efficient bandit algorithms for online multiclass
 prediction", ICML 2008.
 
-The Perceptron's update, estimated without bias from one bit: with P the law of the said label a,
-and h the greedy label, W += (1[a right] / P(a) e_a - e_h) x'. It is made every round, also when
-right.
+The greedy label h is said, or with probability gamma any label; P(a) is the probability of the
+label a that is said. Every round, also when a is right, W += (1[a right] / P(a) e_a - e_h) x'. The
+mean of this update is the Perceptron's. The table holds W.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove, dual
 
 @inline
 def step(state, row, choice, bit):
-    """The update for a bit: 1, 0, or a number that stands for one of them."""
+    """The update for a bit: 1, 0, or a number whose mean is the bit."""
     gain = bit / choice.propensity
     if choice.label == choice.greedy:
         add(state, row, choice.label, gain - 1.0)

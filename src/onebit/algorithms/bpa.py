@@ -1,8 +1,9 @@
 """BPA: Zhong, Dauce, "Passive-aggressive bounds in bandit feedback classification", 2015.
 
-Passive-aggressive steps (Crammer et al. 2006) on the said label alone: with z = +1 if right, -1 if
-wrong, and the loss l = max(0, 1 - z u_a), w_a += z tau x, where tau = l/||x||^2 ("PA"), at most C
-("PA-I"), or l/(||x||^2 + 1/(2C)) ("PA-II").
+Passive-aggressive steps (Crammer et al. 2006) on the said label a alone, whose score is u_a. With
+z = +1 if right, -1 if wrong, and the loss l = max(0, 1 - z u_a), the update is w_a += z tau x with
+tau = l/||x||^2 ("PA"), the same but at most C ("PA-I"), or l/(||x||^2 + 1/(2C)) ("PA-II"). The
+table holds the weights.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onebit.algorithms.exploration import TRIED, exploration
 from onebit.algorithms.passive_aggressive import VARIANTS, Variant, step_length
 from onebit.core.choosing import epsilon_greedy
 from onebit.core.sums import linear_score, squared_norm
@@ -23,12 +25,8 @@ class BPA(Learner):
     """Bandit passive-aggressive (Zhong, Dauce 2015)."""
 
     planes = 1
-    gamma: float = setting(
-        0.01,
-        least=0,
-        most=1,
-        search=Range(0.001, 0.5, or_zero=True),
-        doc="how often any label is tried; 0 is allowed and often best when feedback is clean",
+    gamma: float = exploration(
+        0.01, f"{TRIED}; 0 is allowed and often best when feedback is clean", or_zero=True
     )
     variant: Variant = setting(
         "PA", choices=VARIANTS, search=VARIANTS, doc="which of the three passive-aggressive rules"

@@ -1,22 +1,23 @@
 """Confidit: Crammer, Gentile, "Multiclass classification with bandit feedback using adaptive
 regularization", ICML 2011.
 
-One ridge regression a label, from the context to +1 (right) or -1 (wrong), learned on the rounds
-that said the label. The label with the largest upper confidence bound is said: w_i.x + epsilon_i
-with epsilon_i^2 = eta v_i, v_i = x' A_i^-1 x; "log" widens eta by log t, "theory" is eq. (5).
+Each label has a ridge regression from the context to +1 (right) or -1 (wrong), learned on the
+rounds that said the label. The label with the largest upper confidence bound w_i.x + epsilon_i is
+said, with epsilon_i^2 = eta v_i and v_i = x' A_i^-1 x. `width` "log" multiplies eta by log t, and
+"theory" is eq. (5).
 
-With target z the said label's step is w += A^-1 x (z - w.x)/(1 + v), A += x x'. With a diagonal A
-(Section 5) there are two readings of it:
+With target z, the said label's update is w += A^-1 x (z - w.x)/(1 + v), A += x x'. With a diagonal
+A (Section 5) there are two readings:
 
-- "residual": the same with the diagonal's A^-1: all coordinates share what is left of z;
-- "coordinate", as printed: w_j <- (A_j w_j + z x_j)/(A_j + x_j^2), each for all of z.
+- "residual": the same update with the diagonal A; all coordinates together make up for z - w.x;
+- "coordinate", as printed: w_j <- (A_j w_j + z x_j)/(A_j + x_j^2); each coordinate makes up for z.
 
-`project` moves all labels' weights, before the decision, to the nearest ones (in the metric of A)
-whose scores on this context the model allows: at least -alpha, and 1 + alpha - K alpha in all. The
-decision takes the scores from there; the weights go there when they learn.
+`project` replaces all labels' weights, before the decision, by the nearest ones (in the metric of
+A) whose scores on this context the model allows: each at least -alpha, and 1 + alpha - K alpha in
+total. Decisions use the projected scores; the weights themselves move when they learn.
 
-The table holds w (plane 0) and 1/A (plane 1), or w alone beside the full inverses; the memory, for
-"theory", the sum in eq. (5).
+The table holds w (plane 0) and 1/A (plane 1), or with full matrices only w. For "theory" the memory
+holds the sum in eq. (5).
 """
 
 from __future__ import annotations
@@ -26,28 +27,18 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.core.choosing import (
-    TIE,
-    best,
-    best_upper,
-    certain_law,
-    could_say_for_certain,
-    nth_possible,
-)
+from onebit.algorithms.upper_confidence import _UpperConfidence
+from onebit.core.choosing import TIE, best_upper, nth_possible
 from onebit.core.draws import uniform
 from onebit.core.jit import inline
 from onebit.core.lanes import unit
-from onebit.core.rounds import Choice
-from onebit.core.sums import gaussian_score
 from onebit.core.updates import regress, update_of_planes
 from onebit.declared import Variant
-from onebit.learner import Learner
 from onebit.settings import Range, setting
 from onebit.storage import dual as stored
 from onebit.storage import full
-from onebit.storage.base import Storage
-from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Posterior, Remove, dual
-from onebit.storage.full import FORM, FormName, Matrices, form_named
+from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Posterior, Remove
+from onebit.storage.full import Matrices
 
 TARGET_DRAW = 2
 WIDTHS = ("eta", "log", "theory")
@@ -56,7 +47,7 @@ LOG, THEORY = 1, 2
 
 @inline
 def width_factor(params, state, turn):
-    """How many times sqrt(v) the bound is wide."""
+    """epsilon_i / sqrt(v_i)."""
     if params.width == THEORY:
         noise = 9.0 * math.log((turn.round + 5.0) / params.delta)  # rounds count from 1 there
         spread = (1.0 + params.alpha) ** 2 * (state.memory[0] / 2.0 + noise)
@@ -65,8 +56,8 @@ def width_factor(params, state, turn):
     return math.sqrt(eta)
 
 
-# The projection. Moving score i from u to p costs (p - u)^2 / (2 v_i); with q = u + alpha the
-# nearest are p = max(0, q - lam v) - alpha, with the one lam that makes the sum right.
+# The projection. To move score i from u to p costs (p - u)^2 / (2 v_i). With q = u + alpha, the
+# nearest scores are p = max(0, q - lam v) - alpha, where lam makes the sum right.
 
 
 @inline
@@ -87,7 +78,7 @@ def sift(heap, root, size):
 
 @inline
 def sort(numbers, size):
-    """Sort in place, the lowest first (Williams 1964): no memory is asked for."""
+    """Sort in place, the lowest first (heapsort, Williams 1964): compiled code cannot allocate."""
     for root in range(size // 2 - 1, -1, -1):
         sift(numbers, root, size)
     for end in range(size - 1, 0, -1):
@@ -97,7 +88,7 @@ def sort(numbers, size):
 
 @inline
 def price(params, work, bar):
-    """The lam at which the labels with q/v >= bar, and no others, have the sum they should."""
+    """The lam that makes the sum right if exactly the labels with q/v >= bar stay above 0."""
     q, v = -(1.0 + params.alpha), 0.0
     for label in range(len(work.mask)):
         if work.mask[label] == 0:
@@ -116,7 +107,7 @@ def projected(params, work):
     for label in range(len(work.mask)):
         if work.mask[label] == 0:
             v = np.float64(work.widths[label])
-            if not 0.0 < v < math.inf:  # an empty row says nothing about anything
+            if not 0.0 < v < math.inf:  # an empty row: nothing to project
                 size = 0
                 break
             points[size] = (np.float64(work.scores[label]) + params.alpha) / v
@@ -135,24 +126,6 @@ def projected(params, work):
     for label in range(len(work.mask)):
         u, v = np.float64(work.scores[label]), np.float64(work.widths[label])
         points[label] = max(-params.alpha, u - lam * v) if size else u
-
-
-@inline
-def to_say(params, state, work, turn):
-    """The label with the largest upper bound."""
-    factor = width_factor(params, state, turn)
-    if not params.project:
-        return best_upper(state, work, factor)
-    projected(params, work)
-    top = -math.inf
-    for label in range(len(work.mask)):
-        if work.mask[label] == 0:
-            work.probabilities[label] += factor * math.sqrt(np.float64(work.widths[label]))
-            top = max(top, work.probabilities[label])
-    for label in range(len(work.mask)):
-        if work.mask[label] == 0 and work.probabilities[label] >= top - TIE:
-            return label
-    return nth_possible(work, 0)
 
 
 @inline
@@ -190,19 +163,16 @@ def _is_full(learner: Any) -> bool:
     return learner.form == "full" or learner.kernel is not None
 
 
-class Confidit(Learner):
+class Confidit(_UpperConfidence):
     """Upper confidence bounds on one ridge regression per label (Crammer, Gentile 2011).
 
-    Meant for contexts of unit length. The full form is for up to a few thousand features; there it
-    is the better by far. With a kernel this is kernel ridge regression, the full form whatever
-    `form` says:
+    For contexts of unit length. The full form, for up to a few thousand features, is much better
+    than the diagonal one. With a kernel this is kernel ridge regression, which is always full:
 
         Confidit(labels=10, kernel="rbf(gamma=2)", reg=0.1, budget=500)
     """
 
-    planes = 2
     added_settings: ClassVar[dict[str, Any]] = {"update": "coordinate"}
-    form: FormName = FORM
     eta: float = setting(0.1, least=0, search=Range(0.001, 100), doc="width of the bound")
     alpha: float = setting(
         1.0, above=-1, most=1, doc="the label-noise model; 1 in the paper's experiments"
@@ -246,17 +216,23 @@ class Confidit(Learner):
         prior: float  # U' A_0 U, of the weights to compare with
         delta: float
 
-    score = gaussian_score
-    could_say = could_say_for_certain
     lockstep = fit
 
     @staticmethod
-    def say(params, state, work, turn):
-        return Choice(to_say(params, state, work, turn), best(state, work), 1.0, 0.0, 0.0)
-
-    @staticmethod
-    def law(params, state, work, turn):
-        certain_law(work, to_say(params, state, work, turn))
+    def largest_bound(params, state, work, turn):
+        factor = width_factor(params, state, turn)
+        if not params.project:
+            return best_upper(state, work, factor)
+        projected(params, work)
+        top = -math.inf
+        for label in range(len(work.mask)):
+            if work.mask[label] == 0:
+                work.probabilities[label] += factor * math.sqrt(np.float64(work.widths[label]))
+                top = max(top, work.probabilities[label])
+        for label in range(len(work.mask)):
+            if work.mask[label] == 0 and work.probabilities[label] >= top - TIE:
+                return label
+        return nth_possible(work, 0)
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):
@@ -306,8 +282,5 @@ class Confidit(Learner):
     def _memory(self) -> tuple[float, ...]:
         return (0.0,) if self.width == "theory" else ()
 
-    def _make_storage(self) -> Storage:
-        return dual(self, form_named(self.form, 1.0 / self.reg), prior=self.reg)
-
-    def _fill(self) -> tuple[float, ...]:
-        return 0.0, 1.0 / self.reg
+    def _prior(self) -> float:
+        return self.reg

@@ -1,28 +1,22 @@
-"""Epsilon-greedy on online logistic regression: the floor with learning that every race needs.
+"""Epsilon-greedy on online logistic regression: the simplest learner to compare others with.
 
-With epsilon = 0 it is greedy one-vs-rest logistic regression, whose first
-prediction of 1/2 is optimism enough to try every label.
+With epsilon = 0 this is greedy one-vs-rest logistic regression. It still tries every label, because
+every prediction starts at 1/2. The table is that of `regression`.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from onebit.algorithms.exploration import exploration
 from onebit.algorithms.regression import LR, _Regressor
 from onebit.core.choosing import epsilon_greedy
-from onebit.settings import Range, setting
 
 
 class EpsilonGreedy(_Regressor):
-    """The label most likely to be right, and any label every so often."""
+    """Says the label most likely to be right, or with probability epsilon any label."""
 
-    epsilon: float = setting(
-        0.05,
-        least=0,
-        most=1,
-        search=Range(0.001, 0.5, or_zero=True),
-        doc="how often any label is tried",
-    )
+    epsilon: float = exploration(0.05, or_zero=True)
     lr: float = LR
 
     class Params(NamedTuple):

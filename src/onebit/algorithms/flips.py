@@ -1,9 +1,9 @@
-"""Feedback that is flipped on its way: what stands for the bit where the rates are known.
+"""Feedback that is flipped at known rates, and the number that stands for the true bit.
 
-Wrong is heard as right with probability rho0, right as wrong with rho1. With b = 1 - rho0 - rho1,
-h = (1 - rho0)/b when right is heard and -rho0/b when wrong is heard have the true bit for their
-mean (Natarajan and others 2013; Agarwal, Manwani 2021, Lemma 1). Where an update's gradient is
-linear in the bit, h in its place makes the gradient unbiased again.
+Wrong is heard as right with probability rho0, right as wrong with probability rho1. Let b = 1 -
+rho0 - rho1, and h = (1 - rho0)/b if right is heard, -rho0/b if wrong is heard. The mean of h is the
+true bit (Natarajan and others 2013; Agarwal, Manwani 2021, Lemma 1). So where a gradient is linear
+in the bit, h in place of the bit makes it unbiased again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ from onebit.learner import Learner
 from onebit.settings import setting
 
 RHO0 = setting(0.0, least=0, below=1, doc="how often wrong is heard as right")
-RHO1 = setting(0.0, least=0, below=1, doc="how often right is heard as wrong; the gradient is "
-               "corrected for both as in RCNBF, and their sum is below 1")  # fmt: skip
+RHO1 = setting(
+    0.0,
+    least=0,
+    below=1,
+    doc="how often right is heard as wrong; the gradient is corrected for both rates as in RCNBF, "
+    "and their sum is below 1",
+)
 
 
 @inline
 def unflipped(rho0, rho1, right):
-    """h: its mean over the flips is 1 if the truth is right, 0 if it is wrong."""
+    """h: its mean over the flips is 1 if the answer was right, 0 if it was wrong."""
     return (1.0 - rho0 if right else -rho0) / (1.0 - rho0 - rho1)
 
 
@@ -36,8 +41,8 @@ class _CorrectsFlips(Learner):
     def _check_settings(self) -> None:
         if self.rho0 + self.rho1 >= 1:
             raise ValueError(
-                f"rho0 + rho1 must be below 1, not {self.rho0:g} + {self.rho1:g}: with as many "
-                "flips as that, what is heard says nothing of the truth, or the contrary of it"
+                f"rho0 + rho1 must be below 1, not {self.rho0:g} + {self.rho1:g}: with so many "
+                "flips, feedback says nothing about the truth, or the opposite of it"
             )
 
     def _params_for_truth(self) -> Any:

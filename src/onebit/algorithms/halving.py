@@ -1,17 +1,17 @@
 """Halving: Kakade, Shalev-Shwartz, Tewari, "Efficient bandit algorithms for online multiclass
 prediction", ICML 2008, Section 4.
 
-A finite list of hypotheses, each of which names a label for a context. Those still alive vote; the
-label with the most votes is said, the lowest if there are several. If it was wrong, all that voted
-for it are removed, at least one in K of those alive. So with a member that never errs there are at
-most K ln |H| mistakes.
+Each hypothesis of a finite list H names a label for a context. The hypotheses still alive vote, and
+the label with the most votes is said (the lowest of several). If it is wrong, all hypotheses that
+voted for it are removed: at least one in K of those alive. So if some hypothesis is always right,
+there are at most K ln |H| mistakes.
 
-The paper says nothing about lists in which every member errs. Here, when the last ones would go,
-all come back and it starts again, as in the iterated halving of two labels: at most
-m (K ln |H| + 1) + K ln |H| mistakes, if the best member makes m.
+The paper does not say what to do if every hypothesis makes mistakes. Here, all come back when the
+last would be removed, as in iterated halving with two labels: if the best hypothesis makes m
+mistakes, there are at most m (K ln |H| + 1) + K ln |H|.
 
-With `project`, contexts x of d features become P x / sqrt(d'), where P is d' by d of numbers drawn
-uniformly from (-1, 1), and the hypotheses speak of those.
+With `project`, a context x of d features is replaced by P x / sqrt(d'), where the entries of the d'
+by d matrix P are drawn uniformly from (-1, 1). The table is empty.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ Hypothesis = np.ndarray | Callable[[np.ndarray], Any]
 
 
 class Committee(NamedTuple):
-    """The hypotheses, as compiled code sees them, and room to work."""
+    """The hypotheses for compiled code, and scratch space."""
 
     alive: Any  # [hypothesis] 1, or 0 if it was removed
-    votes: Any  # [hypothesis] the label it names for the last context; -1: none
-    planes: Any  # [hypothesis] where its weights are; -1: it is a function
-    weights: Any  # a state: [feature, plane, label]
-    named: Any  # labels that the weights speak of
+    votes: Any  # [hypothesis] the label it names for the last context; -1: no label
+    planes: Any  # [hypothesis] the plane of its weights; -1: it is a function
+    weights: Any  # a state with the table [feature, plane, label]
+    named: Any  # how many labels the weights have
     projection: Any  # [feature, dimension]
-    x: Any  # the context as the hypotheses see it
-    every: Any  # 0, 1, 2, ...: the indices of x
-    functions: Any  # address of what has them vote; 0: there are none
+    x: Any  # the context that the hypotheses are given
+    indices: Any  # 0, 1, 2, ...: those of x
+    functions: Any  # address of the callback in which functions vote; 0: there are none
     room: Any  # features
 
 
 @inline
 def _vote(held, row, scores):
-    """Have those with weights vote for the label of the highest score."""
+    """Let hypotheses with weights vote for the label of the highest score."""
     for h in range(len(held.alive)):
         if held.alive[h] and held.planes[h] >= 0:
             dot(held.weights, row, held.planes[h], scores)
@@ -78,15 +78,14 @@ def _project(held, row):
 
 
 class Given(NamedTuple):
-    """The hypotheses, sorted."""
+    """The hypotheses of the user."""
 
     linear: np.ndarray  # [hypothesis] 1 if it has weights, 0 if it is a function
-    weights: np.ndarray  # [one of those, label, feature]
+    weights: np.ndarray  # [hypothesis with weights, label, feature]
     functions: list[Callable[[np.ndarray], Any]]
 
 
-def _sorted(hypotheses: Any, labels: int) -> Given:
-    """The hypotheses, checked."""
+def _checked(hypotheses: Any, labels: int) -> Given:
     if not isinstance(hypotheses, Sequence | np.ndarray) or isinstance(hypotheses, str):
         raise TypeError(f"hypotheses must be a list, not {hypotheses!r}")
     if not len(hypotheses):
@@ -123,9 +122,9 @@ def _matrix(hypothesis: Any, i: int, labels: int) -> np.ndarray:
 
 
 class _Hypotheses(Storage):
-    """Which hypotheses are alive, and the hypotheses themselves."""
+    """The hypotheses, and which of them are alive."""
 
-    dtype = "float64"  # they are not to be rounded
+    dtype = "float64"  # weights are not rounded
     advice = "Use fewer hypotheses, or fewer features"
 
     def __init__(self, given: Given, project: int, seed: int, dtype: np.dtype) -> None:
@@ -140,10 +139,10 @@ class _Hypotheses(Storage):
         self._current: Any = None
 
     def _ask(self) -> None:
-        """Have the functions that are alive vote."""
+        """Let the functions that are alive vote."""
         held = self._current
         x = held.x.astype(np.float64)
-        x.flags.writeable = False  # each sees the same
+        x.flags.writeable = False  # all functions get the same array
         places = np.flatnonzero(self.given.linear == 0).tolist()
         for h, function in zip(places, self.given.functions, strict=True):
             if held.alive[h]:
@@ -168,14 +167,14 @@ class _Hypotheses(Storage):
             named=weights.shape[1],
             projection=self._drawn(features),
             x=np.zeros(size, dtype),
-            every=np.arange(size, dtype=np.uint32),
+            indices=np.arange(size, dtype=np.uint32),
             functions=self._callback.address if functions else 0,
             room=features,
         )
         return self._current
 
     def _drawn(self, features: int) -> np.ndarray:
-        """The projection [feature, dimension]: an entry depends on its place and the seed alone."""
+        """The projection: an entry depends only on feature, dimension and seed."""
         table = np.empty((features, self.project), self.given.weights.dtype)
         for i in range(self.project):
             draws = uniforms(self.seed, np.arange(features), _PROJECTION + i)
@@ -206,7 +205,7 @@ class _Hypotheses(Storage):
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        return table, arrays  # a hypothesis is alive or it is not
+        return table, arrays  # a hypothesis is alive or not
 
     def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         return self._callback.guarded(compiled) if self.given.functions else compiled
@@ -222,35 +221,34 @@ class Halving(Learner):
                                       for t in range(40)])
         learner.alive                   # which are left
 
-    hypotheses: a list. Each is a matrix of weights [label, feature], which names the label of the
-    highest score W x (the lowest if there are several), or a function from a context, an array of
-    `features` numbers, to a label. An array [hypothesis, label, feature] will do. They are never
-    changed. A label that no hypothesis names is never said, and a context of zeros alone is one
-    about which nobody is asked, as everywhere.
+    A hypothesis is a matrix of weights [label, feature], which names the label of the highest score
+    W x (the lowest of several), or a function from a context, an array of `features` numbers, to a
+    label. Hypotheses are never changed. A label that no hypothesis names is never said. Hypotheses
+    are not asked about a context of zeros.
 
-    If one of them is always right, there are at most K ln |H| mistakes. If all err, then all come
-    back as soon as the last would go. `forget()` has all come back too; with a share less than 1
-    it does nothing.
-
-    Functions are not saved: `load(path, hypotheses=[...])` wants the same list again.
+    If a hypothesis is always right, there are at most K ln |H| mistakes. When the last hypothesis
+    would be removed, all come back; `forget()` brings them back too (with a share below 1 it does
+    nothing). Functions are not saved: `load(path, hypotheses=[...])` needs the same list again.
     """
 
     planes = 0
     needs = "hypotheses"
     _storage: _Hypotheses
     hypotheses: Any = setting(
-        check=lambda name, value: value, in_use=told_by_storage, doc="see above"
+        check=lambda name, value: value,
+        in_use=told_by_storage,
+        doc="a list of hypotheses; an array [hypothesis, label, feature] will do",
     )
     project: int | None = setting(
         None,
         check=or_none(partial(whole, least=1, most=2**20)),
-        doc="map contexts at random to so many dimensions, which is where the hypotheses then "
-        "live; the paper takes about D ln((T + K) / delta) for T rounds and a margin 1/sqrt(D), "
-        "with probability 1 - delta; squared lengths shrink to a third on average",
+        doc="project contexts at random to so many dimensions, which are the features of the "
+        "hypotheses; the paper takes about D ln((T + K) / delta) for T rounds and a margin "
+        "1/sqrt(D), with probability 1 - delta; squared lengths shrink to a third on average",
     )
 
     class Params(NamedTuple):
-        project: int  # dimensions of projected contexts; 0: they stay as they are
+        project: int  # dimensions of projected contexts; 0: no projection
 
     say = greedy
     lockstep = None
@@ -260,11 +258,11 @@ class Halving(Learner):
         held = state.held
         work.scores[:] = 0.0
         held.votes[:] = -1
-        if row.start == row.stop:  # nobody is asked about nothing
+        if row.start == row.stop:
             return
         if params.project:
             _project(held, row)
-            _vote(held, Row(held.every, held.x, 0, params.project), work.widths)
+            _vote(held, Row(held.indices, held.x, 0, params.project), work.widths)
         else:
             _vote(held, row, work.widths)
         if held.functions:
@@ -273,25 +271,22 @@ class Halving(Learner):
                 for i in range(row.start, row.stop):
                     held.x[at(row.indices, i)] = at(row.values, i)
             if not call_back(held.functions):
-                held.votes[:] = -1  # a failure teaches nothing
+                held.votes[:] = -1  # a failure: nothing is learned
         for h in range(len(held.alive)):
             if held.alive[h] and held.votes[h] >= 0:
                 work.scores[held.votes[h]] += 1.0
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):
-        if right:
-            return False
         alive, votes = state.held.alive, state.held.votes
-        wrong = others = 0
+        wrong = left = 0
         for h in range(len(alive)):
-            if alive[h] and votes[h] == choice.label:
-                wrong += 1
-            elif alive[h]:
-                others += 1
-        if wrong == 0:
+            if alive[h]:
+                wrong += votes[h] == choice.label
+                left += votes[h] != choice.label
+        if right or wrong == 0:
             return False
-        if others == 0:  # none would be left: start again
+        if left == 0:  # start again
             alive[:] = 1
             return wrong < len(alive)
         for h in range(len(alive)):
@@ -305,8 +300,8 @@ class Halving(Learner):
     def _check_settings(self) -> None:
         count, size = len(self._labels), self.project or 0
         asked = self.hypotheses
-        given = asked if isinstance(asked, Given) else _sorted(asked, count)
-        self._sorted, self._values[self.declared["hypotheses"]] = given, _listed(given)
+        given = asked if isinstance(asked, Given) else _checked(asked, count)
+        self._checked, self._values[self.declared["hypotheses"]] = given, _listed(given)
         if given.weights.shape[1] > count:
             raise ValueError("the hypotheses have more labels than there are")
         width = given.weights.shape[2]
@@ -323,13 +318,13 @@ class Halving(Learner):
 
     def _make_storage(self) -> Storage:
         dtype = precision(self.dtype or _Hypotheses.dtype)
-        storage = _Hypotheses(self._sorted, self.project or 0, self.seed, dtype)
+        storage = _Hypotheses(self._checked, self.project or 0, self.seed, dtype)
         storage.names = self._labels
         return storage
 
     @property
     def alive(self) -> np.ndarray:
-        """Which of the hypotheses are left, in their order: True or False."""
+        """For each hypothesis whether it is alive: True or False."""
         return self._state.held.alive.astype(bool)
 
     def _fingerprint(self) -> bytes:
@@ -364,10 +359,10 @@ class Halving(Learner):
             if len(weights) < len(linear):
                 raise ValueError(
                     f"{len(linear) - len(weights)} of its {len(linear)} hypotheses are functions, "
-                    "which no file can hold: give them all again, load(path, hypotheses=[...])"
+                    "which no file can hold: give the whole list, load(path, hypotheses=[...])"
                 )
             return {cls.needs: saved}
-        again = _sorted(given[cls.needs], weights.shape[1])
+        again = _checked(given[cls.needs], weights.shape[1])
         if not np.array_equal(again.linear, linear) or not np.array_equal(
             again.weights.astype(weights.dtype), weights
         ):

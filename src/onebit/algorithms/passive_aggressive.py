@@ -1,9 +1,9 @@
 """Passive-aggressive, multiclass: Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, "Online
 passive-aggressive algorithms", JMLR 2006. A reference that is told the true label.
 
-With r the best rival of the true label y and the loss l = max(0, 1 - (u_y - u_r)): w_y += tau x,
-w_r -= tau x, where tau = l/(2 ||x||^2) ("PA"), at most C ("PA-I"), or l/(2 ||x||^2 + 1/(2C))
-("PA-II").
+r is the best rival of the true label y, and l = max(0, 1 - (u_y - u_r)) the loss of their scores.
+The update is w_y += tau x, w_r -= tau x with tau = l/(2 ||x||^2) ("PA"), the same but at most C
+("PA-I"), or l/(2 ||x||^2 + 1/(2C)) ("PA-II"). The table holds the weights.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PassiveAggressive(Learner):
         if rival == label:
             return False
         loss = 1.0 - (np.float64(work.scores[label]) - np.float64(work.scores[rival]))
-        norm = 2.0 * squared_norm(row)  # two rows of W move
+        norm = 2.0 * squared_norm(row)  # two labels' weights move
         if loss <= 0.0 or norm == 0.0:
             return False
         step = step_length(params, loss, norm)

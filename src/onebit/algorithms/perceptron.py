@@ -1,6 +1,6 @@
 """Perceptron, multiclass. A reference that is told the true label.
 
-On a mistake of the greedy label h: w_y += x, w_h -= x.
+If the greedy label h is not the true label y: w_y += x, w_h -= x. The table holds the weights.
 """
 
 from __future__ import annotations

@@ -1,15 +1,18 @@
 """PNewtron: Hazan, Kale, "Newtron: an efficient bandit algorithm for online multiclass prediction",
-NIPS 2011, Section 5: the diagonal form of Newtron.
+NIPS 2011, Section 5: Newtron with a diagonal matrix.
 
-Follow the regularised leader on the logistic loss, with a quadratic lower bound estimated from one
-bit. With p = softmax(alpha W x) over K labels and p' = (1 - gamma) p + gamma/K the law of the said
-label a, g = c (e_a - 1/K) x' where c = (p_a - f)/p'_a with f the bit, or what stands for it where
-bits are flipped (see `flips`); kappa = p'_a if right is heard, else 1. The diagonal A grows by
-kappa beta g^2 from `reg`, b by (1 - kappa beta g.W) g, and W = -b/A scaled into the ball of
-radius D.
+Follow the regularised leader on the logistic loss, which is replaced by a quadratic lower bound
+that one bit is enough to estimate. In a round:
 
-The table holds V = -b/A before scaling (plane 0) and A (plane 1); the memory holds ||V||^2, kept up
-to date, and the number of updates since it was last summed up afresh.
+- p = softmax(alpha W x) over the K labels; the label a is drawn from p' = (1 - gamma) p + gamma/K;
+- c = (p_a - f)/p'_a, where f is the bit, or stands for it where bits are flipped (see `flips`);
+- kappa = p'_a if right is heard, else 1;
+- the gradient is g = c (e_a - 1/K) x'; the diagonal A, which starts from `reg`, grows by
+  kappa beta g^2, and b grows by (1 - kappa beta g.W) g;
+- V = -b/A; W is V scaled into the ball of radius D.
+
+The table holds V (plane 0) and A (plane 1). The memory holds ||V||^2, kept up to date, and the
+number of updates since it was last summed afresh.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import numpy as np
 
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
 from onebit.core.choosing import best, is_as_likely, sample
-from onebit.core.jit import generic, implement, inline
+from onebit.core.jit import generic, implement, inline, plain
 from onebit.core.lanes import at, fetch, if_greater, load, save, store, zero
 from onebit.core.rounds import Choice
 from onebit.core.sums import blocks, dot, number, squared_norm
@@ -30,20 +33,29 @@ from onebit.decision import Decision
 from onebit.settings import Range, setting
 
 FRESH_NORM_EVERY = 100_000  # updates: the running sum of squares drifts by rounding
-BEYOND = 1000.0  # times: as far may rounding take weights out of the ball, where values are huge
+BEYOND = 1000.0  # times D: so far out of the ball may rounding take weights if values are huge
+GAMMA = setting(0.01, above=0, below=1, search=Range(0.001, 0.5), doc="exploration")
+ALPHA = setting(10.0, above=0, search=Range(1, 100), doc="steepness of the softmax")
+RADIUS = (
+    "radius of the ball; with contexts of unit length try 10 (the published 1 belongs to raw 0/1 "
+    "features)"
+)
+
+REG = setting(
+    lambda learner: 1.0 / learner.D, above=0, doc="what the matrix starts from; 1/D if None"
+)
 
 
-def _ball_scale(params, state):
+@inline
+def ball_scale(params, state):
+    """What V is multiplied by to lie in the ball."""
     squared = state.memory[0]
     return params.D / math.sqrt(squared) if squared > params.D * params.D else 1.0
 
 
-ball_scale = inline(_ball_scale)
-
-
 @inline
 def softmax(params, state, work):
-    """Fill the probabilities with p; the greedy label and the normaliser come back."""
+    """Fill the probabilities with p; give back the greedy label and the normaliser."""
     greedy = best(state, work)
     top = work.scores[greedy]
     total = 0.0
@@ -68,7 +80,7 @@ def mix_in_uniform(params, work, turn):
 
 @inline
 def draw(params, state, work, turn):
-    """The choice, with p of the said label for a note."""
+    """Draw a label; the choice notes its p and its score."""
     greedy, total = softmax(params, state, work)
     mix_in_uniform(params, work, turn)
     label = sample(work, turn)
@@ -77,16 +89,8 @@ def draw(params, state, work, turn):
 
 
 @inline
-def is_softmax(params, turn, choice):
-    """Whether the noted p gives the propensity."""
-    p = choice.note
-    mixed = (1.0 - params.gamma) * p + params.gamma / turn.count
-    return 0.0 <= p <= 1.0 and is_as_likely(choice.propensity, mixed)
-
-
-@inline
 def pull_and_growth(params, choice, right):
-    """What b grows by, and A, but for direction and context; `other` of the choice is g.W/c."""
+    """Factors of the growth of b and A; `note` of the choice is p, and `other` is g.W/c."""
     p, margin = choice.note, choice.second_note
     c = (p - unflipped(params.rho0, params.rho1, right)) / choice.propensity
     kappa = choice.propensity if right else 1.0
@@ -95,14 +99,14 @@ def pull_and_growth(params, choice, right):
 
 @inline
 def lane(v, a, x, pull, growth):
-    """V and A of a label after one step; where nothing grows there is none."""
+    """V and A of a label after a step; nothing changes where growth is 0."""
     grown = a + growth * (x * x)
     return if_greater(growth, growth - growth, (v * a - pull * x) / grown, v), grown
 
 
 @inline
 def step_of_block(state, row, block, pull, growth):
-    """What the step adds to ||V||^2, lane by lane."""
+    """Make the step; give back what it adds to ||V||^2, lane by lane."""
     gain = zero(state)
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), at(row.values, i)
@@ -139,7 +143,7 @@ def settle(params, state, row):
             growth = fetch(whole, waiting.second, block)
             store(whole, gains, block, step_of_block(whole, row, block, pull, growth))
     for replica in range(state.replicas):
-        if waiting.asked[replica]:  # for label 0 as for any
+        if waiting.asked[replica]:  # label 0 stands for all: a replica asks for every label
             gained = 0.0
             for label in range(state.table.shape[2]):
                 gained += np.float64(gains[label * state.replicas + replica])
@@ -165,38 +169,58 @@ def remember(state, memory, gained, column, columns):
 
 step.settled = settle
 
-GAMMA = setting(0.01, above=0, below=1, search=Range(0.001, 0.5), doc="exploration")
-ALPHA = setting(10.0, above=0, search=Range(1, 100), doc="steepness of the softmax")
+
+@generic
+def squared_length(state, row):
+    """The squared length of a context, in the space of the kernel if there is one."""
+    return squared_norm(row)
 
 
-def probability(scores: np.ndarray, place: int, alpha: float) -> float:
-    """p of the label at a place, given scores that are -infinity where not possible."""
-    powers = np.exp(alpha * (scores - scores.max()))
-    return float(powers[place] / powers.sum())
+class _SoftmaxInBall(_CorrectsFlips):
+    """A learner that draws labels by `draw`, with weights in a ball of radius D."""
+
+    planes = 2
+    alpha: float
+
+    @staticmethod
+    def law(params, state, work, turn):
+        softmax(params, state, work)
+        mix_in_uniform(params, work, turn)
+
+    @staticmethod
+    def could_say(params, state, work, row, turn, choice):
+        """p gives the propensity, and a score is at most D |x|, as all weights lie in the ball."""
+        p = choice.note
+        mixed = (1.0 - params.gamma) * p + params.gamma / turn.count
+        most = BEYOND * params.D * math.sqrt(squared_length(state, row))
+        is_drawn = 0.0 <= p <= 1.0 and is_as_likely(choice.propensity, mixed)
+        return is_drawn and abs(choice.second_note) <= most
+
+    def _had_it_said(self, decision: Decision, place: int) -> Decision:
+        said = super()._had_it_said(decision, place)
+        scores = self._present_scores(said)
+        powers = np.exp(self.alpha * (scores - scores.max()))
+        p, margin = powers[place] / powers.sum(), scores[place] - self._offset(scores)
+        return msgspec.structs.replace(said, note=float(p), other=float(margin))
+
+    def _offset(self, scores: np.ndarray) -> float:
+        """What g.W/c has subtracted from the score of the said label."""
+        return 0.0
 
 
-class PNewtron(_CorrectsFlips):
+class PNewtron(_SoftmaxInBall):
     """Diagonal Newtron: bandit logistic regression in a ball (Hazan, Kale 2011).
 
     Where feedback is flipped, the curvature is that of the corrected gradient.
     """
 
-    planes = 2
     gamma: float = GAMMA
     alpha: float = ALPHA
     beta: float = setting(0.01, above=0, search=Range(0.001, 1), doc="curvature")
-    D: float = setting(
-        1.0,
-        above=0,
-        search=Range(0.1, 100),
-        doc="radius of the ball; with contexts of unit length try 10 (the published 1 belongs to "
-        "raw 0/1 features)",
-    )
+    D: float = setting(1.0, above=0, search=Range(0.1, 100), doc=RADIUS)
     rho0: float = RHO0
     rho1: float = RHO1
-    reg: float = setting(
-        lambda learner: 1.0 / learner.D, above=0, doc="what the diagonal starts from; 1/D if None"
-    )
+    reg: float = REG
 
     lockstep = step
 
@@ -218,17 +242,6 @@ class PNewtron(_CorrectsFlips):
         return Choice(said.label, said.greedy, said.propensity, said.note, margin)
 
     @staticmethod
-    def law(params, state, work, turn):
-        softmax(params, state, work)
-        mix_in_uniform(params, work, turn)
-
-    @staticmethod
-    def could_say(params, state, work, row, turn, choice):
-        """All weights lie in a ball, and so a score is at most D |x|."""
-        most = BEYOND * params.D * math.sqrt(squared_norm(row))
-        return is_softmax(params, turn, choice) and abs(choice.second_note) <= most
-
-    @staticmethod
     def hear(params, state, work, row, turn, choice, right):
         pull, growth = pull_and_growth(params, choice, right)
         pull, growth = number(state, pull), number(state, growth)
@@ -244,13 +257,8 @@ class PNewtron(_CorrectsFlips):
     def _memory(self) -> tuple[float, ...]:
         return 0.0, 0.0
 
-    def _had_it_said(self, decision: Decision, place: int) -> Decision:
-        said = super()._had_it_said(decision, place)
-        scores = self._present_scores(said)
-        possible = scores[np.isfinite(scores)]
-        margin = scores[place] - possible.mean()
-        p = probability(scores, place, self.alpha)
-        return msgspec.structs.replace(said, note=p, other=float(margin))
+    def _offset(self, scores: np.ndarray) -> float:
+        return float(scores[np.isfinite(scores)].mean())
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, self.reg
@@ -270,12 +278,11 @@ class PNewtron(_CorrectsFlips):
     def _mended(
         self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """||V||^2 is about what was kept up to date; or it is summed up afresh."""
+        """Sum ||V||^2 afresh unless it is about what the memory says."""
         squared = float(np.square(table[:, 0], dtype=np.float64).sum())
         if not squared / 2 <= memory[0] <= 2 * squared:
             memory = np.array([squared, 0.0])
         return table, memory, arrays
 
     def _weights(self) -> np.ndarray:
-        scale = _ball_scale(self._params, self._state)
-        return super()._weights() * scale
+        return super()._weights() * plain(ball_scale)(self._params, self._state)

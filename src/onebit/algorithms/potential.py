@@ -1,22 +1,23 @@
 """Potential-based bandit learning: Wang, Jin, Valizadegan, "A potential-based framework for online
 multi-class learning with partial feedback", AISTATS 2010.
 
-theta collects Banditron's unbiased update U = (1[a right]/P(a) e_a - e_h) x'; the weights are the
+theta is the sum of Banditron's updates (1[a right]/P(a) e_a - e_h) x', and the weights are the
 gradient of a potential at theta. The squared 2-norm gives Banditron, the p-norm `PNormBandit`, the
 logarithm of a sum of exponentials `EGBandit`.
 
-The table holds theta (plane 0) and the weights up to one positive factor common to all (plane 1),
-which cannot change the greedy label. They are kept relative to a scale in the memory, renewed
-before anything overflows.
+The table holds theta (plane 0) and the weights (plane 1), up to a positive factor common to all
+weights, which cannot change the greedy label. The memory holds the height of theta that the weights
+are measured against; it is renewed before a weight overflows.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from onebit.algorithms.exploration import exploration
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
 from onebit.core.choosing import epsilon_greedy
 from onebit.core.jit import generic, inline
@@ -24,30 +25,27 @@ from onebit.core.lanes import at
 from onebit.core.sums import dot, number
 from onebit.settings import Range, setting
 
-FAINT = 1e-25  # of scores: the weights of the row are lost in rounding beside the largest of all
-GAMMA = setting(0.05, above=0, most=1, search=Range(0.001, 0.5), doc="how often any label is tried")
+FAINT = 1e-25  # scores: the weights of the row are lost in rounding beside the largest of all
 
 
 @generic
-def weight(params, theta, scale): ...
+def height(params, theta):
+    """What scales are made of: theta or its size."""
 
 
 @generic
-def overflows(params, theta, scale): ...
+def weight(params, theta, scale):
+    """The weight for a theta, measured against the height `scale`."""
 
 
 @generic
-def height(params, theta): ...
-
-
-@generic
-def rate(params):
-    """The step size."""
+def overflows(params, theta, scale):
+    """Whether the weight would be too large for a number."""
 
 
 @inline
 def renew(params, state):
-    """Measure everything against the largest theta there is (at least 0: the padding's)."""
+    """Measure all weights against the largest height (at least 0, as the padding has)."""
     top = 0.0
     for j in range(state.table.shape[0]):
         for lane in range(state.table.shape[2]):
@@ -78,7 +76,8 @@ def push(params, state, row, label, step):
 
 
 @inline
-def learn_potential(params, state, row, choice, right, step):
+def learn(params, state, row, choice, right, step):
+    """Banditron's update of theta, times `step`."""
     bit = unflipped(params.rho0, params.rho1, right)
     gain = bit / choice.propensity
     if choice.label == choice.greedy:
@@ -92,7 +91,7 @@ def learn_potential(params, state, row, choice, right, step):
 
 @inline
 def score_afresh(params, state, work, row):
-    """The scores from theta itself, measured against the largest theta of the row."""
+    """Compute the scores from theta, measured against the largest height in the row."""
     top = -math.inf
     for i in range(row.start, row.stop):
         for label in range(len(work.mask)):
@@ -111,14 +110,13 @@ def score_afresh(params, state, work, row):
 
 
 class _Potential(_CorrectsFlips):
-    """What both potentials have in common; a potential adds four more compiled members."""
+    """What both potentials share; each adds the compiled members height, weight and overflows."""
 
     members: ClassVar[dict[str, Any]] = {
         **_CorrectsFlips.members,
+        "height": height,
         "weight": weight,
         "overflows": overflows,
-        "height": height,
-        "rate": rate,
     }
     planes = 2
     say = epsilon_greedy
@@ -134,23 +132,33 @@ class _Potential(_CorrectsFlips):
         if loudest < FAINT:
             score_afresh(params, state, work, row)
 
-    @staticmethod
-    def hear(params, state, work, row, turn, choice, right):
-        return learn_potential(params, state, row, choice, right, rate(params))
-
     def _memory(self) -> tuple[float, ...]:
         return (0.0,)
+
+    def _faded(
+        self, table: np.ndarray, memory: np.ndarray, keep: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        theta, kind = keep * table[:, 0], cast(Any, type(self))
+        top = kind.height(self._params, theta).max(initial=0.0)
+        return np.stack([theta, self._scaled(theta, top)], axis=1), np.array([top])
+
+    def _scaled(self, theta: np.ndarray, scale: Any) -> np.ndarray:
+        """The weights measured against a scale."""
+        raise NotImplementedError
+
+    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
+        return bool(memory[0] >= 0)
 
 
 class EGBandit(_Potential):
     """Exponentiated gradient from one bit (Wang, Jin, Valizadegan 2010).
 
-    The weights are one softmax over all K d numbers, so they are never negative, unless `signed`.
-    The paper's B scales all weights alike and changes no choice, so there is none here. `scores`
-    come up to one positive factor common to all labels.
+    The weights are a softmax over all K d numbers, so they are never negative, unless `signed`. The
+    paper's B multiplies all weights, which changes no choice, so it is not a setting. `scores` are
+    right up to a positive factor common to all labels.
     """
 
-    gamma: float = GAMMA
+    gamma: float = exploration(0.05)
     eta: float = setting(0.1, above=0, search=Range(0.001, 10), doc="learning rate")
     signed: bool = setting(
         False,
@@ -175,22 +183,14 @@ class EGBandit(_Potential):
         return height(params, theta) - scale > 60.0  # e^88 is float32's largest
 
     @staticmethod
-    def rate(params):
-        return params.eta
+    def hear(params, state, work, row, turn, choice, right):
+        return learn(params, state, row, choice, right, params.eta)
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 0.0 if self.signed else math.exp(-self._state.memory[0])
 
-    def _faded(
-        self, table: np.ndarray, memory: np.ndarray, keep: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        theta, signed = keep * table[:, 0], self.signed
-        top = (np.abs(theta) if signed else theta).max(initial=0.0)
-        down = np.exp(-theta - top) if signed else 0.0
-        return np.stack([theta, np.exp(theta - top) - down], axis=1), np.array([top])
-
-    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
-        return bool(memory[0] >= 0)
+    def _scaled(self, theta: np.ndarray, scale: Any) -> np.ndarray:
+        return np.exp(theta - scale) - (np.exp(-theta - scale) if self.signed else 0.0)
 
     def _weights(self) -> np.ndarray:
         theta = self._plane(0).astype(np.float64)
@@ -198,18 +198,17 @@ class EGBandit(_Potential):
             up = np.exp(theta - theta.max()) if theta.size else theta
             return up / up.sum()
         top = np.abs(theta).max(initial=0.0)
-        up = np.exp(theta - top)
-        down = np.exp(-theta - top)
+        up, down = np.exp(theta - top), np.exp(-theta - top)
         return (up - down) / (up + down).sum()
 
 
 class PNormBandit(_Potential):
     """Banditron with a p-norm potential (Wang, Jin, Valizadegan 2010).
 
-    `scores` come up to one positive factor.
+    `scores` are right up to a positive factor common to all labels.
     """
 
-    gamma: float = GAMMA
+    gamma: float = exploration(0.05)
     p: float = setting(
         4.0,
         least=2,
@@ -240,21 +239,13 @@ class PNormBandit(_Potential):
         return scale == 0.0 or (params.p - 1.0) * math.log(abs(theta) / scale + 1e-300) > 60.0
 
     @staticmethod
-    def rate(params):
-        return 1.0
+    def hear(params, state, work, row, turn, choice, right):
+        return learn(params, state, row, choice, right, 1.0)
 
-    def _faded(
-        self, table: np.ndarray, memory: np.ndarray, keep: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        theta, p = keep * table[:, 0], self.p
-        top = np.abs(theta).max(initial=0.0)
-        weights = theta
-        if p != 2 and top > 0:
-            weights = np.sign(theta) * (np.abs(theta) / top) ** (p - 1)
-        return np.stack([theta, weights], axis=1), np.array([top])
-
-    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
-        return bool(memory[0] >= 0)
+    def _scaled(self, theta: np.ndarray, scale: Any) -> np.ndarray:
+        if self.p == 2 or scale == 0:
+            return theta
+        return np.sign(theta) * (np.abs(theta) / scale) ** (self.p - 1)
 
     def _weights(self) -> np.ndarray:
         theta: Any = self._plane(0).astype(np.float64)

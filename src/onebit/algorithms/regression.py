@@ -1,5 +1,5 @@
-"""The online regression behind SquareCB, FastCB and EpsilonGreedy: right or wrong, given the
-context and the said label, with AdaGrad's step sizes (Duchi, Hazan, Singer 2011).
+"""The online regression of SquareCB, FastCB and EpsilonGreedy: the chance that a label is right,
+given the context, with AdaGrad's step sizes (Duchi, Hazan, Singer 2011).
 
 A label's prediction is sigmoid(w.x) ("logistic") or w.x clipped to [0, 1] ("squared"). The table
 holds w (plane 0) and the sums of squared gradients (plane 1). `work.scores` holds the predictions,
@@ -7,6 +7,8 @@ holds w (plane 0) and the sums of squared gradients (plane 1). `work.scores` hol
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,32 +22,30 @@ from onebit.settings import Range, setting
 
 FILL = (0.0, 1e-8)
 LR = setting(0.3, above=0, search=Range(0.01, 10), doc="step size")
-SCALE = setting(10.0, above=0, search=Range(1, 1000), doc="exploration falls as 1/(scale t^expo)")
-EXPO = setting(0.5, least=0, most=1, search=Range(0, 1, even=True), doc="see scale")
 
 
 @inline
 def gap_weighting(params, work, turn, greedy, loss):
-    """Fill the probabilities: P(i) = loss/(K loss + gamma_t gap_i), and the rest for the best.
+    """Fill the probabilities: P(i) = loss/(K loss + gamma_t gap_i); the best label gets the rest.
 
-    gap is how far a prediction is below the best; gamma_t = scale t^expo. The loss is 1 in
-    SquareCB, and the predicted loss of the best in FastCB.
+    gap_i is how far the prediction of label i is below the best; gamma_t = scale t^expo. The loss
+    is 1 in SquareCB, and the predicted loss of the best label in FastCB.
     """
     gamma = params.scale * (turn.round + 1.0) ** params.expo
-    rest = 1.0
+    left = 1.0
     for label in range(len(work.mask)):
         p = 0.0
         if work.mask[label] == 0 and label != greedy:
             gap = np.float64(work.scores[greedy]) - np.float64(work.scores[label])
             p = loss / (turn.count * loss + gamma * gap)
         work.probabilities[label] = p
-        rest -= p
-    work.probabilities[greedy] = rest
+        left -= p
+    work.probabilities[greedy] = left
 
 
 @update_of_planes
 def descend(w, g, x, error, lr):
-    """A step down the slope error x, at a rate that AdaGrad lowers. Huge values change nothing.
+    """A gradient step with AdaGrad's rate; values that would overflow change nothing.
 
     Called as descend(state, row, label, error, lr).
     """
@@ -55,7 +55,7 @@ def descend(w, g, x, error, lr):
 
 
 class _Regressor(Learner):
-    """A learner that regresses: its record has `lr` and `logistic`."""
+    """A learner by regression: its record has `lr` and `logistic`."""
 
     planes = 2
     lockstep = descend
@@ -86,3 +86,22 @@ class _Regressor(Learner):
         table[:, 0] *= keep
         table[:, 1] = FILL[1] + keep * (table[:, 1] - FILL[1])
         return table, memory
+
+
+class _GapWeighting(_Regressor):
+    """A learner that explores by `gap_weighting`."""
+
+    scale: float = setting(
+        10.0, above=0, search=Range(1, 1000), doc="exploration falls as 1/(scale t^expo)"
+    )
+    expo: float = setting(0.5, least=0, most=1, search=Range(0, 1, even=True), doc="see scale")
+    lr: float = LR
+
+    class Params(NamedTuple):
+        scale: float
+        expo: float
+        lr: float
+        logistic: bool
+
+    def _make_params(self) -> Any:
+        return self.Params(self.scale, self.expo, self.lr, True)

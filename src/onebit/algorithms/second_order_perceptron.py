@@ -1,10 +1,9 @@
 """Second-order Perceptron: Cesa-Bianchi, Conconi, Gentile, "A second-order Perceptron algorithm",
-SIAM J. Computing 2005; diagonal, one matrix a label. A reference that is told the true label.
+SIAM J. Computing 2005; with a diagonal matrix per label. A reference that is told the true label.
 
-u_i = sum_j b_ij x_j / (A_ij + x_j^2): the present context counts in its own matrix. On a mistake of
-the greedy label h: b_y += x, b_h -= x, and x^2 joins A_y and A_h.
-
-The table holds b (plane 0) and A (plane 1).
+The score of label i is the sum over features j of b_ij x_j / (A_ij + x_j^2): the present context
+counts as if it were already in A. If the greedy label h is not the true label y: b_y += x,
+b_h -= x, A_y += x^2, A_h += x^2. The table holds b (plane 0) and A (plane 1).
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
 """SOBA: Beygelzimer, Orabona, Zhang, "Efficient online bandit multiclass learning with O~(sqrt T)
 regret", ICML 2017.
 
-A second-order Perceptron that learns only from right answers. With a right, r its best rival,
-d = u_r - u_a and P the law of the said label: g = (e_r - e_a) x' / P(a), z = sqrt(P(a)) g,
-m = (d^2 + 2 d)/P(a) / (1 + z' A^-1 z). If the running sum of accepted m stays at 0 or above:
-A += z z', theta -= g, W = A^-1 theta. Else the round is skipped. Where bits are flipped, g is
-multiplied by what stands for the true bit (see `flips`), and z follows it.
+A second-order Perceptron that learns only from right answers. Let a be the said label, P(a) its
+probability, r its best rival and d = u_r - u_a the difference of their scores. If a was right:
 
-Two labels are in every z, so all of A hangs together: K d by K d numbers, or its diagonal alone.
+- g = (e_r - e_a) x' / P(a), z = sqrt(P(a)) g, m = (d^2 + 2 d)/P(a) / (1 + z' A^-1 z);
+- if the sum of m over the accepted rounds stays at least 0, the round is accepted: A += z z',
+  theta -= g, W = A^-1 theta; otherwise it is skipped.
 
-The table holds W (plane 0) and 1/A (plane 1), or W alone beside the whole inverse; the memory the
-running sum.
+Where bits are flipped, g is multiplied by the number that stands for the true bit (see `flips`),
+and z with it. Every z has two labels, so A does not fall into blocks: the full form keeps K d by
+K d numbers, the diagonal form the diagonal.
+
+The table holds W (plane 0) and 1/A (plane 1), or in the full form only W. The memory holds the sum
+of m.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from onebit.algorithms.exploration import exploration
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
 from onebit.core.choosing import (
     best,
@@ -43,12 +47,10 @@ from onebit.storage.full import FORM, FormName, Full, is_between, shrink_by
 @generic
 def pair_variance(state, row, label, rival):
     """e' A^-1 e with e = (e_r - e_a) x'."""
-    variance = 0.0
+    table, variance = state.table, 0.0
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
-        variance += (
-            x * x * (np.float64(state.table[j, 1, label]) + np.float64(state.table[j, 1, rival]))
-        )
+        variance += x * x * (np.float64(table[j, 1, label]) + np.float64(table[j, 1, rival]))
     return variance
 
 
@@ -59,13 +61,13 @@ def pair_step(state, row, label, rival, pull, weight, variance):
     regress(state, row, rival, -pull, weight)
 
 
-# With all of A. Features come first in its order, then labels: one more feature adds at the end.
+# The full form. Rows of A are ordered by feature, then by label: a new feature adds at the end.
 
 
 class Whole(NamedTuple):
-    """The inverse of A, and room to work."""
+    """The inverse of A, and scratch space."""
 
-    matrix: Any  # [feature x label, the same]
+    matrix: Any  # [feature x label, feature x label]
     column: Any  # A^-1 e
     labels: Any
 
@@ -90,9 +92,9 @@ def whole_variance(state, row, label, rival):
 
 @inline
 def whole_step(state, row, label, rival, pull, weight, variance):
-    """W moves by A^-1 e alone: what theta has of e, and what A^-1 loses, lie in this direction."""
+    """Both changes, of theta by e and of A^-1 by rank one, move W along A^-1 e."""
     table, (matrix, column, labels) = state.table, state.held
-    lead = 0.0  # the present one
+    lead = 0.0  # under the present weights
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
         lead += x * (np.float64(table[j, 0, rival]) - np.float64(table[j, 0, label]))
@@ -110,7 +112,7 @@ pair_step.bodies[Whole] = whole_step
 
 
 class Joint(Full):
-    """One matrix for all labels together: the inverse of all of A."""
+    """The inverse of A: one matrix for all labels together."""
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
         size = features * labels
@@ -144,7 +146,7 @@ class Joint(Full):
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """theta and what A has beyond its prior are sums: a share of both is kept."""
+        """Keep a share of theta, and of what A has beyond its prior: they are sums."""
         shape, W = arrays["matrix"].shape, table[:, 0].reshape(-1)
         A = np.linalg.inv(arrays["matrix"].reshape(len(W), len(W)))
         less = keep * A + (1 - keep) / self.start * np.eye(len(W))
@@ -157,18 +159,12 @@ class SOBA(_CorrectsFlips):
     """Second-order bandit Perceptron (Beygelzimer, Orabona, Zhang 2017).
 
     The full form has the matrix of the paper, with K d x K d numbers; it is for small problems.
-    With rho0 above 0 wrong answers teach as well.
+    With rho0 above 0, it also learns from wrong answers.
     """
 
     planes = 2
     form: FormName = FORM
-    gamma: float = setting(
-        0.01,
-        least=0,
-        most=1,
-        search=Range(0.001, 0.5, or_zero=True),
-        doc="how often any label is tried",
-    )
+    gamma: float = exploration(0.01, or_zero=True)
     rho0: float = RHO0
     rho1: float = RHO1
     a: float = setting(1.0, above=0, search=Range(0.01, 100), doc="what the matrix starts from")
@@ -189,16 +185,14 @@ class SOBA(_CorrectsFlips):
         if not explored_uniformly(turn, params.gamma, choice):
             return False
         rival, lead = choice.note, choice.second_note
-        if not (
-            0.0 <= rival < len(work.mask) and rival == np.floor(rival) and abs(lead) < math.inf
-        ):
+        is_label = 0.0 <= rival < len(work.mask) and rival == np.floor(rival)
+        if not (is_label and abs(lead) < math.inf):
             return False
         if work.mask[int(rival)] != 0 or (rival == choice.label and turn.count > 1):
             return False
-        # The best label scores highest: it leads all others, and is the rival of each of them.
-        return (
-            lead <= 0.0 if choice.label == choice.greedy else rival == choice.greedy and lead >= 0.0
-        )
+        if choice.label == choice.greedy:  # it has the highest score
+            return lead <= 0.0
+        return rival == choice.greedy and lead >= 0.0
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):
@@ -206,7 +200,7 @@ class SOBA(_CorrectsFlips):
         if bit == 0.0:
             return False
         label, rival, lead = choice.label, int(choice.note), choice.second_note
-        if rival == label:  # no other was possible
+        if rival == label:  # only this label was possible
             return False
         pull = bit / choice.propensity
         weight = bit * pull

@@ -1,10 +1,11 @@
 """Linear Thompson sampling: Agrawal, Goyal, "Thompson sampling for contextual bandits with linear
 payoffs", ICML 2013.
 
-Confidit's regressions, the diagonal ones updated by coordinate; each label's score is drawn from a
-normal law around its mean, with c times its standard deviation, and the largest draw is said.
+Each label has a ridge regression, as in Confidit (with a diagonal matrix, by the "coordinate"
+update). A number is drawn from a normal law for each label; its mean is the label's score, its
+deviation c times the score's standard deviation. The label with the largest number is said.
 
-The table holds w (plane 0) and 1/A (plane 1), or w alone beside the full inverses.
+The table holds w (plane 0) and 1/A (plane 1), or with full matrices only w.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from onebit.settings import Range, setting
 from onebit.storage.base import Storage
 from onebit.storage.full import FORM, FormName, form_named
 
-REACH = 6.0  # standard deviations: beyond lies less than 1e-9
+REACH = 6.0  # standard deviations; the probability beyond is less than 1e-8
 # Three-point Gauss-Legendre on [0, 1].
 NODES = (0.5 - math.sqrt(0.15), 0.5, 0.5 + math.sqrt(0.15))
 WEIGHTS = (5.0 / 18.0, 8.0 / 18.0, 5.0 / 18.0)
@@ -37,14 +38,14 @@ def normal_cdf(x):
 
 @inline
 def law_of(params, work, label):
-    """Mean and standard deviation of what the label draws."""
+    """Mean and standard deviation of the number drawn for the label."""
     return np.float64(work.scores[label]), params.c * math.sqrt(np.float64(work.widths[label]))
 
 
 @inline
 def add_node(params, work, point, weight):
-    """What one point of the grid adds to every label's probability."""
-    below = 1.0  # the chance that all draw below the point
+    """Add to every label's probability what a point of the grid contributes."""
+    below = 1.0  # the probability that all numbers are below the point
     for i in range(len(work.mask)):
         if work.mask[i] == 0:
             mean, deviation = law_of(params, work, i)
@@ -62,7 +63,7 @@ def add_node(params, work, point, weight):
 class LinearThompson(Learner):
     """Thompson sampling on one ridge regression per label (Agrawal, Goyal 2013).
 
-    A decision's propensity is worked out by numerical integration, which takes longer than the
+    The propensity of a decision is computed by numerical integration, which takes longer than the
     decision itself.
     """
 
@@ -78,12 +79,11 @@ class LinearThompson(Learner):
 
     @staticmethod
     def say(params, state, work, turn):
-        for label in range(0, len(work.mask), 2):
-            first, second = normal_pair(turn.seed, turn.round, label)
-            deviation = params.c * math.sqrt(np.float64(work.widths[label]))
-            work.bounds[label] = np.float64(work.scores[label]) + deviation * first
-            deviation = params.c * math.sqrt(np.float64(work.widths[label + 1]))
-            work.bounds[label + 1] = np.float64(work.scores[label + 1]) + deviation * second
+        for first in range(0, len(work.mask), 2):
+            draws = normal_pair(turn.seed, turn.round, first)
+            for label in range(first, first + 2):
+                mean, deviation = law_of(params, work, label)
+                work.bounds[label] = mean + deviation * draws[label - first]
         said, top = nth_possible(work, 0), -math.inf
         for label in range(len(work.mask)):
             if work.mask[label] == 0 and work.bounds[label] > top:
@@ -92,16 +92,17 @@ class LinearThompson(Learner):
 
     @staticmethod
     def law(params, state, work, turn):
-        """P(label i draws the largest) = integral of its density times the others' distributions.
+        """The probability that a label's number is the largest, by numerical integration.
 
-        No closed form: three-point Gauss-Legendre from point to point of the union of every label's
-        own grid, one standard deviation apart, so that narrow and wide laws are both resolved. It
-        takes microseconds to milliseconds. Learning does not need it, so whole streams never ask.
+        It is the integral of the label's density times the distribution functions of all other
+        labels, by three-point Gauss-Legendre. The grid is the union of all labels' grids of one
+        standard deviation, so that narrow and wide laws are resolved. This takes microseconds to
+        milliseconds; learning does not need it, so whole streams never compute it.
         """
         labels = len(work.mask)
         work.probabilities[:] = 0.0
         greedy = best(state, work)
-        if work.widths[greedy] <= 0.0:  # an empty row: every score is 0 and nothing is drawn
+        if work.widths[greedy] <= 0.0:  # an empty row: every number is 0
             work.probabilities[greedy] = 1.0
             return
         point, end = -math.inf, -math.inf
@@ -113,8 +114,8 @@ class LinearThompson(Learner):
                     return
                 point = max(point, mean - REACH * deviation)
                 end = max(end, mean + REACH * deviation)
-        for _ in range(labels * (2 * int(REACH) + 3)):  # more than there are points
-            if not point < end:  # where numbers are too coarse for the grid it would take for ever
+        for _ in range(labels * (2 * int(REACH) + 3)):  # a bound, should numbers be too coarse
+            if not point < end:
                 break
             after = end
             for i in range(labels):

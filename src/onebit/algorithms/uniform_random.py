@@ -1,23 +1,23 @@
-"""Uniform guessing: the floor of every race."""
+"""Uniform guessing: the least that every learner of a race should beat. The table is empty."""
 
 from __future__ import annotations
 
-from onebit.core.choosing import (
-    any_label,
-    best,
-    explored_uniformly,
-    noted_nothing,
-    uniform_exploration_law,
-)
-from onebit.core.rounds import Choice
+from typing import Any, NamedTuple
+
+from onebit.core.choosing import epsilon_greedy
 from onebit.learner import Learner
 
 
 class UniformRandom(Learner):
-    """Any label, always; learns nothing."""
+    """Says any label, each with the same probability; learns nothing."""
 
     planes = 0
     rescores = False
+
+    class Params(NamedTuple):
+        gamma: float  # 1: always any label
+
+    say = epsilon_greedy
     lockstep = None
 
     @staticmethod
@@ -25,18 +25,8 @@ class UniformRandom(Learner):
         work.scores[:] = 0.0
 
     @staticmethod
-    def say(params, state, work, turn):
-        greedy = best(state, work)
-        return Choice(any_label(work, turn), greedy, 1.0 / turn.count, 0.0, 0.0)
-
-    @staticmethod
-    def law(params, state, work, turn):
-        uniform_exploration_law(work, turn, 1.0, best(state, work))
-
-    @staticmethod
-    def could_say(params, state, work, row, turn, choice):
-        return explored_uniformly(turn, 1.0, choice) and noted_nothing(choice)
-
-    @staticmethod
     def hear(params, state, work, row, turn, choice, right):
         return False
+
+    def _make_params(self) -> Any:
+        return self.Params(1.0)
