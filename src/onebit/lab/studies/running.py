@@ -83,14 +83,17 @@ class Plan:
         repeats = range(place.experiment.repeats)
         return [(chosen, [self._cell(place, chosen, i) for i in repeats]) for chosen in settings]
 
+    def known_cells(self, place: Place) -> list[Cell]:
+        """The cells of a place that are known so far: those to tune on, and reported ones."""
+        groups = [*self.tuning_cells(place), *(cells for _, cells in self.cells(place))]
+        return [cell for group in groups for cell in group]
+
     def needed(self) -> tuple[dict[str, Cell], int]:
         """The cells known so far, and the number of cells that depend on their results."""
         known: dict[str, Cell] = {}
         later = 0
         for place in self.places():
-            groups = [*self.tuning_cells(place), *(cells for _, cells in self.cells(place))]
-            for cell in (cell for group in groups for cell in group):
-                known[cell.name] = cell
+            known |= {cell.name: cell for cell in self.known_cells(place)}
             if not self.cells(place):
                 later += place.experiment.repeats
         return known, later
