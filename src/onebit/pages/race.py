@@ -9,20 +9,15 @@ from typing import Any
 from markupsafe import Markup
 
 from onebit.pages.charts import (
-    BOTTOM,
-    TOP,
     Frame,
     Looks,
     Point,
     Series,
-    across,
-    coloured,
+    Words,
     draw,
     first_drawn,
     from_round,
-    reference,
-    upwards,
-    width_of,
+    looks_of,
     wrapped,
 )
 from onebit.pages.rendering import counted, render
@@ -192,12 +187,7 @@ def _looks(panels: Iterable[Panel]) -> dict[Who, Looks]:
         for place, (who, _) in enumerate(_ranked(panel)):
             places[who].append(place)
     best = sorted(places, key=lambda who: (min(places[who]), sum(places[who]) / len(places[who])))
-    learners = [who for who in best if not who[0]]
-    references = [who for who in best if who[0]]
-    return {
-        **{who: coloured(number) for number, who in enumerate(learners)},
-        **{who: reference(number) for number, who in enumerate(references)},
-    }
+    return looks_of((who, who[0]) for who in best)
 
 
 def _entries(panel: Panel, looks: dict[Who, Looks]) -> list[Entry]:
@@ -256,51 +246,38 @@ def _visible(share: float, rounds: int) -> float:
     return max(share, 0.5 / rounds)
 
 
-NAME_ROOM = 330  # for a line beside the end of a curve
+def _label(entry: Entry) -> tuple[str, ...]:
+    return _lines(f"{entry.key} {entry.name} {_percent(_final_error(entry.line), 1)}%")
 
 
-def _label(entry: Entry) -> list[str]:
-    error = _percent(_final_error(entry.line), 1)
-    return wrapped(f"{entry.key} {entry.name} {error}%", NAME_ROOM)
-
-
-def _bound_label(entry: Entry, bound: Bound) -> list[str]:
-    text = f"bound on {entry.key} by {bound.comparator} {_percent(bound.error[-1], 1)}%"
-    return wrapped(text, NAME_ROOM)
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(wrapped(text, 330))
 
 
 def _charts(panel: Panel, entries: list[Entry], where: str) -> Markup:
     """The same chart twice: for a desktop, and for a phone, where ranks stand for the names."""
     first = _first_drawn(panel)
     drawn = [(entry, points) for entry in entries if (points := _points(entry, first))]
-    full = [Series(e.key, e.looks, points, tuple(_label(e))) for e, points in drawn]
-    brief = [replace(series, label=(series.key,)) for series in full]
+    wide = [Series(entry.key, entry.looks, points, _label(entry)) for entry, points in drawn]
+    narrow = [replace(series, label=(series.key,)) for series in wide]
     for entry in entries:  # a bound has the key of its learner: pointing at one lights up both
-        if entry.line.bound and (points := _bound_points(entry, first)):
-            label = tuple(_bound_label(entry, entry.line.bound))
-            full.append(Series(entry.key, entry.looks.bound, points, label))
-            brief.append(replace(full[-1], label=(f"≤{entry.key}",)))
-    title = f"{panel.data}: mean error so far against rounds, both logarithmic"
+        bound = entry.line.bound
+        if bound and (points := _bound_points(entry, first)):
+            text = f"bound on {entry.key} by {bound.comparator} {_percent(bound.error[-1], 1)}%"
+            wide.append(Series(entry.key, entry.looks.bound, points, _lines(text)))
+            narrow.append(replace(wide[-1], label=(f"≤{entry.key}",)))
     best = ", ".join(" ".join(_label(entry)) for entry, _ in drawn)
-    desc = f"Error at the end, best first: {best}.\nThe table below has the numbers."
-    lines = [line for series in full for line in series.label]
-    widest = 1.12 * max(width_of(line) for line in lines)  # bold letters are wider
-    tall = 16 * (len(lines) + 1) + TOP + BOTTOM
-    wide = Frame("wide", 1000, max(480, tall), 52, 40 + round(widest))
-    small = max(380, 14 * (len(brief) + 1) + TOP + BOTTOM)
-    narrow = Frame("narrow", 380, small, 47, 52, 14, reach=12)
-    every = [point for series in full for point in series.points]
-    parts = []
-    for frame, series, heading in ((wide, full, ""), (narrow, brief, "rank")):
-        x = across(
-            *(from_round(first), [p.x for p in every], frame.left, frame.plot_right), log=True
-        )
-        shares = [v for p in every for v in (p.middle, p.low, p.high)]
-        y = upwards("wrong so far", shares, frame.plot_bottom, TOP, _tick, log=True)
-        parts.append(
-            draw(series, x, y, frame, title=title, desc=desc, where=where, heading=heading)
-        )
-    return Markup("").join(parts)
+    words = Words(
+        title=f"{panel.data}: mean error so far against rounds, both logarithmic",
+        desc=f"Error at the end, best first: {best}.\nThe table below has the numbers.",
+        x=from_round(first),
+        y="wrong so far",
+        where=where,
+    )
+    small = Frame("narrow", 380, 380, line_height=14, reach=12)
+    return draw(wide, words, Frame("wide", 1000, 480), y_text=_tick) + draw(
+        narrow, replace(words, heading="rank"), small, y_text=_tick
+    )
 
 
 def _tick(share: float) -> str:

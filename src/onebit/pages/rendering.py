@@ -14,6 +14,11 @@ def render(template: str, **data: Any) -> str:
     return TEMPLATES.get_template(template).render(data)
 
 
+def picture(template: str, **data: Any) -> Markup:
+    """A part of a page, such as a chart."""
+    return Markup(render(template, **data).lstrip())
+
+
 def static(name: str) -> Markup:
     """The text of a style sheet or script."""
     return Markup((files("onebit.pages") / "static" / name).read_text(encoding="utf-8"))
@@ -34,3 +39,4 @@ TEMPLATES = Environment(
 )
 TEMPLATES.globals["static"] = static
 TEMPLATES.filters["counted"] = counted
+TEMPLATES.filters["place"] = "{:.1f}".format  # in a picture
