@@ -337,6 +337,7 @@ class Frame:
     apart: float = 0  # the least distance of two markers of a curve
     left: int = 0  # room for the numbers of the axis; `draw` measures it, as the next
     right: int = 0  # room for the labels
+    top = TOP
 
     @property
     def plot_right(self) -> int:
@@ -394,16 +395,10 @@ def draw(
     layers = sorted(range(len(series)), key=lambda i: (series[i].looks.kind not in below, -i))
     return picture(
         "chart.svg",
-        x=x,
-        y=y,
+        axes=(x, y),
         frame=frame,
-        top=TOP,
-        strip=STRIP,
-        has_strip=has_strip,
-        title=words.title,
-        desc=words.desc,
-        where=words.where,
-        heading=words.heading,
+        words=words,
+        strip=STRIP if has_strip else 0,
         above=shortened(y.label, frame.plot_right - 12, frame.size),
         below=shortened(x.label, 2 * (frame.plot_right - frame.left), frame.size),
         curves=[_drawn(series[i], x.scale, y.scale, frame.apart, middles[i]) for i in layers],
