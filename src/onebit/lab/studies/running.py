@@ -186,7 +186,7 @@ def _jobs(cells: list[Cell]) -> list[list[Cell]]:
     """Jobs of cells that share a stream and a learner's class, ordered by stream."""
     together: dict[Any, list[Cell]] = {}
     for cell in cells:
-        together.setdefault(cell.stream, []).append(cell)
+        together.setdefault(cell.without_settings, []).append(cell)
     jobs = []
     for shared in together.values():
         size = 1 if shared[0].alone else _LARGEST_JOB
