@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib.resources import files
 from typing import Any
 
@@ -29,6 +30,15 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def number(value: float, digits: int = 0) -> str:
+    """1234.5 as 1,234.50; a dash for what is not a number."""
+    return f"{value:,.{digits}f}" if math.isfinite(value) else "–"
+
+
+def percent(share: float, digits: int = 2) -> str:
+    return number(100 * share, digits)
+
+
 TEMPLATES = Environment(
     loader=PackageLoader("onebit.pages"),
     autoescape=True,
@@ -38,5 +48,5 @@ TEMPLATES = Environment(
     keep_trailing_newline=True,
 )
 TEMPLATES.globals["static"] = static
-TEMPLATES.filters["counted"] = counted
+TEMPLATES.filters |= {"counted": counted, "number": number, "percent": percent}
 TEMPLATES.filters["place"] = "{:.1f}".format  # in a picture
