@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 from markupsafe import Markup
+from scipy.optimize import isotonic_regression
 
 from onebit.pages.rendering import picture
 
@@ -273,25 +275,15 @@ def upwards(
 def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
     """Middles of labels of these sizes that do not overlap, moved as little as possible.
 
-    With the sizes of the labels above taken off, places need only not decrease: neighbours in
-    the wrong order are merged into groups at their mean (isotonic regression).
+    With the sizes of the labels above taken off, places need only not decrease.
     """
-    order = sorted(range(len(wanted)), key=wanted.__getitem__)
-    offsets, used = [], 0.0
-    for i in order:
-        offsets.append(used + sizes[i] / 2)
-        used += sizes[i]
-    groups: list[tuple[float, int]] = []  # mean, how many
-    for i, offset in zip(order, offsets, strict=True):
-        mean, size = wanted[i] - offset, 1
-        while groups and groups[-1][0] > mean:
-            above, count = groups.pop()
-            mean, size = (mean * size + above * count) / (size + count), size + count
-        groups.append((mean, size))
-    last_start = max(low, high - used)
-    starts = [min(max(mean, low), last_start) for mean, size in groups for _ in range(size)]
-    middles = dict(zip(order, (s + o for s, o in zip(starts, offsets, strict=True)), strict=True))
-    return [middles[i] for i in range(len(wanted))]
+    order = np.argsort(wanted, kind="stable")
+    heights = np.array(sizes, float)[order]
+    offsets = np.cumsum(heights) - heights / 2
+    starts = isotonic_regression(np.array(wanted, float)[order] - offsets).x
+    middles = np.empty(len(order))
+    middles[order] = np.clip(starts, low, max(low, high - heights.sum())) + offsets
+    return middles.tolist()
 
 
 # The chart

@@ -55,17 +55,15 @@ class _Group(NamedTuple):
 
     def ends(self, y: str, epochs: int = 1) -> np.ndarray:
         """The last value of each repeat; epochs: the value after the first of this many epochs."""
-        return np.array([_last(result, y, epochs) for result in self.results])
-
-
-def _last(result: Result, y: str, epochs: int) -> float:
-    if y == "test_error":
-        return math.nan if result.test_error is None else result.test_error
-    if y == "seconds":
-        return result.seconds
-    last = max(i for i, n in enumerate(result.rounds) if n * epochs <= result.rounds[-1])
-    count = getattr(result, _MEASURES[y].counts)[last]
-    return count if y == "updates" else count / result.rounds[last]
+        field = _MEASURES[y].counts
+        if not field:
+            return np.array([getattr(result, y) for result in self.results], float)
+        ends = []
+        for result in self.results:
+            last = max(i for i, n in enumerate(result.rounds) if n * epochs <= result.rounds[-1])
+            count = getattr(result, field)[last]
+            ends.append(count if y == "updates" else count / result.rounds[last])
+        return np.array(ends)
 
 
 def _groups(plan: Plan, place: Place) -> list[_Group]:
@@ -215,29 +213,37 @@ def _charts(plan: Plan, part: spec.ChartSpec) -> Iterator[findings.Chart]:
 
 
 def _curves(plan: Plan, part: spec.ChartSpec, place: Place) -> Iterator[findings.Curve]:
-    groups, name = _groups(plan, place), place.method.name
-    if not groups:
-        return
+    """One curve per setting over the rounds; or one over a setting that varies."""
+    groups, published = _groups(plan, place), None
+    lines: list[tuple[str, list[float], np.ndarray]] = []  # settings, x, values [repeat, x]
+    swept = [group for group in groups if part.x in group.settings]
     if part.x == "rounds":
         published = None if part.counts else _published(place)[0]
         epochs = place.experiment.epochs if part.first_epoch else 1
         for group in groups:
-            settings = settings_text(group.settings)
-            label = name if len(groups) == 1 else f"{name} {settings}"
             x, values = _over_rounds(group.results, part, epochs)
-            yield _curve(place, label, settings, x, values, published)
-        return
-    swept = [group for group in groups if part.x in group.settings]
-    if swept:
+            lines.append((settings_text(group.settings), x, values))
+    elif swept:
         swept.sort(key=lambda group: group.settings[part.x])
-        settings, x = f"{part.x} varies", [float(group.settings[part.x]) for group in swept]
-    else:  # a reference line across the whole range
-        settings, swept = settings_text(groups[0].settings), [groups[0]] * 2
+        values = np.stack([group.ends(part.y) for group in swept], axis=1)
+        lines = [(f"{part.x} varies", [float(g.settings[part.x]) for g in swept], values)]
+    elif groups:  # a reference line across the whole range
         grids = [grid for m in place.experiment.methods for grid in m.grid(place.data)]
         tried = [float(grid[part.x]) for grid in grids if part.x in grid]
-        x = [min(tried), max(tried)]
-    values = np.stack([group.ends(part.y) for group in swept], axis=1)
-    yield _curve(place, name, settings, x, values, None)
+        values = np.stack([groups[0].ends(part.y)] * 2, axis=1)
+        lines = [(settings_text(groups[0].settings), [min(tried), max(tried)], values)]
+    for settings, x, values in lines:
+        name = place.method.name
+        yield findings.Curve(
+            method=name if len(lines) == 1 else f"{name} {settings}",
+            full_information=place.method.kind.full_information,
+            settings=settings,
+            x=x,
+            mean=values.mean(axis=0).tolist(),
+            low=values.min(axis=0).tolist(),
+            high=values.max(axis=0).tolist(),
+            published=published,
+        )
 
 
 def _over_rounds(
@@ -254,26 +260,6 @@ def _over_rounds(
     )
     shares = not part.counts and part.y != "updates"
     return [float(point) for point in rounds], counts / rounds if shares else counts
-
-
-def _curve(
-    place: Place,
-    label: str,
-    settings: str,
-    x: list[float],
-    values: np.ndarray,
-    published: float | None,
-) -> findings.Curve:
-    return findings.Curve(
-        method=label,
-        full_information=place.method.kind.full_information,
-        settings=settings,
-        x=x,
-        mean=values.mean(axis=0).tolist(),
-        low=values.min(axis=0).tolist(),
-        high=values.max(axis=0).tolist(),
-        published=published,
-    )
 
 
 def _published(place: Place) -> tuple[float | None, str]:
