@@ -49,9 +49,9 @@ def margins(weights: Any, X: Any, y: Any) -> np.ndarray:
     if y.dtype.kind not in "iu" or (len(y) and not 0 <= y.min() <= y.max() < len(W)):
         raise ValueError(f"y must hold labels from 0 to {len(W) - 1}, the rows of the weights")
     scores, rows = X @ W.T, np.arange(len(y))
-    own = scores[rows, y]
+    true = scores[rows, y]
     scores[rows, y] = -np.inf
-    return own - scores.max(axis=1)
+    return true - scores.max(axis=1)
 
 
 def comparator(weights: Any, X: Any, y: Any) -> Comparator:

@@ -205,8 +205,8 @@ def _is_power_of_ten(value: float) -> bool:
 
 def _thinned(ticks: list[float], room: Callable[[float], float], scale: Scale) -> list[float]:
     """Every tick, or every second, third, ... so that their texts stay apart."""
-    for every in range(1, len(ticks) + 1):
-        kept = ticks[::every]
+    for step in range(1, len(ticks) + 1):
+        kept = ticks[::step]
         places = [(scale(tick), room(tick) / 2) for tick in kept]
         if all(abs(b - a) >= ra + rb for (a, ra), (b, rb) in itertools.pairwise(places)):
             return kept

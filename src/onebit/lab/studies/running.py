@@ -65,12 +65,10 @@ class Plan:
         grid, tried = place.method.grid(place.data), self.tuning_cells(place)
         if not tried:
             return grid[0]
-        errors = []
-        for cells in tried:
-            results = [self.store.get(cell) for cell in cells]
-            if any(result is None for result in results):
-                return None
-            errors.append(np.mean([_error(result) for result in results if result]))
+        results = [[self.store.get(cell) for cell in cells] for cells in tried]
+        if any(result is None for of_setting in results for result in of_setting):
+            return None
+        errors = [np.mean([_error(r) for r in of_setting if r]) for of_setting in results]
         return grid[int(np.argmin(errors))] if np.isfinite(min(errors)) else None
 
     def cells(self, place: Place) -> list[tuple[dict[str, Setting], list[Cell]]]:
@@ -160,11 +158,14 @@ def run_study(
     tried: set[str] = set()
     while True:
         cells, later = plan.needed()
-        due = [cell for cell in cells.values() if _is_due(store, cell, retry, tried)]
-        done = failed = 0
-        total = len(cells) + later
-        ahead = len(cells) - len(due)
-        progress(Progress(ahead, total, failed))
+        found = {name: store.get(cell) for name, cell in cells.items()}
+        due = [
+            cells[name]
+            for name, result in found.items()
+            if result is None or (retry and result.error and name not in tried)
+        ]
+        done, total, failed = len(cells) - len(due), len(cells) + later, 0
+        progress(Progress(done, total, failed))
         if not due:
             return plan
         jobs = _jobs(due)
@@ -174,12 +175,7 @@ def run_study(
                 tried.add(cell.name)
                 failed += bool(result.error)
             done += len(results)
-            progress(Progress(ahead + done, total, failed))
-
-
-def _is_due(store: Store, cell: Cell, retry: bool, tried: set[str]) -> bool:
-    result = store.get(cell)
-    return result is None or (retry and bool(result.error) and cell.name not in tried)
+            progress(Progress(done, total, failed))
 
 
 def _jobs(cells: list[Cell]) -> list[list[Cell]]:

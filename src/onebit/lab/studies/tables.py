@@ -20,15 +20,10 @@ def number_table(table: Table, *, quick: bool) -> dict[str, Any]:
     numbers = [[_number(value, style) for value in row] for row in table.values]
     marks = [len(marks) for v in values for marks in (v.marks, v.published_marks)]
     seconds = [len(n[name]) for row in numbers for n in row for name in ("spread", "difference")]
-    told = [table.caption]
-    if any(value.bold for value in values):
-        told.append("Bold: the lowest of those compared.")
-    if any(value.underlined for value in values):
-        told.append("Underlined: the lowest of those that hear only right or wrong.")
     return {
         "table": table,
         "style": style,
-        "caption": _sentences(told),
+        "entries": values,
         "numbers": numbers,
         "has_spread": any(is_number(value.spread) for value in values),
         # Room for the marks and for the second column of a cell: all cells align.
@@ -61,12 +56,6 @@ def _number(value: Value, style: NumberFormat) -> dict[str, Any]:
         "difference": difference,
         "nearness": near,
     }
-
-
-def _sentences(texts: list[str]) -> str:
-    return " ".join(
-        text if text.endswith((".", "!", "?")) else f"{text}." for text in texts if text
-    )
 
 
 # How numbers are written
