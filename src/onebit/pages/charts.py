@@ -400,7 +400,8 @@ def draw(
 def _drawn(series: Series, x: Scale, y: Scale, apart: float, middle: float) -> dict[str, Any]:
     """A curve in the coordinates of its picture. The last marker and those far from it are kept."""
     line, low, high = (
-        [f"{x(point.x):.1f} {y(point[part]):.1f}" for point in series.points] for part in (1, 2, 3)
+        [f"{x(point.x):.1f} {y(getattr(point, part)):.1f}" for point in series.points]
+        for part in ("middle", "low", "high")
     )
     markers, last = [], math.inf
     for spot, point in zip(reversed(line), reversed(series.points), strict=True):

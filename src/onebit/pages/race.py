@@ -24,6 +24,10 @@ class Bound:
     L: float
     error: list[float]  # a share of the rounds; above 1 it says nothing
 
+    @property
+    def source(self) -> str:
+        return f"{self.paper}; comparator: {self.comparator}, D = {self.D:.0f}, L = {self.L:.0f}"
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -58,6 +62,20 @@ class Panel:
     repeats: int
     lines: list[Line]
     rows: int | None = None  # of the table that the rounds come from; None: rows are drawn
+
+    @property
+    def length(self) -> str:
+        """How many rounds there are, and how often each row of a table comes in them."""
+        rounds = counted(self.rounds, "round")
+        if self.rows is None:
+            return rounds
+        if self.rounds == self.rows:
+            return f"{rounds}: each row once"
+        if self.rounds < self.rows:
+            return f"{rounds}: {self.rounds:,} of {self.rows:,} rows, each once"
+        times = self.rounds / self.rows
+        often = f"{times:.0f}" if times.is_integer() else f"about {times:.1f}"
+        return f"{rounds}: each of {self.rows:,} rows {often} times"
 
 
 @dataclass(frozen=True, slots=True)
