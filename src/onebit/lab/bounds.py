@@ -49,9 +49,9 @@ def margins(weights: Any, X: Any, y: Any) -> np.ndarray:
     if y.dtype.kind not in "iu" or (len(y) and not 0 <= y.min() <= y.max() < len(W)):
         raise ValueError(f"y must hold labels from 0 to {len(W) - 1}, the rows of the weights")
     scores, rows = X @ W.T, np.arange(len(y))
-    own = scores[rows, y]
+    true = scores[rows, y]
     scores[rows, y] = -np.inf
-    return own - scores.max(axis=1)
+    return true - scores.max(axis=1)
 
 
 def comparator(weights: Any, X: Any, y: Any) -> Comparator:
@@ -93,9 +93,7 @@ def banditron(rounds: Any, *, labels: int, gamma: float, norm: float, loss: Any 
     gamma at most 1/2. L is the hinge loss of the comparator up to the round. The expectation is
     over the learner's own draws; rows and labels are arbitrary, but fixed beforehand.
     """
-    T, L = _rounds_and_loss(rounds, loss)
-    K, gamma = _labels(labels), real("gamma", gamma, above=0, most=_MOST_GAMMA)
-    return _mistakes(T, L, gamma, norm, _Moments(2 * K / gamma, 2 * gamma))
+    return rcnbf(rounds, labels=labels, gamma=gamma, norm=norm, rho0=0.0, rho1=0.0, loss=loss)
 
 
 def banditron_gamma(rounds: float, *, labels: int, norm: float, loss: float = 0.0) -> float:
@@ -104,8 +102,7 @@ def banditron_gamma(rounds: float, *, labels: int, norm: float, loss: float = 0.
     The paper's rules of thumb have the same order: sqrt(K D / T) where the loss is small,
     (K D / T)^(1/3) where it is not.
     """
-    T, L = real("rounds", rounds, least=1), real("loss", loss, least=0)
-    return _best_gamma(lambda g: banditron(T, labels=labels, gamma=g, norm=norm, loss=L))
+    return rcnbf_gamma(rounds, labels=labels, norm=norm, rho0=0.0, rho1=0.0, loss=loss)
 
 
 def rcnbf(
@@ -129,7 +126,10 @@ def rcnbf(
     rho0, rho1 = real("rho0", rho0, least=0, below=1), real("rho1", rho1, least=0, below=1)
     if rho0 + rho1 >= 1:
         raise ValueError(f"rho0 + rho1 must be below 1, not {rho0 + rho1:g}: the bit says nothing")
-    return _mistakes(T, L, gamma, norm, _noisy_moments(K, gamma, rho0, rho1))
+    squared, moments = real("norm", norm, least=0) ** 2, _noisy_moments(K, gamma, rho0, rho1)
+    wrong, right = squared * moments.wrong, squared * moments.right
+    most = np.maximum(wrong, np.sqrt(right * T))
+    return _plain(L + gamma * T + 3 * most + np.sqrt(wrong * L))
 
 
 def rcnbf_gamma(
@@ -159,13 +159,6 @@ def _noisy_moments(K: int, gamma: float, rho0: float, rho1: float) -> _Moments:
     A1 += K * rho1 / (b**2 * gamma) + spread * K**2 / (b * gamma) ** 2
     A2 = 2 * gamma + rho1 / (b**2 * (1 - gamma)) + spread * K**2 / (b**2 * gamma)
     return _Moments(A1, A2)
-
-
-def _mistakes(T: Any, L: Any, gamma: float, norm: float, moments: _Moments) -> Any:
-    squared = real("norm", norm, least=0) ** 2
-    wrong, right = squared * moments.wrong, squared * moments.right
-    most = np.maximum(wrong, np.sqrt(right * T))
-    return _plain(L + gamma * T + 3 * most + np.sqrt(wrong * L))
 
 
 def _best_gamma(bound: Callable[[float], float]) -> float:
@@ -212,7 +205,7 @@ def halving_projected_order(rounds: Any, *, labels: int, norm: float, delta: flo
     K^2 D l (ln D + ln l) with l = ln((T + K) / delta) and D = 2 |W|^2, with probability 1 - delta;
     it does not depend on the number of features.
     """
-    T, _ = _rounds_and_loss(rounds, 0.0)
+    T = _numbers("rounds", rounds, least=1)
     K, D = _labels(labels), 2 * _separating(norm) ** 2
     logs = np.log((T + K) / real("delta", delta, above=0, below=1))
     return _plain(K**2 * D * logs * (math.log(D) + np.log(logs)))
@@ -248,7 +241,7 @@ def confidit(
     a confidence level, see docs/bounds.md. Confidit as it is mostly run, diagonal, without
     projection and with a constant eta, is not covered.
     """
-    T, _ = _rounds_and_loss(rounds, 0.0)
+    T = _numbers("rounds", rounds, least=1)
     size = _labels(labels) * whole("features", features, least=1, most=10**9)
     alpha = real("alpha", alpha, least=0, most=1)
     B1 = 1 + (1 + alpha) ** -2
@@ -267,12 +260,12 @@ def confidit(
 def newtron(
     rounds: Any,
     *,
+    gamma: float,
+    alpha: float = 10,
     labels: int,
     features: int,
     norm: float,
-    gamma: float,
-    alpha: float = 10.0,
-    radius: float = 1.0,
+    radius: float = 1,
 ) -> Any:
     """Expected regret of Newtron in log-loss, against any weights of length `norm` at most.
 
@@ -283,7 +276,7 @@ def newtron(
     The loss of a row is -ln(p_y) / alpha. The paper prints O(...); how the constants follow is in
     docs/bounds.md. It holds for exact Newtron with that beta, not for PNewtron.
     """
-    T, _ = _rounds_and_loss(rounds, 0.0)
+    T = _numbers("rounds", rounds, least=1)
     beta = newtron_beta(labels=labels, norm=norm, gamma=gamma, alpha=alpha, radius=radius)
     size = _labels(labels) * whole("features", features, least=1, most=10**9)
     nu = max(_least_probability(labels, alpha * radius * norm) / 2, gamma / labels)
@@ -294,7 +287,7 @@ def newtron(
 
 
 def newtron_beta(
-    *, labels: int, norm: float, gamma: float, alpha: float = 10.0, radius: float = 1.0
+    *, labels: int, norm: float, gamma: float, alpha: float = 10, radius: float = 1
 ) -> float:
     """The greatest beta that Theorem 4 allows: min(alpha delta / 10 + eta, 1 / (4 R D))."""
     K, gamma = _labels(labels), real("gamma", gamma, least=0, most=_MOST_GAMMA)
@@ -305,13 +298,7 @@ def newtron_beta(
 
 
 def newtron_gamma(
-    rounds: float,
-    *,
-    labels: int,
-    features: int,
-    norm: float,
-    alpha: float = 10.0,
-    radius: float = 1.0,
+    rounds: float, *, labels: int, features: int, norm: float, alpha: float = 10, radius: float = 1
 ) -> float:
     """The gamma that minimises `newtron`, out of 0 and a thousand values up to 1/2."""
     fixed: dict[str, Any] = {"labels": labels, "features": features, "norm": norm}
@@ -322,19 +309,13 @@ def newtron_gamma(
 
 
 def newtron_order(
-    rounds: Any,
-    *,
-    labels: int,
-    features: int,
-    norm: float,
-    alpha: float = 10.0,
-    radius: float = 1.0,
+    rounds: Any, *, labels: int, features: int, norm: float, alpha: float = 10, radius: float = 1
 ) -> Any:
     """The order of Newtron's regret at its best gamma; not a bound, Corollary 5 leaves c open.
 
     min(c exp(4 alpha R D) ln(T) / alpha, 6 c R D T^(2/3)), with c = K^3 n.
     """
-    T, _ = _rounds_and_loss(rounds, 0.0)
+    T = _numbers("rounds", rounds, least=1)
     c = _labels(labels) ** 3 * whole("features", features, least=1, most=10**9)
     reach = real("norm", norm, above=0) * real("radius", radius, above=0)
     alpha = real("alpha", alpha, above=0)
@@ -354,7 +335,7 @@ def _labels(labels: int) -> int:
 
 
 def _rounds_and_loss(rounds: Any, loss: Any) -> tuple[np.ndarray, np.ndarray]:
-    T, L = _numbers("rounds", rounds, 1), _numbers("loss", loss, 0)
+    T, L = _numbers("rounds", rounds, least=1), _numbers("loss", loss, least=0)
     if T.ndim and L.ndim and T.shape != L.shape:
         raise ValueError(
             f"loss must be one number for each of rounds, not {L.shape} for {T.shape}: "
@@ -363,7 +344,7 @@ def _rounds_and_loss(rounds: Any, loss: Any) -> tuple[np.ndarray, np.ndarray]:
     return T, L
 
 
-def _numbers(name: str, given: Any, least: float) -> np.ndarray:
+def _numbers(name: str, given: Any, *, least: float) -> np.ndarray:
     """A number or an array of numbers, each at least `least`."""
     array = np.asarray(given)
     if array.dtype.kind not in "iuf":

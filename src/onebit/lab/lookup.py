@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 import onebit.algorithms  # noqa: F401 so that every learner is known by its name
 from onebit.learner import Learner
 
-_PACKAGE = "onebit"
-
 
 def import_learners(module: str) -> str:
     """Import a module that defines learners: by its name, or by the path of its file, "mine.py".
@@ -98,7 +96,7 @@ def _of_module(module: str, kind: str) -> type[Learner]:
 
 def is_own(learner: type) -> bool:
     """Whether a class is defined in this package."""
-    return _top(learner.__module__) == _PACKAGE
+    return learner.__module__.partition(".")[0] == "onebit"
 
 
 def name_of(learner: type[Learner]) -> str:
@@ -139,7 +137,3 @@ def import_home(home: Home) -> None:
             f"the learner's module {home.module!r} cannot be imported in a worker: {error}; "
             "install it there, or put its file where the workers can read it"
         ) from None
-
-
-def _top(module: str) -> str:
-    return module.partition(".")[0]

@@ -8,6 +8,7 @@ to evaluate it.
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,14 +20,8 @@ from onebit import datasets
 from onebit._version import __version__
 from onebit.contexts import Rows, encode_rows
 from onebit.datasets.steps import width_of
-from onebit.lab.recipes import (
-    Found,
-    Recipe,
-    check_settings,
-    default_recipes,
-    recipe_of,
-    settings_of,
-)
+from onebit.lab import recipes
+from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
 from onebit.lab.streams import FLOAT32
 from onebit.lab.sweeping import sweep
 from onebit.labels import LabelSet, column_of
@@ -88,10 +83,14 @@ class Candidate(NamedTuple):
     given: Recipe
     is_default: bool
 
+    def trial(self, errors: np.ndarray) -> Trial:
+        learner, settings = self.recipe.learner, self.recipe.settings
+        return Trial(learner, settings, float(errors.mean()), _spread(errors), self.is_default)
+
 
 def learners_to_tune() -> list[type[Learner]]:
     """The learners from one bit that have settings to search."""
-    known = [recipe.learner for recipe in default_recipes()]
+    known = [recipe.learner for recipe in recipes.default_recipes()]
     return [learner for learner in known if learner.ranges and not learner.full_information]
 
 
@@ -156,25 +155,27 @@ def tune(
         """How many mistakes each recipe makes on these rows, [recipe, repeat]."""
         counts = []
         for repeat in range(repeats):
-            own = part
             if shuffles and repeat:
-                own = np.random.default_rng([seed, repeat]).permutation(part)
+                order = np.random.default_rng([seed, repeat]).permutation(part)
+            else:
+                order = part
             fresh = datasets.Steps(steps, features=data.columns)
-            rows = datasets.prepare(_taken(data.rows, own), fresh)
+            rows = datasets.prepare(_taken(data.rows, order), fresh)
             rows = encode_rows(rows, FLOAT32, None)
             learners = [recipe.make(data.labels, seed=seed + repeat) for recipe in tried]
-            runs = sweep(learners, rows, data.places[own], checkpoints=[len(own)], progress=report)
+            y, last = data.places[order], [len(order)]
+            runs = sweep(learners, rows, y, checkpoints=last, progress=report)
             counts.append([run.trace.mistakes[-1] for run in runs])
         return np.array(counts).T
 
     made = mistakes([candidate.recipe for candidate in candidates], course[:rounds])
     ranked = np.argsort(made.sum(axis=1), kind="stable")  # ties stay in their order
     best = candidates[ranked[0]]
-    rest = None
-    if rounds < size:
-        both = mistakes([best.recipe, best.given], course[rounds:]) / (size - rounds)
-        rest = Rest(size - rounds, *both.mean(axis=1).tolist(), *map(_spread, both))
-    table = tuple(_trial(candidates[place], made[place] / rounds) for place in ranked)
+    remaining = None
+    if left := size - rounds:
+        errors = mistakes([best.recipe, best.given], course[rounds:]) / left
+        remaining = Rest(left, *errors.mean(axis=1).tolist(), *map(_spread, errors))
+    table = tuple(candidates[place].trial(made[place] / rounds) for place in ranked)
     return Tuned(
         best.recipe.learner,
         best.recipe.settings,
@@ -190,14 +191,9 @@ def tune(
             onebit=__version__,
         ),
         table,
-        rest,
+        remaining,
         tuple(_edges(best, grid or best.recipe.learner.ranges)),
     )
-
-
-def _trial(candidate: Candidate, errors: np.ndarray) -> Trial:
-    learner, settings = candidate.recipe.learner, candidate.recipe.settings
-    return Trial(learner, settings, float(errors.mean()), _spread(errors), candidate.is_default)
 
 
 def _spread(errors: np.ndarray) -> float | None:
@@ -282,7 +278,7 @@ def _recipes(given: Any) -> list[Recipe]:
             raise ValueError("there is no learner to tune")
         return [recipe for learner in given for recipe in _recipes(learner)]
     if isinstance(given, str):
-        return [recipe_of(given)]
+        return [recipes.recipe_of(given)]
     if isinstance(given, type) and issubclass(given, Learner):
         return [Recipe(given, {})]
     raise TypeError(f"tune needs a learner's class, such as Banditron, not {given!r}")
@@ -292,11 +288,8 @@ def _check_grid(grid: Mapping[str, Sequence[Any]], recipes: Sequence[Recipe]) ->
     if not isinstance(grid, Mapping):
         raise TypeError(f"grid must be a dict such as {{'gamma': [0.01, 0.1]}}, not {grid!r}")
     for name, values in grid.items():
-        if (
-            isinstance(values, str)
-            or not isinstance(values, Sequence | np.ndarray)
-            or not len(values)
-        ):
+        is_list = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+        if not is_list or not len(values):
             raise ValueError(f"the grid needs a list of values for {name}, not {values!r}")
         if not any(name in settings_of(recipe.learner) for recipe in recipes):
             names = ", ".join(recipe.learner.__name__ for recipe in recipes)
@@ -319,13 +312,13 @@ def candidates_of(
         suited = recipe.suited_to(data.lower())
         settings = [fixed] + [suited.settings] * (suited is not recipe)
         if grid:
-            own = {name: grid[name] for name in settings_of(kind) if name in grid}
-            count = np.prod([len(values) for values in own.values()])
+            lists = {name: grid[name] for name in settings_of(kind) if name in grid}
+            count = math.prod(len(values) for values in lists.values())
             if count > MOST_TRIALS:
                 raise ValueError(f"the grid has {count:,} combinations; at most {MOST_TRIALS:,}")
             settings += [
-                {**fixed, **dict(zip(own, values, strict=True))}
-                for values in itertools.product(*own.values())
+                {**fixed, **dict(zip(lists, values, strict=True))}
+                for values in itertools.product(*lists.values())
             ]
         else:
             free = {name: tried for name, tried in kind.ranges.items() if name not in fixed}

@@ -13,9 +13,13 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from markupsafe import Markup, escape
+import numpy as np
+from markupsafe import Markup
+from scipy.optimize import isotonic_regression
+
+from onebit.pages.rendering import picture
 
 COLOURS = 14  # --c1, --c2, ... of the style; all learners of a race at its defaults
 LEADING = 6  # curves with a thick line, filled markers and a band that can be seen
@@ -31,6 +35,8 @@ MARKERS = (  # paths around (0, 0), about 8 units wide
     "M-4-4L0-1.6L4-4V4H-4z",
 )
 TOP, BOTTOM = 28, 44  # margins above and below the plot
+STRIP = 16  # width of the strip of published values, right of the plot
+BOLD = 1.12  # how much wider bold letters are
 
 
 # Looks
@@ -48,15 +54,6 @@ class Looks:
         """For what is proved of a curve: its colour, dashed."""
         return replace(self, kind="bound", dash="5 5")
 
-    @property
-    def swatch(self) -> Markup:
-        """A bit of the curve, for a legend or a table."""
-        return Markup(
-            f'<svg class="swatch curve {self.kind}" viewBox="0 0 34 12" aria-hidden="true" '
-            f'style="--c:{self.colour}"><path class="line" stroke-dasharray="{self.dash}" '
-            f'd="M1 6H33"/>{marker(self, "17 6")}</svg>'
-        )
-
 
 def coloured(number: int) -> Looks:
     """Each has a colour of its own; where they start again, with another marker."""
@@ -69,6 +66,20 @@ def reference(number: int) -> Looks:
     """For methods that are told the true label: dashed and grey."""
     dash = DASHES[number % len(DASHES)]
     return Looks("reference", "var(--reference)", MARKERS[number % len(MARKERS)], dash)
+
+
+Key = TypeVar("Key")
+
+
+def looks_of(curves: Iterable[tuple[Key, bool]]) -> dict[Key, Looks]:
+    """Looks for curves, given by a key and whether they are told the true label."""
+    looks: dict[Key, Looks] = {}
+    used = {False: 0, True: 0}
+    for key, told in curves:
+        if key not in looks:
+            looks[key] = reference(used[told]) if told else coloured(used[told])
+            used[told] += 1
+    return looks
 
 
 # Words
@@ -194,8 +205,8 @@ def _is_power_of_ten(value: float) -> bool:
 
 def _thinned(ticks: list[float], room: Callable[[float], float], scale: Scale) -> list[float]:
     """Every tick, or every second, third, ... so that their texts stay apart."""
-    for every in range(1, len(ticks) + 1):
-        kept = ticks[::every]
+    for step in range(1, len(ticks) + 1):
+        kept = ticks[::step]
         places = [(scale(tick), room(tick) / 2) for tick in kept]
         if all(abs(b - a) >= ra + rb for (a, ra), (b, rb) in itertools.pairwise(places)):
             return kept
@@ -264,25 +275,15 @@ def upwards(
 def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
     """Middles of labels of these sizes that do not overlap, moved as little as possible.
 
-    With the sizes of the labels above taken off, places need only not decrease: neighbours in
-    the wrong order are merged into groups at their mean (isotonic regression).
+    With the sizes of the labels above taken off, places need only not decrease.
     """
-    order = sorted(range(len(wanted)), key=wanted.__getitem__)
-    offsets, used = [], 0.0
-    for i in order:
-        offsets.append(used + sizes[i] / 2)
-        used += sizes[i]
-    groups: list[tuple[float, int]] = []  # mean, how many
-    for i, offset in zip(order, offsets, strict=True):
-        mean, size = wanted[i] - offset, 1
-        while groups and groups[-1][0] > mean:
-            above, count = groups.pop()
-            mean, size = (mean * size + above * count) / (size + count), size + count
-        groups.append((mean, size))
-    last_start = max(low, high - used)
-    starts = [min(max(mean, low), last_start) for mean, size in groups for _ in range(size)]
-    middles = dict(zip(order, (s + o for s, o in zip(starts, offsets, strict=True)), strict=True))
-    return [middles[i] for i in range(len(wanted))]
+    order = np.argsort(wanted, kind="stable")
+    heights = np.array(sizes, float)[order]
+    offsets = np.cumsum(heights) - heights / 2
+    starts = isotonic_regression(np.array(wanted, float)[order] - offsets).x
+    middles = np.empty(len(order))
+    middles[order] = np.clip(starts, low, max(low, high - heights.sum())) + offsets
+    return middles.tolist()
 
 
 # The chart
@@ -310,6 +311,10 @@ class Series:
     published: float | None = None  # what the paper says of its end
     published_tip: str = ""
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return (*self.label, self.end) if self.end else self.label
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -317,12 +322,14 @@ class Frame:
 
     name: str  # a class in the style
     width: int
-    height: int
-    left: int
-    right: int  # room for the labels
+    height: int  # at least
     line_height: int = 16
     size: float = 12  # of the letters, as in the style
     reach: int = 24  # from the plot to the label
+    apart: float = 0  # the least distance of two markers of a curve
+    left: int = 0  # room for the numbers of the axis; `draw` measures it, as the next
+    right: int = 0  # room for the labels
+    top = TOP
 
     @property
     def plot_right(self) -> int:
@@ -333,149 +340,79 @@ class Frame:
         return self.height - BOTTOM
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a chart says besides its curves."""
+
+    title: str
+    desc: str  # for a screen reader
+    x: str
+    y: str
+    where: str  # makes its ids unique on the page
+    heading: str = ""  # above the labels
+
+
 def draw(
     series: Sequence[Series],
-    x: Axis,
-    y: Axis,
+    words: Words,
     frame: Frame,
     *,
-    title: str,
-    desc: str,
-    where: str,
-    heading: str = "",
+    x_log: bool = True,
+    y_log: bool = True,
+    y_text: Callable[[float], str] = short,
 ) -> Markup:
-    """The whole chart, the first curve on top.
-
-    ``where`` makes its ids unique; ``heading`` stands above the labels.
-    """
-    sizes = [frame.line_height * len(_lines(curve)) for curve in series]
+    """The whole chart, the first curve on top, in a frame that grows until the labels fit."""
+    has_strip = any(curve.published is not None for curve in series)
+    lines = sum(len(curve.lines) for curve in series)
+    height = max(frame.height, TOP + BOTTOM + frame.line_height * lines)
+    heights = [v for curve in series for point in curve.points for v in point[1:4]]
+    heights += [curve.published for curve in series if curve.published is not None]
+    y = upwards(words.y, heights, height - BOTTOM, TOP, y_text, log=y_log)
+    widths = [
+        width_of(line, frame.size) * (BOLD if curve.looks.kind == "top" else 1)
+        for curve in series
+        for line in curve.lines
+    ]
+    reach = frame.reach + STRIP * has_strip
+    right = reach + 14 + max(*widths, width_of(words.heading, frame.size))
+    left = 14 + max(width_of(tick.text, frame.size) for tick in y.ticks)
+    frame = replace(frame, height=height, left=round(left), right=round(right), reach=reach)
+    xs = [point.x for curve in series for point in curve.points]
+    x = across(words.x, xs, frame.left, frame.plot_right, log=x_log, size=frame.size)
+    sizes = [frame.line_height * len(curve.lines) for curve in series]
     ends = [y.scale(curve.points[-1].middle) for curve in series]
     around = frame.line_height / 2
     middles = spread(ends, sizes, TOP - around, frame.plot_bottom + around)
-    curves = [
-        _curve(curve, x.scale, y.scale, frame, middle)
-        for curve, middle in zip(series, middles, strict=True)
-    ]
     below = ("bound", "reference")
     layers = sorted(range(len(series)), key=lambda i: (series[i].looks.kind not in below, -i))
-    content = (
-        f"{_axes(x, y, frame)}{_strip(series, frame)}{_heading(heading, frame)}\n"
-        f"{''.join(curves[i] for i in layers)}"
-    )
-    return svg(frame.name, (frame.width, frame.height), content, title, desc, where)
-
-
-def svg(
-    kind: str, size: tuple[float, float], content: str, title: str, desc: str, where: str
-) -> Markup:
-    """A picture that a screen reader can name and describe; kind and where make its ids unique."""
-    name = f"{where}-{kind}"
-    return Markup(
-        f'<svg class="chart {kind}" viewBox="0 0 {size[0]} {size[1]}" role="img"\n'
-        f' aria-labelledby="{name}-title" aria-describedby="{name}-desc">\n'
-        f'<title id="{name}-title">{escape(title)}</title>\n'
-        f'<desc id="{name}-desc">{escape(desc)}</desc>\n{content}</svg>\n'
+    return picture(
+        "chart.svg",
+        axes=(x, y),
+        frame=frame,
+        words=words,
+        strip=STRIP if has_strip else 0,
+        above=shortened(y.label, frame.plot_right - 12, frame.size),
+        below=shortened(x.label, 2 * (frame.plot_right - frame.left), frame.size),
+        curves=[_drawn(series[i], x.scale, y.scale, frame.apart, middles[i]) for i in layers],
     )
 
 
-def _axes(x: Axis, y: Axis, frame: Frame) -> str:
-    bottom, right = frame.plot_bottom, frame.plot_right
-    above = shortened(y.label, right - 12, frame.size)
-    below = shortened(x.label, 2 * (right - frame.left), frame.size)
-    parts = [
-        f'<text class="tick" x="2" y="12">{escape(above)}</text>',
-        f'<text class="tick middle" x="{(frame.left + right) / 2}" y="{bottom + 38}">'
-        f"{escape(below)}</text>",
-    ]
-    for tick in x.ticks:
-        at = f"{x.scale(tick.value):.1f}"
-        parts.append(f'<path class="grid major" d="M{at} {TOP}V{bottom}"/>')
-        parts.append(f'<text class="tick middle" x="{at}" y="{bottom + 19}">{tick.text}</text>')
-    for tick in y.ticks:
-        at = y.scale(tick.value)
-        style = "grid major" if tick.major else "grid"
-        parts.append(f'<path class="{style}" d="M{frame.left} {at:.1f}H{right}"/>')
-        if tick.text:
-            place = f'x="{frame.left - 7}" y="{at + 4:.1f}"'
-            parts.append(f'<text class="tick end" {place}>{tick.text}</text>')
-    return "".join(parts)
-
-
-STRIP = 16  # width of the strip of published values, right of the plot
-
-
-def _strip(series: Iterable[Series], frame: Frame) -> str:
-    if not any(curve.published is not None for curve in series):
-        return ""
-    left, height = frame.plot_right + 4, frame.plot_bottom - TOP + 12
-    return (
-        f'<rect class="strip" x="{left}" y="{TOP - 6}" width="{STRIP}" height="{height}" rx="4"/>'
-    )
-
-
-def _heading(text: str, frame: Frame) -> str:
-    if not text:
-        return ""
-    return (
-        f'<text class="tick" x="{frame.plot_right + frame.reach + 8}" y="12">{escape(text)}</text>'
-    )
-
-
-def _curve(series: Series, x: Scale, y: Scale, frame: Frame, middle: float) -> str:
-    """Band, line, markers, the published value, and the name at the right end."""
+def _drawn(series: Series, x: Scale, y: Scale, apart: float, middle: float) -> dict[str, Any]:
+    """A curve in the coordinates of its picture. The last marker and those far from it are kept."""
     line, low, high = (
-        [
-            f"{x(point.x):.1f} {y(value):.1f}"
-            for point, value in zip(series.points, part, strict=True)
-        ]
-        for part in (
-            [p.middle for p in series.points],
-            [p.low for p in series.points],
-            [p.high for p in series.points],
-        )
+        [f"{x(point.x):.1f} {y(getattr(point, part)):.1f}" for point in series.points]
+        for part in ("middle", "low", "high")
     )
-    markers = "".join(
-        marker(series.looks, spot, point.tip)
-        for spot, point in zip(line, series.points, strict=True)
-        if point.tip
-    )
-    at, looks = frame.plot_right + frame.reach, series.looks
-    beside = f"{at} {middle:.1f}"
-    return (
-        f'<g class="curve {looks.kind}" data-line="{series.key}" style="--c:{looks.colour}">'
-        f'<path class="band" d="M{"L".join(high + low[::-1])}z"/>'
-        f'<path class="line" stroke-dasharray="{looks.dash}" d="M{"L".join(line)}"/>{markers}'
-        f'<path class="leader" d="M{line[-1]}L{beside}"/>{_published(series, y, frame)}'
-        f"{marker(looks, beside)}{_label(series, at + 8, middle, frame)}</g>\n"
-    )
-
-
-def _published(series: Series, y: Scale, frame: Frame) -> str:
-    if series.published is None:
-        return ""
-    spot = f"{frame.plot_right + 4 + STRIP / 2} {y(series.published):.1f}"
-    return f'<g class="paper">{marker(series.looks, spot, series.published_tip)}</g>'
-
-
-def _lines(series: Series) -> tuple[str, ...]:
-    return (*series.label, series.end) if series.end else series.label
-
-
-def _label(series: Series, x: float, middle: float, frame: Frame) -> str:
-    lines = _lines(series)
-    first = middle + 4 - (len(lines) - 1) * frame.line_height / 2
-    styles = ["next"] * (len(series.label) - 1) + ["second"]
-    rest = "".join(
-        f'<tspan class="{style}" x="{x}" dy="{frame.line_height - 1}">{escape(line)}</tspan>'
-        for style, line in zip(styles, lines[1:], strict=False)
-    )
-    return f'<text class="label" x="{x}" y="{first:.1f}">{escape(lines[0])}{rest}</text>'
-
-
-def marker(looks: Looks, spot: str, tip: str = "") -> str:
-    size = 1 if looks.kind == "top" else 0.75
-    inside = f"<title>{escape(tip)}</title>" if tip else ""
-    return (
-        f'<path class="point" transform="translate({spot}) scale({size})" d="{looks.marker}">'
-        f"{inside}</path>"
-    )
+    markers, last = [], math.inf
+    for spot, point in zip(reversed(line), reversed(series.points), strict=True):
+        at = x(point.x)
+        if point.tip and last - at >= apart:
+            markers.append((spot, point.tip))
+            last = at
+    return {
+        "series": series,
+        "line": line,
+        "band": high + low[::-1],
+        "markers": markers[::-1],
+        "middle": middle,
+    }

@@ -1,6 +1,7 @@
 """The page that ``onebit race`` writes: one HTML file that loads nothing from elsewhere."""
 
 import math
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -8,24 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from onebit.pages.charts import (
-    BOTTOM,
-    TOP,
-    Frame,
-    Looks,
-    Point,
-    Series,
-    across,
-    coloured,
-    draw,
-    first_drawn,
-    from_round,
-    reference,
-    upwards,
-    width_of,
-    wrapped,
-)
-from onebit.pages.rendering import counted, render
+from onebit.pages import charts
+from onebit.pages.charts import Looks, Point, Series
+from onebit.pages.rendering import counted, percent, render
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +23,6 @@ class Bound:
     D: float
     L: float
     error: list[float]  # a share of the rounds; above 1 it says nothing
-
-    @property
-    def says_something(self) -> bool:
-        """Whether it ends below 1."""
-        return self.error[-1] < 1
 
     @property
     def source(self) -> str:
@@ -66,6 +47,10 @@ class Line:
     rounds_per_second: float
     bound: Bound | None = None
 
+    @property
+    def final_error(self) -> float:
+        return self.error[-1] if self.error and math.isfinite(self.error[-1]) else math.inf
+
 
 @dataclass(frozen=True, slots=True)
 class Panel:
@@ -88,14 +73,9 @@ class Panel:
             return f"{rounds}: each row once"
         if self.rounds < self.rows:
             return f"{rounds}: {self.rounds:,} of {self.rows:,} rows, each once"
-        times, rest = divmod(self.rounds, self.rows)
-        often = f"about {self.rounds / self.rows:.1f}" if rest else str(times)
+        times = self.rounds / self.rows
+        often = f"{times:.0f}" if times.is_integer() else f"about {times:.1f}"
         return f"{rounds}: each of {self.rows:,} rows {often} times"
-
-    @property
-    def is_repeating(self) -> bool:
-        """Whether rows come again."""
-        return self.rows is not None and self.rounds > self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,28 +86,6 @@ class Entry:
     key: str  # "1" is the best learner; references are not ranked: "R1", "R2", ...
     name: str
     looks: Looks
-
-    @property
-    def error(self) -> str:
-        return _percent(_final_error(self.line))
-
-    @property
-    def bound(self) -> str:
-        return _percent(self.line.bound.error[-1]) if self.line.bound else ""
-
-    @property
-    def cells(self) -> dict[str, str]:
-        """What follows rank and learner in the table, by column."""
-        line, speed = self.line, self.line.rounds_per_second
-        return {
-            "Error %": self.error,
-            "Repeats ±": "–" if line.error_sd is None else _percent(line.error_sd),
-            "Greedy error %": _percent(line.greedy_error),
-            "Explored %": _percent(line.explored, 1),
-            "Updates %": _percent(line.updates, 1),
-            "Rounds/s": f"{speed:,.0f}" if math.isfinite(speed) else "–",
-            "Settings": line.settings,
-        }
 
 
 def race_page(panels: list[Panel], command: str, version: str, settings: dict[str, str]) -> str:
@@ -162,15 +120,10 @@ def _race(panel: Panel, entries: list[Entry], where: str) -> dict[str, Any]:
 
 # Ranking and looks
 
-
-def _final_error(line: Line) -> float:
-    return line.error[-1] if line.error and math.isfinite(line.error[-1]) else math.inf
+Identity = tuple[bool, str, int]  # told the true label, its name, the number among its namesakes
 
 
-Who = tuple[bool, str, int]  # told the true label, its name, which of those of that name
-
-
-def _ranked(panel: Panel) -> Iterator[tuple[Who, Line]]:
+def _ranked(panel: Panel) -> Iterator[tuple[Identity, Line]]:
     """Learners by error, then references by error.
 
     Settings may be tuned per data set, so a learner is known again by its name, which has the
@@ -182,52 +135,37 @@ def _ranked(panel: Panel) -> Iterator[tuple[Who, Line]]:
         name = line.full_information, line.learner
         lines.append(((*name, before[name]), line))
         before[name] += 1
-    yield from sorted(lines, key=lambda pair: (pair[1].full_information, _final_error(pair[1])))
+    yield from sorted(lines, key=lambda pair: (pair[1].full_information, pair[1].final_error))
 
 
-def _looks(panels: Iterable[Panel]) -> dict[Who, Looks]:
+def _looks(panels: Iterable[Panel]) -> dict[Identity, Looks]:
     """Looks that a learner has in every panel; the best in any of them come first."""
-    places: dict[Who, list[int]] = defaultdict(list)
+    places: dict[Identity, list[int]] = defaultdict(list)
     for panel in panels:
-        for place, (who, _) in enumerate(_ranked(panel)):
-            places[who].append(place)
-    best = sorted(places, key=lambda who: (min(places[who]), sum(places[who]) / len(places[who])))
-    learners = [who for who in best if not who[0]]
-    references = [who for who in best if who[0]]
-    return {
-        **{who: coloured(number) for number, who in enumerate(learners)},
-        **{who: reference(number) for number, who in enumerate(references)},
-    }
+        for place, (identity, _) in enumerate(_ranked(panel)):
+            places[identity].append(place)
+    ranks = {identity: (min(seen), statistics.mean(seen)) for identity, seen in places.items()}
+    best = sorted(ranks, key=lambda identity: ranks[identity])
+    return charts.looks_of((identity, identity[0]) for identity in best)
 
 
-def _entries(panel: Panel, looks: dict[Who, Looks]) -> list[Entry]:
+def _entries(panel: Panel, looks: dict[Identity, Looks]) -> list[Entry]:
     names = Counter(line.learner for line in panel.lines)
     learners = sum(not line.full_information for line in panel.lines)
     entries = []
-    for place, (who, line) in enumerate(_ranked(panel), 1):
+    for place, (identity, line) in enumerate(_ranked(panel), 1):
         twice = names[line.learner] > 1 and line.settings
         name = f"{line.learner} {line.settings}" if twice else line.learner
         key = f"R{place - learners}" if line.full_information else str(place)
-        entries.append(Entry(line, key, name, looks[who]))
+        entries.append(Entry(line, key, name, looks[identity]))
     return entries
-
-
-# Numbers as text
-
-
-def _percent(value: float, digits: int = 2) -> str:
-    return f"{100 * value:.{digits}f}" if math.isfinite(value) else "–"
-
-
-def _exact(value: float) -> str:
-    return f"{100 * value:.5g}%"
 
 
 # Chart
 
 
 def _first_drawn(panel: Panel) -> int:
-    return first_drawn([t for line in panel.lines for t in line.rounds])
+    return charts.first_drawn([t for line in panel.lines for t in line.rounds])
 
 
 def _points(entry: Entry, first: int) -> list[Point]:
@@ -236,8 +174,9 @@ def _points(entry: Entry, first: int) -> list[Point]:
     for t, error, low, high in zip(line.rounds, line.error, line.low, line.high, strict=True):
         if t >= first and math.isfinite(error):
             low, high = (x if math.isfinite(x) else error for x in (low, high))
-            seen = [_visible(share, t) for share in (error, low, high)]
-            points.append(Point(t, seen[0], seen[1], seen[2], _tip(entry, t, error, low, high)))
+            # No mistake yet is drawn as half a mistake, since a logarithmic axis has no zero.
+            seen = [max(share, 0.5 / t) for share in (error, low, high)]
+            points.append(Point(t, *seen, tip=_tip(entry, t, error, low, high)))
     return points
 
 
@@ -251,60 +190,45 @@ def _bound_points(entry: Entry, first: int) -> list[Point]:
     return points
 
 
-def _visible(share: float, rounds: int) -> float:
-    """No mistake yet is drawn as half a mistake, since a logarithmic axis has no zero."""
-    return max(share, 0.5 / rounds)
+def _label(entry: Entry) -> tuple[str, ...]:
+    return _lines(f"{entry.key} {entry.name} {percent(entry.line.final_error, 1)}%")
 
 
-NAME_ROOM = 330  # for a line beside the end of a curve
-
-
-def _label(entry: Entry) -> list[str]:
-    error = _percent(_final_error(entry.line), 1)
-    return wrapped(f"{entry.key} {entry.name} {error}%", NAME_ROOM)
-
-
-def _bound_label(entry: Entry, bound: Bound) -> list[str]:
-    text = f"bound on {entry.key} by {bound.comparator} {_percent(bound.error[-1], 1)}%"
-    return wrapped(text, NAME_ROOM)
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(charts.wrapped(text, 330))
 
 
 def _charts(panel: Panel, entries: list[Entry], where: str) -> Markup:
     """The same chart twice: for a desktop, and for a phone, where ranks stand for the names."""
     first = _first_drawn(panel)
     drawn = [(entry, points) for entry in entries if (points := _points(entry, first))]
-    full = [Series(e.key, e.looks, points, tuple(_label(e))) for e, points in drawn]
-    brief = [replace(series, label=(series.key,)) for series in full]
+    wide = [Series(entry.key, entry.looks, points, _label(entry)) for entry, points in drawn]
+    narrow = [replace(series, label=(series.key,)) for series in wide]
     for entry in entries:  # a bound has the key of its learner: pointing at one lights up both
-        if entry.line.bound and (points := _bound_points(entry, first)):
-            label = tuple(_bound_label(entry, entry.line.bound))
-            full.append(Series(entry.key, entry.looks.bound, points, label))
-            brief.append(replace(full[-1], label=(f"≤{entry.key}",)))
-    title = f"{panel.data}: mean error so far against rounds, both logarithmic"
+        bound = entry.line.bound
+        if bound and (points := _bound_points(entry, first)):
+            text = f"bound on {entry.key} by {bound.comparator} {percent(bound.error[-1], 1)}%"
+            wide.append(Series(entry.key, entry.looks.bound, points, _lines(text)))
+            narrow.append(replace(wide[-1], label=(f"≤{entry.key}",)))
     best = ", ".join(" ".join(_label(entry)) for entry, _ in drawn)
-    desc = f"Error at the end, best first: {best}.\nThe table below has the numbers."
-    lines = [line for series in full for line in series.label]
-    widest = 1.12 * max(width_of(line) for line in lines)  # bold letters are wider
-    tall = 16 * (len(lines) + 1) + TOP + BOTTOM
-    wide = Frame("wide", 1000, max(480, tall), 52, 40 + round(widest))
-    small = max(380, 14 * (len(brief) + 1) + TOP + BOTTOM)
-    narrow = Frame("narrow", 380, small, 47, 52, 14, reach=12)
-    every = [point for series in full for point in series.points]
-    parts = []
-    for frame, series, heading in ((wide, full, ""), (narrow, brief, "rank")):
-        x = across(
-            *(from_round(first), [p.x for p in every], frame.left, frame.plot_right), log=True
-        )
-        shares = [v for p in every for v in (p.middle, p.low, p.high)]
-        y = upwards("wrong so far", shares, frame.plot_bottom, TOP, _tick, log=True)
-        parts.append(
-            draw(series, x, y, frame, title=title, desc=desc, where=where, heading=heading)
-        )
-    return Markup("").join(parts)
+    words = charts.Words(
+        title=f"{panel.data}: mean error so far against rounds, both logarithmic",
+        desc=f"Error at the end, best first: {best}.\nThe table below has the numbers.",
+        x=charts.from_round(first),
+        y="wrong so far",
+        where=where,
+    )
+    large = charts.Frame("wide", 1000, 480)
+    small = charts.Frame("narrow", 380, 380, line_height=14, reach=12)
+    ranked = replace(words, heading="rank")
+    return Markup("").join(
+        charts.draw(series, said, frame, y_text=lambda share: f"{100 * share:g}%")
+        for series, said, frame in ((wide, words, large), (narrow, ranked, small))
+    )
 
 
-def _tick(share: float) -> str:
-    return f"{100 * share:g}%"
+def _exact(value: float) -> str:
+    return f"{100 * value:.5g}%"
 
 
 def _tip(entry: Entry, rounds: int, error: float, low: float, high: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib.resources import files
 from typing import Any
 
@@ -14,6 +15,11 @@ def render(template: str, **data: Any) -> str:
     return TEMPLATES.get_template(template).render(data)
 
 
+def picture(template: str, **data: Any) -> Markup:
+    """A part of a page, such as a chart."""
+    return Markup(render(template, **data).lstrip())
+
+
 def static(name: str) -> Markup:
     """The text of a style sheet or script."""
     return Markup((files("onebit.pages") / "static" / name).read_text(encoding="utf-8"))
@@ -22,6 +28,15 @@ def static(name: str) -> Markup:
 def counted(number: int, thing: str) -> str:
     """1 round, 2,000 rounds."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def number(value: float, digits: int = 0) -> str:
+    """1234.5 as 1,234.50; a dash for what is not a number."""
+    return f"{value:,.{digits}f}" if math.isfinite(value) else "–"
+
+
+def percent(share: float, digits: int = 2) -> str:
+    return number(100 * share, digits)
 
 
 TEMPLATES = Environment(
@@ -33,4 +48,5 @@ TEMPLATES = Environment(
     keep_trailing_newline=True,
 )
 TEMPLATES.globals["static"] = static
-TEMPLATES.filters["counted"] = counted
+TEMPLATES.filters |= {"counted": counted, "number": number, "percent": percent}
+TEMPLATES.filters["place"] = "{:.1f}".format  # in a picture

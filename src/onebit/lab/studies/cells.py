@@ -22,7 +22,7 @@ from onebit.core.sources import SOURCES
 from onebit.datasets import Dataset, Steps, find, prepare
 from onebit.datasets.entries import Entry
 from onebit.lab.lookup import learner_named
-from onebit.lab.simulation import simulate
+from onebit.lab.simulation import Trace, simulate
 from onebit.lab.studies.conditions import ChannelSpec, Setting, points
 from onebit.lab.sweeping import sweep
 from onebit.learner import Learner
@@ -89,24 +89,22 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:24]
 
     @property
-    def stream(self) -> tuple[Any, ...]:
-        """What cells share that can run side by side."""
-        return (
-            self.source, self.digest, self.columns, self.rows, self.prepare, self.channel,
-            self.folds, self.tuning, self.repeat, self.epochs, self.rounds, self.alone,
-            self.learner,
-        )  # fmt: skip
+    def without_settings(self) -> Cell:
+        """The same for all cells that can run side by side."""
+        return msgspec.structs.replace(self, settings=())
 
     def __str__(self) -> str:
         settings = " ".join(f"{key}={value}" for key, value in self.settings)
-        what = f"fold {self.repeat}" if self.folds else f"repeat {self.repeat}"
+        repeat = f"{'fold' if self.folds else 'repeat'} {self.repeat}"
         tuning = ", tuning" if self.tuning else ""
-        way = ", ".join(
+        clean = msgspec.to_builtins(ChannelSpec())
+        steps = [
             f"{key} {value}"
             for key, value in msgspec.to_builtins(self.channel).items()
-            if value != getattr(ChannelSpec(), key) and value != [0.0, 0.0]
-        )
-        return f"{self.source} / {self.learner} {settings} / {way or 'clean'} / {what}{tuning}"
+            if value != clean[key]
+        ]
+        channel = ", ".join(steps) or "clean"
+        return f"{self.source} / {self.learner} {settings} / {channel} / {repeat}{tuning}"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,19 +157,28 @@ def _digest(path: str, changed: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class Stream(NamedTuple):
+class CellStream(NamedTuple):
+    """The rows that a cell runs over, and the arguments of `simulate` for them."""
+
     X: Any
     y: np.ndarray
     labels: int
-    order: np.ndarray  # of all epochs; none: the rows as they are
-    epochs: int  # in which they come
     points: list[int]  # where to count
-    channel: list[Any]
-    test: tuple[Any, np.ndarray] | None
+    order: np.ndarray = np.empty(0, np.int64)  # of all epochs; empty: the rows as they are
+    epochs: int = 1  # in which the rows come
+    channel: Sequence[Any] = ()
+    test: tuple[Any, np.ndarray] | None = None
     bayes_mistakes: Sequence[int] = ()  # at the points
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return {
+            "order": self.order if len(self.order) else "given",
+            "epochs": self.epochs,
+            "checkpoints": self.points,
+            "channel": self.channel,
+        }
 
-_NONE = np.empty(0, np.int64)
 
 # Streams are large and several cells in a row want the same one.
 _making = threading.Lock()
@@ -187,41 +194,33 @@ def _drawn(source: str, rows: int | None, steps: tuple[str, ...], seed: int) -> 
 @functools.lru_cache(maxsize=2)
 def _table(
     source: str, digest: str, columns: tuple, rows: int | None, steps: tuple[str, ...]
-) -> Dataset:
-    """A table, cut to so many rows, the same ones for all."""
+) -> tuple[Dataset, Rows | None]:
+    """A table, cut to so many rows, the same ones for all; and its rows, encoded.
+
+    Where the order of the rounds matters to a step, each stream prepares and encodes its own rows.
+    """
     table = find(source).load(**dict(columns))
     if rows is not None and rows < len(table.y):
-        some = np.random.default_rng(0).permutation(len(table.y))[:rows]
-        table = table._replace(X=table.X[some], y=table.y[some])
-    if Steps(steps).order_matters:  # each stream prepares its own
-        return table
-    return prepare(table, steps)
+        kept = np.random.default_rng(0).permutation(len(table.y))[:rows]
+        table = table._replace(X=table.X[kept], y=table.y[kept])
+    if Steps(steps).order_matters:
+        return table, None
+    table = prepare(table, steps)
+    return table, encode_rows(table.X, _FLOAT32, None)
 
 
-@functools.lru_cache(maxsize=2)
-def _rows(
-    source: str, digest: str, columns: tuple, rows: int | None, steps: tuple[str, ...]
-) -> Rows:
-    return encode_rows(_table(source, digest, columns, rows, steps).X, _FLOAT32, None)
-
-
-def stream_of(cell: Cell) -> Stream:
+def stream_of(cell: Cell) -> CellStream:
     with _making:
-        if find(cell.source).drawn:
-            seed = cell.repeat + _APART * cell.tuning
-            rows = min((n for n in (cell.rows, cell.rounds) if n), default=None)
-            table = _drawn(cell.source, rows, cell.prepare, seed)
-            where = points(len(table.y) * cell.epochs, len(table.y))
-            labels, channel = len(table.labels), cell.channel.steps()
-            return Stream(
-                table.X, table.y, labels, _NONE, cell.epochs, where, channel, None,
-                _bayes_mistakes(table, where),
-            )  # fmt: skip
-        key = (cell.source, cell.digest, cell.columns, cell.rows, cell.prepare)
-        table, rows = _table(*key), None
-        if not Steps(cell.prepare).order_matters:
-            rows = _rows(*key)
-        return (_without_fold if cell.folds else _in_turn)(cell, table, rows)
+        if not find(cell.source).drawn:
+            key = (cell.source, cell.digest, cell.columns, cell.rows, cell.prepare)
+            return (_without_fold if cell.folds else _in_turn)(cell, *_table(*key))
+        seed = cell.repeat + _APART * cell.tuning
+        rows = min((n for n in (cell.rows, cell.rounds) if n), default=None)
+        table = _drawn(cell.source, rows, cell.prepare, seed)
+        where = points(len(table.y) * cell.epochs, len(table.y))
+        stream = CellStream(table.X, table.y, len(table.labels), where, epochs=cell.epochs)
+        mistakes = _bayes_mistakes(table, where)
+        return stream._replace(channel=cell.channel.steps(), bayes_mistakes=mistakes)
 
 
 def _bayes_mistakes(table: Any, where: list[int]) -> list[int]:
@@ -232,17 +231,17 @@ def _bayes_mistakes(table: Any, where: list[int]) -> list[int]:
     return wrong[np.array(where) - 1].tolist()
 
 
-def _in_turn(cell: Cell, table: Dataset, rows: Rows | None) -> Stream:
+def _in_turn(cell: Cell, table: Dataset, rows: Rows | None) -> CellStream:
     """The rows of a table, shuffled anew for each epoch."""
-    rounds = cell.rounds or cell.epochs * len(table.y)
-    epochs = -(-rounds // len(table.y))
-    order = _shuffled(np.arange(len(table.y)), epochs, cell.repeat + _APART * cell.tuning)[:rounds]
-    X, y, labels = rows, table.y, len(table.labels)
-    where = points(len(order), len(y))
-    if X is None:
-        X, y = prepare(table._replace(X=table.X[order], y=y[order]), cell.prepare)[2:4]
-        order = _NONE
-    return Stream(X, y, labels, order, 1, where, cell.channel.steps(), None)
+    size, labels = len(table.y), len(table.labels)
+    rounds = cell.rounds or cell.epochs * size
+    seed = cell.repeat + _APART * cell.tuning
+    order = _shuffled(np.arange(size), -(-rounds // size), seed)[:rounds]
+    where, channel = points(rounds, size), cell.channel.steps()
+    if rows is not None:
+        return CellStream(rows, table.y, labels, where, order, channel=channel)
+    table = prepare(table._replace(X=table.X[order], y=table.y[order]), cell.prepare)
+    return CellStream(table.X, table.y, labels, where, channel=channel)
 
 
 def _shuffled(rows: np.ndarray, epochs: int, seed: int) -> np.ndarray:
@@ -250,7 +249,7 @@ def _shuffled(rows: np.ndarray, epochs: int, seed: int) -> np.ndarray:
     return np.concatenate([shuffle(rows) for _ in range(epochs)]).astype(np.int64)
 
 
-def _without_fold(cell: Cell, table: Dataset, rows: Rows | None) -> Stream:
+def _without_fold(cell: Cell, table: Dataset, rows: Rows | None) -> CellStream:
     """All folds but one to learn from, with noisy labels if so asked, and that one to judge by.
 
     To tune, the complement of the first fold is split once more, nine to one, and the labels to
@@ -275,60 +274,49 @@ def _without_fold(cell: Cell, table: Dataset, rows: Rows | None) -> Stream:
     # Folds differ by a row: all are counted where the shortest is.
     epoch = len(learned) if cell.tuning else len(places) - -(-len(places) // cell.folds)
     where = points(epoch * cell.epochs, epoch)
-    return Stream(rows, noisy, labels, order, 1, where, [], test)
+    return CellStream(rows, noisy, labels, where, order, test=test)
 
 
 def run_cells(cells: Sequence[Cell], progress: Callable[[int], None] | None = None) -> list[Result]:
     """Run cells of one stream, side by side if they may. One that fails does not take others."""
     try:
-        return _run(cells, progress)
+        return _run_together(cells, progress)
     except Exception as error:
         if len(cells) == 1:
             return [Result(error=f"{type(error).__name__}: {error}")]
         return [result for cell in cells for result in run_cells([cell], progress)]
 
 
-def _run(cells: Sequence[Cell], progress: Callable[[int], None] | None) -> list[Result]:
+def _run_together(cells: Sequence[Cell], progress: Callable[[int], None] | None) -> list[Result]:
     stream = stream_of(cells[0])
-    epochs, where = stream.epochs, stream.points
-    order: Any = stream.order if len(stream.order) else "given"
+    X, y, arguments = stream.X, stream.y, {**stream.arguments, "progress": progress}
     make: Any = learner_named(cells[0].learner)
-    learners = [make(stream.labels, **dict(c.settings), seed=c.repeat) for c in cells]
+    learners = [make(stream.labels, **dict(cell.settings), seed=cell.repeat) for cell in cells]
     if cells[0].alone:
-        assert len(cells) == 1
-        simulate(make(stream.labels, **dict(cells[0].settings)), stream.X, stream.y, order=[0])
+        [learner] = learners
+        simulate(make(stream.labels, **dict(cells[0].settings)), X, y, order=[0])  # compiles
         before = time.thread_time()
-        trace = simulate(
-            learners[0], stream.X, stream.y, epochs=epochs, order=order, checkpoints=where,
-            channel=stream.channel, progress=progress,
-        )  # fmt: skip
-        return [_result(trace, stream, None, None, time.thread_time() - before)]
+        trace = simulate(learner, X, y, **arguments)
+        return [_result(stream, trace, None, None, time.thread_time() - before)]
     before = time.perf_counter()
-    runs = sweep(
-        learners, stream.X, stream.y, epochs=epochs, order=order, checkpoints=where,
-        channel=stream.channel, test=stream.test, threads=1, progress=progress,
-    )  # fmt: skip
-    each = (time.perf_counter() - before) / len(runs)
-    test = [run.test_error if stream.test else None for run in runs]
+    runs = sweep(learners, X, y, test=stream.test, threads=1, **arguments)
+    seconds = (time.perf_counter() - before) / len(runs)
+    errors = [run.test_error if stream.test else None for run in runs]
     return [
-        _result(run.trace, stream, error, run.rates, each)
-        for run, error in zip(runs, test, strict=True)
+        _result(stream, run.trace, error, run.rates, seconds)
+        for run, error in zip(runs, errors, strict=True)
     ]
 
 
 def _result(
-    trace: Any,
-    stream: Stream,
+    stream: CellStream,
+    trace: Trace,
     test_error: float | None,
     rates: tuple[float, float] | None,
     seconds: float,
 ) -> Result:
     return Result(
-        rounds=trace.rounds.tolist(),
-        mistakes=trace.mistakes.tolist(),
-        greedy_mistakes=trace.greedy_mistakes.tolist(),
-        explored=trace.explored.tolist(),
-        updates=trace.updates.tolist(),
+        **{name: counts.tolist() for name, counts in trace._asdict().items()},
         bayes_mistakes=list(stream.bayes_mistakes),
         test_error=test_error,
         rates=list(rates or ()),

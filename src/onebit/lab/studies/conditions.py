@@ -38,5 +38,5 @@ class ChannelSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 def points(rounds: int, epoch: int) -> list[int]:
     """Where a study counts: eight rounds of each decade, and the end of the first epoch."""
     decades = {round(10 ** (k / 8)) for k in range(8, 80)}
-    every = {*decades, *check_points(rounds), epoch, rounds}
-    return sorted(point for point in every if 10 <= point <= rounds or point == rounds)
+    counted = {*decades, *check_points(rounds), epoch, rounds}
+    return sorted(point for point in counted if 10 <= point <= rounds or point == rounds)

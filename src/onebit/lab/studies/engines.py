@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,6 @@ from typing import Any
 from onebit.lab.lookup import Home, home_of, import_home, learner_named
 from onebit.lab.studies.cells import Cell, Result, run_cells
 
-ENGINES = ("threads", "loky", "dask", "ray")
-
 Jobs = Sequence[Sequence[Cell]]
 Done = Iterator[tuple[int, list[Result]]]  # a job's index, and the results of its cells
 
@@ -20,17 +19,13 @@ Done = Iterator[tuple[int, list[Result]]]  # a job's index, and the results of i
 def run_on(engine: str, jobs: Jobs, workers: int) -> Done:
     """Run jobs, and yield each as soon as it is done."""
     if engine == "threads":
-        yield from _threads(jobs, workers)
-    elif engine == "ray":
-        yield from _ray(jobs, workers, _homes(jobs))
-    else:
-        yield from _joblib(engine, jobs, workers, _homes(jobs))
-
-
-def _homes(jobs: Jobs) -> list[Home]:
-    """Where other processes find the learners of other packages."""
-    names = {cell.learner for job in jobs for cell in job}
-    return [home for name in sorted(names) if (home := home_of(learner_named(name)))]
+        return _threads(jobs, workers)
+    # Other processes first import the learners of other packages.
+    names = sorted({cell.learner for job in jobs for cell in job})
+    homes = [home for name in names if (home := home_of(learner_named(name)))]
+    if engine == "ray":
+        return _ray(jobs, workers, homes)
+    return _joblib(engine, jobs, workers, homes)
 
 
 def _threads(jobs: Jobs, workers: int) -> Done:
@@ -52,7 +47,7 @@ def _threads(jobs: Jobs, workers: int) -> Done:
 
 
 def _numbered(place: int, job: Sequence[Cell], homes: Sequence[Home]) -> tuple[int, list[Result]]:
-    """Run a job in another process, which first imports the learners of other packages."""
+    """Run a job in another process."""
     try:
         for home in homes:
             import_home(home)
@@ -94,17 +89,14 @@ def _ray(jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
             try:
                 yield ray.get(ready)
             except ray.exceptions.RayError as error:  # its worker died, usually out of memory
-                place = places[ready]
-                said = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-                yield place, [Result(error=said) for _ in jobs[place]]
+                message = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+                yield places[ready], [Result(error=message) for _ in jobs[places[ready]]]
     finally:
         if ours:
             ray.shutdown()
 
 
 def _needed(module: str, extra: str) -> Any:
-    import importlib
-
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError:

@@ -5,32 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from onebit.lab.studies import plots
 from onebit.lab.studies.findings import Chart, Findings, Section
-from onebit.lab.studies.plots import (
-    WORDS,
-    columns,
-    drawing,
-    frames,
-    has_zero,
-    key_of,
-    looks_of,
-    names,
-    not_drawn,
-    number_of,
-    numbered,
-    pair_in_words,
-    ratios,
-    without_beginning,
-)
 from onebit.lab.studies.tables import number_table
 from onebit.lab.studies.verdict import Verdict, together, verdict
-from onebit.pages.charts import Looks
+from onebit.pages.charts import Looks, looks_of
 from onebit.pages.rendering import render
 
 
 def study_page(findings: Findings, version: str) -> str:
     """One paper's study as one HTML file."""
-    looks = looks_of(findings.sections)
+    all_charts = [chart for section in findings.sections for chart in section.charts]
+    looks = looks_of(
+        (name, curve.full_information)
+        for chart in all_charts
+        for name, curve in zip(plots.names(chart), chart.curves, strict=True)
+    )
     incomplete = _incomplete(findings)
     failures: dict[str, list[str]] = defaultdict(list)  # the cells of each error
     for failure in findings.failures:
@@ -46,8 +36,8 @@ def study_page(findings: Findings, version: str) -> str:
         ],
         failures=failures,
         looks=looks,
-        keys={name: key_of(name, looks) for name in looks},
-        nearness=WORDS,
+        keys={name: plots.key_of(name, looks) for name in looks},
+        nearness=plots.WORDS,
         command=findings.command,
         version=version,
         facts={
@@ -78,7 +68,7 @@ def overview_page(studies: list[tuple[Findings, str]], version: str) -> str:
                 zip(studies, verdicts, strict=True), 1
             )
         ],
-        nearness=WORDS,
+        nearness=plots.WORDS,
         command="\n".join(findings.command for findings in all_findings),
         version=version,
         facts={
@@ -110,8 +100,8 @@ def _incomplete(findings: Findings) -> str:
 def _score(found: Verdict, where: str) -> dict[str, Any]:
     return {
         "verdict": found,
-        "ratios": ratios(found.pairs, where) if found.pairs else "",
-        "furthest": [pair_in_words(pair) for pair in found.furthest],
+        "ratios": plots.ratios(found.pairs, where) if found.pairs else "",
+        "furthest": [plots.pair_in_words(pair) for pair in found.furthest],
     }
 
 
@@ -119,15 +109,15 @@ def _section(
     section: Section, looks: dict[str, Looks], where: str, *, quick: bool
 ) -> dict[str, Any]:
     """What the template shows of a section; ``where`` makes its ids unique."""
-    charts, with_numbers = section.charts, numbered(section.charts)
-    methods = dict.fromkeys(name for chart in charts for name in names(chart))
+    charts, with_numbers = section.charts, plots.numbered(section.charts)
+    methods = dict.fromkeys(name for chart in charts for name in plots.names(chart))
     return {
         "section": section,
         "where": where,
-        "legend": {name: number_of(name, looks) if with_numbers else 0 for name in methods},
-        "columns": columns(len(charts)),
+        "legend": {name: plots.number_of(name, looks) if with_numbers else 0 for name in methods},
+        "columns": plots.columns(len(charts)),
         "figures": [
-            _figure(without_beginning(chart), charts, looks, f"{where}-chart{number}")
+            _figure(plots.without_beginning(chart), charts, looks, f"{where}-chart{number}")
             for number, chart in enumerate(charts, 1)
         ],
         "has_settings": any(curve.settings for chart in charts for curve in chart.curves),
@@ -141,10 +131,11 @@ def _figure(
     return {
         "title": chart.title,
         "caption": chart.caption,
-        "picture": drawing(chart, looks, frames(len(beside)), where, numbered=numbered(beside)),
-        "has_zero": has_zero(chart),
-        "absent": not_drawn(chart),
+        "picture": plots.drawing(chart, looks, beside, where),
+        "has_zero": plots.has_zero(chart),
+        "absent": plots.not_drawn(chart),
         "settings": {
-            name: curve.settings for name, curve in zip(names(chart), chart.curves, strict=True)
+            name: curve.settings
+            for name, curve in zip(plots.names(chart), chart.curves, strict=True)
         },
     }

@@ -65,12 +65,10 @@ class Plan:
         grid, tried = place.method.grid(place.data), self.tuning_cells(place)
         if not tried:
             return grid[0]
-        errors = []
-        for cells in tried:
-            results = [self.store.get(cell) for cell in cells]
-            if any(result is None for result in results):
-                return None
-            errors.append(np.mean([_error(result) for result in results if result]))
+        results = [[self.store.get(cell) for cell in cells] for cells in tried]
+        if any(result is None for of_setting in results for result in of_setting):
+            return None
+        errors = [np.mean([_error(r) for r in of_setting if r]) for of_setting in results]
         return grid[int(np.argmin(errors))] if np.isfinite(min(errors)) else None
 
     def cells(self, place: Place) -> list[tuple[dict[str, Setting], list[Cell]]]:
@@ -83,14 +81,17 @@ class Plan:
         repeats = range(place.experiment.repeats)
         return [(chosen, [self._cell(place, chosen, i) for i in repeats]) for chosen in settings]
 
+    def known_cells(self, place: Place) -> list[Cell]:
+        """The cells of a place that are known so far: those to tune on, and reported ones."""
+        groups = [*self.tuning_cells(place), *(cells for _, cells in self.cells(place))]
+        return [cell for group in groups for cell in group]
+
     def needed(self) -> tuple[dict[str, Cell], int]:
         """The cells known so far, and the number of cells that depend on their results."""
         known: dict[str, Cell] = {}
         later = 0
         for place in self.places():
-            groups = [*self.tuning_cells(place), *(cells for _, cells in self.cells(place))]
-            for cell in (cell for group in groups for cell in group):
-                known[cell.name] = cell
+            known |= {cell.name: cell for cell in self.known_cells(place)}
             if not self.cells(place):
                 later += place.experiment.repeats
         return known, later
@@ -157,11 +158,14 @@ def run_study(
     tried: set[str] = set()
     while True:
         cells, later = plan.needed()
-        due = [cell for cell in cells.values() if _is_due(store, cell, retry, tried)]
-        done = failed = 0
-        total = len(cells) + later
-        ahead = len(cells) - len(due)
-        progress(Progress(ahead, total, failed))
+        found = {name: store.get(cell) for name, cell in cells.items()}
+        due = [
+            cells[name]
+            for name, result in found.items()
+            if result is None or (retry and result.error and name not in tried)
+        ]
+        done, total, failed = len(cells) - len(due), len(cells) + later, 0
+        progress(Progress(done, total, failed))
         if not due:
             return plan
         jobs = _jobs(due)
@@ -171,19 +175,14 @@ def run_study(
                 tried.add(cell.name)
                 failed += bool(result.error)
             done += len(results)
-            progress(Progress(ahead + done, total, failed))
-
-
-def _is_due(store: Store, cell: Cell, retry: bool, tried: set[str]) -> bool:
-    result = store.get(cell)
-    return result is None or (retry and bool(result.error) and cell.name not in tried)
+            progress(Progress(done, total, failed))
 
 
 def _jobs(cells: list[Cell]) -> list[list[Cell]]:
     """Jobs of cells that share a stream and a learner's class, ordered by stream."""
     together: dict[Any, list[Cell]] = {}
     for cell in cells:
-        together.setdefault(cell.stream, []).append(cell)
+        together.setdefault(cell.without_settings, []).append(cell)
     jobs = []
     for shared in together.values():
         size = 1 if shared[0].alone else _LARGEST_JOB

@@ -5,11 +5,12 @@ A study is a TOML file; docs/studies.md explains it by example. Errors name the 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +29,10 @@ from onebit.learner import Learner
 CLEAN = "clean"
 LARGEST_FILE = 2**20  # bytes
 LARGEST_GRID = 10_000
+_MOST = {"repeats": 10_000, "epochs": 10_000, "rows": 10**9, "rounds": 10**9}
 _DRAWN = [entry.name for entry in KNOWN if entry.drawn]
+_SHARES = ("error", "greedy_error", "explored", "regret")
+_WITH_BAYES = {"linear_noise"}  # of the catalogue
 
 
 class _Strict(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,6 +125,11 @@ class Experiment(_Strict, frozen=True):
     def method(self, name: str) -> Method:
         return next(method for method in self.methods if method.name == name)
 
+    def data_of(self, part: Any) -> list[str]:
+        """The data sets that a part of a section names; all, if it names none."""
+        named = getattr(part, "data", None) or self.data
+        return [named] if isinstance(named, str) else named
+
 
 Measure = Literal[
     "error", "greedy_error", "explored", "updates", "seconds", "test_error",
@@ -128,76 +137,82 @@ Measure = Literal[
 ]  # fmt: skip
 
 
-class ChartSpec(_Strict, frozen=True):
-    """One chart for each data set and channel."""
+class _Part(_Strict, frozen=True):
+    """A part of a section."""
 
     experiment: str
+
+
+class _Selection(_Part, frozen=True):
+    """A part for some data sets and channels of its experiment; default: all."""
+
+    data: list[str] = []
+    channels: list[str] = []
+
+
+class ChartSpec(_Selection, frozen=True):
+    """One chart for each data set and channel."""
+
     x: str = "rounds"  # or the name of a setting that is a grid
     y: Measure = "error"
     x_log: bool = True
     y_log: bool = True
     counts: bool = False  # show counts, not shares
     first_epoch: bool = False
-    methods: list[str] = []  # default: all; the same for data and channels
-    data: list[str] = []
-    channels: list[str] = []
+    methods: list[str] = []  # default: all
 
 
-class TableSpec(_Strict, frozen=True):
+class TableSpec(_Selection, frozen=True):
     """Methods across, data sets down, one table for each channel."""
 
-    experiment: str
     title: str = ""
     y: Measure = "error"
-    methods: list[str] = []
-    data: list[str] = []
-    channels: list[str] = []
+    methods: list[str] = []  # default: all
     compared: list[str] = []  # the lowest of these is bold
     pair: list[str] = []  # the lower of these is underlined
 
 
-class RatesSpec(_Strict, frozen=True):
+class RatesSpec(_Part, frozen=True):
     """Rates of flips: the true rates, the paper's, and those of methods that estimate them."""
 
-    experiment: str
     title: str
 
 
-class Less(_Strict, frozen=True, tag="less"):
+class Less(_Selection, frozen=True, kw_only=True, tag="less"):
     """A method errs less than each of several others, on each data set and channel."""
 
-    experiment: str
     method: str
     than: list[str]
     y: Measure = "error"
     first_epoch: bool = False
-    data: list[str] = []
-    channels: list[str] = []
 
 
-class Order(_Strict, frozen=True, tag="order"):
+class Order(_Part, frozen=True, tag="order"):
     """Methods come in the order of their published numbers, on each data set and channel."""
 
-    experiment: str
     y: Measure = "error"
 
 
-class _Interval(_Strict, frozen=True):
-    experiment: str
+class Interval(_Part, frozen=True):
+    """A value lies in an interval; decided in a full run only."""
+
     method: str
     data: str
     low: float
     high: float
 
+    def holds(self, value: float) -> bool:
+        return bool(self.low <= value <= self.high)
 
-class Between(_Interval, frozen=True, tag="between"):
-    """A method's value lies in an interval (per cent); decided in a full run only."""
+
+class Between(Interval, frozen=True, tag="between"):
+    """The value is the measure in per cent."""
 
     y: Measure = "error"
 
 
-class Slope(_Interval, frozen=True, tag="slope"):
-    """The slope of a share or a count over the rounds, on logarithmic axes."""
+class Slope(Interval, frozen=True, tag="slope"):
+    """The value is the slope of a share or a count over the rounds, on logarithmic axes."""
 
     begin: int
     claim: str
@@ -205,16 +220,15 @@ class Slope(_Interval, frozen=True, tag="slope"):
     counts: bool = False
 
 
-class Optimum(_Interval, frozen=True, tag="optimum"):
-    """The best value of a setting lies in a range."""
+class Optimum(Interval, frozen=True, tag="optimum"):
+    """The value is the best one of a setting."""
 
     setting: str
 
 
-class Lowest(_Strict, frozen=True, tag="lowest"):
+class Lowest(_Part, frozen=True, tag="lowest"):
     """A method is the lowest of several on at least `least` data sets."""
 
-    experiment: str
     method: str
     among: list[str]
     least: int
@@ -222,10 +236,9 @@ class Lowest(_Strict, frozen=True, tag="lowest"):
     y: Measure = "error"
 
 
-class Nearer(_Strict, frozen=True, tag="nearer"):
+class Nearer(_Part, frozen=True, tag="nearer"):
     """A method's rates of flips are nearer to the truth than another's, or than the paper's."""
 
-    experiment: str
     method: str
     than: str = ""  # default: the paper
 
@@ -241,6 +254,10 @@ class SectionSpec(_Strict, frozen=True):
     rates: list[RatesSpec] = []
     checks: list[CheckSpec] = []
     notes: list[str] = []
+
+    @property
+    def parts(self) -> list[ChartSpec | TableSpec | RatesSpec | CheckSpec]:
+        return [*self.charts, *self.tables, *self.rates, *self.checks]
 
 
 class Study(_Strict, frozen=True):
@@ -260,18 +277,19 @@ class Study(_Strict, frozen=True):
         return ChannelSpec() if name == CLEAN else self.channel[name]
 
 
+_PAPERS = resources.files("onebit.lab.studies") / "papers"
+
+
 def shipped() -> list[str]:
     """The names of the studies that come with the package."""
-    folder = resources.files("onebit.lab.studies") / "papers"
-    return sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name[-5:] == ".toml")
+    names = [file.name for file in _PAPERS.iterdir()]
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
 def read_study(name: str) -> Study:
     """A study of the package, by its name, or a study file of the user."""
     if name in shipped():
-        return parse(
-            (resources.files("onebit.lab.studies") / "papers" / f"{name}.toml").read_bytes()
-        )
+        return parse((_PAPERS / f"{name}.toml").read_bytes())
     path = Path(name)
     if not path.is_file():
         raise ValueError(
@@ -279,10 +297,8 @@ def read_study(name: str) -> Study:
         )
     if path.stat().st_size > LARGEST_FILE:
         raise ValueError(f"{name} is larger than a study may be ({LARGEST_FILE:,} bytes)")
-    try:
+    with _named(name):
         return parse(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
 
 
 def parse(text: bytes) -> Study:
@@ -295,214 +311,186 @@ def parse(text: bytes) -> Study:
         raise ValueError(f"not a TOML file: {error}") from None
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
-    for what in _wrong(study):
-        raise ValueError(what)
+    _check(study)
     return study
 
 
-def _wrong(study: Study) -> Iterator[str]:
-    """Messages about names that do not exist and values that cannot be used."""
+@contextlib.contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Put the place in front of an error's message."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _check(study: Study) -> None:
+    """Refuse names that do not exist and values that cannot be used."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", study.name) or study.name == "index":
-        yield f"name {study.name!r} cannot be that of a file; take letters, digits and -"
+        raise ValueError(
+            f"name {study.name!r} cannot be that of a file; take letters, digits and -"
+        )
     for name, channel in study.channel.items():
-        if name == CLEAN:
-            yield f"channel {CLEAN}: this name means no channel; take another"
-        yield from _refused(f"channel {name}", channel.steps)
+        with _named(f"channel {name}"):
+            if name == CLEAN:
+                raise ValueError("this name means no channel; take another")
+            channel.steps()
     for name, data in study.data.items():
-        yield from _refused(f"data {name}", lambda data=data: Steps(data.prepare))
-        if not data.sources or (data.rows is not None and data.rows < 1):
-            yield f"data {name}: it needs sources, and rows of at least 1"
+        with _named(f"data {name}"):
+            Steps(data.prepare)
+            if not data.sources or (data.rows is not None and data.rows < 1):
+                raise ValueError("it needs sources, and rows of at least 1")
     names = [experiment.name for experiment in study.experiments]
-    yield from (
-        f"experiment {name}: it is defined twice" for name in names if names.count(name) > 1
-    )
     for experiment in study.experiments:
         where = f"experiment {experiment.name}"
-        yield from _unknown(where, {"data": experiment.data}, study.data)
-        yield from _unknown(where, {"channel": experiment.channels}, [CLEAN, *study.channel])
-        yield from _wrong_sizes(study, experiment, where)
-        yield from _wrong_folds(study, experiment, where) if experiment.protocol == "folds" else ()
+        with _named(where):
+            if names.count(experiment.name) > 1:
+                raise ValueError("it is defined twice")
+            _check_known("data", experiment.data, study.data)
+            _check_known("channel", experiment.channels, [CLEAN, *study.channel])
+            _check_sizes(study, experiment)
+            if experiment.protocol == "folds":
+                _check_folds(study, experiment)
         for method in experiment.methods:
-            there = f"{where}, method {method.name}"
-            yield from _refused(there, lambda method=method: method.kind)
-            kind: Any = method.kind
-            yield from _refused(there, lambda kind=kind: check_made_of_settings(kind))
-            yield from _unknown(there, {"data in `on`": list(method.on)}, experiment.data)
-            yield from _wrong_method(experiment, method, there)
-            for channel in experiment.channels:
-                learner = kind(2)
-                way = link(study.channel_of(channel).steps(), 0)
-                yield from _refused(there, lambda way=way, learner=learner: check(way, learner))
-        for data, by_channel in experiment.published_rates.items():
-            yield from _unknown(f"{where}, published_rates", {"data": [data]}, experiment.data)
-            names = {"channel": list(by_channel)}
-            yield from _unknown(f"{where}, published_rates", names, experiment.channels)
-        for data, by_channel in experiment.published.items():
-            yield from _unknown(f"{where}, published", {"data": [data]}, experiment.data)
-            for channel, values in by_channel.items():
-                yield from _unknown(
-                    f"{where}, published", {"channel": [channel]}, experiment.channels
-                )
-                known = [method.name for method in experiment.methods]
-                yield from _unknown(f"{where}, published", {"method": list(values)}, known)
-                for said in values.values():
-                    if isinstance(said, str) and not re.search(r"\d+(\.\d+)?$", said):
-                        yield f"{where}, published: {said!r} does not end in a number"
+            with _named(f"{where}, method {method.name}"):
+                _check_method(study, experiment, method)
+        _check_published(experiment, where)
     for section in study.sections:
-        for part in (*section.charts, *section.tables, *section.rates, *section.checks):
-            yield from _wrong_part(study, f"section {section.title!r}", part)
+        with _named(f"section {section.title!r}"):
+            for part in section.parts:
+                _check_known("experiment", [part.experiment], names)
+                _check_part(study.experiment(part.experiment), study.data, part)
+
+
+def _check_known(what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"no {what} {name!r}; there are {', '.join(known)}")
 
 
 def _is_drawn(data: Data) -> bool:
     return any(source in _DRAWN for source in data.sources)
 
 
-def _wrong_sizes(study: Study, experiment: Experiment, where: str) -> Iterator[str]:
-    least = 2 if experiment.protocol == "folds" else 1
-    for which, part in (("", experiment), ("quick ", experiment.quick)):
-        for key, low, high in (
-            ("repeats", least, 10_000),
-            ("epochs", 1, 10_000),
-            ("rows", 1, 10**9),
-            ("rounds", 1, 10**9),
-        ):
-            value = getattr(part, key)
+def _check_sizes(study: Study, experiment: Experiment) -> None:
+    folds = experiment.protocol == "folds"
+    for which, sizes in (("", experiment), ("quick ", experiment.quick)):
+        for key, high in _MOST.items():
+            value, low = getattr(sizes, key), 2 if folds and key == "repeats" else 1
             if value is not None and not low <= value <= high:
-                yield f"{where}: {which}{key} must be between {low:,} and {high:,}, not {value:,}"
-    if experiment.rounds and (experiment.epochs > 1 or experiment.protocol == "folds"):
-        yield f"{where}: rounds say how long an online experiment is, without epochs"
+                raise ValueError(
+                    f"{which}{key} must be between {low:,} and {high:,}, not {value:,}"
+                )
+    if experiment.rounds and (experiment.epochs > 1 or folds):
+        raise ValueError("rounds say how long an online experiment is, without epochs")
     for name in experiment.data:
-        data = study.data.get(name)
-        if (
-            data
-            and experiment.rounds
-            and data.rows
-            and data.rows < experiment.rounds
-            and _is_drawn(data)
-        ):
-            yield f"{where}: {name} has {data.rows:,} rows, and drawn rows are not repeated"
+        rows = study.data[name].rows or math.inf
+        if rows < (experiment.rounds or 0) and _is_drawn(study.data[name]):
+            raise ValueError(f"{name} has {rows:,} rows, and drawn rows are not repeated")
     if experiment.quick.rounds and not experiment.rounds:
-        yield f"{where}: quick rounds are for an experiment with rounds"
+        raise ValueError("quick rounds are for an experiment with rounds")
     if not 0 <= experiment.tuned <= 1000:
-        yield f"{where}: tuned must be between 0 and 1,000, not {experiment.tuned:,}"
-    if experiment.protocol == "folds" and experiment.alone:
-        yield f"{where}: alone is for the time of online runs, not for folds"
-    names = {
-        "data": experiment.data,
-        "channels": experiment.channels,
-        "methods": [m.name for m in experiment.methods],
-    }
-    for key, listed in names.items():
-        if not listed or len(set(listed)) < len(listed):
-            yield f"{where}: {key} must name at least one, and none twice"
+        raise ValueError(f"tuned must be between 0 and 1,000, not {experiment.tuned:,}")
+    if folds and experiment.alone:
+        raise ValueError("alone is for the time of online runs, not for folds")
+    methods = [method.name for method in experiment.methods]
+    listed = {"data": experiment.data, "channels": experiment.channels, "methods": methods}
+    for key, names in listed.items():
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"{key} must name at least one, and none twice")
 
 
-def _wrong_method(experiment: Experiment, method: Method, where: str) -> Iterator[str]:
-    make: Any = method.kind
-    if method.knows_flips and "rho0" not in settings_of(make):
-        yield f"{where}: {method.learner} has no settings rho0 and rho1; remove knows_flips"
-        return
+def _check_folds(study: Study, experiment: Experiment) -> None:
+    for name in experiment.data:
+        if Steps(study.data[name].prepare).order_matters:
+            raise ValueError(f"folds have no order of rounds, and a step for {name} needs one")
+        if _is_drawn(study.data[name]):
+            raise ValueError(f"{name} is drawn anew each time and cannot be cut into folds")
+    for name in experiment.channels:
+        channel = study.channel_of(name)
+        if channel != ChannelSpec(label_noise=channel.label_noise):
+            raise ValueError(
+                f"folds support only label_noise by any label; channel {name!r} has more"
+            )
+    if experiment.tuned > 1:
+        raise ValueError("folds are tuned on a single split; tuned must be 0 or 1")
+
+
+def _check_method(study: Study, experiment: Experiment, method: Method) -> None:
+    kind: Any = method.kind
+    check_made_of_settings(kind)
+    _check_known("data in `on`", method.on, experiment.data)
+    if method.knows_flips and "rho0" not in settings_of(kind):
+        raise ValueError(f"{method.learner} has no settings rho0 and rho1; remove knows_flips")
     for data in experiment.data:
         settings = {**method.settings, **method.on.get(data, {})}
         for key in settings:
-            if wrong := wrong_setting(make, key):
-                yield f"{where}: {wrong}"
-                return
+            if wrong := wrong_setting(kind, key):
+                raise ValueError(wrong)
         sizes = [len(value) if isinstance(value, list) else 1 for value in settings.values()]
         if not 1 <= math.prod(sizes) <= LARGEST_GRID:
-            yield f"{where}: a grid has between 1 and {LARGEST_GRID:,} settings"
-            return
+            raise ValueError(f"a grid has between 1 and {LARGEST_GRID:,} settings")
         for grid in method.grid(data):
-            yield from _refused(where, lambda m=make, s=grid: m(2, **s))
+            kind(2, **grid)
+    for channel in experiment.channels:
+        check(link(study.channel_of(channel).steps(), 0), kind(2))
 
 
-def _wrong_folds(study: Study, experiment: Experiment, where: str) -> Iterator[str]:
-    for name in experiment.data:
-        data = study.data[name]
-        if Steps(data.prepare).order_matters:
-            yield f"{where}: folds have no order of rounds, and a step for {name} needs one"
-        if _is_drawn(data):
-            yield f"{where}: {name} is drawn anew each time and cannot be cut into folds"
-    for name in experiment.channels:
-        if study.channel_of(name) != ChannelSpec(label_noise=study.channel_of(name).label_noise):
-            yield f"{where}: folds support only label_noise by any label; channel {name!r} has more"
-    if experiment.tuned > 1:
-        yield f"{where}: folds are tuned on experiment split; tuned must be 0 or 1"
+def _check_published(experiment: Experiment, where: str) -> None:
+    for key in ("published_rates", "published"):
+        with _named(f"{where}, {key}"):
+            _check_known("data", getattr(experiment, key), experiment.data)
+            for by_channel in getattr(experiment, key).values():
+                _check_known("channel", by_channel, experiment.channels)
+    methods = [method.name for method in experiment.methods]
+    with _named(f"{where}, published"):
+        for by_channel in experiment.published.values():
+            for values in by_channel.values():
+                _check_known("method", values, methods)
+                for printed in values.values():
+                    if isinstance(printed, str) and not re.search(r"\d+(\.\d+)?$", printed):
+                        raise ValueError(f"{printed!r} does not end in a number")
 
 
-_SHARES = ("error", "greedy_error", "explored", "regret")
-_WITH_BAYES = {"linear_noise"}  # of the catalogue
-
-
-def _wrong_measure(
-    data: Mapping[str, Data], experiment: Experiment, where: str, part: Any
-) -> Iterator[str]:
-    """Messages about values that cannot be drawn or judged."""
+def _check_part(experiment: Experiment, data: Mapping[str, Data], part: Any) -> None:
     y = getattr(part, "y", "error")
     if y == "test_error" and experiment.protocol != "folds":
-        yield f"{where}: only folds have a test_error; {experiment.name} is online"
-    settings = {
-        key
-        for m in experiment.methods
-        for d in experiment.data
-        for grid in m.grid(d)
-        for key in grid
-    }
+        raise ValueError(f"only folds have a test_error; {experiment.name} is online")
     setting = getattr(part, "setting", getattr(part, "x", "rounds"))
-    if setting != "rounds" and setting not in settings:
-        known = ", ".join(settings)
-        yield f"{where}: no setting {setting!r} in {experiment.name}; there are {known}"
-    if isinstance(part, ChartSpec) and part.x == "rounds" and y in ("seconds", "test_error"):
-        yield f"{where}: {y} is known at the end alone and has no curve over rounds; take a table"
+    grids = [grid for m in experiment.methods for name in experiment.data for grid in m.grid(name)]
+    known = dict.fromkeys(key for grid in grids for key in grid)
+    if setting != "rounds" and setting not in known:
+        raise ValueError(
+            f"no setting {setting!r} in {experiment.name}; there are {', '.join(known)}"
+        )
+    at_the_end = y in ("seconds", "test_error")
+    if isinstance(part, ChartSpec) and part.x == "rounds" and at_the_end:
+        raise ValueError(
+            f"{y} is known at the end alone and has no curve over rounds; take a table"
+        )
     if getattr(part, "counts", False) and y not in _SHARES:
-        yield f"{where}: counts is for {', '.join(_SHARES)}, not for {y}"
+        raise ValueError(f"counts is for {', '.join(_SHARES)}, not for {y}")
     if isinstance(part, Slope) and y not in _SHARES:
-        yield f"{where}: a slope is told of {', '.join(_SHARES)}, not of {y}"
-    named = getattr(part, "data", None) or experiment.data
-    for name in [named] if isinstance(named, str) else named:
+        raise ValueError(f"a slope is told of {', '.join(_SHARES)}, not of {y}")
+    for name in experiment.data_of(part):
         if y == "regret" and name in data and set(data[name].sources) - _WITH_BAYES:
-            yield f"{where}: the best rule for {name} is not known, so there is no regret"
-    if isinstance(part, _Interval) and part.low > part.high:
-        yield f"{where}: low must be below high, not {part.low:g} above {part.high:g}"
+            raise ValueError(f"the best rule for {name} is not known, so there is no regret")
+    if isinstance(part, Interval) and part.low > part.high:
+        raise ValueError(f"low must be below high, not {part.low:g} above {part.high:g}")
     if isinstance(part, Less) and part.method in part.than:
-        yield f"{where}: {part.method} cannot be compared with itself"
+        raise ValueError(f"{part.method} cannot be compared with itself")
     if isinstance(part, Slope) and experiment.protocol == "folds":
-        yield f"{where}: a slope is told of online experiments"
-    if getattr(part, "first_epoch", False) and y in ("seconds", "test_error"):
-        yield f"{where}: {y} of the first epoch is not known"
-
-
-def _wrong_part(study: Study, where: str, part: Any) -> Iterator[str]:
-    yield from _unknown(
-        where,
-        {"experiment": [part.experiment]},
-        [experiment.name for experiment in study.experiments],
-    )
-    experiment = study.experiment(part.experiment)
-    yield from _wrong_measure(study.data, experiment, where, part)
+        raise ValueError("a slope is told of online experiments")
+    if getattr(part, "first_epoch", False) and at_the_end:
+        raise ValueError(f"{y} of the first epoch is not known")
     methods = [method.name for method in experiment.methods]
     for key in ("methods", "than", "among", "compared", "pair", "method"):
         value = getattr(part, key, [])
         named = [value] if isinstance(value, str) else value
-        yield from _unknown(where, {"method": [name for name in named if name]}, methods)
+        _check_known("method", filter(None, named), methods)
     if isinstance(part, RatesSpec | Nearer):
         for method in experiment.methods:
             if not hasattr(method.kind, "rates"):
-                yield f"{where}: {method.learner} of {experiment.name} estimates no rates"
-    data = getattr(part, "data", [])
-    yield from _unknown(where, {"data": [data] if isinstance(data, str) else data}, experiment.data)
-    yield from _unknown(where, {"channel": getattr(part, "channels", [])}, experiment.channels)
-
-
-def _unknown(where: str, named: Mapping[str, list[str]], known: Any) -> Iterator[str]:
-    for what, names in named.items():
-        for name in names:
-            if name not in known:
-                yield f"{where}: no {what} {name!r}; there are {', '.join(known)}"
-
-
-def _refused(where: str, make: Any) -> Iterator[str]:
-    try:
-        make()
-    except (TypeError, ValueError) as error:
-        yield f"{where}: {error}"
+                raise ValueError(f"{method.learner} of {experiment.name} estimates no rates")
+    _check_known("data", experiment.data_of(part), experiment.data)
+    _check_known("channel", getattr(part, "channels", []), experiment.channels)

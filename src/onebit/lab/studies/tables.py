@@ -16,19 +16,14 @@ def number_table(table: Table, *, quick: bool) -> dict[str, Any]:
     quick: ours are not comparable with the paper's; the difference is left out.
     """
     values = [value for row in table.values for value in row]
-    form = _form(values, table.unit, quick)
-    numbers = [[_number(value, form) for value in row] for row in table.values]
+    style = _format(values, table.unit, quick)
+    numbers = [[_number(value, style) for value in row] for row in table.values]
     marks = [len(marks) for v in values for marks in (v.marks, v.published_marks)]
     seconds = [len(n[name]) for row in numbers for n in row for name in ("spread", "difference")]
-    told = [table.caption]
-    if any(value.bold for value in values):
-        told.append("Bold: the lowest of those compared.")
-    if any(value.underlined for value in values):
-        told.append("Underlined: the lowest of those that hear only right or wrong.")
     return {
         "table": table,
-        "form": form,
-        "caption": _sentences(told),
+        "style": style,
+        "entries": values,
         "numbers": numbers,
         "has_spread": any(is_number(value.spread) for value in values),
         # Room for the marks and for the second column of a cell: all cells align.
@@ -37,43 +32,37 @@ def number_table(table: Table, *, quick: bool) -> dict[str, Any]:
     }
 
 
-def _number(value: Value, form: Form) -> dict[str, Any]:
+def _number(value: Value, style: NumberFormat) -> dict[str, Any]:
     """A value as text; what is absent is empty."""
     ours = paper = spread = difference = near = ""
     if is_number(value.ours):
-        ours = _rounded(form.times * value.ours, form.decimals)
+        ours = _rounded(style.times * value.ours, style.decimals)
         if is_number(value.spread):
-            spread = f"± {_rounded(form.times * value.spread, form.decimals)}"
+            spread = f"± {_rounded(style.times * value.spread, style.decimals)}"
     if is_number(value.published):
-        paper = _as_printed(form.times * value.published)
+        paper = _as_printed(style.times * value.published)
     if is_number(value.ours) and is_number(value.published):
-        away = round(form.times * (value.ours - value.published), form.decimals)
+        away = round(style.times * (value.ours - value.published), style.decimals)
         sign = "+" if away > 0 else "−" if away < 0 else ""
-        difference = f"{sign}{abs(away):,.{form.decimals}f}"
+        difference = f"{sign}{abs(away):,.{style.decimals}f}"
         near = nearness(value.ours, value.published)
     return {
         "value": value,
         "ours": ours,
-        "ours_ghost": _ghost(ours, form),
+        "ours_ghost": _ghost(ours, style),
         "spread": spread,
         "paper": paper,
-        "paper_ghost": _ghost(paper, form),
+        "paper_ghost": _ghost(paper, style),
         "difference": difference,
         "nearness": near,
     }
-
-
-def _sentences(texts: list[str]) -> str:
-    return " ".join(
-        text if text.endswith((".", "!", "?")) else f"{text}." for text in texts if text
-    )
 
 
 # How numbers are written
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class NumberFormat:
     """How the numbers of one table are written."""
 
     times: float  # 100 for shares
@@ -83,13 +72,15 @@ class Form:
     compared: bool  # ours can be compared with it
 
 
-def _form(values: list[Value], unit: str, quick: bool) -> Form:
+def _format(values: list[Value], unit: str, quick: bool) -> NumberFormat:
     times = 100 if unit == "%" else 1
     ours = [times * v.ours for v in values if is_number(v.ours)]
     paper = [times * v.published for v in values if is_number(v.published)]
     decimals = 2 if unit == "%" else _decimals(ours + paper)
     written = [_rounded(n, decimals) for n in ours] + [_as_printed(n) for n in paper]
-    return Form(times, decimals, max(map(_fraction, written), default=0), bool(paper), not quick)
+    return NumberFormat(
+        times, decimals, max(map(_fraction, written), default=0), bool(paper), not quick
+    )
 
 
 def _decimals(numbers: list[float]) -> int:
@@ -114,7 +105,7 @@ def _fraction(number: str) -> int:
     return len(number.partition(".")[2])
 
 
-def _ghost(number: str, form: Form) -> str:
+def _ghost(number: str, style: NumberFormat) -> str:
     """The digits that a number lacks so that the points of a column align."""
-    lacking = form.room - _fraction(number)
+    lacking = style.room - _fraction(number)
     return ("" if "." in number or not lacking else ".") + "0" * lacking

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from onebit.lab.studies.findings import Curve, Findings, Section, Table
+from onebit.lab.studies.findings import Curve, Findings, Section
 
 NEAR, ROUGH = 0.10, 0.25  # of the paper's number
 
@@ -63,11 +63,7 @@ class Verdict:
     def furthest(self) -> list[Pair]:
         """The pairs that are far apart, the worst first."""
         far = [pair for pair in self.pairs if pair.nearness == "far"]
-        return sorted(far, key=lambda pair: -abs(_log(pair.ratio)))
-
-
-def _log(ratio: float) -> float:
-    return math.log(ratio) if ratio > 0 else -math.inf
+        return sorted(far, key=lambda pair: abs(math.log(pair.ratio or math.inf)), reverse=True)
 
 
 def verdict(findings: Findings) -> Verdict:
@@ -83,37 +79,32 @@ def verdict(findings: Findings) -> Verdict:
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
     verdicts = list(verdicts)
-    return Verdict(
-        sum(found.holds for found in verdicts),
-        sum(found.fails for found in verdicts),
-        sum(found.untold for found in verdicts),
-        [pair for found in verdicts for pair in found.pairs],
+    holds, fails, untold = (
+        sum(found.counts[outcome] for found in verdicts) for outcome in (True, False, None)
     )
+    return Verdict(holds, fails, untold, [pair for found in verdicts for pair in found.pairs])
 
 
 def _pairs(section: Section) -> list[Pair]:
     """The pairs of the tables; without tables, those of the ends of curves."""
-    several = len(section.tables) > 1
-    pairs = [pair for table in section.tables for pair in _table_pairs(table, several)]
-    if pairs:
-        return pairs
-    return [
-        Pair(f"{chart.title}, {curve.method}", end, curve.published, chart.y_percent)
-        for chart in section.charts
-        for curve in chart.curves
-        if curve.published is not None
-        and math.isfinite(curve.published)
-        and (end := last_mean(curve)) is not None
-    ]
-
-
-def _table_pairs(table: Table, several: bool) -> list[Pair]:
-    title = table.title if several else ""
-    return [
-        Pair(f"{row}, {method}", value.ours, value.published, table.unit == "%", title)
+    pairs = [
+        Pair(
+            f"{row}, {method}",
+            value.ours,
+            value.published,
+            table.unit == "%",
+            table.title if len(section.tables) > 1 else "",
+        )
+        for table in section.tables
         for row, values in zip(table.rows, table.values, strict=True)
         for method, value in zip(table.methods, values, strict=True)
         if is_number(value.ours) and is_number(value.published)
+    ]
+    return pairs or [
+        Pair(f"{chart.title}, {curve.method}", end, curve.published, chart.y_percent)
+        for chart in section.charts
+        for curve in chart.curves
+        if is_number(curve.published) and (end := last_mean(curve)) is not None
     ]
 
 
