@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
+import importlib
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,22 +49,29 @@ class Options:
         self.path = os.fspath(path)
         self.label = options.get("label", "label")
         self.text = options.get("text")
-        self.ngrams = whole("ngrams", options.get("ngrams", 1), least=1, most=10)
+        self.ngrams = whole(_typed("ngrams"), options.get("ngrams", 1), least=1, most=10)
         self.zero_based = bool(options.get("zero_based"))
         self.format = options.get("format")
         self.encoding = _encoding(options.get("encoding", UTF8))
         name = np.dtype(options.get("dtype", np.float32)).name
         self.dtype = np.dtype(choice_of("dtype", name, ("float32", "float64")))
-        categories, features = options.get("categories", ()), options.get("features")
+        categories = options.get("categories", ())
         if isinstance(categories, str):
             raise TypeError(f"categories must be a list of columns: [{categories!r}]")
         self.categories = tuple(categories)
-        self.features = (
-            None if features is None else whole("features", features, least=1, most=2**31 - 1)
-        )
-        self.delimiter = delimiter = options.get("delimiter")
-        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-            raise ValueError(f"delimiter must be one character that is no quote, not {delimiter!r}")
+        features = options.get("features")
+        if features is not None:
+            features = whole(_typed("features"), features, least=1, most=2**31 - 1)
+        self.features = features
+        self.delimiter = sign = options.get("delimiter")
+        if sign is not None and (len(sign) != 1 or sign in '"\r\n'):
+            wanted = f"{_typed('delimiter')} must be one character that is no quote"
+            raise ValueError(f"{wanted}, not {sign!r}")
+
+
+def _typed(name: str) -> str:
+    """The name of an option as the user typed it, for the beginning of a message."""
+    return argument(name).removesuffix("=")
 
 
 def _encoding(name: str) -> str:
@@ -74,6 +82,18 @@ def _encoding(name: str) -> str:
     except LookupError:
         raise ValueError(
             f"no encoding {name!r} of text is known; take utf-8, cp1252, latin-1, utf-16 or another"
+        ) from None
+
+
+def optional_module(module: str, package: str, purpose: str) -> Any:
+    """A module that may not be installed. purpose: the beginning of the error's sentence."""
+    try:
+        importlib.import_module(module.partition(".")[0])
+        return importlib.import_module(module)
+    except ImportError:
+        raise ValueError(
+            f"{purpose} {package}, which is not installed; "
+            f"pip install 'onebit[lab]', or pip install {package}"
         ) from None
 
 
@@ -162,6 +182,18 @@ def text_lines(path: str, encoding: str = UTF8) -> Iterator[str]:
                 raise _not_text(path, number, UTF8) from None
             yield line.removeprefix("\ufeff") if number == 1 else line
             start = stop
+
+
+def cast(values: np.ndarray, options: Options, line_of: Callable[[int], int]) -> np.ndarray:
+    """Values in the wanted dtype. line_of: the line of a value by its place, for an error."""
+    with np.errstate(over="ignore"):
+        made = values.astype(options.dtype)
+    endless = np.flatnonzero(~np.isfinite(made))
+    if len(endless):
+        place = int(endless[0])
+        what = f"{abs(values[place]):g} is too large for {options.dtype}"
+        raise bad(options.path, line_of(place), what, "mend it, or scale the values")
+    return made
 
 
 def csr(values: Any, indices: Any, indptr: Any, width: int) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from onebit.contexts import GROWTH_LIMIT
 from onebit.core.jit import entry, inline
-from onebit.datasets.blocks import Block, Options, bad, csr, text_blocks
+from onebit.datasets.blocks import Block, Options, bad, cast, csr, text_blocks
 from onebit.settings import argument
 
 TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, POINT, ZERO, NINE, COLON = b"\t\n\r #+-.09:"
@@ -46,7 +46,6 @@ class Out(NamedTuple):
 
 
 def svmlight_blocks(options: Options) -> Iterator[Block]:
-    """The rows of a file."""
     for first_line, text in text_blocks(options.path, options.encoding):
         block = _block(options, first_line, text)
         if len(block.y):
@@ -54,7 +53,15 @@ def svmlight_blocks(options: Options) -> Iterator[Block]:
 
 
 def _block(options: Options, first_line: int, text: bytes) -> Block:
-    out = _room(text.count(b"\n"), text.count(b":"))
+    most_rows, most_values = text.count(b"\n"), text.count(b":")
+    out = Out(
+        labels=np.empty(most_rows, np.int64),
+        lines=np.empty(most_rows, np.int64),
+        indptr=np.zeros(most_rows + 1, np.int64),
+        indices=np.empty(most_values, np.int32),
+        values=np.empty(most_values),
+        hard=np.empty((most_values, 2), np.int64),
+    )
     limit = options.features or GROWTH_LIMIT
     base = 0 if options.zero_based else 1
     codes = np.frombuffer(text, np.uint8)
@@ -63,25 +70,14 @@ def _block(options: Options, first_line: int, text: bytes) -> Block:
         raise _refusal(options, wrong, first_line + line, _word(text, at))
     for start, place in out.hard[:hard].tolist():
         out.values[place] = float(_word(text, start))
-    with np.errstate(over="ignore"):  # an infinite value is refused by name
-        values = out.values[:stored].astype(options.dtype)
-    lines = out.lines[:rows] + first_line
-    endless = np.flatnonzero(~np.isfinite(values))
-    if len(endless):
-        row = np.searchsorted(out.indptr[: rows + 1], endless[0], side="right") - 1
-        what = f"{out.values[endless[0]]:g} is too large for {options.dtype}"
-        raise bad(options.path, int(lines[row]), what, "scale the values")
-    indices = out.indices[:stored].copy()
-    X = csr(values, indices, out.indptr[: rows + 1].copy(), options.features or width)
+    indptr, lines = out.indptr[: rows + 1].copy(), out.lines[:rows] + first_line
+
+    def line_of(place: int) -> int:
+        return int(lines[np.searchsorted(indptr, place, side="right") - 1])
+
+    values = cast(out.values[:stored], options, line_of)
+    X = csr(values, out.indices[:stored].copy(), indptr, options.features or width)
     return Block(X, out.labels[:rows].copy(), lines)
-
-
-def _room(rows: int, stored: int) -> Out:
-    whole = np.empty(rows, np.int64)
-    indptr = np.zeros(rows + 1, np.int64)
-    hard = np.empty((stored, 2), np.int64)
-    indices = np.empty(stored, np.int32)
-    return Out(whole, whole.copy(), indptr, indices, np.empty(stored), hard)
 
 
 def _word(text: bytes, at: int) -> str:
@@ -118,30 +114,35 @@ def _is_digit(code):
 
 
 @inline
+def _digits(text, at, number):
+    """Digits appended to a number: where they end, the number, and how many did not fit."""
+    dropped = 0
+    while _is_digit(text[at]):
+        if number < MANY:
+            number = 10 * number + (int(text[at]) - ZERO)
+        else:
+            dropped += 1
+        at += 1
+    return at, number, dropped
+
+
+@inline
 def _number(text, at, tens):
     """The number at a place: its value, where it ends (where it began: none), is it exact."""
     i = at
     negative = text[i] == MINUS
     if negative or text[i] == PLUS:
         i += 1
-    whole, power, digits, exact = 0, 0, 0, True
-    while _is_digit(text[i]):
-        if whole < MANY:
-            whole = 10 * whole + (int(text[i]) - ZERO)
-        else:
-            exact = False
-        digits += 1
-        i += 1
+    start = i
+    i, whole, dropped = _digits(text, i, 0)
+    digits, power = i - start, 0
+    exact = dropped == 0
     if text[i] == POINT:
-        i += 1
-        while _is_digit(text[i]):
-            if whole < MANY:
-                whole = 10 * whole + (int(text[i]) - ZERO)
-                power -= 1
-            else:
-                exact = False
-            digits += 1
-            i += 1
+        start = i + 1
+        i, whole, dropped = _digits(text, start, whole)
+        digits += i - start
+        power = dropped - (i - start)
+        exact &= dropped == 0
     if digits == 0:
         return 0.0, at, True
     if text[i] == SMALL_E or text[i] == LARGE_E:
@@ -151,10 +152,7 @@ def _number(text, at, tens):
             i += 1
         if not _is_digit(text[i]):
             return 0.0, at, True
-        raised = 0
-        while _is_digit(text[i]):
-            raised = min(10 * raised + (int(text[i]) - ZERO), 100_000)
-            i += 1
+        i, raised, _ = _digits(text, i, 0)
         power += -raised if down else raised
     value = float(whole)
     exact = exact and -len(tens) < power < len(tens)
@@ -224,11 +222,8 @@ def _parse(text, tens, base, limit, out):
                 at += 1
             if text[at] == NEWLINE or text[at] == HASH:
                 break
-            start, index = at, 0
-            while _is_digit(text[at]):
-                if index < MANY:
-                    index = 10 * index + (int(text[at]) - ZERO)
-                at += 1
+            start = at
+            at, index, _ = _digits(text, at, 0)
             if at == start or text[at] != COLON:
                 return row, stored, hard, width, INDEX, line, start
             at += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -19,22 +20,13 @@ _ROWS = 10_000  # of a block
 
 
 def vowpal_blocks(options: Options) -> Iterator[Block]:
-    """The rows of a file."""
-    labels: list[str] = []
-    rows: list[dict[str, float]] = []
-    lines: list[int] = []
-    for number, line in enumerate(text_lines(options.path, options.encoding), 1):
-        if not line.strip():
-            continue
-        label, names = _row(options.path, number, line)
-        labels.append(label)
-        rows.append(names)
-        lines.append(number)
-        if len(rows) == _ROWS:
-            yield Block(hashed(rows, lines, options), np.array(labels), np.array(lines))
-            labels, rows, lines = [], [], []
-    if rows:
-        yield Block(hashed(rows, lines, options), np.array(labels), np.array(lines))
+    numbered = enumerate(text_lines(options.path, options.encoding), 1)
+    written = ((number, line) for number, line in numbered if line.strip())
+    while part := list(islice(written, _ROWS)):
+        lines = [number for number, _ in part]
+        rows = [_row(options.path, number, line) for number, line in part]
+        X = hashed([names for _, names in rows], lines, options)
+        yield Block(X, np.array([label for label, _ in rows]), np.array(lines))
 
 
 def _row(path: str, number: int, line: str) -> tuple[str, dict[str, float]]:
