@@ -28,10 +28,10 @@ def list_() -> None:
     ONEBIT_DATA=~/data onebit data list
     ```
     """
-    from onebit.datasets.catalogue import KNOWN, own
+    from onebit.datasets.catalogue import list_all
 
     table = options.table_of("name", ("rows", "features", "labels"), "where", "what")
-    for entry in (*KNOWN, *own()):
+    for entry in list_all():
         sizes = [f"{number:,}" for number in entry.size or ()] or [""] * 3
         style = None if entry.make or entry.find() else "dim"
         table.add_row(entry.name, *sizes, _where(entry), entry.what, style=style)

@@ -23,6 +23,8 @@ UTF8 = "utf-8"
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
+AnyPath = str | os.PathLike[str]
+
 
 class ReadOptions(TypedDict, total=False):
     """The options of `read` and `stream`, which explains them."""
@@ -42,7 +44,7 @@ class ReadOptions(TypedDict, total=False):
 class Options:
     """The checked options of a reader, with defaults."""
 
-    def __init__(self, path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> None:
+    def __init__(self, path: AnyPath, **options: Unpack[ReadOptions]) -> None:
         unknown = set(options) - set(ReadOptions.__annotations__)
         if unknown:
             raise TypeError(f"a file is not read with {', '.join(sorted(unknown))}")
@@ -110,11 +112,17 @@ def bad(path: str, line: int, what: str, remedy: str) -> ValueError:
     return ValueError(f"{path}, line {line}: {what}; {remedy}")
 
 
-def endings(path: str | os.PathLike[str]) -> tuple[str, str]:
+def endings(path: AnyPath) -> tuple[str, str]:
     """The ending for the format, and the ending for the compression, if any."""
     name = Path(path)
     packed = name.suffix.lower() if name.suffix.lower() in _OPENERS else ""
     return (Path(name.stem) if packed else name).suffix.lower(), packed
+
+
+def stem(path: AnyPath) -> str:
+    """The name of a file without its endings."""
+    name = Path(path).name
+    return name[: len(name) - len("".join(endings(path)))]
 
 
 def text_blocks(path: str, encoding: str = UTF8) -> Iterator[tuple[int, bytes]]:
