@@ -73,8 +73,9 @@ def info(name: str, /, *, files: FileOptions | None = None) -> None:
         facts["order"] = f"{entry.shuffle}: shuffle" if entry.shuffle else ""
         if path:
             facts |= {"file": str(path), "sha256": _checksum(entry, path)}
+        call = f'read("{name}"' if entry.is_own and name != entry.name else f'get("{entry.name}"'
         arguments = "".join(f", {key}={value!r}" for key, value in how.items())
-        facts["in Python"] = f"onebit.datasets.{_call(entry, name)}{arguments})"
+        facts["in Python"] = f"onebit.datasets.{call}{arguments})"
     else:
         facts["file"] = f"{entry.file} is not here"
         if entry.fetched:
@@ -82,12 +83,6 @@ def info(name: str, /, *, files: FileOptions | None = None) -> None:
     for key, value in facts.items():
         if value:
             print(f"{key:>10}  {value}")
-
-
-def _call(entry: Entry, name: str) -> str:
-    """The beginning of the Python call that loads these data."""
-    is_path = entry.is_own and name != entry.name
-    return f'read("{name}"' if is_path else f'get("{entry.name}"'
 
 
 def _facts_of_rows(entry: Entry, how: dict[str, Any]) -> dict[str, str]:
@@ -118,11 +113,12 @@ def _checksum(entry: Entry, path: Path) -> str:
     recorded = checksum_of(path)
     fetched = recorded.read_text().split()[0] if recorded.is_file() else ""
     if fetched:
-        return f"{found} ({'as it was fetched' if found == fetched else 'CHANGED since fetched'})"
-    if entry.sha256:
-        known = found == entry.sha256
-        return f"{found} ({'as catalogued' if known else 'not the catalogued file'})"
-    return found
+        verdict = " (as it was fetched)" if found == fetched else " (CHANGED since fetched)"
+    elif entry.sha256:
+        verdict = " (as catalogued)" if found == entry.sha256 else " (not the catalogued file)"
+    else:
+        verdict = ""
+    return found + verdict
 
 
 @data.command
@@ -142,12 +138,13 @@ def fetch(name: str, /) -> None:
     name
         A name, as `onebit data list` shows it.
     """
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from onebit.datasets.fetching import fetch
 
     columns = (SpinnerColumn(), TextColumn(f"fetching {name}"), TimeElapsedColumn())
-    with options.progress_bar(*columns) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         bar.add_task("fetch")
         path = fetch(name)
     print(f"{name} is in {path}; `onebit data info {name}` tells more")

@@ -123,25 +123,20 @@ def import_all(modules: Sequence[str] | None) -> None:
 # Progress, on stderr.
 
 
-def progress_bar(*columns: Any, transient: bool = True) -> Progress:
+def progress_bar(*columns: str, transient: bool = True) -> Progress:
+    """A bar behind the first column of text, then the others, and the time that is left."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    return Progress(*columns, console=Console(stderr=True), transient=transient)
+    first, *texts = map(TextColumn, columns)
+    shown = (first, BarColumn(), *texts, TimeRemainingColumn())
+    return Progress(*shown, console=Console(stderr=True), transient=transient)
 
 
 @contextmanager
 def rounds_bar(doing: str) -> Iterator[Callable[..., None]]:
     """A progress bar that counts rounds; yields the function that updates it."""
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn(f"{doing} {{task.description}}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
+    columns = (f"{doing} {{task.description}}", "{task.percentage:3.0f}%", "{task.fields[rate]}")
     with progress_bar(*columns) as bar:
         task = bar.add_task("", total=None, rate="compiling the first time")
         shown = bar.tasks[0]
@@ -195,15 +190,6 @@ def _in_plain_signs(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
     signs = error.object[error.start : error.end]
     return "".join(_PLAIN.get(sign, "?") for sign in signs), error.end
-
-
-def plus_minus() -> str:
-    """The plus-minus sign, in a form that stdout can encode."""
-    try:
-        "±".encode(getattr(sys.stdout, "encoding", None) or "ascii")
-        return "±"
-    except UnicodeEncodeError:
-        return "+-"
 
 
 def percent(share: float | None) -> str:

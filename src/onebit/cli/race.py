@@ -116,7 +116,7 @@ def _print(panels: list[Panel]) -> None:
         # Cut long names and settings, not numbers: rich would shrink all columns.
         lengths = [len(line.learner + " *" * line.full_information) for line in panel.lines]
         longest = min(max([23, *lengths]), max(console.width - 66, 23))
-        numbers = ("error %", options.plus_minus(), "explored %", "rounds/s")
+        numbers = ("error %", "±", "explored %", "rounds/s")
         table = options.table_of("learner", numbers, "settings", width=longest)
         table.columns[-1].max_width = max(console.width - longest - 53, 8)
         for line in sorted(panel.lines, key=lambda line: line.error[-1]):

@@ -113,15 +113,8 @@ def study(
 @contextmanager
 def _cells_bar(study: str) -> Iterator[Callable[[Progress], None]]:
     """A progress bar that counts cells; yields the function that updates it."""
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,}/{task.total:,} cells{task.fields[failed]}"),
-        TimeRemainingColumn(),
-    )
-    with options.progress_bar(*columns, transient=False) as bar:
+    cells = "{task.completed:,}/{task.total:,} cells{task.fields[failed]}"
+    with options.progress_bar("{task.description}", cells, transient=False) as bar:
         task = bar.add_task(study, total=0, failed="")
 
         def show(progress: Progress) -> None:

@@ -151,7 +151,7 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
         f"{found.trials:,} settings on {found.rounds:,} rows {taken}, repeats: {found.repeats}"
         + ("; the best of each learner" if len(best) > 1 else "")
     )
-    numbers = ("error %", options.plus_minus(), "default %")
+    numbers = ("error %", "±", "default %")
     table = options.table_of("learner", numbers, "settings")
     for trial in best.values() if len(best) > 1 else tuned.table[:_SHOWN]:
         table.add_row(
@@ -176,7 +176,7 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
 
 def _with_spread(error: float, spread: float | None) -> str:
     """An error in per cent, with its spread if there are several runs."""
-    shown = "" if spread is None else f" {options.plus_minus()} {options.percent(spread)}"
+    shown = "" if spread is None else f" ± {options.percent(spread)}"
     return f"{options.percent(error)}{shown} %"
 
 

@@ -6,6 +6,7 @@ import bz2
 import codecs
 import gzip
 import importlib
+import io
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,7 +54,7 @@ class Options:
         self.text = options.get("text")
         self.ngrams = whole(_typed("ngrams"), options.get("ngrams", 1), least=1, most=10)
         self.zero_based = bool(options.get("zero_based"))
-        self.format = options.get("format")
+        self.format = options.get("format") or ""  # `readers` finds it if it is not given
         self.encoding = _encoding(options.get("encoding", UTF8))
         name = np.dtype(options.get("dtype", np.float32)).name
         self.dtype = np.dtype(choice_of("dtype", name, ("float32", "float64")))
@@ -107,9 +108,9 @@ class Block(NamedTuple):
     lines: np.ndarray
 
 
-def bad(path: str, line: int, what: str, remedy: str) -> ValueError:
+def bad(path: str, line: int, problem: str, remedy: str) -> ValueError:
     """The error for a file that cannot be read."""
-    return ValueError(f"{path}, line {line}: {what}; {remedy}")
+    return ValueError(f"{path}, line {line}: {problem}; {remedy}")
 
 
 def endings(path: AnyPath) -> tuple[str, str]:
@@ -127,20 +128,21 @@ def stem(path: AnyPath) -> str:
 
 def text_blocks(path: str, encoding: str = UTF8) -> Iterator[tuple[int, bytes]]:
     """The file in blocks of whole lines in UTF-8, each with the number of its first line."""
-    line, rest = 1, b""
+    line, unfinished = 1, b""
     packed = endings(path)[1]
     recode = _recoder(path, encoding)
     with _OPENERS.get(packed, open)(path, "rb") as file:
         while data := _read(file, path, line, packed):
-            lines, newline, rest = (rest + recode(data, line, False)).rpartition(b"\n")
+            text = unfinished + recode(data, line, False)
+            lines, newline, unfinished = text.rpartition(b"\n")
             if newline:
                 yield line, lines + newline
                 line += lines.count(b"\n") + 1
-            elif len(rest) > _LONGEST_LINE:
+            elif len(unfinished) > _LONGEST_LINE:
                 raise bad(path, line, f"longer than {_LONGEST_LINE} bytes", "is this a text file?")
-    rest += recode(b"", line, True)
-    if rest:
-        yield line, rest + b"\n"
+    unfinished += recode(b"", line, True)
+    if unfinished:
+        yield line, unfinished + b"\n"
 
 
 def _recoder(path: str, encoding: str) -> Callable[[bytes, int, bool], bytes]:
@@ -172,24 +174,21 @@ def _read(file: Any, path: str, line: int, packed: str) -> bytes:
     try:
         return file.read(_BLOCK)
     except EOFError:
-        what = f"the {packed} data are cut short somewhere after this line"
+        problem = f"the {packed} data are cut short somewhere after this line"
     except (OSError, zlib.error) as error:
-        what = f"the {packed} data are damaged here or after it ({error})"
-    raise bad(path, line, what, "fetch or make the file again")
+        problem = f"the {packed} data are damaged here or after it ({error})"
+    raise bad(path, line, problem, "fetch or make the file again")
 
 
 def text_lines(path: str, encoding: str = UTF8) -> Iterator[str]:
     """The lines of a file, with their ends."""
     for first, block in text_blocks(path, encoding):
-        start = 0
-        for number in range(first, first + block.count(b"\n")):
-            stop = block.index(b"\n", start) + 1
+        for number, line in enumerate(io.BytesIO(block), first):
             try:
-                line = block[start:stop].decode()
+                text = line.decode()
             except UnicodeDecodeError:
                 raise _not_text(path, number, UTF8) from None
-            yield line.removeprefix("\ufeff") if number == 1 else line
-            start = stop
+            yield text.removeprefix("\ufeff") if number == 1 else text
 
 
 def cast(values: np.ndarray, options: Options, line_of: Callable[[int], int]) -> np.ndarray:
@@ -199,8 +198,8 @@ def cast(values: np.ndarray, options: Options, line_of: Callable[[int], int]) ->
     endless = np.flatnonzero(~np.isfinite(made))
     if len(endless):
         place = int(endless[0])
-        what = f"{abs(values[place]):g} is too large for {options.dtype}"
-        raise bad(options.path, line_of(place), what, "mend it, or scale the values")
+        problem = f"{abs(values[place]):g} is too large for {options.dtype}"
+        raise bad(options.path, line_of(place), problem, "mend it, or scale the values")
     return made
 
 

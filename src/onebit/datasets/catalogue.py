@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import difflib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,13 +84,7 @@ def fetch_folder() -> Path:
     raise ValueError("there is no folder for data; set ONEBIT_DATA to one")
 
 
-_MAKERS: dict[str, Callable[..., Any]] = {
-    "synsep": synsep,
-    "synnonsep": synnonsep,
-    "linear_noise": linear_noise,
-    "digits": digits,
-    "iris": iris,
-}
+_MAKERS = {maker.__name__: maker for maker in (synsep, synnonsep, linear_noise, digits, iris)}
 
 
 def _known(line: dict[str, Any]) -> Entry:

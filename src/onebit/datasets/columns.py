@@ -42,8 +42,8 @@ def layout(options: Options, line: int, names: list[str], is_number: Sequence[bo
     for setting, wanted in named:
         if wanted not in names:
             has = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-            what = f"there is no column {wanted!r}, but {has}"
-            raise bad(options.path, line, what, f"name the right one with {argument(setting)}")
+            problem = f"there is no column {wanted!r}, but {has}"
+            raise bad(options.path, line, problem, f"name the right one with {argument(setting)}")
     numbers: list[int] = []
     categories: list[int] = []
     for place, name in enumerate(names):

@@ -27,15 +27,8 @@ _WITH_COMMA = re.compile(r"\s*[+-]?[\d.]*,\d+([eE][+-]?\d+)?\s*")
 NumberedRow = tuple[int, list[str]]  # a row with the number of its first line
 
 
-def csv_blocks(options: Options) -> Iterator[Block]:
-    return _delimited(options, options.delimiter or ",")
-
-
-def tsv_blocks(options: Options) -> Iterator[Block]:
-    return _delimited(options, options.delimiter or "\t")
-
-
-def _delimited(options: Options, delimiter: str) -> Iterator[Block]:
+def delimited_blocks(options: Options) -> Iterator[Block]:
+    delimiter = options.delimiter or ("\t" if options.format == "tsv" else ",")
     rows = _rows(options, delimiter)
     for line, names in rows:  # the header, if the file has any row
         _check_header(options, line, names, delimiter)
@@ -48,11 +41,11 @@ def _delimited(options: Options, delimiter: str) -> Iterator[Block]:
 
 def _check_header(options: Options, line: int, names: list[str], delimiter: str) -> None:
     """Refuse a header that is a single column but would be split by another delimiter."""
-    there = [sign for sign in ",;\t|" if sign != delimiter and sign in names[0]]
-    if len(names) == 1 and options.label not in names and there:
-        what = f"the header is a single column, {names[0]!r}"
-        remedy = f"if {there[0]!r} separates the columns, pass {argument('delimiter', there[0])}"
-        raise bad(options.path, line, what, remedy)
+    signs = [sign for sign in ",;\t|" if sign != delimiter and sign in names[0]]
+    if len(names) == 1 and options.label not in names and signs:
+        problem = f"the header is a single column, {names[0]!r}"
+        remedy = f"if {signs[0]!r} separates the columns, pass {argument('delimiter', signs[0])}"
+        raise bad(options.path, line, problem, remedy)
 
 
 def _rows(options: Options, delimiter: str) -> Iterator[NumberedRow]:
@@ -67,16 +60,16 @@ def _rows(options: Options, delimiter: str) -> Iterator[NumberedRow]:
         except StopIteration:
             return
         except csv.Error as error:
-            what, remedy = str(error), "mend the quotes of this row"
-            if "field limit" in what:
-                what = f"a field of more than {_LONGEST_FIELD:,} characters"
+            problem, remedy = str(error), "mend the quotes of this row"
+            if "field limit" in problem:
+                problem = f"a field of more than {_LONGEST_FIELD:,} characters"
                 remedy = "shorten it, or close a quote that is open"
-            raise bad(path, line, what, remedy) from None
+            raise bad(path, line, problem, remedy) from None
         if row:
             width = width or len(row)
             if len(row) != width:
-                what = f"{len(row)} fields, but the header has {width}"
-                raise bad(path, line, what, "is the row cut, or a delimiter not quoted?")
+                problem = f"{len(row)} fields, but the header has {width}"
+                raise bad(path, line, problem, "is the row cut, or a delimiter not quoted?")
             yield line, row
         line = reader.line_num + 1
 
@@ -91,10 +84,10 @@ def _layout(options: Options, line: int, names: list[str], part: list[NumberedRo
     for place in columns.categories:
         number, cell = firsts[place]
         if names[place] not in options.categories and _WITH_COMMA.fullmatch(cell):
-            what = f"{cell!r} in column {names[place]!r} looks like a number with a comma"
+            problem = f"{cell!r} in column {names[place]!r} looks like a number with a comma"
             remedy = "write numbers with a decimal point, as in 1.5"
             names_remedy = f"pass {argument('categories', [names[place]])} if these are names"
-            raise bad(options.path, number, what, f"{remedy}, or {names_remedy}")
+            raise bad(options.path, number, problem, f"{remedy}, or {names_remedy}")
     return columns
 
 
@@ -134,9 +127,11 @@ def _number(path: str, line: int, column: str, cell: str) -> float:
     if _is_missing(cell):
         return 0.0
     if not _is_number(cell):
-        what = f"{cell!r} in column {column!r} is not a number, but values before it are"
-        raise bad(path, line, what, f"mend it, or pass {argument('categories', [column])}")
+        problem = f"{cell!r} in column {column!r} is not a number, but values before it are"
+        raise bad(path, line, problem, f"mend it, or pass {argument('categories', [column])}")
     if not math.isfinite(float(cell)):
-        what = f"{cell!r} in column {column!r} is not finite"
-        raise bad(path, line, what, "put a number in its place, or leave it empty if it is missing")
+        problem = f"{cell!r} in column {column!r} is not finite"
+        raise bad(
+            path, line, problem, "put a number in its place, or leave it empty if it is missing"
+        )
     return float(cell)

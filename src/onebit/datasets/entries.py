@@ -45,8 +45,8 @@ class Entry(NamedTuple):
         """Where its file is, if it is in a data folder."""
         if self.path is not None:
             return self.path
-        there = (folder / self.file for folder in folders())
-        return next((path for path in there if self.file and path.is_file()), None)
+        paths = (folder / self.file for folder in folders())
+        return next((path for path in paths if self.file and path.is_file()), None)
 
     def load(self, **options: Any) -> Dataset:
         """The data set. Options are those of its maker, or of `read` for the user's own files."""

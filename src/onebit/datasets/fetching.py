@@ -29,9 +29,9 @@ def fetch(name: str) -> Path:
     entry = find(name)
     if not entry.fetched:
         raise ValueError(f"{name!r} cannot be downloaded; these can: {', '.join(FETCHED)}")
-    there = entry.find()
-    if there is not None:
-        return there
+    path = entry.find()
+    if path is not None:
+        return path
     sources = optional_module("sklearn.datasets", "scikit-learn", "data are downloaded through")
     target = fetch_folder() / entry.file
     target.parent.mkdir(parents=True, exist_ok=True)

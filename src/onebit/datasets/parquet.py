@@ -24,16 +24,16 @@ def parquet_blocks(options: Options) -> Iterator[Block]:
         schema = table.collect_schema()
         rows = table.select(polars.len()).collect().item()
     except polars.exceptions.PolarsError as error:
-        what = f"not a Parquet file ({str(error).splitlines()[0]})"
-        raise bad(path, 1, what, "was it written to its end?") from None
+        problem = f"not a Parquet file ({str(error).splitlines()[0]})"
+        raise bad(path, 1, problem, "was it written to its end?") from None
     are_numbers = [dtype.is_numeric() or dtype == polars.Boolean for dtype in schema.values()]
     columns = layout(options, 1, list(schema), are_numbers)
     for start in range(0, rows, _ROWS):
         try:
             part = table.slice(start, _ROWS).collect()
         except polars.exceptions.PolarsError as error:
-            what = f"damaged here or after it ({str(error).splitlines()[0]})"
-            raise bad(path, start + 1, what, "fetch or make the file again") from None
+            problem = f"damaged here or after it ({str(error).splitlines()[0]})"
+            raise bad(path, start + 1, problem, "fetch or make the file again") from None
         yield _block(options, columns, part, start + 1)
 
 
@@ -45,9 +45,9 @@ def _block(options: Options, columns: Layout, part: Any, first: int) -> Block:
         found = part[name].cast(float).fill_null(0.0).to_numpy()
         numbers[:, k] = np.where(np.isnan(found), 0.0, found)  # missing
         for row in np.flatnonzero(~np.isfinite(numbers[:, k]))[:1]:
-            what = f"{numbers[row, k]:g} in column {name!r} is not finite"
+            problem = f"{numbers[row, k]:g} in column {name!r} is not finite"
             remedy = "put a number in its place, or null if it is missing"
-            raise bad(options.path, int(lines[row]), what, remedy)
+            raise bad(options.path, int(lines[row]), problem, remedy)
 
     def texts(place: int) -> list[str]:
         values = part[columns.names[place]].to_list()

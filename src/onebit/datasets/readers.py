@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -18,7 +18,7 @@ from onebit.datasets.blocks import (
     in_chunks,
     joined,
 )
-from onebit.datasets.delimited import csv_blocks, tsv_blocks
+from onebit.datasets.delimited import delimited_blocks
 from onebit.datasets.parquet import parquet_blocks
 from onebit.datasets.svmlight import svmlight_blocks
 from onebit.datasets.tables import Dataset, dataset_of, names_of, npz, whole_number
@@ -29,8 +29,8 @@ from onebit.settings import argument, choice_of, whole
 _READERS: dict[str, Callable[[Options], Iterator[Block]]] = {
     "svmlight": svmlight_blocks,
     "vw": vowpal_blocks,
-    "csv": csv_blocks,
-    "tsv": tsv_blocks,
+    "csv": delimited_blocks,
+    "tsv": delimited_blocks,
     "parquet": parquet_blocks,
 }
 
@@ -94,13 +94,12 @@ def read(
     A missing value in a column of names counts as a name; a missing number is 0. A row without a
     label is refused.
     """
-    given = Options(path, **options)
+    given = _options(path, options)
     declared = None if labels is None else LabelSet(labels)
-    kind = format_of(path, given.format)
-    if kind == "npz":
+    if given.format == "npz":
         table = npz(path)
         return table if declared is None else _relabelled(table, declared, given.path)
-    block = joined(list(_not_empty(_READERS[kind](given), given.path)))
+    block = joined(list(_blocks(given)))
     if declared is not None:
         return dataset_of(path, block.X, _places(block, declared, given.path), declared.names)
     found, y = np.unique(block.y, return_inverse=True)
@@ -120,29 +119,35 @@ def stream(
     labels: the possible labels, usually `learner.labels`; others are refused. options: as in
     `read`. An error is raised when its chunk is read, after earlier chunks were yielded.
     """
-    given = Options(path, **options)
+    given = _options(path, options)
     declared, rows = LabelSet(labels), whole("rows", rows, least=1, most=10**9)
-    kind = format_of(path, given.format)
-    if kind == "npz":
+    if given.format == "npz":
         chunks = npz_blocks(given.path, rows)
     else:
         with open(path, "rb"):  # raise now if the file is missing
             pass
-        chunks = in_chunks(_not_empty(_READERS[kind](given), given.path), rows)
+        chunks = in_chunks(_blocks(given), rows)
     return (
         dataset_of(path, chunk.X, _places(chunk, declared, given.path), declared.names)
         for chunk in chunks
     )
 
 
-def _not_empty(blocks: Iterable[Block], path: str) -> Iterator[Block]:
-    """The blocks; an error if there are none."""
+def _options(path: AnyPath, options: ReadOptions) -> Options:
+    checked = Options(path, **options)
+    checked.format = format_of(path, options.get("format"))
+    return checked
+
+
+def _blocks(options: Options) -> Iterator[Block]:
+    """The blocks of a file; an error if there are none."""
     empty = True
-    for block in blocks:
+    for block in _READERS[options.format](options):
         empty = False
         yield block
     if empty:
-        raise bad(path, 1, "there are no rows in this file", "was it written to its end?")
+        problem = "there are no rows in this file"
+        raise bad(options.path, 1, problem, "was it written to its end?")
 
 
 def _relabelled(table: Dataset, declared: LabelSet, path: str) -> Dataset:
@@ -163,9 +168,8 @@ def _places(block: Block, declared: LabelSet, path: str) -> np.ndarray:
         try:
             places[i] = declared.place(whole_number(label) if are_numbers else str(label))
         except ValueError:
-            there = f"there are {len(declared)}: {', '.join(map(str, declared.names[:8]))}"
-            ellipsis = ", ..." if len(declared) > 8 else ""
-            what = f"label {label!r} was never declared ({there}{ellipsis})"
+            names = ", ".join(map(str, declared.names[:8])) + (", ..." if len(declared) > 8 else "")
+            problem = f"label {label!r} was never declared (there are {len(declared)}: {names})"
             remedy = "name it in labels=, of the learner too, or mend the row"
-            raise bad(path, int(lines[i]), what, remedy) from None
+            raise bad(path, int(lines[i]), problem, remedy) from None
     return places[y]

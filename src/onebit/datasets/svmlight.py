@@ -24,15 +24,6 @@ TENS = 10.0 ** np.arange(23)  # these powers are exact, so one division or produ
 
 GOOD, LABEL, INDEX, VALUE, BELOW, BEYOND, TWICE, FALLING = range(8)
 
-_REMEDIES = {
-    LABEL: ("{} is not a label", "a row begins with a whole number"),
-    INDEX: ("{} is not index:value", "is the row cut, or the file of another format?"),
-    VALUE: ("{} has no finite number after the colon", "mend it, or leave it out"),
-    BELOW: ("index {}, but indices count from 1", ""),
-    TWICE: ("{} repeats an index", "add its values up"),
-    FALLING: ("{} comes after a larger index", "sort the row by index"),
-}
-
 
 class Out(NamedTuple):
     """Room for the rows of a block."""
@@ -86,16 +77,22 @@ def _word(text: bytes, at: int) -> str:
 
 
 def _refusal(options: Options, wrong: int, line: int, word: str) -> ValueError:
-    shown = repr(word if len(word) <= 40 else word[:40] + "...")
-    if wrong == BEYOND:
-        fixed = f"that {argument('features')} fixed"
-        beyond = fixed if options.features else "that learners grow to by themselves"
-        what = f"the index of {shown} is beyond the {options.features or GROWTH_LIMIT} {beyond}"
-        return bad(options.path, line, what, f"mend it, or pass a larger {argument('features')}")
-    what, remedy = _REMEDIES[wrong]
-    if wrong == BELOW:
-        remedy = f"pass {argument('zero_based', True)} if they count from 0"
-    return bad(options.path, line, what.format(shown), remedy)
+    word = repr(word if len(word) <= 40 else word[:40] + "...")
+    limit = f"{options.features} that {argument('features')} fixed"
+    if not options.features:
+        limit = f"{GROWTH_LIMIT} that learners grow to by themselves"
+    larger = f"mend it, or pass a larger {argument('features')}"
+    zero_based = f"pass {argument('zero_based', True)} if they count from 0"
+    problem, remedy = {
+        LABEL: (f"{word} is not a label", "a row begins with a whole number"),
+        INDEX: (f"{word} is not index:value", "is the row cut, or the file of another format?"),
+        VALUE: (f"{word} has no finite number after the colon", "mend it, or leave it out"),
+        BELOW: (f"index {word}, but indices count from 1", zero_based),
+        BEYOND: (f"the index of {word} is beyond the {limit}", larger),
+        TWICE: (f"{word} repeats an index", "add its values up"),
+        FALLING: (f"{word} comes after a larger index", "sort the row by index"),
+    }[wrong]
+    return bad(options.path, line, problem, remedy)
 
 
 @inline
