@@ -93,8 +93,11 @@ class Steps:
         width = width_of(X, self._features, given.width)
         arrays = _Arrays(given.indices.copy(), given.values.copy(), given.indptr)
         made, width = self._apply(arrays, width)
-        matrix = made.matrix(width)
-        return matrix.toarray() if isinstance(X, np.ndarray) else matrix
+        if not isinstance(X, np.ndarray):
+            return made.matrix(width)
+        dense = np.zeros((made.rows, width.columns), self._dtype)
+        _fill(*made, dense)
+        return dense
 
     def _apply(self, arrays: _Arrays, width: Width) -> tuple[_Arrays, Width]:
         widths = [width]
@@ -103,6 +106,13 @@ class Steps:
         for step, given in zip(self._steps, widths, strict=False):
             arrays = step(arrays, given)
         return arrays, widths[-1]
+
+
+@entry
+def _fill(indices, values, indptr, out):
+    for row in range(len(indptr) - 1):
+        for i in range(indptr[row], indptr[row + 1]):
+            out[row, indices[i]] = values[i]
 
 
 class Width(NamedTuple):
@@ -237,7 +247,7 @@ class _TfIdf(_Step):
         used = int(arrays.indices.max()) + 1 if len(arrays.indices) else 0
         if used > len(self._rows_with):
             added = max(used, 2 * len(self._rows_with)) - len(self._rows_with)
-            self._rows_with = np.pad(self._rows_with, (0, added))
+            self._rows_with = np.concatenate([self._rows_with, np.zeros(added, np.int64)])
         _tfidf(*arrays, self._rows_with, self._rows)
         self._rows += arrays.rows
         return arrays
@@ -432,15 +442,24 @@ class _Nystroem(_Map):
         self._turn = np.ascontiguousarray(made.normalization_.T)
 
     def _mapped(self, arrays: _Arrays) -> np.ndarray:
-        values, rows = arrays.values.astype(np.float64), arrays.rows
-        row_of = np.repeat(np.arange(rows), np.diff(arrays.indptr))
-        lengths = np.bincount(row_of, values * values, rows)  # adds in the order of the columns
-        distances = self._lengths + lengths[:, None]
+        values = arrays.values.astype(np.float64)
+        distances = np.tile(self._lengths, (arrays.rows, 1))
+        _add_lengths(values, arrays.indptr, distances)
         _times(arrays.indices, -2 * values, arrays.indptr, self._points, distances)
         kernel = np.exp(-self._gamma * np.maximum(distances, 0))
         made = np.zeros_like(kernel)
         _times(*encode_rows(kernel, kernel.dtype, None)[:3], self._turn, made)
         return made
+
+
+@entry
+def _add_lengths(values, indptr, out):
+    for row in range(len(indptr) - 1):
+        total = 0.0
+        for i in range(indptr[row], indptr[row + 1]):
+            total += values[i] * values[i]
+        for j in range(out.shape[1]):
+            out[row, j] += total
 
 
 _PLAIN: dict[str, Callable[[], _Step]] = {

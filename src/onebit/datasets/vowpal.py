@@ -23,10 +23,14 @@ def vowpal_blocks(options: Options) -> Iterator[Block]:
     numbered = enumerate(text_lines(options.path, options.encoding), 1)
     written = ((number, line) for number, line in numbered if line.strip())
     while part := list(islice(written, _ROWS)):
+        labels: list[str] = []
+        rows: list[dict[str, float]] = []
+        for number, line in part:
+            label, names = _row(options.path, number, line)
+            labels.append(label)
+            rows.append(names)
         lines = [number for number, _ in part]
-        rows = [_row(options.path, number, line) for number, line in part]
-        X = hashed([names for _, names in rows], lines, options)
-        yield Block(X, np.array([label for label, _ in rows]), np.array(lines))
+        yield Block(hashed(rows, lines, options), np.array(labels), np.array(lines))
 
 
 def _row(path: str, number: int, line: str) -> tuple[str, dict[str, float]]:
