@@ -335,6 +335,28 @@ def test_options_about_files_are_those_of_every_command(main, tmp_path, capsys):
     assert "'u' in column 'b,c' is not a number" in capsys.readouterr().err
 
 
+def test_an_option_about_files_is_named_as_it_was_typed(main, tmp_path, capsys):
+    (tmp_path / "films.csv").write_text("a;label\n1;x\n")
+    for option, value, says in [
+        ("--delimiter", ";;", "onebit: --delimiter must be one character"),
+        ("--ngrams", "11", "onebit: --ngrams must be between 1 and 10"),
+        ("--features", "0", "onebit: --features must be between 1 and"),
+    ]:
+        assert main("race", "--data", "films.csv", option, value) == 2
+        assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [("race", "--data"), ("tune", "--data"), ("data", "info")])
+def test_a_missing_file_is_named_with_data_sets_of_a_similar_name(main, capsys, command):
+    assert main(*command, "digit.csv") == 2
+    meant = "did you mean the data set 'digits' or 'optdigits'?"
+    said = capsys.readouterr().err.strip()
+    assert said == f"onebit: there is no file digit.csv; {meant}"
+    assert main(*command, "no/xyzzy.csv") == 2
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("onebit: there is no file no/xyzzy.csv; the data sets are synsep, ")
+
+
 # Terminals that show little
 
 

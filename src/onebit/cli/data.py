@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
+from onebit.cli import options
 from onebit.cli.options import FileOptions
 
 if TYPE_CHECKING:
@@ -23,53 +23,39 @@ def list_() -> None:
     The data folders are the folder in ONEBIT_DATA, and the user's data folder
     ($XDG_DATA_HOME/onebit, else ~/.local/share/onebit). Every readable file there is listed.
 
-    For example:
-
+    ```
     onebit data list
-
     ONEBIT_DATA=~/data onebit data list
+    ```
     """
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    from onebit.datasets.catalogue import list_all
 
-    from onebit.datasets.catalogue import KNOWN, own
-
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("name", no_wrap=True)
-    for name in ("rows", "features", "labels"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("where", no_wrap=True)
-    table.add_column("what", overflow="ellipsis", no_wrap=True)
-    for entry in (*KNOWN, *own()):
+    table = options.table_of("name", ("rows", "features", "labels"), "where", "what")
+    for entry in list_all():
         sizes = [f"{number:,}" for number in entry.size or ()] or [""] * 3
-        where = _where(entry)
         style = None if entry.make or entry.find() else "dim"
-        table.add_row(entry.name, *sizes, where, entry.what, style=style)
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+        table.add_row(entry.name, *sizes, _where(entry), entry.what, style=style)
+    options.console(width=160).print(table)
     print("`onebit data info NAME` describes a data set")
 
 
 def _where(entry: Entry) -> str:
-    from onebit.datasets.catalogue import FETCHED
-
     if entry.make:
         return "built in"
     path = entry.find()
     if path:
         return path.name
-    return "can be fetched" if entry.name in FETCHED else "not here"
+    return "can be fetched" if entry.fetched else "not here"
 
 
 @data.command
 def info(name: str, /, *, files: FileOptions | None = None) -> None:
     """Describe a data set.
 
-    For example:
-
+    ```
     onebit data info digits
-
     onebit data info mine.csv --label topic --delimiter ';'
+    ```
 
     Parameters
     ----------
@@ -80,34 +66,29 @@ def info(name: str, /, *, files: FileOptions | None = None) -> None:
 
     entry = named(name)
     path = entry.find()
-    options = files.given() if files and entry.is_own else {}
+    how = files.given() if files and entry.is_own else {}
     facts = {"what": entry.what, "source": entry.source, "licence": entry.licence}
     if entry.make or path:
-        facts |= _facts_of_rows(entry, options)
+        facts |= _facts_of_rows(entry, how)
         facts["order"] = f"{entry.shuffle}: shuffle" if entry.shuffle else ""
         if path:
             facts |= {"file": str(path), "sha256": _checksum(entry, path)}
-        arguments = "".join(f", {key}={value!r}" for key, value in options.items())
-        facts["in Python"] = f"onebit.datasets.{_call(entry, name)}{arguments})"
+        call = f'read("{name}"' if entry.is_own and name != entry.name else f'get("{entry.name}"'
+        arguments = "".join(f", {key}={value!r}" for key, value in how.items())
+        facts["in Python"] = f"onebit.datasets.{call}{arguments})"
     else:
         facts["file"] = f"{entry.file} is not here"
-        if _where(entry) == "can be fetched":
+        if entry.fetched:
             facts["to get it"] = f"onebit data fetch {entry.name}"
     for key, value in facts.items():
         if value:
             print(f"{key:>10}  {value}")
 
 
-def _call(entry: Entry, name: str) -> str:
-    """The beginning of the Python call that loads these data."""
-    is_path = entry.is_own and name != entry.name
-    return f'read("{name}"' if is_path else f'get("{entry.name}"'
-
-
-def _facts_of_rows(entry: Entry, options: dict[str, Any]) -> dict[str, str]:
+def _facts_of_rows(entry: Entry, how: dict[str, Any]) -> dict[str, str]:
     import numpy as np
 
-    table = entry.load(**({"rows": 10_000} if entry.drawn else options))
+    table = entry.load(**({"rows": 10_000} if entry.drawn else how))
     X: Any = table.X
     stored = np.diff(X.indptr) if hasattr(X, "indptr") else np.count_nonzero(X, axis=1)
     drawn = " (as many as wanted)" if entry.drawn else ""
@@ -132,11 +113,12 @@ def _checksum(entry: Entry, path: Path) -> str:
     recorded = checksum_of(path)
     fetched = recorded.read_text().split()[0] if recorded.is_file() else ""
     if fetched:
-        return f"{found} ({'as it was fetched' if found == fetched else 'CHANGED since fetched'})"
-    if entry.sha256:
-        known = found == entry.sha256
-        return f"{found} ({'as catalogued' if known else 'not the catalogued file'})"
-    return found
+        verdict = " (as it was fetched)" if found == fetched else " (CHANGED since fetched)"
+    elif entry.sha256:
+        verdict = " (as catalogued)" if found == entry.sha256 else " (not the catalogued file)"
+    else:
+        verdict = ""
+    return found + verdict
 
 
 @data.command
@@ -146,11 +128,10 @@ def fetch(name: str, /) -> None:
     The file is stored in the folder in ONEBIT_DATA, else in the user's data folder
     ($XDG_DATA_HOME/onebit, else ~/.local/share/onebit), with its checksum. Needs scikit-learn.
 
-    For example:
-
+    ```
     onebit data fetch mnist
-
     ONEBIT_DATA=~/data onebit data fetch rcv1_full
+    ```
 
     Parameters
     ----------

@@ -1,86 +1,90 @@
-"""Shared by several commands: options for files and learners, progress, and output."""
+"""Shared by several commands: options, progress bars, and output."""
 
 from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.table import Table
+
+Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
+Repeated = Annotated[list[str] | None, Parameter(negative=())]
+Seed = Annotated[int, Parameter(help="The seed of all random numbers.")]
+Prepare = Annotated[
+    Repeated,
+    Parameter(
+        help="A step that prepares every row: unit_norm, binary, log_counts, tfidf, constant, "
+        "hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for several, "
+        "from first to last)."
+    ),
+]
 Imports = Annotated[
-    list[str] | None,
+    Repeated,
     Parameter(
         name="--import",
-        negative=(),
         help="A Python module with learners of your own, or the path of its file: mine.py (repeat "
         "for several). Its code is executed. A learner Mine in it is named Mine, or mine:Mine.",
     ),
 ]
 
 
-_FILES = "Files (.csv, .tsv, .parquet, .svm, .vw)"
-
-
-def _option(help: str, **settings: Any) -> Parameter:
-    return Parameter(group=_FILES, help=help, show_default=False, **settings)
-
-
-Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
-Repeated = Annotated[list[str] | None, Parameter(negative=())]
-
-
-@Parameter(name="*")
+@Parameter(
+    name="*", group="Files (.csv, .tsv, .parquet, .svm, .vw)", show_default=False, negative=()
+)
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
-    """How a file of data is read: the arguments of `datasets.read`."""
+    """How a file of data is read: the arguments of `datasets.read`.
 
-    label: Annotated[
-        str | None,
-        _option("The column of labels in a .csv, .tsv or .parquet file. Default: label."),
-    ] = None
-    text: Annotated[str | None, _option("A column of free text, hashed by its words.")] = None
-    ngrams: Annotated[
-        int | None,
-        _option("Also hash sequences of up to this many words. Default: single words."),
-    ] = None
-    categories: Annotated[
-        list[str] | None,
-        _option("Columns of names that look like numbers: zip,age (or repeat it).", negative=()),
-    ] = None
-    features: Annotated[
-        int | None,
-        _option(
-            "The number of columns that names and words are hashed into (default: 2**20); for a "
-            ".svm file, its number of columns (default: the largest index)."
-        ),
-    ] = None
-    delimiter: Annotated[
-        str | None,
-        _option("The field separator: ';' or '\\t'. Default: a comma; a tab in .tsv."),
-    ] = None
-    encoding: Annotated[
-        str | None, _option("The encoding of text: cp1252, latin-1, utf-16. Default: utf-8.")
-    ] = None
-    zero_based: Annotated[
-        bool, _option("Indices in a .svm file start at 0, not at 1.", negative=())
-    ] = False
-    format: Annotated[
-        Literal["npz", "svmlight", "vw", "csv", "tsv", "parquet"] | None,
-        _option("The format, for a file whose ending does not show it."),
-    ] = None
+    Parameters
+    ----------
+    label
+        The column of labels in a .csv, .tsv or .parquet file. Default: label.
+    text
+        A column of free text, hashed by its words.
+    ngrams
+        Also hash sequences of up to this many words. Default: single words.
+    categories
+        Columns of names that look like numbers: zip,age (or repeat it).
+    features
+        The number of columns that names and words are hashed into (default: 2**20); for a .svm
+        file, its number of columns (default: the largest index).
+    delimiter
+        The field separator: ';' or '\\t'. Default: a comma; a tab in .tsv.
+    encoding
+        The encoding of text: cp1252, latin-1, utf-16. Default: utf-8.
+    zero_based
+        Indices in a .svm file start at 0, not at 1.
+    format
+        The format, for a file whose ending does not show it.
+    """
+
+    label: str | None = None
+    text: str | None = None
+    ngrams: int | None = None
+    categories: list[str] | None = None
+    features: int | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    zero_based: bool = False
+    format: Literal["npz", "svmlight", "vw", "csv", "tsv", "parquet"] | None = None
 
     def given(self) -> dict[str, Any]:
         """The given options, as arguments of `datasets.read`."""
         found = self._given()
         if self.categories:
             found["categories"] = [name for part in self.categories for name in part.split(",")]
-        if self.delimiter:
-            found["delimiter"] = {"\\t": "\t"}.get(self.delimiter, self.delimiter)
+        if self.delimiter == "\\t":
+            found["delimiter"] = "\t"
         return found
 
     def words(self) -> list[str]:
@@ -97,30 +101,9 @@ class FileOptions:
         return {name: value for name, value in options if value is not None and value is not False}
 
 
-@contextmanager
-def rounds_bar(doing: str) -> Iterator[Callable[..., None]]:
-    """A progress bar on stderr; yields the function that updates it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn(f"{doing} {{task.description}}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, rate="compiling the first time")
-        shown = bar.tasks[0]
-
-        def update(total: int, name: str = "", **rounds: Any) -> None:  # completed= or advance=
-            if name != shown.description:
-                bar.reset(task, description=name, total=total)
-            rate = f"{shown.speed / 1e6:.1f} M rounds/s" if shown.speed else shown.fields["rate"]
-            bar.update(task, total=total, rate=rate, **rounds)
-
-        yield update
+def repeated(option: str, values: Iterable[str] | None) -> list[str]:
+    """An option that is given once per value, as words of a command line."""
+    return [word for value in values or () for word in (option, value)]
 
 
 def check_out(out: Path) -> None:
@@ -137,16 +120,61 @@ def import_all(modules: Sequence[str] | None) -> None:
         import_learners(module)
 
 
-# Output on terminals that cannot show every character.
+# Progress, on stderr.
+
+
+def progress_bar(*columns: str, transient: bool = True) -> Progress:
+    """A bar behind the first column of text, then the others, and the time that is left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    first, *texts = map(TextColumn, columns)
+    shown = (first, BarColumn(), *texts, TimeRemainingColumn())
+    return Progress(*shown, console=Console(stderr=True), transient=transient)
+
+
+@contextmanager
+def rounds_bar(doing: str) -> Iterator[Callable[..., None]]:
+    """A progress bar that counts rounds; yields the function that updates it."""
+    columns = (f"{doing} {{task.description}}", "{task.percentage:3.0f}%", "{task.fields[rate]}")
+    with progress_bar(*columns) as bar:
+        task = bar.add_task("", total=None, rate="compiling the first time")
+        shown = bar.tasks[0]
+
+        def update(total: int, name: str = "", **rounds: Any) -> None:  # completed= or advance=
+            if name != shown.description:
+                bar.reset(task, description=name, total=total)
+            rate = f"{shown.speed / 1e6:.1f} M rounds/s" if shown.speed else shown.fields["rate"]
+            bar.update(task, total=total, rate=rate, **rounds)
+
+        yield update
+
+
+# Output, on terminals that may not be able to show every character.
 
 _PLAIN = {"±": "+-", "…": "...", "–": "-", "×": "x", "≤": "<=", "²": "2", "µ": "u", "│": "|"}
 _PLAIN |= {"─": "-", "━": "-", "•": "*"}
 
 
-def _in_plain_signs(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)
-    signs = error.object[error.start : error.end]
-    return "".join(_PLAIN.get(sign, "?") for sign in signs), error.end
+def console(width: int) -> Console:
+    """A console on stdout. width: of a file or a pipe, which have none of their own."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else width, highlight=False)
+
+
+def table_of(first: str, numbers: Sequence[str], *texts: str, **first_column: Any) -> Table:
+    """An empty table: a column of names, columns of numbers, columns of text that may be cut."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column(first, no_wrap=True, **first_column)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 6))
+    for name in texts:
+        table.add_column(name, overflow="ellipsis", no_wrap=True)
+    return table
 
 
 def show_on_any_terminal() -> None:
@@ -158,13 +186,10 @@ def show_on_any_terminal() -> None:
             reconfigure(errors="onebit.plain")
 
 
-def plus_minus() -> str:
-    """The plus-minus sign, in a form that stdout can encode."""
-    try:
-        "±".encode(getattr(sys.stdout, "encoding", None) or "ascii")
-        return "±"
-    except UnicodeEncodeError:
-        return "+-"
+def _in_plain_signs(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    signs = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(sign, "?") for sign in signs), error.end
 
 
 def percent(share: float | None) -> str:

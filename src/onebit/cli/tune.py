@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onebit.cli import options
-from onebit.cli.options import FileOptions, Flag, Imports, Repeated
+from onebit.cli.options import FileOptions, Flag, Imports, Prepare, Repeated, Seed
 
 if TYPE_CHECKING:
     from onebit.lab.tuning import Edge, Trial, Tuned
@@ -23,13 +22,13 @@ def tune(
     data: str,
     learner: Repeated = None,
     grid: Repeated = None,
-    prepare: Repeated = None,
+    prepare: Prepare = None,
     imports: Imports = None,
     trials: int = 64,
     rounds: int | None = None,
     repeats: int = REPEATS,
     in_order: Flag = False,
-    seed: int = 0,
+    seed: Seed = 0,
     out: Path = OUT,
     files: FileOptions | None = None,
 ) -> None:
@@ -41,17 +40,13 @@ def tune(
     after the first part do not influence the choice: on them the best is compared with the
     defaults.
 
-    Examples:
-
+    ```
     onebit tune --data mine.csv --label topic --learner UCWL
-
     onebit tune --data digits --learner Confidit --learner FastCB --trials 200
-
     onebit tune --data digits --learner Banditron --grid gamma=0.05,0.1,0.2,0.4
-
     onebit tune --data digits --learner Confidit:width=eta --grid eta=0.1,1,10 --grid reg=0.1,1
-
     onebit tune --data 20news --prepare log_counts --prepare unit_norm
+    ```
 
     Parameters
     ----------
@@ -64,10 +59,6 @@ def tune(
     grid
         Values of a setting: gamma=0.01,0.1 (repeat for several). All combinations are tried,
         instead of random settings; other settings have their defaults.
-    prepare
-        A step that prepares every row: unit_norm, binary, log_counts, tfidf, constant,
-        hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for several, from
-        first to last).
     trials
         How many settings of each learner are tried, including the defaults.
     rounds
@@ -78,8 +69,6 @@ def tune(
     in_order
         Keep the rows in their order, in each repeat too. Default: shuffle them before the first
         part is taken.
-    seed
-        The seed of all random numbers.
     out
         The file for the best settings; its name ends in .toml.
     """
@@ -90,8 +79,8 @@ def tune(
     from onebit.lab.tuning import candidates_of, learners_to_tune, tune
     from onebit.settings import whole
 
-    repeats = whole("repeats", repeats, least=1, most=1000)
-    seed = whole("seed", seed, least=0, most=2**62)
+    repeats = whole("--repeats", repeats, least=1, most=1000)
+    seed = whole("--seed", seed, least=0, most=2**62)
     check_name(out)
     options.check_out(out)
     options.import_all(imports)
@@ -107,30 +96,27 @@ def tune(
             table,
             grid=values,
             trials=trials,
-            rounds=rounds,
-            repeats=repeats,
             order="given" if in_order else "shuffled",
             prepare=steps,
+            rounds=rounds,
+            repeats=repeats,
             seed=seed,
             progress=lambda done, total: update(total, completed=done),
         )
     tuned.save(out)
     _print(tuned, table.name, table.about)
     modules = imports or ([] if is_own(tuned.learner) else [tuned.learner.__module__])
-    same = [part for module in modules for part in ("--import", module)]
-    same += ["--data", data, *files.words()]
-    same += [part for step in tuned.prepare for part in ("--prepare", step)]
-    given = [*_option("rounds", rounds), *_option("repeats", repeats, REPEATS)]
-    given += ["--in-order"] * in_order + _option("seed", seed, 0) + _option("out", out, OUT)
+    same = [*options.repeated("--import", modules), "--data", data, *files.words()]
+    same += options.repeated("--prepare", tuned.prepare)
+    again = [*same, *["--in-order"] * in_order]
+    run = [("rounds", rounds, None), ("repeats", repeats, REPEATS), ("seed", seed, 0)]
+    for name, value, default in [*run, ("out", out, OUT)]:
+        again += [] if value == default else [f"--{name}", str(value)]
     for edge in tuned.edges:
-        _print_edge(tuned, edge, [*same, *given])
+        _print_edge(tuned, edge, again)
     print(f"The best setting is in {out}. To race it:")
     race = ["onebit", "race", *same, "--learner", str(out), "--learner", name_of(tuned.learner)]
     print(f"  {shlex.join(race)}")
-
-
-def _option(name: str, value: Any, default: Any = None) -> list[str]:
-    return [] if value == default else [f"--{name}", str(value)]
 
 
 def _values(grid: list[str]) -> dict[str, list[Any]]:
@@ -150,43 +136,38 @@ def _values(grid: list[str]) -> dict[str, list[Any]]:
 
 
 def _print(tuned: Tuned, data: str, about: str) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     from onebit.lab.recipes import settings_text
 
     found = tuned.found
     assert found is not None
-    kinds = {trial.learner for trial in tuned.table}
+    best: dict[Any, Trial] = {}  # of each learner
+    for trial in tuned.table:
+        best.setdefault(trial.learner, trial)
     defaults = {trial.learner: trial for trial in tuned.table if trial.is_default}
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    console = options.console(width=120)
     console.print(f"\n[bold]{data}[/bold]: {about}")
     taken = "in their order" if found.order == "given" else "drawn at random"
     console.print(
         f"{found.trials:,} settings on {found.rounds:,} rows {taken}, repeats: {found.repeats}"
-        + ("; the best of each learner" if len(kinds) > 1 else "")
+        + ("; the best of each learner" if len(best) > 1 else "")
     )
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("learner", no_wrap=True)
-    for name in ("error %", options.plus_minus(), "default %"):
-        table.add_column(name, justify="right", no_wrap=True, min_width=max(len(name), 6))
-    table.add_column("settings", overflow="ellipsis", no_wrap=True)
-    for trial in _top(tuned.table, len(kinds)):
+    numbers = ("error %", "±", "default %")
+    table = options.table_of("learner", numbers, "settings")
+    for trial in best.values() if len(best) > 1 else tuned.table[:_SHOWN]:
         table.add_row(
             trial.learner.__name__,
-            f"{100 * trial.error:.2f}",
+            options.percent(trial.error),
             options.percent(trial.spread),
-            f"{100 * defaults[trial.learner].error:.2f}",
+            options.percent(defaults[trial.learner].error),
             settings_text(trial.settings) + (" (default)" if trial.is_default else ""),
         )
     console.print(table)
-    rest = tuned.rest
-    if rest:
+    unseen = tuned.rest
+    if unseen:
         console.print(
-            f"On the {rest.rows:,} rows not used for tuning, learned from the start: "
-            f"tuned {_with_spread(rest.tuned, rest.tuned_spread)}, "
-            f"default {_with_spread(rest.default, rest.default_spread)}",
+            f"On the {unseen.rows:,} rows not used for tuning, learned from the start: "
+            f"tuned {_with_spread(unseen.tuned, unseen.tuned_spread)}, "
+            f"default {_with_spread(unseen.default, unseen.default_spread)}",
             soft_wrap=True,
         )
     else:
@@ -195,18 +176,8 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
 
 def _with_spread(error: float, spread: float | None) -> str:
     """An error in per cent, with its spread if there are several runs."""
-    shown = "" if spread is None else f" {options.plus_minus()} {options.percent(spread)}"
+    shown = "" if spread is None else f" ± {options.percent(spread)}"
     return f"{options.percent(error)}{shown} %"
-
-
-def _top(table: tuple[Trial, ...], kinds: int) -> list[Trial]:
-    """The best of each learner if there are several, else the best of all."""
-    if kinds == 1:
-        return list(table[:_SHOWN])
-    best: dict[Any, Trial] = {}
-    for trial in table:
-        best.setdefault(trial.learner, trial)
-    return list(best.values())
 
 
 def _print_edge(tuned: Tuned, edge: Edge, again: list[str]) -> None:
@@ -214,8 +185,8 @@ def _print_edge(tuned: Tuned, edge: Edge, again: list[str]) -> None:
     from onebit.lab.recipes import settings_text, short
 
     end = "low" if edge.beyond[0] < edge.value else "high"
-    others = {name: value for name, value in tuned.settings.items() if name != edge.setting}
-    kind = ":".join(filter(None, [name_of(tuned.learner), settings_text(others, ":")]))
+    settings = {name: value for name, value in tuned.settings.items() if name != edge.setting}
+    kind = ":".join(filter(None, [name_of(tuned.learner), settings_text(settings, ":")]))
     values = ",".join(map(short, (edge.value, *edge.beyond)))
     command = ["onebit", "tune", *again, "--learner", kind, "--grid", f"{edge.setting}={values}"]
     print(

@@ -26,8 +26,6 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError)
 
 def npz_blocks(path: str, rows: int) -> Iterator[Block]:
     """The rows of a file, in blocks of `rows`. An unusable file is refused at once."""
-    with open(path, "rb"):  # raises the usual error if the file is missing
-        pass
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name.removesuffix(".npy") for name in archive.namelist()]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
+import importlib
+import io
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +23,8 @@ _LONGEST_LINE = 2**26  # bytes; a longer line is an error
 UTF8 = "utf-8"
 
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+
+AnyPath = str | os.PathLike[str]
 
 
 class ReadOptions(TypedDict, total=False):
@@ -41,29 +45,36 @@ class ReadOptions(TypedDict, total=False):
 class Options:
     """The checked options of a reader, with defaults."""
 
-    def __init__(self, path: str | os.PathLike[str], **options: Unpack[ReadOptions]) -> None:
+    def __init__(self, path: AnyPath, **options: Unpack[ReadOptions]) -> None:
         unknown = set(options) - set(ReadOptions.__annotations__)
         if unknown:
             raise TypeError(f"a file is not read with {', '.join(sorted(unknown))}")
         self.path = os.fspath(path)
         self.label = options.get("label", "label")
         self.text = options.get("text")
-        self.ngrams = whole("ngrams", options.get("ngrams", 1), least=1, most=10)
+        self.ngrams = whole(_typed("ngrams"), options.get("ngrams", 1), least=1, most=10)
         self.zero_based = bool(options.get("zero_based"))
-        self.format = options.get("format")
+        self.format = options.get("format") or ""  # `readers` finds it if it is not given
         self.encoding = _encoding(options.get("encoding", UTF8))
         name = np.dtype(options.get("dtype", np.float32)).name
         self.dtype = np.dtype(choice_of("dtype", name, ("float32", "float64")))
-        categories, features = options.get("categories", ()), options.get("features")
+        categories = options.get("categories", ())
         if isinstance(categories, str):
             raise TypeError(f"categories must be a list of columns: [{categories!r}]")
         self.categories = tuple(categories)
-        self.features = (
-            None if features is None else whole("features", features, least=1, most=2**31 - 1)
-        )
-        self.delimiter = delimiter = options.get("delimiter")
-        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-            raise ValueError(f"delimiter must be one character that is no quote, not {delimiter!r}")
+        features = options.get("features")
+        if features is not None:
+            features = whole(_typed("features"), features, least=1, most=2**31 - 1)
+        self.features = features
+        self.delimiter = sign = options.get("delimiter")
+        if sign is not None and (len(sign) != 1 or sign in '"\r\n'):
+            wanted = f"{_typed('delimiter')} must be one character that is no quote"
+            raise ValueError(f"{wanted}, not {sign!r}")
+
+
+def _typed(name: str) -> str:
+    """The name of an option as the user typed it, for the beginning of a message."""
+    return argument(name).removesuffix("=")
 
 
 def _encoding(name: str) -> str:
@@ -77,6 +88,18 @@ def _encoding(name: str) -> str:
         ) from None
 
 
+def optional_module(module: str, package: str, purpose: str) -> Any:
+    """A module that may not be installed. purpose: the beginning of the error's sentence."""
+    try:
+        importlib.import_module(module.partition(".")[0])
+        return importlib.import_module(module)
+    except ImportError:
+        raise ValueError(
+            f"{purpose} {package}, which is not installed; "
+            f"pip install 'onebit[lab]', or pip install {package}"
+        ) from None
+
+
 class Block(NamedTuple):
     """Consecutive rows of a file, their labels as written, and the line number of each row."""
 
@@ -85,34 +108,41 @@ class Block(NamedTuple):
     lines: np.ndarray
 
 
-def bad(path: str, line: int, what: str, remedy: str) -> ValueError:
+def bad(path: str, line: int, problem: str, remedy: str) -> ValueError:
     """The error for a file that cannot be read."""
-    return ValueError(f"{path}, line {line}: {what}; {remedy}")
+    return ValueError(f"{path}, line {line}: {problem}; {remedy}")
 
 
-def endings(path: str | os.PathLike[str]) -> tuple[str, str]:
+def endings(path: AnyPath) -> tuple[str, str]:
     """The ending for the format, and the ending for the compression, if any."""
     name = Path(path)
     packed = name.suffix.lower() if name.suffix.lower() in _OPENERS else ""
     return (Path(name.stem) if packed else name).suffix.lower(), packed
 
 
+def stem(path: AnyPath) -> str:
+    """The name of a file without its endings."""
+    name = Path(path).name
+    return name[: len(name) - len("".join(endings(path)))]
+
+
 def text_blocks(path: str, encoding: str = UTF8) -> Iterator[tuple[int, bytes]]:
     """The file in blocks of whole lines in UTF-8, each with the number of its first line."""
-    line, rest = 1, b""
+    line, unfinished = 1, b""
     packed = endings(path)[1]
     recode = _recoder(path, encoding)
     with _OPENERS.get(packed, open)(path, "rb") as file:
         while data := _read(file, path, line, packed):
-            lines, newline, rest = (rest + recode(data, line, False)).rpartition(b"\n")
+            text = unfinished + recode(data, line, False)
+            lines, newline, unfinished = text.rpartition(b"\n")
             if newline:
                 yield line, lines + newline
                 line += lines.count(b"\n") + 1
-            elif len(rest) > _LONGEST_LINE:
+            elif len(unfinished) > _LONGEST_LINE:
                 raise bad(path, line, f"longer than {_LONGEST_LINE} bytes", "is this a text file?")
-    rest += recode(b"", line, True)
-    if rest:
-        yield line, rest + b"\n"
+    unfinished += recode(b"", line, True)
+    if unfinished:
+        yield line, unfinished + b"\n"
 
 
 def _recoder(path: str, encoding: str) -> Callable[[bytes, int, bool], bytes]:
@@ -144,24 +174,33 @@ def _read(file: Any, path: str, line: int, packed: str) -> bytes:
     try:
         return file.read(_BLOCK)
     except EOFError:
-        what = f"the {packed} data are cut short somewhere after this line"
+        problem = f"the {packed} data are cut short somewhere after this line"
     except (OSError, zlib.error) as error:
-        what = f"the {packed} data are damaged here or after it ({error})"
-    raise bad(path, line, what, "fetch or make the file again")
+        problem = f"the {packed} data are damaged here or after it ({error})"
+    raise bad(path, line, problem, "fetch or make the file again")
 
 
 def text_lines(path: str, encoding: str = UTF8) -> Iterator[str]:
     """The lines of a file, with their ends."""
     for first, block in text_blocks(path, encoding):
-        start = 0
-        for number in range(first, first + block.count(b"\n")):
-            stop = block.index(b"\n", start) + 1
+        for number, line in enumerate(io.BytesIO(block), first):
             try:
-                line = block[start:stop].decode()
+                text = line.decode()
             except UnicodeDecodeError:
                 raise _not_text(path, number, UTF8) from None
-            yield line.removeprefix("\ufeff") if number == 1 else line
-            start = stop
+            yield text.removeprefix("\ufeff") if number == 1 else text
+
+
+def cast(values: np.ndarray, options: Options, line_of: Callable[[int], int]) -> np.ndarray:
+    """Values in the wanted dtype. line_of: the line of a value by its place, for an error."""
+    with np.errstate(over="ignore"):
+        made = values.astype(options.dtype)
+    endless = np.flatnonzero(~np.isfinite(made))
+    if len(endless):
+        place = int(endless[0])
+        problem = f"{abs(values[place]):g} is too large for {options.dtype}"
+        raise bad(options.path, line_of(place), problem, "mend it, or scale the values")
+    return made
 
 
 def csr(values: Any, indices: Any, indptr: Any, width: int) -> Any:

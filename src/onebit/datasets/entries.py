@@ -12,7 +12,11 @@ import numpy as np
 from onebit.datasets.readers import read, reader_of
 from onebit.datasets.tables import Dataset, fields_of, table_of
 
-Fields = dict[str, Any]
+Fields = dict[str, Any]  # of an npz file
+
+
+def unchanged(fields: Fields) -> Fields:
+    return fields
 
 
 class Entry(NamedTuple):
@@ -28,7 +32,7 @@ class Entry(NamedTuple):
     file: str = ""
     fetched: bool = False  # it can be downloaded
     sha256: str = ""  # of the file that the figures here are about
-    change: Callable[[Fields], Fields] = lambda fields: fields
+    change: Callable[[Fields], Fields] = unchanged
     shuffle: str = ""  # why to shuffle
     path: Path | None = None  # of a file of the user's own
 
@@ -41,8 +45,8 @@ class Entry(NamedTuple):
         """Where its file is, if it is in a data folder."""
         if self.path is not None:
             return self.path
-        there = (folder / self.file for folder in folders())
-        return next((path for path in there if self.file and path.is_file()), None)
+        paths = (folder / self.file for folder in folders())
+        return next((path for path in paths if self.file and path.is_file()), None)
 
     def load(self, **options: Any) -> Dataset:
         """The data set. Options are those of its maker, or of `read` for the user's own files."""
@@ -70,16 +74,12 @@ class Entry(NamedTuple):
 
 def folders() -> list[Path]:
     """Where data files are looked for, in this order."""
-    chosen = os.environ.get("ONEBIT_DATA")
-    return [Path(chosen).expanduser(), *_user_folder()] if chosen else _user_folder()
-
-
-def _user_folder() -> list[Path]:
-    shared = os.environ.get("XDG_DATA_HOME")
+    chosen, shared = os.environ.get("ONEBIT_DATA"), os.environ.get("XDG_DATA_HOME")
     home = os.environ.get("HOME") or os.environ.get("USERPROFILE")
-    if shared:
-        return [Path(shared) / "onebit"]
-    return [Path(home) / ".local" / "share" / "onebit"] if home else []
+    found = [Path(chosen).expanduser()] if chosen else []
+    if shared or home:
+        found.append((Path(shared) if shared else Path(home or "", ".local", "share")) / "onebit")
+    return found
 
 
 def folders_in_words() -> str:
@@ -95,7 +95,7 @@ def _missing(entry: Entry) -> str:
     return f"no data {entry.name!r}: {entry.file} is not in {folders_in_words()}; {remedy}"
 
 
-# What is peculiar to a file.
+# Functions that `change` in catalogue.csv names: what is peculiar to a file.
 
 
 def pixels(fields: Fields) -> Fields:
@@ -112,21 +112,21 @@ def plain(fields: Fields) -> Fields:
     return {**fields, "X": fields["X"].astype(np.float32)}
 
 
-def only(keep: Any, fields: Fields) -> Fields:
-    return {**fields, "X": fields["X"][keep], "y": fields["y"][keep]}
-
-
 def one_topic(fields: Fields) -> Fields:
-    repeat = fields.get("repeat", False)
-    return only((fields["y"] < len(fields["classes"])) & np.logical_not(repeat), fields)
+    has_topic = fields["y"] < len(fields["classes"])
+    return _only(has_topic & np.logical_not(fields.get("repeat", False)), fields)
 
 
 def no_repeats(fields: Fields) -> Fields:
-    return only(~fields["repeat"], fields)
+    return _only(~fields["repeat"], fields)
 
 
 def three_domains(fields: Fields) -> Fields:
-    some = no_repeats(fields)
-    wanted = np.flatnonzero(np.isin(some["classes"], ["books", "dvd", "music"]))
-    some = only(np.isin(some["y"], wanted), some)
-    return {**some, "y": np.searchsorted(wanted, some["y"]), "classes": some["classes"][wanted]}
+    fields = no_repeats(fields)
+    wanted = np.flatnonzero(np.isin(fields["classes"], ["books", "dvd", "music"]))
+    kept = _only(np.isin(fields["y"], wanted), fields)
+    return {**kept, "y": np.searchsorted(wanted, kept["y"]), "classes": kept["classes"][wanted]}
+
+
+def _only(keep: np.ndarray, fields: Fields) -> Fields:
+    return {**fields, "X": fields["X"][keep], "y": fields["y"][keep]}

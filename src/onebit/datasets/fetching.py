@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from onebit.datasets.blocks import optional_module
 from onebit.datasets.catalogue import FETCHED, fetch_folder, find
 from onebit.datasets.entries import Entry, Fields
 from onebit.datasets.tables import CSR, table_of
@@ -26,13 +27,12 @@ from onebit.persist import write_bytes
 def fetch(name: str) -> Path:
     """Download a data set into the first data folder, unless it exists; returns its file."""
     entry = find(name)
-    if entry.name not in FETCHED:
-        can = ", ".join(FETCHED)
-        raise ValueError(f"{name!r} cannot be downloaded; these can: {can}")
-    there = entry.find()
-    if there is not None:
-        return there
-    sources = _scikit_learn()
+    if not entry.fetched:
+        raise ValueError(f"{name!r} cannot be downloaded; these can: {', '.join(FETCHED)}")
+    path = entry.find()
+    if path is not None:
+        return path
+    sources = optional_module("sklearn.datasets", "scikit-learn", "data are downloaded through")
     target = fetch_folder() / entry.file
     target.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(target.parent, os.W_OK):  # known before the download
@@ -51,17 +51,6 @@ def fetch(name: str) -> Path:
 def checksum_of(path: Path) -> Path:
     """The file with the checksum of a fetched file, as `sha256sum --check` reads it."""
     return path.with_name(f"{path.name}.sha256")
-
-
-def _scikit_learn() -> Any:
-    try:
-        from sklearn import datasets
-    except ImportError:
-        raise ValueError(
-            "data are downloaded through scikit-learn, which is not installed; "
-            "pip install 'onebit[lab]', or pip install scikit-learn"
-        ) from None
-    return datasets
 
 
 def _download(entry: Entry, sources: Any, target: Path) -> Fields:

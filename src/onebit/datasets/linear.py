@@ -5,12 +5,12 @@
 
 A context is constructed from its label distribution. With q the wanted probabilities,
 
-    x   = (1/2,  r sum_i q_i E_i + rest)
+    x   = (1/2,  r sum_i q_i E_i + v)
     u_i = (2 ((alpha + 1) / K - alpha),  (alpha + 1) / r E_i)
 
-where E_i are K vectors of a random subspace with E_i . E_j = [i = j] - 1/K, and the rest is a
-random direction orthogonal to them, scaled so that |x| = 1. So every q is met exactly, all
-constraints hold, and much of x is independent of the label.
+where E_i are K vectors of a random subspace with E_i . E_j = [i = j] - 1/K, and v is a random
+direction orthogonal to them, scaled so that |x| = 1. So every q is met exactly, all constraints
+hold, and much of x is independent of the label.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from onebit.core.jit import entry
 from onebit.settings import real, whole
 
 CONSTANT = 0.5  # the first feature of every context
-SIGNAL = math.sqrt(0.5)  # r above; the length of the rest is then at least 1/2
+SIGNAL = math.sqrt(0.5)  # r above; the length of v is then at least 1/2
 
 # Streams of draws that neither learners nor channels use.
 FIRST, LABEL, SHARE, DIRECTION = 11 * 10**5, 11 * 10**5 + 1, 12 * 10**5, 13 * 10**5
@@ -85,21 +85,19 @@ def linear_noise(
     probabilities = np.empty((rows, labels))
     _write(seed, noise, directions, np.empty(labels), X, y, probabilities)
     first = np.full((labels, 1), ((alpha + 1) / labels - alpha) / CONSTANT)
-    weights = np.hstack([first, (alpha + 1) / SIGNAL * directions])
-    bayes = probabilities.argmax(axis=1)
-    error = 1 - probabilities.max(axis=1).mean()
-    about = f"{labels} labels by a linear law, {features} features; Bayes error {error:.1%}"
-    return LinearNoise(
-        "LinearNoise",
-        about,
-        X.astype(np.float32),
-        y,
-        list(range(labels)),
-        probabilities,
-        bayes,
-        weights,
-        alpha,
+    made = LinearNoise(
+        name="LinearNoise",
+        about="",
+        X=X.astype(np.float32),
+        y=y,
+        labels=list(range(labels)),
+        probabilities=probabilities,
+        bayes=probabilities.argmax(axis=1),
+        weights=np.hstack([first, (alpha + 1) / SIGNAL * directions]),
+        alpha=alpha,
     )
+    about = f"{labels} labels by a linear law, {features} features"
+    return made._replace(about=f"{about}; Bayes error {made.bayes_error:.1%}")
 
 
 def _directions(rng: np.random.Generator, labels: int, width: int) -> np.ndarray:
@@ -130,24 +128,24 @@ def _write(seed, noise, directions, scratch, X, y, probabilities):
                 break
 
         X[row, 0] = CONSTANT
-        rest = X[row, 1:]
+        v = X[row, 1:]
         for j in range(width):
             size = math.sqrt(-2.0 * math.log(1.0 - uniform(seed, row, DIRECTION + 2 * j)))
-            rest[j] = size * math.cos(2.0 * math.pi * uniform(seed, row, DIRECTION + 2 * j + 1))
+            v[j] = size * math.cos(2.0 * math.pi * uniform(seed, row, DIRECTION + 2 * j + 1))
         for i in range(labels):
             scratch[i] = 0.0
             for j in range(width):
-                scratch[i] += directions[i, j] * rest[j]
+                scratch[i] += directions[i, j] * v[j]
         for i in range(labels):
             for j in range(width):
-                rest[j] -= directions[i, j] * scratch[i]
+                v[j] -= directions[i, j] * scratch[i]
         length, wanted = 0.0, 1.0 - CONSTANT * CONSTANT
         for j in range(width):
-            length += rest[j] * rest[j]
+            length += v[j] * v[j]
         for i in range(labels):
             wanted -= SIGNAL * SIGNAL * (q[i] - 1.0 / labels) * (q[i] - 1.0 / labels)
         for j in range(width):
-            rest[j] *= math.sqrt(wanted / length)
+            v[j] *= math.sqrt(wanted / length)
         for i in range(labels):
             for j in range(width):
-                rest[j] += SIGNAL * q[i] * directions[i, j]  # less 1/K: the directions sum to 0
+                v[j] += SIGNAL * q[i] * directions[i, j]  # less 1/K: the directions sum to 0

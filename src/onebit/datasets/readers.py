@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Unpack
 
 import numpy as np
 
 from onebit.datasets.archive import npz_blocks
-from onebit.datasets.blocks import Block, Options, ReadOptions, bad, endings, in_chunks, joined
-from onebit.datasets.delimited import csv_blocks, tsv_blocks
+from onebit.datasets.blocks import (
+    AnyPath,
+    Block,
+    Options,
+    ReadOptions,
+    bad,
+    endings,
+    in_chunks,
+    joined,
+)
+from onebit.datasets.delimited import delimited_blocks
 from onebit.datasets.parquet import parquet_blocks
 from onebit.datasets.svmlight import svmlight_blocks
-from onebit.datasets.tables import Dataset, names_of, npz, whole_number
+from onebit.datasets.tables import Dataset, dataset_of, names_of, npz, whole_number
 from onebit.datasets.vowpal import vowpal_blocks
 from onebit.labels import LabelSet
 from onebit.settings import argument, choice_of, whole
@@ -22,8 +29,8 @@ from onebit.settings import argument, choice_of, whole
 _READERS: dict[str, Callable[[Options], Iterator[Block]]] = {
     "svmlight": svmlight_blocks,
     "vw": vowpal_blocks,
-    "csv": csv_blocks,
-    "tsv": tsv_blocks,
+    "csv": delimited_blocks,
+    "tsv": delimited_blocks,
     "parquet": parquet_blocks,
 }
 
@@ -39,29 +46,34 @@ _FORMATS = {
 }
 
 
-def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
+def format_of(path: AnyPath, format: str | None = None) -> str:
     """The format of a file: the given one, or that of its ending."""
     known = tuple(dict.fromkeys(_FORMATS.values()))
     if format is not None:
         return choice_of("format", format, known)
-    ending, packed = endings(path)
-    if ending in _FORMATS and not (packed and _FORMATS[ending] in ("npz", "parquet")):
-        return _FORMATS[ending]
+    if can_be_read(path):
+        return _FORMATS[endings(path)[0]]
     raise ValueError(
-        f"{os.fspath(path)}: no format has the ending {ending + packed!r}; rename the file to "
+        f"{path}: no format has the ending {''.join(endings(path))!r}; rename the file to "
         f"one of {', '.join(_FORMATS)} (text also with .gz or .bz2), or pass "
         f"{argument('format', 'csv')}, or another of {', '.join(known)}"
     )
 
 
-def reader_of(path: str | os.PathLike[str]) -> Callable[..., Any]:
+def can_be_read(path: AnyPath) -> bool:
+    """Whether the ending of a file shows a format that is known."""
+    ending, packed = endings(path)
+    return ending in _FORMATS and not (packed and _FORMATS[ending] in ("npz", "parquet"))
+
+
+def reader_of(path: AnyPath) -> Callable[..., Any]:
     """The function that reads files of this format."""
     kind = format_of(path)
     return npz if kind == "npz" else _READERS[kind]
 
 
 def read(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     labels: int | Sequence[str] | Sequence[int] | None = None,
     **options: Unpack[ReadOptions],
@@ -82,22 +94,21 @@ def read(
     A missing value in a column of names counts as a name; a missing number is 0. A row without a
     label is refused.
     """
-    given = Options(path, **options)
+    given = _options(path, options)
     declared = None if labels is None else LabelSet(labels)
-    kind = format_of(path, given.format)
-    if kind == "npz":
+    if given.format == "npz":
         table = npz(path)
         return table if declared is None else _relabelled(table, declared, given.path)
-    block = joined(list(_not_empty(_READERS[kind](given), given.path)))
-    if declared is None:
-        found, y = np.unique(block.y, return_inverse=True)
-        names, places = _found_names(found.tolist())
-        return _dataset(given.path, block.X, places[y], names)
-    return _dataset(given.path, block.X, _places(block, declared, given.path), declared.names)
+    block = joined(list(_blocks(given)))
+    if declared is not None:
+        return dataset_of(path, block.X, _places(block, declared, given.path), declared.names)
+    found, y = np.unique(block.y, return_inverse=True)
+    names, places = np.unique(names_of(found.tolist()), return_inverse=True)  # "1" and "1.0" are 1
+    return dataset_of(path, block.X, places[y], names.tolist())
 
 
 def stream(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     labels: int | Sequence[str] | Sequence[int],
     rows: int = 100_000,
@@ -108,29 +119,35 @@ def stream(
     labels: the possible labels, usually `learner.labels`; others are refused. options: as in
     `read`. An error is raised when its chunk is read, after earlier chunks were yielded.
     """
-    given = Options(path, **options)
+    given = _options(path, options)
     declared, rows = LabelSet(labels), whole("rows", rows, least=1, most=10**9)
-    kind = format_of(path, given.format)
-    if kind == "npz":
-        return _named(npz_blocks(given.path, rows), given, declared)
-    with open(path, "rb"):  # raise now if the file is missing
-        pass
-    return _named(in_chunks(_not_empty(_READERS[kind](given), given.path), rows), given, declared)
+    if given.format == "npz":
+        chunks = npz_blocks(given.path, rows)
+    else:
+        with open(path, "rb"):  # raise now if the file is missing
+            pass
+        chunks = in_chunks(_blocks(given), rows)
+    return (
+        dataset_of(path, chunk.X, _places(chunk, declared, given.path), declared.names)
+        for chunk in chunks
+    )
 
 
-def _not_empty(blocks: Iterable[Block], path: str) -> Iterator[Block]:
-    """The blocks; an error if there are none."""
+def _options(path: AnyPath, options: ReadOptions) -> Options:
+    checked = Options(path, **options)
+    checked.format = format_of(path, options.get("format"))
+    return checked
+
+
+def _blocks(options: Options) -> Iterator[Block]:
+    """The blocks of a file; an error if there are none."""
     empty = True
-    for block in blocks:
+    for block in _READERS[options.format](options):
         empty = False
         yield block
     if empty:
-        raise bad(path, 1, "there are no rows in this file", "was it written to its end?")
-
-
-def _named(chunks: Iterable[Block], given: Options, declared: LabelSet) -> Iterator[Dataset]:
-    for chunk in chunks:
-        yield _dataset(given.path, chunk.X, _places(chunk, declared, given.path), declared.names)
+        problem = "there are no rows in this file"
+        raise bad(options.path, 1, problem, "was it written to its end?")
 
 
 def _relabelled(table: Dataset, declared: LabelSet, path: str) -> Dataset:
@@ -140,24 +157,8 @@ def _relabelled(table: Dataset, declared: LabelSet, path: str) -> Dataset:
     return table._replace(y=places[table.y], labels=declared.names)
 
 
-def _dataset(path: str, X: Any, y: np.ndarray, labels: list[Any]) -> Dataset:
-    name = Path(path).name.partition(".")[0]
-    about = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {len(labels)} labels"
-    return Dataset(name, about, X, y, labels)
-
-
-# Labels: numbers in svmlight, words or numbers in text.
-
-
-def _found_names(found: list[Any]) -> tuple[list[Any], np.ndarray]:
-    """The sorted names of the labels found (ints if all are whole numbers), and their places."""
-    names = names_of(found)
-    ordered = sorted(set(names))
-    place = {name: i for i, name in enumerate(ordered)}
-    return ordered, np.array([place[name] for name in names], np.int64)
-
-
 def _places(block: Block, declared: LabelSet, path: str) -> np.ndarray:
+    """The labels of a block, as places among the declared ones."""
     found, first, y = np.unique(block.y, return_index=True, return_inverse=True)
     are_numbers = isinstance(declared.names[0], int)
     places = np.empty(len(found), np.int64)
@@ -167,9 +168,8 @@ def _places(block: Block, declared: LabelSet, path: str) -> np.ndarray:
         try:
             places[i] = declared.place(whole_number(label) if are_numbers else str(label))
         except ValueError:
-            there = f"there are {len(declared)}: {', '.join(map(str, declared.names[:8]))}"
-            ellipsis = ", ..." if len(declared) > 8 else ""
-            what = f"label {label!r} was never declared ({there}{ellipsis})"
+            names = ", ".join(map(str, declared.names[:8])) + (", ..." if len(declared) > 8 else "")
+            problem = f"label {label!r} was never declared (there are {len(declared)}: {names})"
             remedy = "name it in labels=, of the learner too, or mend the row"
-            raise bad(path, int(lines[i]), what, remedy) from None
+            raise bad(path, int(lines[i]), problem, remedy) from None
     return places[y]

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from onebit.contexts import HASHED, Rows, encode, encode_rows
 from onebit.core.jit import entry
-from onebit.datasets.blocks import csr
+from onebit.datasets.blocks import csr, optional_module
 from onebit.settings import choice_of, real, whole
 
 
@@ -52,9 +52,9 @@ class Steps:
             raise TypeError(f"steps are a list of names: [{names!r}]")
         self.names = list(names)
         self._steps = [_step(name) for name in self.names]
-        self._features = (
-            None if features is None else whole("features", features, least=1, most=2**31 - 1)
-        )
+        if features is not None:
+            features = whole("features", features, least=1, most=2**31 - 1)
+        self._features = features
         self._dtype = np.dtype(choice_of("dtype", np.dtype(dtype).name, ("float32", "float64")))
 
     @property
@@ -67,19 +67,16 @@ class Steps:
 
         tfidf does not count these rows, because the same rows may come again.
         """
-        fitted = [
-            name for name, step in zip(self.names, self._steps, strict=True) if step.is_fitted
-        ]
-        if fitted:
-            raise ValueError(f"{fitted[0]} is fitted already; make a new Steps to fit it anew")
+        for name, step in zip(self.names, self._steps, strict=True):
+            if step.is_fitted:
+                raise ValueError(f"{name} is fitted already; make a new Steps to fit it anew")
         X = X.X if hasattr(X, "labels") else X
         X = X.tocsr() if hasattr(X, "tocsr") else X
         trial = copy.deepcopy(self)
-        trial.rows(X[: max([step.landmarks for step in self._steps] + [1])])
-        self._steps = [
-            new if isinstance(new, _Map) else old
-            for old, new in zip(self._steps, trial._steps, strict=True)
-        ]
+        trial.rows(X[: max([1, *(step.landmarks for step in self._steps)])])
+        for place, step in enumerate(trial._steps):
+            if isinstance(step, _Map):
+                self._steps[place] = step
         return self
 
     def __call__(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -87,29 +84,28 @@ class Steps:
         indices, values = encode(x, self._dtype, self._features)
         used = int(indices[-1]) + 1 if len(indices) else 0
         width = width_of([x], self._features, used)
-        indices, values, _, _ = self._apply(indices, values, np.array([0, len(indices)]), width)
-        return indices.view(np.int32), values
+        made, _ = self._apply(_Arrays(indices, values, np.array([0, len(indices)])), width)
+        return made.indices.view(np.int32), made.values
 
     def rows(self, X: Any) -> Any:
         """Apply the steps to many contexts: an array gives an array, other forms a CSR matrix."""
         given = encode_rows(X, self._dtype, self._features)
         width = width_of(X, self._features, given.width)
-        indices, values, indptr, width = self._apply(
-            given.indices.copy(), given.values.copy(), given.indptr, width
-        )
+        arrays = _Arrays(given.indices.copy(), given.values.copy(), given.indptr)
+        made, width = self._apply(arrays, width)
         if not isinstance(X, np.ndarray):
-            return csr(values, indices.view(np.int32), indptr, width.columns)
-        made = np.zeros((len(indptr) - 1, width.columns), self._dtype)
-        _fill(indices, values, indptr, made)
-        return made
+            return made.matrix(width)
+        dense = np.zeros((made.rows, width.columns), self._dtype)
+        _fill(*made, dense)
+        return dense
 
-    def _apply(self, indices: Any, values: Any, indptr: Any, width: Width) -> Any:
+    def _apply(self, arrays: _Arrays, width: Width) -> tuple[_Arrays, Width]:
         widths = [width]
         for step in self._steps:  # check all widths first: a refused call changes nothing
-            widths.append(step.width(widths[-1], len(indptr) - 1))
+            widths.append(step.width(widths[-1], arrays.rows))
         for step, given in zip(self._steps, widths, strict=False):
-            indices, values, indptr = step(indices, values, indptr, given)
-        return indices, values, indptr, widths[-1]
+            arrays = step(arrays, given)
+        return arrays, widths[-1]
 
 
 @entry
@@ -176,36 +172,45 @@ def _dataset(data: Any, steps: Steps) -> Any:
     return data._replace(X=steps.rows(data.X), about=f"{data.about}; {', '.join(steps.names)}")
 
 
-# The steps. A step owns its argument arrays, and may change them in place.
+class _Arrays(NamedTuple):
+    """Rows as in a CSR matrix. The step that gets them may change them in place."""
+
+    indices: Any
+    values: Any
+    indptr: Any
+
+    @property
+    def rows(self) -> int:
+        return len(self.indptr) - 1
+
+    def matrix(self, width: Width) -> Any:
+        return csr(self.values, self.indices.view(np.int32), self.indptr, width.columns)
 
 
-_Arrays = tuple[Any, Any, Any]  # indices, values, indptr
-
-
-class _RowStep:
-    """A step: maps the arrays (indices, values, indptr) of rows to new arrays."""
+class _Step:
+    """A step: maps the arrays of rows to new arrays."""
 
     order_matters = False
     is_fitted = False
-    landmarks = 0  # rows that a step must see before it can map any
+    landmarks = 0  # rows that the step must see before it can map any
 
     def width(self, width: Width, rows: int) -> Width:
         """The width of the result for this many rows; an error if the step cannot take them."""
         return width
 
-    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
+    def __call__(self, arrays: _Arrays, width: Width) -> _Arrays:
         raise NotImplementedError
 
 
-class _Each(_RowStep):
+class _RowByRow(_Step):
     """A step that changes values in place, each row independently."""
 
     def __init__(self, kernel: Callable[..., None]) -> None:
         self._kernel = kernel
 
-    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
-        self._kernel(values, indptr)
-        return indices, values, indptr
+    def __call__(self, arrays: _Arrays, width: Width) -> _Arrays:
+        self._kernel(arrays.values, arrays.indptr)
+        return arrays
 
 
 @entry
@@ -231,21 +236,21 @@ def _log_counts(values, indptr):
         values[i] = math.copysign(math.log1p(abs(np.float64(values[i]))), values[i])
 
 
-class _TfIdf(_RowStep):
+class _TfIdf(_Step):
     order_matters = True
 
     def __init__(self) -> None:
         self._rows = 0
         self._rows_with = np.zeros(0, np.int64)  # [feature]
 
-    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
-        used = int(indices.max()) + 1 if len(indices) else 0
+    def __call__(self, arrays: _Arrays, width: Width) -> _Arrays:
+        used = int(arrays.indices.max()) + 1 if len(arrays.indices) else 0
         if used > len(self._rows_with):
             added = max(used, 2 * len(self._rows_with)) - len(self._rows_with)
             self._rows_with = np.concatenate([self._rows_with, np.zeros(added, np.int64)])
-        _tfidf(indices, values, indptr, self._rows_with, self._rows)
-        self._rows += len(indptr) - 1
-        return indices, values, indptr
+        _tfidf(*arrays, self._rows_with, self._rows)
+        self._rows += arrays.rows
+        return arrays
 
 
 @entry
@@ -258,32 +263,36 @@ def _tfidf(indices, values, indptr, rows_with, rows):
             values[i] = np.float64(values[i]) * rarity
 
 
-class _Constant(_RowStep):
+class _Constant(_Step):
     """Adds column 0; a last column would move when later rows are wider."""
 
     def width(self, width: Width, rows: int) -> Width:
         return width._replace(columns=width.columns + 1)
 
-    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
-        starts = indptr[:-1]
-        indices = np.insert(indices + np.uint32(1), starts, np.uint32(0))
-        return indices, np.insert(values, starts, 1), indptr + np.arange(len(indptr))
+    def __call__(self, arrays: _Arrays, width: Width) -> _Arrays:
+        indices, values, indptr = arrays
+        indices = np.insert(indices + np.uint32(1), indptr[:-1], np.uint32(0))
+        values = np.insert(values, indptr[:-1], 1)
+        return _Arrays(indices, values, indptr + np.arange(len(indptr)))
 
 
-class _Hash(_RowStep):
-    def __init__(self, columns: int) -> None:
-        self._columns = columns
+class _Hash(_Step):
+    def __init__(self, name: str, columns: int) -> None:
+        self._columns = whole(f"the columns of {name}", columns, least=1, most=2**31 - 1)
 
     def width(self, width: Width, rows: int) -> Width:
         return Width(self._columns, True)
 
-    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
+    def __call__(self, arrays: _Arrays, width: Width) -> _Arrays:
+        indices, values, indptr = arrays
         hashes = _murmur3(indices)
         parts = (np.where(hashes < 0, -values, values), np.abs(hashes) % self._columns, indptr)
-        folded: Any = sparse.csr_matrix(parts, shape=(len(indptr) - 1, self._columns))
-        folded.sum_duplicates()
-        folded.eliminate_zeros()
-        return folded.indices.astype(np.uint32), folded.data, folded.indptr.astype(np.int64)
+        hashed: Any = sparse.csr_matrix(parts, shape=(arrays.rows, self._columns))
+        hashed.sum_duplicates()
+        hashed.eliminate_zeros()
+        return _Arrays(
+            hashed.indices.astype(np.uint32), hashed.data, hashed.indptr.astype(np.int64)
+        )
 
 
 def _murmur3(numbers: np.ndarray) -> np.ndarray:
@@ -315,7 +324,7 @@ def _times(indices, values, indptr, matrix, out):
                 target[j] += value * source[j]
 
 
-class _Map(_RowStep):
+class _Map(_Step):
     most = 2**20  # columns of the result
 
     def __init__(self, name: str, columns: int, gamma: float) -> None:
@@ -323,7 +332,11 @@ class _Map(_RowStep):
         self._columns = whole(f"the columns of {name}", columns, least=1, most=self.most)
         self._gamma = real(f"gamma of {name}", gamma, above=0, most=1e6)
         self._taken = 0  # columns of the rows that the map was fitted to
-        _scikit_learn(name)
+        self._scikit_learn()
+
+    def _scikit_learn(self) -> Any:
+        made_by = f"{self._name} is made by"
+        return optional_module("sklearn.kernel_approximation", "scikit-learn", made_by)
 
     @property
     def is_fitted(self) -> bool:
@@ -358,27 +371,28 @@ class _Map(_RowStep):
                 f"are {rows}; begin with a larger chunk, or call fit(X) of Steps with rows you have"
             )
 
-    def __call__(self, indices: Any, values: Any, indptr: Any, width: Width) -> _Arrays:
-        rows = len(indptr) - 1
-        if rows and not self.is_fitted:
-            self._fit(csr(values, indices.view(np.int32), indptr, width.columns))
+    def __call__(self, arrays: _Arrays, width: Width) -> _Arrays:
+        if arrays.rows and not self.is_fitted:
+            self._fit(arrays.matrix(width))
             self._taken = width.columns
-        size, end, step = rows * self._columns, 0, max(1, _BLOCK // self._columns)
-        made = np.empty(size, np.uint32), np.empty(size, values.dtype), np.zeros_like(indptr)
-        for start in range(0, rows, step):
-            ends = indptr[start : start + step + 1]
+        indices, values, indptr = arrays
+        size, end, most_rows = arrays.rows * self._columns, 0, max(1, _BLOCK // self._columns)
+        made = _Arrays(np.empty(size, np.uint32), np.empty(size, values.dtype), 0 * indptr)
+        for start in range(0, arrays.rows, most_rows):
+            ends = indptr[start : start + most_rows + 1]
             part = slice(ends[0], ends[-1])
-            block = self._mapped(indices[part], values[part], ends - ends[0])
+            block = self._mapped(_Arrays(indices[part], values[part], ends - ends[0]))
             mapped = encode_rows(block, values.dtype, None)  # leaves out zeros
             begin, end = end, end + len(mapped.indices)
-            made[0][begin:end], made[1][begin:end] = mapped.indices, mapped.values
-            made[2][start + 1 : start + step + 1] = begin + mapped.indptr[1:]
-        return made[0][:end], made[1][:end], made[2]
+            made.indices[begin:end], made.values[begin:end] = mapped.indices, mapped.values
+            made.indptr[start + 1 : start + most_rows + 1] = begin + mapped.indptr[1:]
+        return made._replace(indices=made.indices[:end], values=made.values[:end])
 
     def _fit(self, X: Any) -> None:
         raise NotImplementedError
 
-    def _mapped(self, indices: Any, values: Any, indptr: Any) -> np.ndarray:
+    def _mapped(self, arrays: _Arrays) -> np.ndarray:
+        """The dense rows that the map makes of these."""
         raise NotImplementedError
 
 
@@ -390,14 +404,14 @@ class _Fourier(_Map):
         self._seed = whole(f"seed of {name}", seed, least=0, most=2**32 - 1)
 
     def _fit(self, X: Any) -> None:
-        make = _scikit_learn(self._name).RBFSampler
+        make = self._scikit_learn().RBFSampler
         made = make(gamma=self._gamma, n_components=self._columns, random_state=self._seed)
         made.fit(np.zeros((1, X.shape[1]), X.dtype))  # only the number of columns is looked at
         self._weights, self._offsets = made.random_weights_, made.random_offset_
 
-    def _mapped(self, indices: Any, values: Any, indptr: Any) -> np.ndarray:
-        angles = np.tile(self._offsets, (len(indptr) - 1, 1))
-        _times(indices, values, indptr, self._weights, angles)
+    def _mapped(self, arrays: _Arrays) -> np.ndarray:
+        angles = np.tile(self._offsets, (arrays.rows, 1))
+        _times(*arrays, self._weights, angles)
         np.cos(angles, out=angles)
         angles *= math.sqrt(2 / self._columns)
         return angles
@@ -419,7 +433,7 @@ class _Nystroem(_Map):
     def _fit(self, X: Any) -> None:
         from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
-        make = _scikit_learn(self._name).Nystroem
+        make = self._scikit_learn().Nystroem
         made = make(gamma=self._gamma, n_components=self._columns, random_state=0)
         with threadpool_limits(1):  # the same bits on any number of cores
             made.fit(X[: self._columns].astype(np.float64))
@@ -427,11 +441,11 @@ class _Nystroem(_Map):
         self._lengths = (self._points**2).sum(axis=0)
         self._turn = np.ascontiguousarray(made.normalization_.T)
 
-    def _mapped(self, indices: Any, values: Any, indptr: Any) -> np.ndarray:
-        values = values.astype(np.float64)
-        distances = np.tile(self._lengths, (len(indptr) - 1, 1))
-        _add_lengths(values, indptr, distances)
-        _times(indices, -2 * values, indptr, self._points, distances)
+    def _mapped(self, arrays: _Arrays) -> np.ndarray:
+        values = arrays.values.astype(np.float64)
+        distances = np.tile(self._lengths, (arrays.rows, 1))
+        _add_lengths(values, arrays.indptr, distances)
+        _times(arrays.indices, -2 * values, arrays.indptr, self._points, distances)
         kernel = np.exp(-self._gamma * np.maximum(distances, 0))
         made = np.zeros_like(kernel)
         _times(*encode_rows(kernel, kernel.dtype, None)[:3], self._turn, made)
@@ -448,63 +462,43 @@ def _add_lengths(values, indptr, out):
             out[row, j] += total
 
 
-def _scikit_learn(name: str) -> Any:
-    try:
-        from sklearn import kernel_approximation
-    except ImportError:
-        raise ValueError(
-            f"{name} is made by scikit-learn, which is not installed; "
-            "pip install 'onebit[lab]', or pip install scikit-learn"
-        ) from None
-    return kernel_approximation
-
-
-_PLAIN: dict[str, Callable[[], _RowStep]] = {
-    "unit_norm": lambda: _Each(_unit_norm),
-    "binary": lambda: _Each(_binary),
-    "log_counts": lambda: _Each(_log_counts),
+_PLAIN: dict[str, Callable[[], _Step]] = {
+    "unit_norm": lambda: _RowByRow(_unit_norm),
+    "binary": lambda: _RowByRow(_binary),
+    "log_counts": lambda: _RowByRow(_log_counts),
     "tfidf": _TfIdf,
     "constant": _Constant,
 }
-_MAPS: dict[str, tuple[Callable[..., _RowStep], dict[str, Callable[[str], Any]]]] = {
-    "fourier": (_Fourier, {"gamma": float, "seed": int}),
-    "nystroem": (_Nystroem, {"gamma": float}),
+# Steps that make a number of columns: the class, the types of its settings, and an example.
+_SIZED: dict[str, tuple[Callable[..., _Step], dict[str, Callable[[str], Any]], str]] = {
+    "hash": (_Hash, {}, "hash:4096"),
+    "fourier": (_Fourier, {"gamma": float, "seed": int}, "fourier:300:gamma=2"),
+    "nystroem": (_Nystroem, {"gamma": float}, "nystroem:300:gamma=2"),
 }
 
 
-def _step(name: str) -> _RowStep:
-    kind, colon, number = str(name).partition(":")
-    if kind == "hash":
-        if not number.isdecimal():
-            raise ValueError(f"step {name!r} must say how many columns there are, as in hash:4096")
-        return _Hash(whole("the columns of hash:", int(number), least=1, most=2**31 - 1))
-    if kind in _MAPS:
-        return _map(name, kind, number.split(":"))
-    if kind not in _PLAIN or colon:
+def _step(name: str) -> _Step:
+    kind, *parts = str(name).split(":")
+    if kind in _PLAIN and not parts:
+        return _PLAIN[kind]()
+    if kind not in _SIZED:
         raise ValueError(
             f"no step {name!r}; there are {', '.join(_PLAIN)}, hash:COLUMNS, "
             "fourier:COLUMNS:gamma=1 and nystroem:COLUMNS:gamma=1"
         )
-    return _PLAIN[kind]()
-
-
-def _map(name: str, kind: str, parts: list[str]) -> _RowStep:
-    make, allowed = _MAPS[kind]
-    if not parts[0].isdecimal():
-        raise ValueError(
-            f"step {name!r} must say how many columns to make, as in {kind}:300:gamma=2"
-        )
-    options: dict[str, Any] = {}
+    make, types, example = _SIZED[kind]
+    if not parts or not parts[0].isdecimal():
+        raise ValueError(f"step {name!r} must say how many columns to make, as in {example}")
+    settings: dict[str, Any] = {}
     for part in parts[1:]:
         key, equals, value = part.partition("=")
-        if key not in allowed or key in options or not equals:
-            raise ValueError(
-                f"step {name!r} has {part!r}; {kind} takes {' and '.join(allowed)}, as in gamma=2"
-            )
+        if key not in types or key in settings or not equals:
+            takes = f"takes {' and '.join(types)}, as in gamma=2" if types else "takes no settings"
+            raise ValueError(f"step {name!r} has {part!r}; {kind} {takes}")
         try:
-            options[key] = allowed[key](value)
+            settings[key] = types[key](value)
         except ValueError:
             raise ValueError(
                 f"step {name!r} has {part!r}, which is not a number it can take"
             ) from None
-    return make(name, int(parts[0]), **options)
+    return make(name, int(parts[0]), **settings)

@@ -13,7 +13,7 @@ import numpy as np
 
 from onebit.contexts import GROWTH_LIMIT
 from onebit.core.jit import entry, inline
-from onebit.datasets.blocks import Block, Options, bad, csr, text_blocks
+from onebit.datasets.blocks import Block, Options, bad, cast, csr, text_blocks
 from onebit.settings import argument
 
 TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, POINT, ZERO, NINE, COLON = b"\t\n\r #+-.09:"
@@ -23,15 +23,6 @@ MANY = 10**16  # with one digit more a number still fits 64 bits
 TENS = 10.0 ** np.arange(23)  # these powers are exact, so one division or product rounds once
 
 GOOD, LABEL, INDEX, VALUE, BELOW, BEYOND, TWICE, FALLING = range(8)
-
-_REMEDIES = {
-    LABEL: ("{} is not a label", "a row begins with a whole number"),
-    INDEX: ("{} is not index:value", "is the row cut, or the file of another format?"),
-    VALUE: ("{} has no finite number after the colon", "mend it, or leave it out"),
-    BELOW: ("index {}, but indices count from 1", ""),
-    TWICE: ("{} repeats an index", "add its values up"),
-    FALLING: ("{} comes after a larger index", "sort the row by index"),
-}
 
 
 class Out(NamedTuple):
@@ -46,7 +37,6 @@ class Out(NamedTuple):
 
 
 def svmlight_blocks(options: Options) -> Iterator[Block]:
-    """The rows of a file."""
     for first_line, text in text_blocks(options.path, options.encoding):
         block = _block(options, first_line, text)
         if len(block.y):
@@ -54,7 +44,15 @@ def svmlight_blocks(options: Options) -> Iterator[Block]:
 
 
 def _block(options: Options, first_line: int, text: bytes) -> Block:
-    out = _room(text.count(b"\n"), text.count(b":"))
+    most_rows, most_values = text.count(b"\n"), text.count(b":")
+    out = Out(
+        labels=np.empty(most_rows, np.int64),
+        lines=np.empty(most_rows, np.int64),
+        indptr=np.zeros(most_rows + 1, np.int64),
+        indices=np.empty(most_values, np.int32),
+        values=np.empty(most_values),
+        hard=np.empty((most_values, 2), np.int64),
+    )
     limit = options.features or GROWTH_LIMIT
     base = 0 if options.zero_based else 1
     codes = np.frombuffer(text, np.uint8)
@@ -63,25 +61,14 @@ def _block(options: Options, first_line: int, text: bytes) -> Block:
         raise _refusal(options, wrong, first_line + line, _word(text, at))
     for start, place in out.hard[:hard].tolist():
         out.values[place] = float(_word(text, start))
-    with np.errstate(over="ignore"):  # an infinite value is refused by name
-        values = out.values[:stored].astype(options.dtype)
-    lines = out.lines[:rows] + first_line
-    endless = np.flatnonzero(~np.isfinite(values))
-    if len(endless):
-        row = np.searchsorted(out.indptr[: rows + 1], endless[0], side="right") - 1
-        what = f"{out.values[endless[0]]:g} is too large for {options.dtype}"
-        raise bad(options.path, int(lines[row]), what, "scale the values")
-    indices = out.indices[:stored].copy()
-    X = csr(values, indices, out.indptr[: rows + 1].copy(), options.features or width)
+    indptr, lines = out.indptr[: rows + 1].copy(), out.lines[:rows] + first_line
+
+    def line_of(place: int) -> int:
+        return int(lines[np.searchsorted(indptr, place, side="right") - 1])
+
+    values = cast(out.values[:stored], options, line_of)
+    X = csr(values, out.indices[:stored].copy(), indptr, options.features or width)
     return Block(X, out.labels[:rows].copy(), lines)
-
-
-def _room(rows: int, stored: int) -> Out:
-    whole = np.empty(rows, np.int64)
-    indptr = np.zeros(rows + 1, np.int64)
-    hard = np.empty((stored, 2), np.int64)
-    indices = np.empty(stored, np.int32)
-    return Out(whole, whole.copy(), indptr, indices, np.empty(stored), hard)
 
 
 def _word(text: bytes, at: int) -> str:
@@ -90,16 +77,22 @@ def _word(text: bytes, at: int) -> str:
 
 
 def _refusal(options: Options, wrong: int, line: int, word: str) -> ValueError:
-    shown = repr(word if len(word) <= 40 else word[:40] + "...")
-    if wrong == BEYOND:
-        fixed = f"that {argument('features')} fixed"
-        beyond = fixed if options.features else "that learners grow to by themselves"
-        what = f"the index of {shown} is beyond the {options.features or GROWTH_LIMIT} {beyond}"
-        return bad(options.path, line, what, f"mend it, or pass a larger {argument('features')}")
-    what, remedy = _REMEDIES[wrong]
-    if wrong == BELOW:
-        remedy = f"pass {argument('zero_based', True)} if they count from 0"
-    return bad(options.path, line, what.format(shown), remedy)
+    word = repr(word if len(word) <= 40 else word[:40] + "...")
+    limit = f"{options.features} that {argument('features')} fixed"
+    if not options.features:
+        limit = f"{GROWTH_LIMIT} that learners grow to by themselves"
+    larger = f"mend it, or pass a larger {argument('features')}"
+    zero_based = f"pass {argument('zero_based', True)} if they count from 0"
+    problem, remedy = {
+        LABEL: (f"{word} is not a label", "a row begins with a whole number"),
+        INDEX: (f"{word} is not index:value", "is the row cut, or the file of another format?"),
+        VALUE: (f"{word} has no finite number after the colon", "mend it, or leave it out"),
+        BELOW: (f"index {word}, but indices count from 1", zero_based),
+        BEYOND: (f"the index of {word} is beyond the {limit}", larger),
+        TWICE: (f"{word} repeats an index", "add its values up"),
+        FALLING: (f"{word} comes after a larger index", "sort the row by index"),
+    }[wrong]
+    return bad(options.path, line, problem, remedy)
 
 
 @inline
@@ -118,30 +111,35 @@ def _is_digit(code):
 
 
 @inline
+def _digits(text, at, number):
+    """Digits appended to a number: where they end, the number, and how many did not fit."""
+    dropped = 0
+    while _is_digit(text[at]):
+        if number < MANY:
+            number = 10 * number + (int(text[at]) - ZERO)
+        else:
+            dropped += 1
+        at += 1
+    return at, number, dropped
+
+
+@inline
 def _number(text, at, tens):
     """The number at a place: its value, where it ends (where it began: none), is it exact."""
     i = at
     negative = text[i] == MINUS
     if negative or text[i] == PLUS:
         i += 1
-    whole, power, digits, exact = 0, 0, 0, True
-    while _is_digit(text[i]):
-        if whole < MANY:
-            whole = 10 * whole + (int(text[i]) - ZERO)
-        else:
-            exact = False
-        digits += 1
-        i += 1
+    start = i
+    i, whole, dropped = _digits(text, i, 0)
+    digits, power = i - start, 0
+    exact = dropped == 0
     if text[i] == POINT:
-        i += 1
-        while _is_digit(text[i]):
-            if whole < MANY:
-                whole = 10 * whole + (int(text[i]) - ZERO)
-                power -= 1
-            else:
-                exact = False
-            digits += 1
-            i += 1
+        start = i + 1
+        i, whole, dropped = _digits(text, start, whole)
+        digits += i - start
+        power = dropped - (i - start)
+        exact &= dropped == 0
     if digits == 0:
         return 0.0, at, True
     if text[i] == SMALL_E or text[i] == LARGE_E:
@@ -151,10 +149,7 @@ def _number(text, at, tens):
             i += 1
         if not _is_digit(text[i]):
             return 0.0, at, True
-        raised = 0
-        while _is_digit(text[i]):
-            raised = min(10 * raised + (int(text[i]) - ZERO), 100_000)
-            i += 1
+        i, raised, _ = _digits(text, i, 0)
         power += -raised if down else raised
     value = float(whole)
     exact = exact and -len(tens) < power < len(tens)
@@ -224,11 +219,8 @@ def _parse(text, tens, base, limit, out):
                 at += 1
             if text[at] == NEWLINE or text[at] == HASH:
                 break
-            start, index = at, 0
-            while _is_digit(text[at]):
-                if index < MANY:
-                    index = 10 * index + (int(text[at]) - ZERO)
-                at += 1
+            start = at
+            at, index, _ = _digits(text, at, 0)
             if at == start or text[at] != COLON:
                 return row, stored, hard, width, INDEX, line, start
             at += 1

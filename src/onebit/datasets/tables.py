@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+
+from onebit.datasets.blocks import AnyPath, stem
 
 CSR = ("data", "indices", "indptr", "shape")
 
@@ -30,8 +31,8 @@ def digits() -> Dataset:
 
     The same as scikit-learn's `load_digits`, with a constant feature added and rows of length 1.
     """
-    with np.load(Path(__file__).parent / "digits.npz") as stored:
-        pixels, y = stored["X"].astype(np.float32), stored["y"].astype(np.int64)
+    stored = fields_of(Path(__file__).with_name("digits.npz"))
+    pixels, y = stored["X"].astype(np.float32), stored["y"].astype(np.int64)
     X = np.hstack([pixels, np.full((len(pixels), 1), 8, np.float32)])
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     about = "1,797 images of 8 x 8 pixels, 10 labels; constant feature, rows of length 1"
@@ -43,14 +44,13 @@ def iris() -> Dataset:
 
     The same as scikit-learn's `load_iris`. Rows are sorted by label.
     """
-    with np.load(Path(__file__).parent / "iris.npz") as stored:
-        X, y = stored["X"].astype(np.float32) / 10, stored["y"].astype(np.int64)
-        labels = stored["classes"].tolist()
+    stored = fields_of(Path(__file__).with_name("iris.npz"))
+    X, y = stored["X"].astype(np.float32) / 10, stored["y"].astype(np.int64)
     about = "150 flowers by 4 measurements in cm, 3 labels; sorted by label: shuffle"
-    return Dataset("iris", about, X, y, labels)
+    return Dataset("iris", about, X, y, stored["classes"].tolist())
 
 
-def npz(path: str | os.PathLike[str]) -> Dataset:
+def npz(path: AnyPath) -> Dataset:
     """A data set from an .npz file: y and X, or y and data, indices, indptr, shape (CSR).
 
     X may be images, of shape [n, h, w] or [n, h, w, c]; their rows are flattened. With `classes`,
@@ -59,66 +59,62 @@ def npz(path: str | os.PathLike[str]) -> Dataset:
     return table_of(path, fields_of(path))
 
 
-def fields_of(path: str | os.PathLike[str]) -> dict[str, Any]:
+def fields_of(path: AnyPath) -> dict[str, Any]:
     """All fields of an npz file, with the rows as X."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             fields = {name: stored[name] for name in stored.files}
     except (ValueError, TypeError, AttributeError, zipfile.BadZipFile, EOFError):
-        raise ValueError(f"{os.fspath(path)}: not an npz file of plain arrays") from None
+        raise ValueError(f"{path}: not an npz file of plain arrays") from None
     if "X" not in fields:
         check_names(path, list(fields))
-        parts = (fields["data"].astype(np.float32), fields["indices"], fields["indptr"])
-        shape = tuple(np.ravel(fields["shape"]).tolist())
-        fields["X"] = sparse.csr_matrix(parts, shape=shape)
+        data, indices, indptr, shape = (fields[name] for name in CSR)
+        parts = (data.astype(np.float32), indices, indptr)
+        fields["X"] = sparse.csr_matrix(parts, shape=tuple(np.ravel(shape).tolist()))
     elif fields["X"].ndim in (3, 4):
         fields["X"] = fields["X"].reshape(len(fields["X"]), -1)
     return fields
 
 
-def check_names(path: str | os.PathLike[str], names: list[str]) -> None:
+def check_names(path: AnyPath, names: list[str]) -> None:
     """Refuse a file without rows."""
     if "X" not in names and not set(CSR) <= set(names):
-        raise ValueError(
-            f"{os.fspath(path)}: needs X, or data, indices, indptr and shape; it has {names}"
-        )
+        raise ValueError(f"{path}: needs X, or data, indices, indptr and shape; it has {names}")
 
 
-def table_of(path: str | os.PathLike[str], fields: dict[str, Any]) -> Dataset:
+def table_of(path: AnyPath, fields: dict[str, Any]) -> Dataset:
     """The data set of these fields of a file."""
-    X = fields["X"]
-    check_shapes(path, X.shape, fields["y"].shape if "y" in fields else None)
+    check_shapes(path, fields["X"].shape, fields["y"].shape if "y" in fields else None)
     y, labels = places_of(path, fields["y"], fields.get("classes"))
+    return dataset_of(path, fields["X"], y, labels)
+
+
+def dataset_of(path: AnyPath, X: Any, y: np.ndarray, labels: list[Any]) -> Dataset:
+    """The data set of a file with these rows."""
     about = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {len(labels)} labels"
-    return Dataset(Path(path).stem, about, X, y, labels)
+    return Dataset(stem(path), about, X, y, labels)
 
 
-def check_shapes(
-    path: str | os.PathLike[str], X: tuple[int, ...], y: tuple[int, ...] | None
-) -> None:
+def check_shapes(path: AnyPath, X: tuple[int, ...], y: tuple[int, ...] | None) -> None:
     """Refuse an X without rows, and a y that does not have one label per row."""
     if len(X) not in (2, 3, 4) or X[0] == 0:
-        raise ValueError(
-            f"{os.fspath(path)}: X must be a matrix with rows, or images, not of shape {X}"
-        )
+        raise ValueError(f"{path}: X must be a matrix with rows, or images, not of shape {X}")
     if y != (X[0],):
-        raise ValueError(f"{os.fspath(path)}: needs y, one label for each of {X[0]} rows")
+        raise ValueError(f"{path}: needs y, one label for each of {X[0]} rows")
 
 
-def check_places(
-    path: str | os.PathLike[str], y: np.ndarray, classes: int, before: int = 0
-) -> None:
+def check_places(path: AnyPath, y: np.ndarray, classes: int, before: int = 0) -> None:
     """Refuse labels that are no places among the classes. before: rows in earlier blocks."""
     wrong = (y < 0) | (y >= classes)
     if wrong.any():
         raise ValueError(
-            f"{os.fspath(path)}: row {before + np.argmax(wrong) + 1} has no name among the "
+            f"{path}: row {before + np.argmax(wrong) + 1} has no name among the "
             f"{classes} classes; y holds places in classes, from 0"
         )
 
 
 def places_of(
-    path: str | os.PathLike[str], given: np.ndarray, classes: np.ndarray | None
+    path: AnyPath, given: np.ndarray, classes: np.ndarray | None
 ) -> tuple[np.ndarray, list[Any]]:
     """Labels as places, and their names: `classes` if given, else the values found."""
     found, y = np.unique(given, return_inverse=True)
@@ -127,7 +123,7 @@ def places_of(
         return given.astype(np.int64), names_of(classes.tolist())
     if len(found) < 2 or (len(found) == len(y) > 2 and given.dtype.kind == "f"):
         raise ValueError(
-            f"{os.fspath(path)}: y has {len(found)} different values in {len(y)} rows; "
+            f"{path}: y has {len(found)} different values in {len(y)} rows; "
             "it must name at least two classes"
         )
     return y.astype(np.int64), found.tolist()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -19,21 +20,16 @@ _ROWS = 10_000  # of a block
 
 
 def vowpal_blocks(options: Options) -> Iterator[Block]:
-    """The rows of a file."""
-    labels: list[str] = []
-    rows: list[dict[str, float]] = []
-    lines: list[int] = []
-    for number, line in enumerate(text_lines(options.path, options.encoding), 1):
-        if not line.strip():
-            continue
-        label, names = _row(options.path, number, line)
-        labels.append(label)
-        rows.append(names)
-        lines.append(number)
-        if len(rows) == _ROWS:
-            yield Block(hashed(rows, lines, options), np.array(labels), np.array(lines))
-            labels, rows, lines = [], [], []
-    if rows:
+    numbered = enumerate(text_lines(options.path, options.encoding), 1)
+    written = ((number, line) for number, line in numbered if line.strip())
+    while part := list(islice(written, _ROWS)):
+        labels: list[str] = []
+        rows: list[dict[str, float]] = []
+        for number, line in part:
+            label, names = _row(options.path, number, line)
+            labels.append(label)
+            rows.append(names)
+        lines = [number for number, _ in part]
         yield Block(hashed(rows, lines, options), np.array(labels), np.array(lines))
 
 
