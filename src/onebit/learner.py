@@ -607,7 +607,7 @@ class Learner(Declared):
         needed = self._bytes_for(rows)
         if needed > _physical_memory():
             raise MemoryError(
-                f"{self._storage.what(rows, self._size)} take {needed / 2**30:,.1f} GiB; "
+                f"{self._storage.in_words(rows, self._size)} take {needed / 2**30:,.1f} GiB; "
                 f"this machine has {_physical_memory() / 2**30:,.1f} GiB. {self._storage.advice}"
             )
 

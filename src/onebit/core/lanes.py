@@ -34,18 +34,18 @@ class State4(NamedTuple):
 
 
 class Replica4(NamedTuple):
-    """One of many learners of a kind whose weights lie side by side: a state like any other."""
+    """The state of a replica: of one of several learners whose weights lie side by side."""
 
-    table: Any  # [feature, plane, label]: a view, every so manyth number of `whole`
+    table: Any  # [feature, plane, label]: a strided view of `whole`
     memory: Any
     whole: Any  # the state of all: its lanes are [label, replica]
     strips: Any  # the same with blocks that hold replicas of one label only
-    column: Any  # which of the replicas this is
+    column: Any  # the number of this replica
     replicas: Any
-    lanes: Any  # as many as the state of a learner by itself would have
-    sums: Any  # [which, lane of the whole]: sums over the row for all replicas
-    turned: Any  # [which, replica, lane]: the same, by replica
-    waiting: Any  # updates to be made for all replicas at once; None: each makes its own
+    lanes: Any  # of the state of a single learner
+    sums: Any  # [score or variance, lane of the whole]: sums over the row for all replicas
+    turned: Any  # [score or variance, replica, lane]: the same, by replica
+    waiting: Any  # updates that are made for all replicas at once; None: there are none
 
 
 def _of_width(record: Any, width: int) -> Any:

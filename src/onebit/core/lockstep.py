@@ -1,4 +1,4 @@
-"""What loops over replicas share: their states, and the order of rows."""
+"""Shared by loops over replicas: the state of a replica, and the order of rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def next_row(stream, i, t):
 
 @inline
 def ask_ahead(whole, stream, i):
-    """Have the weights of row i brought near while another row is worked on."""
+    """Prefetch the weights of row i while another row is worked on."""
     table = whole.table
     lines = table.shape[1] * table.shape[2] * table.itemsize // ALIGNMENT
     for n in range(stream.indptr[i], stream.indptr[i + 1]):

@@ -1,4 +1,4 @@
-"""What the algorithms share: the records they pass around, and the loops over a row.
+"""A round: the records that algorithms pass around, and the functions that they implement.
 
 An algorithm says what to do in a round by compiled functions, members of its class:
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from onebit.core.callback import Callback
+
 Arrays = dict[str, np.ndarray]  # what is saved, by name
 
 
@@ -25,7 +27,7 @@ class Storage:
     unsaved: Mapping[str, Any] = MappingProxyType({})  # those of them that no file can hold
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
     wants_room = False  # no row is scored that has features beyond the table
-
+    callback: Callback | None = None  # a Python function that compiled code calls
     advice = "Hash the features into fewer columns with features="
 
     def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
@@ -52,7 +54,7 @@ class Storage:
         """Whether learning can have left such numbers, but for rounding; asked of model files."""
         return True
 
-    def what(self, features: int, labels: int) -> str:
+    def in_words(self, features: int, labels: int) -> str:
         """What the size depends on, in words."""
         return f"{features:,} features and {labels:,} labels"
 
@@ -81,7 +83,7 @@ class Storage:
 
     def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """A compiled function; where it calls back into Python, one that raises its errors."""
-        return compiled
+        return self.callback.guarded(compiled) if self.callback else compiled
 
 
 TABLE = Storage()

@@ -459,10 +459,9 @@ class Dual(Storage):
     def __init__(
         self, kernel: KernelLike, budget: int, remove: str, seed: int, prior: float | None
     ) -> None:
-        self._callback: Callback | None = None
         if callable(kernel):
-            self._function, self._callback = kernel, Callback(self._ask)
-            self.kernel = Kernel(GIVEN, 1.0, 0.0, 1, self._callback.address)
+            self._function, self.callback = kernel, Callback(self._ask)
+            self.kernel = Kernel(GIVEN, 1.0, 0.0, 1, self.callback.address)
             name, self.unsaved, self.wants_room = called(kernel), {"kernel": kernel}, True
         else:
             self.kernel, name = kernel_named(kernel)
@@ -522,9 +521,6 @@ class Dual(Storage):
                 "and must be at least 0"
             )
         points.near[slots], points.here[1] = values[:-1], values[-1]
-
-    def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        return self._callback.guarded(compiled) if self._callback else compiled
 
     def room(self, held: Any) -> int:
         return len(_points(held).x)
@@ -613,8 +609,8 @@ class Dual(Storage):
             )
         )
 
-    def what(self, features: int, labels: int) -> str:
-        return f"A budget of {self.budget:,} contexts, {super().what(features, labels)}"
+    def in_words(self, features: int, labels: int) -> str:
+        return f"A budget of {self.budget:,} contexts, {super().in_words(features, labels)}"
 
     def size(self, features: int, labels: int) -> int:
         slots = self.budget + 1
