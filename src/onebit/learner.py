@@ -87,26 +87,26 @@ class Learner(Declared):
         _given_labels: Labels = setting(kw_only=False, alias="labels", doc="")
 
     features: int | None = setting(
-        None,
+        default=None,
         check=or_none(partial(whole, least=1, most=2**31 - 1)),
         doc="fixes the number of features; otherwise weights grow as larger indices come, and "
         "dense rows have as many columns as the first of them",
     )
-    seed: int = setting(0, least=0, most=2**63 - 1, doc="all randomness follows from it")
+    seed: int = setting(default=0, least=0, most=2**63 - 1, doc="all randomness follows from it")
     dtype: Literal["float32", "float64"] | None = setting(
-        None,
+        default=None,
         check=or_none(lambda name, value: precision(value).name),
         doc="precision of the weights; float32, or float64 where full matrices are kept",
     )
     silence: Reading = setting(
-        "nothing",
+        default="nothing",
         check=lambda name, value: value,
         doc='what it means when nothing is heard: "nothing"; "wrong"; or {"right": 0.7, "wrong": '
         "0.2}, the chances of silence after right and after wrong answers, by which the answers "
         "that are heard are thinned out so that neither sort is heard too often",
     )
     half_life: int | None = setting(
-        None,
+        default=None,
         check=or_none(partial(whole, least=STEPS, most=2**53)),
         doc="for a world that drifts: after how many rounds half of what was learned is left; it "
         "fades in 16 equal steps, each before a decision",
