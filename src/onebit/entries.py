@@ -19,7 +19,6 @@ from onebit.core.rounds import Choice, Row, Turn
 
 NO_ROOM = -1
 FORGED = -2
-NAMED, SAID, UNLEARNED = range(3)  # to `learn`: where the label is from, or only check the decision
 LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits
 
 
@@ -87,25 +86,41 @@ def _probabilities(params, state, work, indices, values, seed, round, count):
     rounds.law(params, state, work, turn)
 
 
+@inline
+def _choice(label, greedy, propensity, note, other):
+    # Plain Python would take its own floats for less precise than numpy's.
+    return Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
+
+
+@entry
+def _vet(
+    params, state, work, indices, values, seed, round, count, label, greedy, propensity, note, other
+):
+    """Whether a decision can be genuine; nothing is changed. Not a part of `_learn`: learners that
+    are told the true label have no `hear`."""
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    choice = _choice(label, greedy, propensity, note, other)
+    return _is_genuine(params, state, work, row, turn, choice)
+
+
 @entry
 def _learn(
     params, state, work, indices, values, seed, round, count,
-    label, greedy, propensity, note, other, source, afresh, right,
+    label, greedy, propensity, note, other, said, afresh, right,
 ):  # fmt: skip
     """Learn from one bit. Returns whether weights changed, or NO_ROOM or FORGED.
 
-    source: SAID if `decide` said the label; NAMED if a user did, and all is checked already;
-    UNLEARNED if the decision is only to be checked. afresh: learning reads the present scores.
+    said: `decide` said the label; otherwise a user named it, and all is checked already. afresh:
+    learning reads the row's present scores.
     """
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
-    # Plain Python would take its own floats for less precise than numpy's.
-    choice = Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
-    if source != NAMED and not _is_genuine(params, state, work, row, turn, choice):
+    choice = _choice(label, greedy, propensity, note, other)
+    if said and not _is_genuine(params, state, work, row, turn, choice):
         return FORGED
-    if len(indices) == 0 or source == UNLEARNED:
-        return 0
     if not _fits(state, indices):
         return NO_ROOM
+    if len(indices) == 0:
+        return 0
     if afresh:
         rounds.score(params, state, work, row, turn)
     return int(rounds.hear(params, state, work, row, turn, choice, right))
@@ -134,10 +149,12 @@ def score_rows(params, state, work, indices, values, indptr, round, out_scores, 
             out_scores[i, label] = work.scores[label]
 
 
+_DECISION = (0, 0, 0.0, 0.0, 0.0)  # label, greedy, propensity, note, other
 _ENTRIES: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that follow `count`
     "decide": (_decide,),
     "probabilities": (_probabilities,),
-    "learn": (_learn, 0, 0, 0.0, 0.0, 0.0, SAID, True, True),
+    "vet": (_vet, *_DECISION),
+    "learn": (_learn, *_DECISION, True, True, True),
     "learn_label": (_learn_label, 0),
 }
 

@@ -129,10 +129,11 @@ def _names(labels: Any) -> list[Any]:
         raise TypeError("labels must be all strings or all ints")
     if not 2 <= len(names) <= MOST:
         raise ValueError(f"there must be between 2 and {MOST} labels, not {len(names)}")
-    if len(set(names)) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise ValueError(f"label {twice!r} is there twice")
+    seen = set()
     for name in names:
+        if name in seen:
+            raise ValueError(f"label {name!r} is there twice")
+        seen.add(name)
         if isinstance(name, str) and not _is_storable(name):
             raise ValueError(f"label {name!r} cannot be stored: it is not UTF-8, or ends in NUL")
         if isinstance(name, int) and not -(2**63) <= name < 2**63:

@@ -32,7 +32,7 @@ from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
 from onebit.decision import Decision, check_decision, check_salt, salted
 from onebit.declared import Declared
-from onebit.entries import FORGED, NAMED, NO_ROOM, SAID, UNLEARNED, Entries, score_rows
+from onebit.entries import FORGED, NO_ROOM, Entries, score_rows
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
 from onebit.labels import LabelSet
@@ -87,26 +87,26 @@ class Learner(Declared):
         _given_labels: Labels = setting(kw_only=False, alias="labels", doc="")
 
     features: int | None = setting(
-        None,
+        default=None,
         check=or_none(partial(whole, least=1, most=2**31 - 1)),
         doc="fixes the number of features; otherwise weights grow as larger indices come, and "
         "dense rows have as many columns as the first of them",
     )
-    seed: int = setting(0, least=0, most=2**63 - 1, doc="all randomness follows from it")
+    seed: int = setting(default=0, least=0, most=2**63 - 1, doc="all randomness follows from it")
     dtype: Literal["float32", "float64"] | None = setting(
-        None,
+        default=None,
         check=or_none(lambda name, value: precision(value).name),
         doc="precision of the weights; float32, or float64 where full matrices are kept",
     )
     silence: Reading = setting(
-        "nothing",
+        default="nothing",
         check=lambda name, value: value,
         doc='what it means when nothing is heard: "nothing"; "wrong"; or {"right": 0.7, "wrong": '
         "0.2}, the chances of silence after right and after wrong answers, by which the answers "
         "that are heard are thinned out so that neither sort is heard too often",
     )
     half_life: int | None = setting(
-        None,
+        default=None,
         check=or_none(partial(whole, least=STEPS, most=2**53)),
         doc="for a world that drifts: after how many rounds half of what was learned is left; it "
         "fades in 16 equal steps, each before a decision",
@@ -281,7 +281,7 @@ class Learner(Declared):
                 or self._entries.learn(  # the usual case of _learn_bit, without a call between
                     self._params, self._state, self._work, indices, values,
                     seed, round, self._size, decision.place, decision.greedy_place,
-                    decision.propensity, decision.note, decision.other, SAID, self._rescores, right,
+                    decision.propensity, decision.note, decision.other, True, self._rescores, right,
                 ) < 0
             ):  # fmt: skip
                 self._learn_bit(decision, seed, right)
@@ -327,12 +327,25 @@ class Learner(Declared):
 
     def _vet(self, decision: Decision) -> None:
         """Refuse a decision that nobody can have made, before anything changes."""
-        self._learn_bit(decision, self.seed, False, source=UNLEARNED)
+        work, count = self._as_then(decision)
+        if not self._entries.vet(
+            self._params, self._state, work, *decision.row, self.seed, decision.round, count,
+            decision.place, decision.greedy_place, decision.propensity, decision.note,
+            decision.other,
+        ):  # fmt: skip
+            raise self._forged(decision)
+
+    def _forged(self, decision: Decision) -> ValueError:
+        return ValueError(
+            f"no {type(self).__name__} can have made this decision: its context or its numbers "
+            f"(propensity {decision.propensity!r}, note {decision.note!r}, {decision.other!r}) "
+            "were changed"
+        )
 
     def _learn_bit(
-        self, decision: Decision, seed: int, right: bool, params: Any = None, source: int = SAID
+        self, decision: Decision, seed: int, right: bool, params: Any = None, said: bool = True
     ) -> None:
-        """source: see `entries`."""
+        """said: the label was said; otherwise a user named it."""
         work, count = self._as_then(decision)
         learn, (indices, values) = self._entries.learn, decision.row
         params = self._params if params is None else params
@@ -340,14 +353,10 @@ class Learner(Declared):
             done = learn(
                 params, self._state, work, indices, values, seed, decision.round, count,
                 decision.place, decision.greedy_place, decision.propensity, decision.note,
-                decision.other, source, self._rescores, right,
+                decision.other, said, self._rescores, right,
             )  # fmt: skip
             if done == FORGED:
-                raise ValueError(
-                    f"no {type(self).__name__} can have made this decision: its context or its "
-                    f"numbers (propensity {decision.propensity!r}, note {decision.note!r}, "
-                    f"{decision.other!r}) were changed"
-                )
+                raise self._forged(decision)
             if done != NO_ROOM:
                 return
             self._reserve_for(indices)
@@ -365,7 +374,7 @@ class Learner(Declared):
             return
         if not self.importance_weighted:
             self._learn_bit(decision, seed, False, truth)
-        self._learn_bit(self._had_it_said(decision, place), seed, True, truth, NAMED)
+        self._learn_bit(self._had_it_said(decision, place), seed, True, truth, said=False)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         """The decision with the label at `place` possible, and said for certain."""

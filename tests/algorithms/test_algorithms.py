@@ -20,7 +20,6 @@ from streams import Data, draws, feed, stream
 import onebit as ob
 from onebit.core import rounds
 from onebit.core.jit import COMPILED
-from onebit.entries import NAMED
 
 # Settings: the defaults, each variant, and the extremes.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
@@ -837,7 +836,7 @@ def test_naming_another_label_is_two_lessons(case):
         y = (said.place + 2) % K
         named.learn(said, label=y)
         taught.learn(said, right=False)
-        taught._learn_bit(force(said, y, propensity=1.0), 0, True, source=NAMED)
+        taught._learn_bit(force(said, y, propensity=1.0), 0, True, said=False)
         assert state(named) == state(taught)
 
 
@@ -1042,7 +1041,7 @@ def test_eg_weights_are_measured_against_the_largest_theta_not_the_largest_size(
     for _ in range(80):
         said = learner.decide(x)
         forced = force(said, 1, greedy=1, propensity=0.5)
-        learner._learn_bit(forced, 0, True, source=NAMED)
+        learner._learn_bit(forced, 0, True, said=False)
     weights, scores = learner.weights, learner.scores(np.eye(2)).T
     assert weights.sum() == pytest.approx(1)
     assert weights[1, 0] == pytest.approx(1)
@@ -1056,7 +1055,7 @@ def test_eg_weights_are_a_distribution_even_when_every_theta_fell():
     for label in range(3):
         for _ in range(200 + label):
             said = learner.decide(np.ones(1))
-            learner._learn_bit(force(said, label, greedy=label), 0, False, source=NAMED)
+            learner._learn_bit(force(said, label, greedy=label), 0, False, said=False)
     assert_allclose(learner.weights[:, 0], np.exp([0, -4, -8]) / np.exp([0, -4, -8]).sum())
 
 
@@ -1067,7 +1066,7 @@ def test_eg_knows_its_best_label_when_every_theta_of_a_row_is_far_from_the_large
     learner = ob.EGBandit(3, gamma=0.5, eta=4.0, signed=signed, dtype=dtype)
     loud = learner.decide([0.0, 1.0])
     for _ in range(300 if signed else 0):  # another feature, whose theta grows large
-        learner._learn_bit(msgspec.structs.replace(loud, propensity=0.5), 0, True, source=NAMED)
+        learner._learn_bit(msgspec.structs.replace(loud, propensity=0.5), 0, True, said=False)
     x = [1.0, 0.0]
     for wrong, times in ((0, 202), (1, 201), (2, 200)):
         said = learner.decide(x)
