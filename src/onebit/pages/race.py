@@ -77,6 +77,11 @@ class Panel:
         often = f"{times:.0f}" if times.is_integer() else f"about {times:.1f}"
         return f"{rounds}: each of {self.rows:,} rows {often} times"
 
+    @property
+    def is_repeating(self) -> bool:
+        """Whether rows come again."""
+        return self.rows is not None and self.rounds > self.rows
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
