@@ -17,8 +17,34 @@ from typing import TYPE_CHECKING, Any
 from onebit._version import __version__
 
 if TYPE_CHECKING:
-    from onebit import algorithms, datasets, testing
-    from onebit.algorithms import *  # noqa: F403
+    from onebit import datasets, testing
+    from onebit.algorithms import (
+        AROW,
+        BPA,
+        CW,
+        RCINE,
+        RCNBF,
+        SCW,
+        SOBA,
+        UCWL,
+        BanditPerceptron,
+        Banditron,
+        Confidit,
+        EGBandit,
+        EpsilonGreedy,
+        FastCB,
+        Halving,
+        LinearThompson,
+        Newtron,
+        PassiveAggressive,
+        Perceptron,
+        PNewtron,
+        PNormBandit,
+        SecondOrderPerceptron,
+        SquareCB,
+        UniformRandom,
+        load,
+    )
     from onebit.decision import Decision
     from onebit.feedback import noise
     from onebit.feedback.channels import Channel, Delay, Flip, LabelNoise, Rotate, Silence, Swap
@@ -30,63 +56,79 @@ if TYPE_CHECKING:
     from onebit.lab.tuning import tune
     from onebit.learner import Learner
 
-    __all__ = [
-        "Channel",
-        "Decision",
-        "Delay",
-        "DriftAlarm",
-        "Flip",
-        "LabelNoise",
-        "Learner",
-        "Rotate",
-        "Silence",
-        "Swap",
-        "Trace",
-        "__version__",
-        "bounds",
-        "datasets",
-        "noise",
-        "read_recipe",
-        "simulate",
-        "sweep",
-        "testing",
-        "tune",
-    ]
-    __all__ += algorithms.__all__
-
-_MODULES = {
+_MODULE_OF = {
     "bounds": "onebit.lab.bounds",
     "datasets": "onebit.datasets",
     "noise": "onebit.feedback.noise",
     "testing": "onebit.testing",
-}
-_NAMES = {
-    "onebit.algorithms": (
-        "AROW BPA CW RCINE RCNBF SCW SOBA UCWL BanditPerceptron Banditron Confidit EGBandit "
-        "EpsilonGreedy FastCB Halving LinearThompson Newtron PNewtron PNormBandit "
-        "PassiveAggressive Perceptron SecondOrderPerceptron SquareCB UniformRandom load"
+    **dict.fromkeys(
+        ("Channel", "Delay", "Flip", "LabelNoise", "Rotate", "Silence", "Swap"),
+        "onebit.feedback.channels",
     ),
-    "onebit.decision": "Decision",
-    "onebit.feedback.channels": "Channel Delay Flip LabelNoise Rotate Silence Swap",
-    "onebit.feedback.drift": "DriftAlarm",
-    "onebit.lab.recipes": "read_recipe",
-    "onebit.lab.simulation": "Trace simulate",
-    "onebit.lab.sweeping": "sweep",
-    "onebit.lab.tuning": "tune",
-    "onebit.learner": "Learner",
+    "Decision": "onebit.decision",
+    "DriftAlarm": "onebit.feedback.drift",
+    "Learner": "onebit.learner",
+    "Trace": "onebit.lab.simulation",
+    "simulate": "onebit.lab.simulation",
+    "read_recipe": "onebit.lab.recipes",
+    "sweep": "onebit.lab.sweeping",
+    "tune": "onebit.lab.tuning",
 }
-_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
-if not TYPE_CHECKING:
-    __all__ = sorted(["__version__", *_MODULES, *_MODULE_OF])
+
+__all__ = [
+    "AROW",
+    "BPA",
+    "CW",
+    "RCINE",
+    "RCNBF",
+    "SCW",
+    "SOBA",
+    "UCWL",
+    "BanditPerceptron",
+    "Banditron",
+    "Channel",
+    "Confidit",
+    "Decision",
+    "Delay",
+    "DriftAlarm",
+    "EGBandit",
+    "EpsilonGreedy",
+    "FastCB",
+    "Flip",
+    "Halving",
+    "LabelNoise",
+    "Learner",
+    "LinearThompson",
+    "Newtron",
+    "PNewtron",
+    "PNormBandit",
+    "PassiveAggressive",
+    "Perceptron",
+    "Rotate",
+    "SecondOrderPerceptron",
+    "Silence",
+    "SquareCB",
+    "Swap",
+    "Trace",
+    "UniformRandom",
+    "__version__",
+    "bounds",
+    "datasets",
+    "load",
+    "noise",
+    "read_recipe",
+    "simulate",
+    "sweep",
+    "testing",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value = importlib.import_module(_MODULES[name])
-    elif name in _MODULE_OF:
-        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    else:
+    if name not in __all__:
         raise AttributeError(f"module 'onebit' has no attribute {name!r}")
+    module = importlib.import_module(_MODULE_OF.get(name, "onebit.algorithms"))
+    value = module if name in ("bounds", "datasets", "noise", "testing") else getattr(module, name)
     globals()[name] = value
     return value
 
