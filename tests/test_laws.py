@@ -103,11 +103,24 @@ MAKERS = (
 )
 
 
+# They take longest uncompiled: half of the time of all laws.
+LONGEST = {
+    testing.a_forged_decision_is_refused_or_harmless,
+    testing.lockstep_equals_runs_one_by_one,
+    testing.late_feedback_equals_the_stream_with_the_same_delay,
+    testing.a_new_label_keeps_what_was_learned,
+}
+
+
 def when(law, maker):
     """The marks of a law on a learner. One law compiles everything four times, for as many widths
     of a vector of labels."""
-    if maker.id == "Newtron-2" and not COMPILED:  # takes longest; test_newtron.py has it too
-        return [pytest.mark.exhaustive]
+    if not COMPILED:
+        if maker.id == "Newtron-2":  # takes longest; test_newtron.py has it too
+            return [pytest.mark.exhaustive]
+        is_default = maker.id.endswith("-0") and maker.id != "Newtron-0"
+        is_later = law in LONGEST and not is_default
+        return [*maker.marks, pytest.mark.thorough] if is_later else maker.marks
     is_wide = COMPILED and law is testing.a_new_label_keeps_what_was_learned
     if not is_wide or maker.id == "Banditron-0":
         return maker.marks
