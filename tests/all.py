@@ -18,16 +18,20 @@ CORES = str(min(os.cpu_count() or 2, 8))
 
 
 class Size(NamedTuple):
-    plain: str  # which tests run uncompiled, as pytest's -m has it
+    """Which tests run in which way, as pytest's -m has it."""
+
+    plain: str
+    measured: str  # plain as well, under coverage, which takes twice as long; empty: no test
     compiled: str
     parts: int  # compiled code stays in memory, 5 MB for each second: a part begins afresh
-    is_measured: bool = True  # whether coverage is
 
 
+WITHIN = "not slow and not exhaustive"
+BASIC = f"{WITHIN} and not thorough"
 SIZES = {
-    "": Size("not slow and not exhaustive", "compiled and not slow and not exhaustive", 1, False),
-    "--slow": Size("not slow and not exhaustive", "(compiled or slow) and not exhaustive", 1),
-    "--all": Size("not slow", "", 8),
+    "": Size(f"{BASIC} and not compiled", "", f"{BASIC} and compiled", 1),
+    "--slow": Size(f"{WITHIN} and thorough", BASIC, "(compiled or slow) and not exhaustive", 1),
+    "--all": Size("(thorough or exhaustive) and not slow", BASIC, "", 8),
 }
 
 
@@ -47,6 +51,8 @@ def main() -> None:
     if chosen not in SIZES:
         sys.exit(f"unknown: {chosen}; for single tests use .venv/bin/pytest")
     size, python = SIZES[chosen], sys.executable
+    # Without bytecode on disk, each process compiles all tests and sources again.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if chosen:
         os.environ.setdefault("ONEBIT_FUZZ", "4000")  # tries of test_forged.py
         os.environ.setdefault("ONEBIT_SOAK", "10")  # seconds of test_threads.py
@@ -54,10 +60,13 @@ def main() -> None:
     finish(start("ruff format", BIN / "ruff", "format", "--check"))
     finish(start("imports", BIN / "lint-imports"))
     types = start("types", BIN / "pyright", "--pythonpath", python)
+    uncompiled = {"NUMBA_DISABLE_JIT": "1"}
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", CORES]
-    measured = ["--cov", "--cov-report=term-missing"] if size.is_measured else []
-    plain = [*pytest, "--dist", "worksteal", *measured, "-m", size.plain]
-    finish(start("tests, plain", *plain, NUMBA_DISABLE_JIT="1"))
+    plain = [*pytest, "--dist", "worksteal", "-m"]
+    if size.measured:
+        coverage = ["--cov", "--cov-report=term-missing"]
+        finish(start("tests, plain, coverage", *plain, size.measured, *coverage, **uncompiled))
+    finish(start("tests, plain", *plain, size.plain, **uncompiled))
     finish(types)
     for part in range(1, size.parts + 1):
         share = f"{part}/{size.parts}"

@@ -14,11 +14,15 @@ from onebit.core.jit import COMPILED
 GOLDEN = json.loads((golden_runs.FOLDER / "runs.json").read_text())
 # Uncompiled numbers were kept: in single precision compiled ones are the same up to rounding only.
 SINGLE = [] if COMPILED else [pytest.param("float32", marks=pytest.mark.exhaustive)]
-NAMES = [
-    pytest.param(name, marks=pytest.mark.exhaustive if later else ())
-    for name in GOLDEN
-    for later in [COMPILED and name not in REPRESENTATIVES]
-]
+
+
+def marks_of(name):
+    if COMPILED:
+        return () if name in REPRESENTATIVES else (pytest.mark.exhaustive,)
+    return (pytest.mark.thorough,) if name in ("Newtron-1", "Newtron-2") else ()  # take longest
+
+
+NAMES = [pytest.param(name, marks=marks_of(name)) for name in GOLDEN]
 
 
 @pytest.mark.parametrize("dtype", ["float64", *SINGLE])

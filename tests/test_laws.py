@@ -103,15 +103,39 @@ MAKERS = (
 )
 
 
+# They take longest uncompiled: half of the time of all laws.
+LONGEST = {
+    testing.a_forged_decision_is_refused_or_harmless,
+    testing.lockstep_equals_runs_one_by_one,
+    testing.late_feedback_equals_the_stream_with_the_same_delay,
+    testing.a_new_label_keeps_what_was_learned,
+}
+
+
+def is_compiled(law, maker):
+    """Whether every run has the law compiled on this learner; otherwise plain."""
+    if law is testing.a_new_label_keeps_what_was_learned:  # compiles for four widths of vectors
+        return maker.id == "Banditron-0"
+    if law is testing.lockstep_equals_runs_one_by_one and maker.id in ("Confidit-6", "Banditron-1"):
+        return False  # compiles for 15 s
+    return maker.id in REPRESENTATIVES
+
+
 def when(law, maker):
-    """The marks of a law on a learner. One law compiles everything four times, for as many widths
-    of a vector of labels."""
-    if maker.id == "Newtron-2" and not COMPILED:  # takes longest; test_newtron.py has it too
+    """The marks of a law on a learner."""
+    if is_compiled(law, maker):
+        return [pytest.mark.compiled]
+    if maker.id in REPRESENTATIVES:
+        is_lockstep = law is testing.lockstep_equals_runs_one_by_one
+        return [pytest.mark.slow] if COMPILED and is_lockstep else []
+    if COMPILED:
+        is_wide = law is testing.a_new_label_keeps_what_was_learned
+        return [pytest.mark.exhaustive] if is_wide else maker.marks
+    if maker.id == "Newtron-2":  # takes longest; test_newtron.py has it too
         return [pytest.mark.exhaustive]
-    is_wide = COMPILED and law is testing.a_new_label_keeps_what_was_learned
-    if not is_wide or maker.id == "Banditron-0":
-        return maker.marks
-    return [] if maker.id in REPRESENTATIVES else [pytest.mark.exhaustive]
+    is_default = maker.id.endswith("-0") and maker.id != "Newtron-0"
+    is_later = law in LONGEST and not is_default
+    return [*maker.marks, pytest.mark.thorough] if is_later else maker.marks
 
 
 @pytest.mark.parametrize(

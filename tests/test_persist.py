@@ -391,6 +391,16 @@ HOLDERS = {
     "UCWL, full": lambda: ob.UCWL(LABELS, form="full"),
     "SOBA, full": lambda: ob.SOBA(LABELS, form="full"),
 }
+# A learner for each kind of array, and those that are quick: the others wait for `--slow`.
+HOLD_ENOUGH = (
+    "Banditron",
+    "AROW",
+    "EGBandit",
+    "Halving",
+    "Newtron",
+    "Banditron, kernel",
+    "UCWL, full",
+)
 FUZZ = np.random.default_rng(0).normal(size=(40, 3))
 
 
@@ -452,7 +462,13 @@ def in_time(seconds):
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no clock that interrupts")
-@pytest.mark.parametrize("case", HOLDERS)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=() if case in HOLD_ENOUGH else pytest.mark.thorough)
+        for case in HOLDERS
+    ],
+)
 def test_strange_numbers_with_a_good_digest_are_refused_or_do_no_harm(tmp_path, case):
     rng = np.random.default_rng(7)
     learner = HOLDERS[case]()

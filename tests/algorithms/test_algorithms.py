@@ -137,8 +137,18 @@ later = pytest.mark.exhaustive
 compiled = () if COMPILED else pytest.mark.skip(reason="other widths are for the compiler")
 
 
+def marks_of(case: Case) -> Any:
+    """Settings that differ in numbers alone run the same lines: uncompiled, `./run test` has the
+    defaults, the variants and the last settings of each learner, `--slow` has all."""
+    is_number_alone = all(isinstance(value, float) for value in case.settings.values())
+    is_later = not COMPILED and case.settings and is_number_alone and case not in ONE_EACH
+    return pytest.mark.thorough if is_later else ()
+
+
 def cases(these: list[Case]) -> Any:
-    return pytest.mark.parametrize("case", these, ids=str)
+    return pytest.mark.parametrize(
+        "case", [pytest.param(case, marks=marks_of(case)) for case in these], ids=str
+    )
 
 
 # ------------------------------------------------------------------------------------ streams

@@ -246,7 +246,14 @@ def test_who_regresses_the_bit_needs_no_rates(make, given, rho):
     assert late < 0.1
 
 
-@pytest.mark.parametrize("rho", [(0.2, 0.2), (0.2, 0.4), (0.4, 0.2)])
+@pytest.mark.parametrize(
+    "rho",
+    [
+        (0.2, 0.4),
+        pytest.param((0.4, 0.2), marks=pytest.mark.thorough),
+        pytest.param((0.2, 0.2), marks=pytest.mark.thorough),
+    ],
+)
 def test_with_the_rates_rcnbf_learns_what_banditron_cannot(rho):
     """Four contexts, a label each, many flips: how often the greedy label was wrong."""
     rows = np.arange(4000 if COMPILED else 1500) % 4

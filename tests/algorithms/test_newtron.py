@@ -63,10 +63,10 @@ def both(learner, twin, X, y):
 
 CASES = [
     (3, 5, {}),
-    (9, 10, {"D": 10.0, "beta": 0.1}),
+    pytest.param(9, 10, {"D": 10.0, "beta": 0.1}, marks=pytest.mark.thorough),
     (3, 7, {"D": 0.3, "beta": 1.0, "gamma": 0.1}),
     (5, 12, HARD),
-    (4, 6, {"D": 2.0, "beta": 0.2, "reg": 0.05}),
+    pytest.param(4, 6, {"D": 2.0, "beta": 0.2, "reg": 0.05}, marks=pytest.mark.thorough),
 ]
 
 
@@ -284,7 +284,12 @@ def twice(stream, times=20):
 
 
 @pytest.mark.parametrize(
-    ("K", "d", "settings"), [*CASES, (7, 20, {"D": 100.0, "beta": 0.3, "gamma": 0.1}), (4, 10, {})]
+    ("K", "d", "settings"),
+    [
+        *CASES,
+        pytest.param(7, 20, {"D": 100.0, "beta": 0.3, "gamma": 0.1}, marks=pytest.mark.thorough),
+        (4, 10, {}),
+    ],
 )
 def test_a_linear_kernel_is_newtron_itself(K, d, settings):
     X, y = twice(stream(K, d, 100 if COMPILED else 80, seed=2))
@@ -352,6 +357,7 @@ def test_the_inverse_of_what_was_observed_does_not_drift(remove):
     assert_allclose(kept["G"][np.ix_(used, used)], G, atol=1e-8 * np.abs(G).max())
 
 
+@pytest.mark.thorough
 def test_a_kernel_newtron_learns_what_lines_cannot():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(1000 if COMPILED else 250, 2))

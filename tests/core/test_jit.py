@@ -808,6 +808,7 @@ def step_of_own(x):
 """
 
 
+@pytest.mark.thorough
 @compiled_only
 def test_code_for_learners_of_others_is_kept_and_never_stale(tmp_path):
     use = """
@@ -828,6 +829,7 @@ print(mine.weights[0, 0], sum(stats.cache_hits.values()), sum(stats.cache_misses
     assert seen == [["1.0", "0", "1"], ["1.0", "1", "0"], ["7.0", "0", "1"], ["7.0", "1", "0"]]
 
 
+@pytest.mark.thorough
 @compiled_only
 def test_an_edit_while_a_process_runs_does_not_mislead_the_next(tmp_path):
     """The first process has imported what the file was before; it must not keep that code."""

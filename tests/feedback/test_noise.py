@@ -58,6 +58,7 @@ def test_heavy_noise_needs_more_answers():
     assert near(estimate_rates(made(40_000, 0.4, 0.4)), 0.4, 0.4, within=0.03)
 
 
+@pytest.mark.thorough
 @pytest.mark.compiled if COMPILED else pytest.mark.exhaustive
 def test_rows_of_real_digits_with_a_learner_of_our_own():
     data = ob.datasets.digits()

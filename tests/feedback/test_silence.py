@@ -184,6 +184,7 @@ def test_what_is_thinned_out_is_not_learned_from():
 
 
 @pytest.mark.compiled
+@pytest.mark.thorough
 @compiled_only
 def test_the_estimate_of_importance_weighted_learners_is_repaired():
     """Who is content says nothing: a learner of gradients is misled, and set right by thinning."""

@@ -49,7 +49,12 @@ def assert_same(run, trace):
 @pytest.mark.compiled
 @pytest.mark.parametrize(
     ("labels", "replicas", "dtype"),
-    [(2, 4, "float32"), (9, 8, "float32"), (9, 16, "float64"), (20, 32, "float64")],
+    [
+        (2, 4, "float32"),
+        (9, 8, "float32"),
+        pytest.param(9, 16, "float64", marks=pytest.mark.thorough),
+        pytest.param(20, 32, "float64", marks=pytest.mark.thorough),
+    ],
 )  # the groups below have the others; each is compiled by itself
 def test_weights_are_equal_to_the_last_bit(labels, replicas, dtype):
     rng = np.random.default_rng(labels)

@@ -135,8 +135,15 @@ def test_what_it_is_worth_on_the_rest_is_learned_from_the_start():
     assert quick(rounds=ROWS).rest is None
 
 
-@pytest.mark.parametrize("order", ["shuffled", "given"])
-@pytest.mark.parametrize("prepare", [[], ["tfidf", "unit_norm"]])
+@pytest.mark.parametrize(
+    ("order", "prepare"),
+    [
+        ("shuffled", ["tfidf", "unit_norm"]),
+        pytest.param("given", ["tfidf", "unit_norm"], marks=pytest.mark.thorough),
+        pytest.param("shuffled", [], marks=pytest.mark.thorough),
+        pytest.param("given", [], marks=pytest.mark.thorough),
+    ],
+)
 def test_rows_after_the_first_part_change_nothing_in_the_file(tmp_path, order, prepare):
     rounds = ROWS // 2
     course = np.random.default_rng(0).permutation(ROWS) if order == "shuffled" else np.arange(ROWS)

@@ -494,6 +494,7 @@ def test_functions_see_rows_as_wide_as_is_known():
     assert np.abs(named.scores([([0, 6], [1.0, 5.0])]) - scores).max() < 1e-6
 
 
+@pytest.mark.thorough
 def test_the_laws_hold_for_functions_too():
     def make(labels, **common):
         return ob.Confidit(labels, kernel=rbf, budget=15, remove="smallest", **common)

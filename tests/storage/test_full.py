@@ -116,6 +116,7 @@ def run_projection(params, work):
     confidit.projected(params, work)
 
 
+@pytest.mark.thorough
 def test_the_projection_is_the_optimum_of_the_quadratic_programme():
     """In the space of all weights, by a solver that knows nothing of scores."""
     rng = np.random.default_rng(5)

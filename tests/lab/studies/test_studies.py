@@ -766,6 +766,7 @@ def run_command(*words):
     return process.returncode, out, err
 
 
+@pytest.mark.thorough
 def test_the_command_lists_runs_and_reports(toy_file, tmp_path):
     code, out, _ = run_command()
     assert code == 0 and "banditron-2008" in out and "rcnbf-2021" in out
