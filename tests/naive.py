@@ -1371,3 +1371,157 @@ class KernelNewtron(Dual, Sampled):
         self.mu = low and high
         for one, e in zip(self.stored, solve(self.mu)[0], strict=True):
             one.coef[:] = -e * (one_hot(one.label, self.K) - 1 / self.K)
+
+
+# ------------------------------------------------------------------------------- the default
+
+
+class Expert(NamedTuple):
+    """One of OneBit's models; W and S are [label, feature]."""
+
+    kind: str  # "softmax" or "ridge"
+    wide: bool  # it sees the Fourier features too
+    prior: float
+    shrink: float
+    floor: float
+    again: bool  # it learns kept rounds again
+    W: np.ndarray
+    S: np.ndarray
+
+
+class OneBit(Twin):
+    """`onebit.OneBit`, from the description at the top of its file.
+
+    `narrow` and `wide` map a row to the features of the two kinds of experts; narrow=None: rows are
+    scaled to length 1. A constant feature is added here. Scales of dense rows are fixed after
+    `warm` answers, by calling `fix` with the rows so far: it gives both maps.
+    """
+
+    AGAIN, MEMORY, TRUST, RAREST, RING, DRAW = 2, 0.999, 20.0, 1e-3, 1000, 8
+
+    def __init__(self, K: int, d: int, *, widths: tuple[int, int], draw_kept, maps, fix=None):
+        super().__init__(K, d)
+        self.maps, self.fix, self.draw_kept = maps, fix, draw_kept
+
+        def expert(kind, wide, prior, shrink=1.0, floor=0.0, again=False):
+            shape = (K, widths[wide] + 1)
+            return Expert(
+                kind, wide, prior, shrink, floor, again, np.zeros(shape), np.full(shape, prior)
+            )
+
+        self.experts = [
+            expert("softmax", False, 64.0, 1.0, 1e-4),
+            expert("softmax", False, 64.0, 0.1, 1e-4, True),
+            expert("softmax", False, 256.0, 0.3, 0.05, True),
+            expert("ridge", False, 1.0),
+        ]
+        if fix:
+            self.experts += [
+                expert("softmax", True, 64.0, 0.1, 1e-4, True),
+                expert("softmax", True, 256.0, 0.3, 0.05, True),
+            ]
+        count = len(self.experts)
+        self.weight, self.evidence = np.full(count, 1 / count), np.zeros(count)
+        self.theta = np.tile([0.0, 1.0], (count, 1))
+        self.H = np.stack([self.TRUST * np.eye(2)] * count)
+        self.said, self.heard, self.kept, self.rows = np.zeros(K), 0, [], []
+
+    def look(self, expert: Expert, row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        x = self.maps(row)[expert.wide]
+        x = np.append(x, 1.0)
+        if len(x) < expert.W.shape[1]:  # Fourier features are not there yet
+            x = np.concatenate([x[:-1], np.zeros(expert.W.shape[1] - len(x)), [1.0]])
+        return x, expert.W @ x, expert.S @ x**2
+
+    def forecasts(self, row: np.ndarray) -> np.ndarray:
+        found = []
+        for expert in self.experts:
+            _, u, _ = self.look(expert, row)
+            found.append(softmax(u) if expert.kind == "softmax" else (1 + u) / 2)
+        return np.array(found)
+
+    def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return self.weight @ self.forecasts(x)
+
+    def upper(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        q = self.scores(x)
+        _, _, v = self.look(self.experts[3], x)
+        width = self.weight[3] * np.sqrt(v) / 2
+        bonus = 2 * max(0.0, 1 - q.max()) * math.sqrt(math.log(1 + round))
+        if self.K == 2:
+            bonus = 0.0
+        return q + width + bonus / np.sqrt(1 + self.K + self.said)
+
+    def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
+        a = int(np.argmax(self.upper(x, round)))
+        self.said[a] += 1
+        return Choice(a, self.greedy(x), 1.0)
+
+    def learn_expert(self, expert: Expert, row: np.ndarray, a: int, right: bool) -> None:
+        x, u, v = self.look(expert, row)
+        if expert.kind == "ridge":
+            answers = {a: 1.0 if right else -1.0}
+            if self.K == 2:
+                answers[1 - a] = -answers[a]
+            for label, z in answers.items():
+                expert.W[label] += expert.S[label] * x * (z - u[label]) / (1 + v[label])
+                expert.S[label] = 1 / (1 / expert.S[label] + x**2)
+            return
+        p = softmax(u)
+        y = one_hot(a, self.K) if right else np.where(np.arange(self.K) == a, 0, p / (1 - p[a]))
+        moved = u.copy()
+        for _ in range(5):  # Newton's method
+            p = softmax(moved)
+            slope = (moved - u) / v + p - y
+            step = np.linalg.solve(np.diag(1 / v + p) - np.outer(p, p), slope)
+            moved -= min(1.0, 2 / np.abs(step).max()) * step
+            if np.abs(step).max() < 1e-3:
+                break
+        p = softmax(moved)
+        g = (moved - u) / v
+        if np.abs(g).max() > 1e-4:
+            expert.W[:] += g[:, None] * expert.S * x
+            h = expert.shrink * np.maximum(p * (1 - p), expert.floor)
+            expert.S[:] = 1 / (1 / expert.S + h[:, None] * x**2)
+
+    def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
+        a = choice.label
+        self.weigh(self.forecasts(x)[:, a], right)
+        for expert in self.experts:
+            self.learn_expert(expert, x, a, right)
+        self.heard += 1
+        self.kept = [*self.kept, (x, a, right)][-self.RING :]
+        if self.fix and self.fix(self, x):
+            for expert in self.experts:
+                expert.W[:], expert.S[:] = 0.0, expert.prior
+            for i, kept in enumerate(self.kept):
+                for expert in self.experts:
+                    self.learn_expert(expert, *kept)
+                self.replay(self.AGAIN * (i + 1), i + 1)
+        else:
+            self.replay(0, len(self.kept))
+        return True
+
+    def replay(self, first: int, among: int) -> None:
+        for n in range(self.AGAIN):
+            i = int(self.draw_kept(self.heard, self.DRAW + first + n) * among)
+            for expert in self.experts:
+                if expert.again:
+                    self.learn_expert(expert, *self.kept[i])
+
+    def weigh(self, f: np.ndarray, right: bool) -> None:
+        for m in range(len(self.experts)):
+            clipped = np.clip(f[m], self.RAREST, 1 - self.RAREST)
+            features = np.array([1.0, math.log(clipped / (1 - clipped))])
+            forecast = expit(self.theta[m] @ features)
+            missed, forecast = right - forecast, np.clip(forecast, self.RAREST, 1 - self.RAREST)
+            chance = forecast if right else 1 - forecast
+            self.evidence[m] = self.MEMORY * self.evidence[m] + math.log(chance)
+            curve = max(forecast * (1 - forecast), self.RAREST)
+            prior = (1 - self.MEMORY) * self.TRUST
+            self.H[m] = self.MEMORY * self.H[m] + curve * np.outer(features, features)
+            self.H[m] += prior * np.eye(2)
+            slope = missed * features + prior * (np.array([0.0, 1.0]) - self.theta[m])
+            self.theta[m] += np.linalg.solve(self.H[m], slope)
+            self.theta[m] = np.clip(self.theta[m], [-1.0, 0.5], [1.0, 2.0])
+        self.weight = softmax(self.evidence)

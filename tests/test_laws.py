@@ -44,6 +44,7 @@ SETTINGS: dict[str, list[dict]] = {
         {"D": 10.0, "beta": 0.1},
         {"kernel": "rbf(gamma=0.1)", "budget": 15, "remove": "smallest", "D": 10.0, "beta": 0.1},
     ],
+    "OneBit": [{"inputs": "dense"}],
     "PNewtron": [{"D": 10.0, "gamma": 0.1, "rho0": 0.2, "rho1": 0.1}],
     "PNormBandit": [{"p": 2.0}, {"p": 12.0}],
     "PassiveAggressive": [{"variant": "PA"}, {"variant": "PA-II", "C": 0.5}],
@@ -64,7 +65,13 @@ def halving(labels, *, features=None, project=None, **common):
     return ob.Halving(labels, hypotheses=hypotheses, project=project, **fixed, **common)
 
 
-BY_HAND = {"Halving": halving}  # these need more than labels
+def onebit(labels, *, inputs="sparse", features=None, **common):
+    """OneBit, told how to read contexts: otherwise arrays and pairs are read differently."""
+    features = (features or testing.FEATURES) if inputs == "dense" else features
+    return ob.OneBit(labels, inputs=inputs, features=features, **common)
+
+
+BY_HAND = {"Halving": halving, "OneBit": onebit}  # these need more than labels
 # Compiled in every run: one for each form of storage and each kind of update.
 REPRESENTATIVES = {
     "Banditron-0": "a table of weights; an update of whole rows; a lockstep loop of its own",

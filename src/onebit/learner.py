@@ -113,6 +113,7 @@ class Learner(Declared):
     )
 
     rescores = True  # learning reads the row's present scores; False: it never does
+    forecasts: ClassVar[bool] = False  # scores are chances: they change when a label is added
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
     costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
@@ -200,6 +201,8 @@ class Learner(Declared):
             self._acquire()
             places = None if among is None else self._places(among)
             round = self.round
+            if round == 0 and type(x) is not tuple:
+                self._meet(columns_of(x))
             if round >= self._fades_at:
                 self._reserve_for(indices)  # may be refused: before anything changes
                 self._fade(round)
@@ -595,7 +598,7 @@ class Learner(Declared):
             self._check_memory(wanted)
             larger = aligned_zeros((wanted, *self._buffer.shape[1:]), self._dtype)
             larger[:have] = self._buffer[:have]
-            if storage.room(held) < wanted:
+            if arrays or storage.room(held) < wanted:
                 held = storage.lay_out(
                     arrays or storage.arrays(held, have, self._size), wanted, self._size
                 )
@@ -628,6 +631,12 @@ class Learner(Declared):
     def _make_storage(self) -> Storage:
         """What the learner keeps besides its table."""
         return TABLE
+
+    def _meet(self, columns: int) -> None:
+        """The first context comes, a dense row of so many columns; 0: it is sparse."""
+
+    def _meet_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """A saved storage is about to be taken over."""
 
     def _make_params(self) -> Any:
         """The record of settings for compiled code."""

@@ -136,6 +136,7 @@ def _learner_of(
     if learner.features is None and "columns" in head:  # older files have none
         learner._columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
     learner._fades_at = learner._next_fade(max(round - 1, 0))
+    learner._meet_saved(arrays)
     learner.salt = check_salt(head.get("salt", ""))
     learner._draws = salted(learner.seed, learner.salt)
     return learner

@@ -15,6 +15,7 @@ from onebit.algorithms.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
 from onebit.algorithms.fastcb import FastCB as FastCB
 from onebit.algorithms.halving import Halving as Halving
 from onebit.algorithms.newtron import Newtron as Newtron
+from onebit.algorithms.onebit import OneBit as OneBit
 from onebit.algorithms.passive_aggressive import PassiveAggressive as PassiveAggressive
 from onebit.algorithms.perceptron import Perceptron as Perceptron
 from onebit.algorithms.pnewtron import PNewtron as PNewtron

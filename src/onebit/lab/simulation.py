@@ -213,6 +213,8 @@ def simulate_places(
         check_delays(link, pending.before + total)
         if carried:
             rows, labels = carried.in_front_of(rows, labels)
+        if learner.round == 0:
+            learner._meet(rows.columns)
         learner._reserve(rows.width)
         learner._columns = learner._columns or rows.columns
         front = carried.kept if carried else 0

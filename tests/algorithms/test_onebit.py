@@ -1,0 +1,99 @@
+"""OneBit against its slow twin, and what its description promises."""
+
+import math
+from functools import partial
+
+import naive
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from streams import draws
+
+import onebit as ob
+from onebit.core.draws import uniform
+from onebit.storage import experts as storage
+
+
+def data(K, d, rounds, seed):
+    rng = np.random.default_rng(seed)
+    centres = 2 * rng.normal(size=(K, d))
+    y = rng.integers(K, size=rounds)
+    return centres[y] + rng.normal(size=(rounds, d)), y
+
+
+def unit_rows(row):
+    x = row / np.linalg.norm(row)
+    return x, x
+
+
+class DenseMaps:
+    """Standardised columns, and the Fourier features: what `DenseExperts` does, with whole rows."""
+
+    def __init__(self, d, learner):
+        self.rows, self.d, self.median = [], d, 0.0
+        store = learner._storage
+        self.waves, self.phase = store._waves, store._phase
+
+    def standardised(self, row):
+        if not self.rows:
+            return np.zeros(self.d)
+        rows = np.array(self.rows)
+        spread = rows.std(axis=0)
+        usual = math.sqrt((spread**2).mean())
+        spread = np.where(spread > 0, spread, usual if usual > 0 else np.inf)
+        return np.clip((row - rows.mean(axis=0)) / spread, -storage.FARTHEST, storage.FARTHEST)
+
+    def __call__(self, row):
+        z = self.standardised(row)
+        narrow = z / math.sqrt(self.d)
+        if not self.median:
+            return narrow, narrow
+        angles = 2 * math.pi * (z @ self.waves / self.median + self.phase)
+        waves = storage.PART * math.sqrt(2 / storage.WAVES) * np.cos(angles)
+        return narrow, np.concatenate([narrow, waves])
+
+    def fix(self, twin, row):
+        if self.median:
+            return False
+        self.rows.append(row)
+        if len(self.rows) < storage.WARM:
+            return False
+        z = [self.standardised(row) for row in self.rows]
+        distances = [np.linalg.norm(a - b) for i, a in enumerate(z) for b in z[:i]]
+        self.median = np.partition(distances, (len(distances) + 1) // 2 - 1)[
+            (len(distances) + 1) // 2 - 1
+        ]
+        return True
+
+
+def twin_of(learner, K, d, dense):
+    def draw_kept(heard, stream):
+        return uniform(learner.seed, heard, stream)
+
+    if not dense:
+        return naive.OneBit(K, d, widths=(d, d), draw_kept=draw_kept, maps=unit_rows)
+    maps = DenseMaps(d, learner)
+    widths = (d, d + storage.WAVES)
+    return naive.OneBit(K, d, widths=widths, draw_kept=draw_kept, maps=maps, fix=maps.fix)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize(("K", "d"), [(2, 3), (4, 5)])
+def test_it_is_its_twin(K, d, dense, monkeypatch):
+    monkeypatch.setattr(storage, "WARM", 100)
+    rounds, seed = (130, 3) if dense else (60, 3)
+    X, y = data(K, d, rounds, seed)
+    make = partial(ob.OneBit, inputs="dense" if dense else "sparse")
+    learner = make(K, seed=seed, dtype="float64", features=d)
+    twin = twin_of(learner, K, d, dense)
+    for t in range(rounds):
+        decision = learner.decide(X[t])
+        choice = twin.decide(X[t], t, draws(seed, t))
+        assert (decision.label, decision.greedy) == (choice.label, choice.greedy), t
+        right = bool(choice.label == y[t])
+        assert_allclose(learner.scores(X[t : t + 1])[0], twin.scores(X[t]), rtol=1e-6, atol=1e-9)
+        learner.learn(decision, right=right)
+        twin.learn(X[t], choice, right, t, draws(seed, t))
+    held = learner._state.held.experts
+    assert_allclose(held.trust[:, storage.WEIGHT], twin.weight, rtol=1e-6)
+    assert_allclose(held.constant.table[0, 0::2, :K], [e.W[:, -1] for e in twin.experts], rtol=1e-5)
