@@ -19,7 +19,7 @@ import pytest
 
 import onebit
 import onebit.algorithms
-from onebit import learner
+from onebit import entries
 from onebit.core import jit as _jit
 from onebit.core import sources
 from onebit.core.jit import COMPILED, direct, entry, generic, implement, inline
@@ -377,8 +377,8 @@ def test_every_body_and_what_it_uses_is_in_the_files_of_its_record():
     """What is followed in the sources is at least what is there when a kernel is compiled."""
     for kind in Learner.registry.values():
         for params in [kind.Params]:
-            files = SOURCES.files([learner.__name__, params.__module__])
-            waiting = [learner._decide, learner._learn]
+            files = SOURCES.files([entries.__name__, params.__module__])
+            waiting = [entries._decide, entries._learn]
             waiting += [bodies[params] for bodies in _jit.Bodies.every if params in bodies]
             seen = set()
             while waiting:
@@ -682,16 +682,16 @@ import json
 import onebit as ob
 from onebit.core import jit as _jit
 from onebit import contexts as features
-from onebit import learner
-one = ob.Banditron(3)
+from onebit import entries
+learner = ob.Banditron(3)
 for t in range(3):
-    d = one.decide([1.0, 2.0])
-    one.learn(d, right=t == 1)
-entries = [features._count_nonzero, features._copy_nonzero, learner._decide, learner._learn]
-stats = [getattr(entry, "stats", None) for entry in entries]
+    d = learner.decide([1.0, 2.0])
+    learner.learn(d, right=t == 1)
+used = [features._copy_row, entries._decide, entries._learn]
+stats = [getattr(entry, "stats", None) for entry in used]
 print(json.dumps({
     "folder": str(_jit._folder),
-    "weights": one.weights.tolist(),
+    "weights": learner.weights.tolist(),
     "hits": [s and sum(s.cache_hits.values()) for s in stats],
     "misses": [s and sum(s.cache_misses.values()) for s in stats],
 }))
@@ -716,11 +716,11 @@ def cached(tmp_path_factory):
 @compiled_only
 def test_a_second_process_compiles_nothing(cached):
     cache, first = cached
-    assert first["misses"] == [1] * 4 and first["hits"] == [0] * 4
+    assert first["misses"] == [1] * 3 and first["hits"] == [0] * 3
     kept = files(cache)
-    assert len(kept) >= 4 and all(Path(first["folder"]) in path.parents for path in kept)
+    assert len(kept) >= 3 and all(Path(first["folder"]) in path.parents for path in kept)
     second = learn(ONEBIT_CACHE=cache)
-    assert second["hits"] == [1] * 4 and second["misses"] == [0] * 4
+    assert second["hits"] == [1] * 3 and second["misses"] == [0] * 3
     assert files(cache) == kept
     assert second["weights"] == first["weights"] and second["folder"] == first["folder"]
 
@@ -730,7 +730,7 @@ def test_a_damaged_cache_is_as_good_as_none(cached, tmp_path):
     cache, first = cached
     shutil.copytree(cache, tmp_path / "cache")
     kept = sorted(path for path in (tmp_path / "cache").rglob("*") if path.is_file())
-    assert len(kept) >= 4
+    assert len(kept) >= 3
     for i, path in enumerate(kept):
         whole = path.read_bytes()
         path.write_bytes([b"", b"\x80nonsense", whole[: len(whole) // 2]][i % 3])
@@ -813,10 +813,10 @@ def step_of_own(x):
 def test_code_for_learners_of_others_is_kept_and_never_stale(tmp_path):
     use = """
 import own
-from onebit import learner
+from onebit import entries
 mine = own.Own(2)
 mine.learn(mine.decide([1.0]), right=True)
-stats = learner._learn.stats
+stats = entries._learn.stats
 print(mine.weights[0, 0], sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
     (tmp_path / "own.py").write_text(OWN)
