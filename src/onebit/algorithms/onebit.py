@@ -274,9 +274,10 @@ def _learn_answer(state, context, label, right):
         _regress_feature(table, at(row.indices, i), x, label, step)
 
 
-@inline
+@outline
 def _learn(state, context, expert, mask, said, right):
     """One answer for an expert."""
+    not_inlined()
     if expert != RIDGE:
         _learn_label(state, context, expert, mask, said, right)
         return

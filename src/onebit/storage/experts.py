@@ -627,7 +627,8 @@ class SparseExperts(_ExpertStorage):
         return super().size(features, labels) + 16 * KEPT_ROUNDS + entries
 
     def swing(self, features: int) -> int:
-        return min(KEPT_ENTRIES, KEPT_ROUNDS * features) * (4 + self._dtype.itemsize)
+        entries = min(KEPT_ENTRIES, KEPT_ROUNDS * features)
+        return 17 * KEPT_ROUNDS + entries * (4 + self._dtype.itemsize)
 
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
@@ -741,7 +742,7 @@ class DenseExperts(_ExpertStorage):
         return super().size(features, labels) + number * (2 * tables * lanes_for(labels) + rows)
 
     def swing(self, features: int) -> int:
-        return KEPT_ROUNDS * self.columns * self._dtype.itemsize
+        return KEPT_ROUNDS * (9 + self.columns * self._dtype.itemsize)
 
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
