@@ -937,20 +937,29 @@ class GaussianPair(Twin):
         self.W[y] += alpha * self.variance[y] * x
         self.W[r] -= alpha * self.variance[r] * x
         for i in (y, r):
-            self.variance[i] = shrink(self.variance[i], x, beta)
+            self.variance[i] = self.shrunk(self.variance[i], x, beta)
         return True
+
+    def shrunk(self, variance: np.ndarray, x: np.ndarray, beta: float) -> np.ndarray:
+        return shrink(variance, x, beta)
 
 
 class AROW(GaussianPair):
     """CKD09, and NLVS13 Section 3.2 (there r is called rho)."""
 
-    def __init__(self, K: int, d: int, *, r: float = 1.0):
+    def __init__(self, K: int, d: int, *, r: float = 1.0, update: str = "covariance"):
         super().__init__(K, d)
-        self.r = r
+        self.r, self.update = r, update
 
     def step(self, m: float, v: float) -> tuple[float, float]:
         beta = 1 / (v + self.r)
         return max(0.0, 1 - m) * beta, beta
+
+    def shrunk(self, variance: np.ndarray, x: np.ndarray, beta: float) -> np.ndarray:
+        """The diagonal of the new covariance, or of the new precision (its inverse)."""
+        if self.update == "precision":
+            return 1 / (1 / variance + x**2 / self.r)
+        return super().shrunk(variance, x, beta)
 
 
 class SCW(GaussianPair):

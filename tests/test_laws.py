@@ -19,7 +19,7 @@ def rates_of(log):
 
 
 SETTINGS: dict[str, list[dict]] = {
-    "AROW": [{"r": 0.1}],
+    "AROW": [{"r": 0.1}, {"update": "precision"}],
     "BPA": [{"gamma": 0.0}, {"variant": "PA-I", "C": 0.1}, {"variant": "PA-II", "gamma": 0.3}],
     "BanditPerceptron": [
         {"use_correct": True},

@@ -91,7 +91,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"variant": "PA-I", "C": 0.05},
         {"variant": "PA-II", "C": 0.05},
     ],
-    "AROW": [{}, {"r": 0.05}],
+    "AROW": [{}, {"r": 0.05}, {"r": 0.3, "update": "precision"}],
     "CW": [{}, {"eta": 0.95}],
     "SCW": [{}, {"eta": 0.9, "C": 0.1}, {"eta": 0.9, "C": 0.1, "variant": "II"}],
 }

@@ -167,7 +167,7 @@ def test_entrants_know_their_settings():
     with pytest.raises(ValueError, match="a setting is NAME=VALUE, not 'C'"):
         recipes.recipe_of("scw:C")
     names = [one.learner.__name__ for one in recipes.default_recipes()]
-    assert len(names) == len(set(names)) == 20 and set(names) <= set(Learner.registry)
+    assert len(names) == len(set(names)) == 21 and set(names) <= set(Learner.registry)
     assert "Halving" not in names  # it has no defaults
 
 

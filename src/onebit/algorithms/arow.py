@@ -2,12 +2,30 @@
 multiclass as in `confidence`. A reference that is told the true label.
 
 If the margin m, of variance v, is below 1, the step is (1 - m)/(v + r) and the shrinkage 1/(v + r).
+The full covariance S then becomes S - S x x' S/(v + r), which is the same as S^-1 + x x'/r. With a
+diagonal S the two differ: "covariance" keeps the diagonal of the first, "precision" that of the
+second.
 """
 
 from __future__ import annotations
 
-from onebit.algorithms.confidence import _PairConfidence
+from typing import Any, Literal
+
+from onebit.algorithms.confidence import _PairConfidence, step_for_pair
+from onebit.core.lanes import at_least, unit
+from onebit.core.updates import update_of_planes
+from onebit.declared import Variant
 from onebit.settings import Range, setting
+
+
+@update_of_planes
+def sharpen(mu, s, x, step, precision):
+    """mu += step s x, 1/s += precision x^2: called as sharpen(state, row, label, step, precision).
+
+    Plane 0 holds mu, plane 1 the variance s.
+    """
+    sx = s * x
+    return mu + sx * step, at_least(s / (unit(s) + sx * x * precision), 1e-12)
 
 
 class AROW(_PairConfidence):
@@ -16,6 +34,13 @@ class AROW(_PairConfidence):
     """
 
     r: float = setting(1.0, above=0, search=Range(0.01, 100), doc="reluctance to move")
+    update: Literal["covariance", "precision"] = setting(
+        "covariance",
+        choices=("covariance", "precision"),
+        search=("covariance", "precision"),
+        in_use=lambda learner: learner.update != "covariance",
+        doc="how a diagonal shrinks, see above; full matrices know no difference",
+    )
 
     @staticmethod
     def pair_step(params, m, v):
@@ -23,3 +48,21 @@ class AROW(_PairConfidence):
             return 0.0, 0.0
         shrink = 1.0 / (v + params.r)
         return (1.0 - m) * shrink, shrink
+
+    class ByPrecision(Variant):
+        """update="precision"."""
+
+        lockstep = sharpen
+
+        @staticmethod
+        def hear_label(params, state, work, row, turn, label):
+            rival, step, _ = step_for_pair(params, state, work, label)
+            if step != 0.0:
+                sharpen(state, row, label, step, 1.0 / params.r)
+                sharpen(state, row, rival, -step, 1.0 / params.r)
+            return step != 0.0
+
+    def _make_params(self) -> Any:
+        is_diagonal = self.form == "diagonal"
+        by_precision = is_diagonal and self.update == "precision"
+        return (self.ByPrecision.Params if by_precision else self.Params)(self.r)

@@ -62,6 +62,18 @@ def pair_step(params, m, v):
     """How far the means move and how much the covariances shrink; 0, 0: there is no update."""
 
 
+@inline
+def step_for_pair(params, state, work, label):
+    """The best rival of the true label, and what `pair_step` says of the two."""
+    rival = runner_up(state, work, label)
+    m = np.float64(work.scores[label]) - np.float64(work.scores[rival])
+    v = np.float64(work.widths[label]) + np.float64(work.widths[rival])
+    step = shrink = 0.0
+    if rival != label and v > 0.0:
+        step, shrink = pair_step(params, m, v)
+    return rival, step, shrink
+
+
 class _PairConfidence(Learner):
     """A reference that moves the means of the true label and of its best rival apart.
 
@@ -79,12 +91,7 @@ class _PairConfidence(Learner):
 
     @staticmethod
     def hear_label(params, state, work, row, turn, label):
-        rival = runner_up(state, work, label)
-        m = np.float64(work.scores[label]) - np.float64(work.scores[rival])
-        v = np.float64(work.widths[label]) + np.float64(work.widths[rival])
-        if rival == label or v <= 0.0:
-            return False
-        step, shrink = pair_step(params, m, v)
+        rival, step, shrink = step_for_pair(params, state, work, label)
         if step != 0.0:
             move(state, row, label, step, shrink)
             move(state, row, rival, -step, shrink)
