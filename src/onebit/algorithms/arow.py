@@ -15,7 +15,7 @@ class AROW(_PairConfidence):
     told the true label.
     """
 
-    r: float = setting(1.0, above=0, search=Range(0.01, 100), doc="reluctance to move")
+    r: float = setting(default=1.0, above=0, search=Range(0.01, 100), doc="reluctance to move")
 
     @staticmethod
     def pair_step(params, m, v):

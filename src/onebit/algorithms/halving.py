@@ -134,7 +134,7 @@ class _Hypotheses(Storage):
             raise ValueError(f"some weights are too large for {dtype}")
         self.project, self.seed = project, seed
         self.names: Any = None  # the learner's labels
-        self._callback = Callback(self._ask)
+        self.callback = Callback(self._ask) if given.functions else None
         self._padded: Any = None
         self._current: Any = None
 
@@ -153,7 +153,7 @@ class _Hypotheses(Storage):
                     raise ValueError(f"hypothesis {h} does not name a label: {error}") from None
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Committee:
-        linear, weights, functions = self.given
+        linear, weights, _ = self.given
         dtype, count, lanes = weights.dtype, len(linear), lanes_for(labels)
         if self._padded is None or self._padded.shape[2] != lanes:
             self._padded = aligned_zeros((weights.shape[2], len(weights), lanes), dtype)
@@ -168,7 +168,7 @@ class _Hypotheses(Storage):
             projection=self._drawn(features),
             x=np.zeros(size, dtype),
             indices=np.arange(size, dtype=np.uint32),
-            functions=self._callback.address if functions else 0,
+            functions=self.callback.address if self.callback else 0,
             room=features,
         )
         return self._current
@@ -207,9 +207,6 @@ class _Hypotheses(Storage):
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         return table, arrays  # a hypothesis is alive or not
 
-    def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        return self._callback.guarded(compiled) if self.given.functions else compiled
-
 
 class Halving(Learner):
     """The vote of all hypotheses that were not yet wrong (Kakade, Shalev-Shwartz, Tewari 2008).
@@ -233,14 +230,13 @@ class Halving(Learner):
 
     planes = 0
     needs = "hypotheses"
-    _storage: _Hypotheses
     hypotheses: Any = setting(
         check=lambda name, value: value,
         in_use=told_by_storage,
         doc="a list of hypotheses; an array [hypothesis, label, feature] will do",
     )
     project: int | None = setting(
-        None,
+        default=None,
         check=or_none(partial(whole, least=1, most=2**20)),
         doc="project contexts at random to so many dimensions, which are the features of the "
         "hypotheses; the paper takes about D ln((T + K) / delta) for T rounds and a margin "
@@ -318,9 +314,9 @@ class Halving(Learner):
 
     def _make_storage(self) -> Storage:
         dtype = precision(self.dtype or _Hypotheses.dtype)
-        storage = _Hypotheses(self._checked, self.project or 0, self.seed, dtype)
-        storage.names = self._labels
-        return storage
+        self._hypotheses = _Hypotheses(self._checked, self.project or 0, self.seed, dtype)
+        self._hypotheses.names = self._labels
+        return self._hypotheses
 
     @property
     def alive(self) -> np.ndarray:
@@ -328,12 +324,12 @@ class Halving(Learner):
         return self._state.held.alive.astype(bool)
 
     def _fingerprint(self) -> bytes:
-        linear, weights, _ = self._storage.given
+        linear, weights, _ = self._hypotheses.given
         whole = super()._fingerprint() + linear.tobytes() + weights.tobytes()
         return hashlib.blake2b(whole, digest_size=8).digest()
 
     def _given(self) -> dict[str, Any]:
-        return {"hypotheses": self.hypotheses} if self._storage.given.functions else {}
+        return {"hypotheses": self.hypotheses} if self._hypotheses.given.functions else {}
 
     @classmethod
     def _settings_beside(

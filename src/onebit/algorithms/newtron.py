@@ -317,9 +317,9 @@ class Newtron(_SoftmaxInBall):
     gamma: float = GAMMA
     alpha: float = ALPHA
     beta: float = setting(  # beyond its bounds, rounding would decide
-        0.01, least=1e-15, most=1e6, search=Range(0.001, 1), doc="curvature"
+        default=0.01, least=1e-15, most=1e6, search=Range(0.001, 1), doc="curvature"
     )
-    D: float = setting(1.0, least=1e-6, most=1e9, search=Range(0.1, 100), doc=RADIUS)
+    D: float = setting(default=1.0, least=1e-6, most=1e9, search=Range(0.1, 100), doc=RADIUS)
     reg: float = REG
     rho0: float = RHO0
     rho1: float = RHO1

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from onebit.algorithms.banditron import step
+from onebit.algorithms.exploration import exploration
 from onebit.algorithms.flips import unflipped
 from onebit.contexts import Rows
 from onebit.core.choosing import epsilon_greedy
@@ -29,7 +30,7 @@ from onebit.core.rounds import must_pause
 from onebit.core.sums import linear_score
 from onebit.decision import Decision
 from onebit.learner import Learner, precision
-from onebit.settings import CALLABLE, Range, called, choice_of, real, setting, told_by_storage
+from onebit.settings import CALLABLE, called, choice_of, real, setting, told_by_storage
 from onebit.storage.base import Arrays, Storage
 
 if TYPE_CHECKING:  # it is loaded when first used: few learners estimate
@@ -276,25 +277,22 @@ class RCINE(Learner):
     importance_weighted = True
     rescores = False
     variant_of = "Banditron"
-    _storage: Collected
-    gamma: float = setting(
-        0.05, above=0, most=1, search=Range(0.001, 0.5), doc="how often any label is tried"
-    )
+    gamma: float = exploration(0.05)
     N_s: int = setting(
-        50_000,
+        default=50_000,
         least=1,
         most=10**8,
         doc="after how many answers the rates are estimated from these; until then they are 0",
     )
     estimate: Estimate = setting(
-        "levels",
+        default="levels",
         check=lambda name, value: value,
         in_use=told_by_storage,
         doc='"levels"; "nrest" as in the paper, which wants scikit-learn and half a minute each '
         "time (see `noise.estimate_rates`); or a function from a `noise.Log` to the two rates",
     )
     background: bool = setting(
-        False,
+        default=False,
         doc="estimate in a thread while `learn` goes on; the rates are used from the first answer "
         "after it is done; answers that fill another log before that are let go",
     )
@@ -322,21 +320,22 @@ class RCINE(Learner):
 
     def _make_storage(self) -> Storage:
         dtype = precision(self.dtype or Collected.dtype)
-        return Collected(self.N_s, self.estimate, dtype)
+        self._collected = Collected(self.N_s, self.estimate, dtype)
+        return self._collected
 
     @property
     def rates(self) -> tuple[float, float]:
         """rho0 and rho1 as they are taken to be now."""
         with self._lock:
             held = self._state.held
-            self._storage.catch_up(held)
+            self._collected.catch_up(held)
             rho0, rho1 = held.rates.tolist()
             return rho0, rho1
 
     @property
     def doubt(self) -> str:
         """Why the last estimate was not used, or that there was none yet; empty if it was."""
-        return self._storage.doubt
+        return self._collected.doubt
 
     def _found_rates(self) -> tuple[float, float] | None:
         return None if self.doubt else self.rates
@@ -344,9 +343,9 @@ class RCINE(Learner):
     def learn(self, decision: Decision, **feedback: Any) -> None:
         """Feedback on a decision: see `Learner.learn`. An error of `estimate` comes at its end."""
         with self._lock:
-            self._storage.catch_up(self._state.held)
+            self._collected.catch_up(self._state.held)
             super().learn(decision, **feedback)
-            held = self._storage.pause(self._state.held, self.background)
+            held = self._collected.pause(self._state.held, self.background)
             if held is not None:
                 self._state = self._state._replace(held=held)
 
@@ -355,11 +354,11 @@ class RCINE(Learner):
         with self._lock:
             super().forget(share)
             if share == 1:
-                self._storage.start_afresh()
+                self._collected.start_afresh()
 
     def _dump(self) -> tuple[dict[str, Any], Arrays]:
         with self._lock:
-            self._storage.catch_up(self._state.held)
+            self._collected.catch_up(self._state.held)
             return super()._dump()
 
     def _params_for_truth(self) -> Any:

@@ -167,7 +167,9 @@ class SOBA(_CorrectsFlips):
     gamma: float = exploration(0.01, or_zero=True)
     rho0: float = RHO0
     rho1: float = RHO1
-    a: float = setting(1.0, above=0, search=Range(0.01, 100), doc="what the matrix starts from")
+    a: float = setting(
+        default=1.0, above=0, search=Range(0.01, 100), doc="what the matrix starts from"
+    )
 
     score = linear_score
     law = epsilon_greedy.law
