@@ -33,7 +33,7 @@ from onebit.core.rounds import Row
 from onebit.core.sums import dot
 from onebit.learner import Learner, precision
 from onebit.settings import or_none, setting, told_by_storage, whole
-from onebit.storage.base import Storage
+from onebit.storage.base import Arrays, Storage
 
 _PROJECTION = 2**40  # the first stream of the projection's draws
 
@@ -152,7 +152,7 @@ class _Hypotheses(Storage):
                 except ValueError as error:
                     raise ValueError(f"hypothesis {h} does not name a label: {error}") from None
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Committee:
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Committee:
         linear, weights, _ = self.given
         dtype, count, lanes = weights.dtype, len(linear), lanes_for(labels)
         if self._padded is None or self._padded.shape[2] != lanes:
@@ -184,11 +184,11 @@ class _Hypotheses(Storage):
     def room(self, held: Committee) -> int:
         return held.room
 
-    def arrays(self, held: Committee, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Committee, features: int, labels: int) -> Arrays:
         linear, weights, _ = self.given
         return {"alive": held.alive.copy(), "linear": linear, "weights": weights}
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         alive = arrays.get("alive", np.empty(0))
         return (
             len(arrays) == 3
@@ -202,9 +202,7 @@ class _Hypotheses(Storage):
         numbers = planes * width * lanes_for(labels) + features * (self.project + 1)
         return numbers * self.given.weights.itemsize
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         return table, arrays  # a hypothesis is alive or not
 
 
@@ -333,7 +331,7 @@ class Halving(Learner):
 
     @classmethod
     def _settings_beside(
-        cls, head: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any]
+        cls, head: dict[str, Any], arrays: Arrays, given: Mapping[str, Any]
     ) -> dict[str, Any]:
         linear, weights = arrays["linear"], arrays["weights"]
         if (
