@@ -204,13 +204,14 @@ def round_by_round(stream: Stream, gamma: float, size: Size) -> list[Line]:
     ]
 
 
-def kernel(stream: Stream, gamma: float, size: Size) -> list[Line]:
+def compiled_loop(stream: Stream, gamma: float, size: Size) -> list[Line]:
     """onebit's Banditron and the same algorithm in C, with the same draws.
 
     In many epochs: onebit checks its input once, which C does not.
     """
     repeats = 2 * size.repeats
-    say(f"kernel: {stream.name}, {size.epochs} x {len(stream.y)} rounds, {repeats} times each")
+    rounds = f"{size.epochs} x {len(stream.y)} rounds"
+    say(f"compiled loop: {stream.name}, {rounds}, {repeats} times each")
     if not peers.BanditronInC.can_be_compiled():
         say("there is no C compiler (cc): the line against C is left out")
         return []
@@ -229,7 +230,7 @@ def kernel(stream: Stream, gamma: float, size: Size) -> list[Line]:
         runs = fastest_runs(contestants, repeats)
     if runs[name].mistakes != runs[C].mistakes:
         say(f"    mistakes differ: onebit {runs[name].mistakes}, C {runs[C].mistakes}")
-    return [Line(f"kernel, {name}", stream.name, C, runs[name], runs[C], 1 / 1.4)]
+    return [Line(f"compiled loop, {name}", stream.name, C, runs[name], runs[C], 1 / 1.4)]
 
 
 def lockstep(stream: Stream, gamma: float, size: Size) -> list[Line]:
@@ -414,7 +415,7 @@ def main() -> None:
         print(compare(arguments.against, arguments.quick, say))
         return
     synsep = streams.synsep(size.synsep)
-    lines = kernel(synsep, 0.014, size)
+    lines = compiled_loop(synsep, 0.014, size)
     lines += whole_stream(synsep, 0.014, 18, (40, 20), size)
     lines += round_by_round(synsep, 0.014, size)
     lines += lockstep(synsep, 0.014, size)

@@ -152,7 +152,7 @@ class _TakesTooMuchMemory(ob.Banditron):
 
 
 class _ExploresLessThanItSays(ob.Banditron):
-    gamma: float = setting(0.5, above=0, most=1, search=Range(0.3, 0.6), doc="exploration")
+    gamma: float = setting(default=0.5, above=0, most=1, search=Range(0.3, 0.6), doc="exploration")
     law, could_say = choosing.epsilon_greedy.law, choosing.epsilon_greedy.could_say
 
     @staticmethod

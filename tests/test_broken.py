@@ -82,7 +82,7 @@ def test_a_class_that_lacks_a_member_is_refused_by_name(missing):
     body = {"planes": 1, "score": linear_score, "lockstep": add}
     body |= {"say": lambda params, state, work, turn: None}
     body |= {"law": epsilon_greedy.law, "could_say": epsilon_greedy.could_say}
-    body |= {"hear": ob.Banditron.hear, "gamma": setting(0.1, doc="exploration")}
+    body |= {"hear": ob.Banditron.hear, "gamma": setting(default=0.1, doc="exploration")}
     del body[missing]
     with pytest.raises(TypeError, match=f"Lacking lacks {missing}: "):
         type("Lacking", (Learner,), body)

@@ -229,7 +229,7 @@ def strided(array):
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 @pytest.mark.parametrize("part", ["data", "indices", "indptr"])
-def test_strided_sparse_arrays_give_the_same_rows_ready_for_the_kernels(part, kind):
+def test_strided_sparse_arrays_give_the_same_rows_ready_for_compiled_code(part, kind):
     X = sp.random_array((9, 30), density=0.3, rng=3, format="csr", dtype=np.float32)
     X.indices, X.indptr = X.indices.astype(kind), X.indptr.astype(kind)
     expected = encode_rows(X, F32, None)

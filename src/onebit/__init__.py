@@ -126,13 +126,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'onebit' has no attribute {name!r}")
-    module = importlib.import_module(_MODULE_OF.get(name, "onebit.algorithms"))
-    value = module if name in ("bounds", "datasets", "noise", "testing") else getattr(module, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # type checkers would take any name for a known one
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'onebit' has no attribute {name!r}")
+        loaded = importlib.import_module(_MODULE_OF.get(name, "onebit.algorithms"))
+        is_module = name in ("bounds", "datasets", "noise", "testing")
+        globals()[name] = value = loaded if is_module else getattr(loaded, name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@
         "Perceptron with uniform exploration."
 
         planes = 1
-        gamma: float = setting(0.05, above=0, most=1, doc="how often any label is tried")
+        gamma: float = setting(default=0.05, above=0, most=1, doc="how often any label is tried")
 
         score = linear_score
         say = epsilon_greedy

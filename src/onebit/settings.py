@@ -234,14 +234,15 @@ def setting(
 ) -> Any:
     """Declare a setting of a learner.
 
-        gamma: float = setting(0.05, above=0, most=1, search=Range(0.001, 0.5), doc="exploration")
+        gamma: float = setting(default=0.05, above=0, most=1, search=Range(0.001, 0.5), doc="...")
 
-    default: a value, or a function of the learner that computes it from the settings before. Type
-    checkers see it only if it is named: `setting(default=0.05, ...)`. It also says what values are:
-    True or False, whole numbers between `least` and `most`, one of the `choices`, or real numbers
-    within the bounds; `check(name, value)` is for anything else. search: where `tune` looks for
-    good values. in_use: whether the setting means anything beside the other ones; if not, it is
-    left out of `Learner.settings`. kw_only, alias: for type checkers.
+    default: a value, or a function of the learner that computes it from the settings before. Pass
+    it by its name: type checkers do not see it otherwise, and take the setting for a required one.
+    The default also says what values are: True or False, whole numbers between `least` and `most`,
+    one of the `choices`, or real numbers within the bounds; `check(name, value)` is for anything
+    else. search: where `tune` looks for good values. in_use: whether the setting means anything
+    beside the other ones; if not, it is left out of `Learner.settings`. kw_only, alias: for type
+    checkers.
     """
     is_number = check is None and not choices and in_use is not told_by_storage
     if check is not None:

@@ -264,6 +264,54 @@ def test_a_fresh_start_does_not_wait_for_a_thread():
     assert learner.rates == (0.0, 0.0)
 
 
+def forget_at(line):
+    """A learner that forgets when its thread has come to this line of its code, or its end.
+
+    Also whether the thread has come that far.
+    """
+    arrived, go_on = threading.Event(), threading.Event()
+    seen = 0
+
+    def stop_there(frame, event, value):
+        nonlocal seen
+        if frame.f_code.co_filename != rcine.__file__:
+            return None
+        seen += event == "line"
+        if event == "line" and seen == line:
+            arrived.set()
+            assert go_on.wait(20)
+        return stop_there
+
+    learner = ob.RCINE(K, N_s=5, estimate=by_mean, background=True)
+    decisions = [learner.decide(np.ones(D)) for _ in range(6)]
+    for decision in decisions[:4]:
+        learner.learn(decision, right=True)
+    before = threading.gettrace()
+    threading.settrace(stop_there)
+    try:
+        learner.learn(decisions[4], right=True)
+    finally:
+        threading.settrace(before)
+    thread = learner._storage.thread
+    while thread.is_alive() and not arrived.wait(0.001):
+        pass
+    learner.forget()
+    go_on.set()
+    thread.join(20)
+    learner.learn(decisions[5], right=True)
+    return learner, arrived.is_set()
+
+
+def test_a_fresh_start_at_any_moment_ignores_what_a_thread_finds():
+    fresh = ob.RCINE(K)
+    for line in range(1, 100):
+        learner, arrived = forget_at(line)
+        assert (learner.rates, learner.doubt) == (fresh.rates, fresh.doubt)
+        if not arrived:
+            break
+    assert 5 < line < 99
+
+
 def test_what_a_thread_has_found_is_saved():
     learner = ob.RCINE(K, N_s=5, estimate=by_mean, background=True)
     for _ in range(5):

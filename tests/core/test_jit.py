@@ -294,7 +294,7 @@ def copied(tmp_path_factory):
 
 
 def learning(package):
-    """The digest of what a Banditron's kernels depend on, as a process that starts now sees it."""
+    """The digest of what Banditron's compiled code depends on, as a new process sees it."""
     now = Sources(package)
     now.remember_in(package.parent / "sources.json")
     return now.digest(LEARNING)
@@ -333,7 +333,7 @@ def edited(path, edit):
         ("learner.py", ("import numpy as np\n", "\n\nimport numpy as np  # layout\n")),
     ],
 )
-def test_an_edit_that_a_kernel_does_not_depend_on_leaves_its_digest(copied, file, edit):
+def test_an_edit_that_compiled_code_does_not_depend_on_leaves_its_digest(copied, file, edit):
     before = learning(copied)
     with edited(copied / file, edit):
         assert learning(copied) == before is not None
@@ -353,7 +353,7 @@ def test_an_edit_that_a_kernel_does_not_depend_on_leaves_its_digest(copied, file
         ("algorithms/banditron.py", ("gain - 1.0", "gain - 2.0")),
     ],
 )
-def test_an_edit_of_what_a_kernel_depends_on_changes_its_digest(copied, file, edit):
+def test_an_edit_of_what_compiled_code_depends_on_changes_its_digest(copied, file, edit):
     before = learning(copied)
     with edited(copied / file, edit):
         assert learning(copied) not in (before, None)
@@ -374,7 +374,7 @@ def test_modules_of_an_algorithm_are_followed_but_no_other_algorithms(copied):
 
 
 def test_every_body_and_what_it_uses_is_in_the_files_of_its_record():
-    """What is followed in the sources is at least what is there when a kernel is compiled."""
+    """What is followed in the sources is at least what is there when a function is compiled."""
     for kind in Learner.registry.values():
         for params in [kind.Params]:
             files = SOURCES.files([entries.__name__, params.__module__])

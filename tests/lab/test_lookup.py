@@ -214,11 +214,11 @@ def test_files_of_a_package_are_followed(mine):
     (package / "inner").mkdir(parents=True)
     (package / "__init__.py").write_text("from .learners import *\n")
     (package / "learners.py").write_text(
-        "import numpy\nfrom onebit import UCWL\nfrom .inner import kernels, __name__ as _\n"
+        "import numpy\nfrom onebit import UCWL\nfrom .inner import rules, __name__ as _\n"
         "class Mine(UCWL):\n    pass\n"
     )
     (package / "inner" / "__init__.py").write_text("")
-    (package / "inner" / "kernels.py").write_text("from .. import learners\n")
+    (package / "inner" / "rules.py").write_text("from .. import learners\n")
     (package / "other.py").write_text("")
     try:
         import_learners("package_of_mine")
@@ -230,8 +230,8 @@ def test_files_of_a_package_are_followed(mine):
     assert sorted(path.name for path in found) == [
         "__init__.py",
         "__init__.py",
-        "kernels.py",
         "learners.py",
+        "rules.py",
     ]
 
 

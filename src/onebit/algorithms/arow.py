@@ -33,9 +33,9 @@ class AROW(_PairConfidence):
     told the true label.
     """
 
-    r: float = setting(1.0, above=0, search=Range(0.01, 100), doc="reluctance to move")
+    r: float = setting(default=1.0, above=0, search=Range(0.01, 100), doc="reluctance to move")
     update: Literal["covariance", "precision"] = setting(
-        "covariance",
+        default="covariance",
         choices=("covariance", "precision"),
         search=("covariance", "precision"),
         in_use=lambda learner: learner.update != "covariance",

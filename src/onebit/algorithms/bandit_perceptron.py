@@ -26,7 +26,7 @@ class BanditPerceptron(Learner):
 
     planes = 1
     use_correct: bool = setting(
-        False,
+        default=False,
         search=(False, True),
         doc="after a right answer, also learn that all other labels were wrong",
     )

@@ -38,7 +38,7 @@ class Banditron(Learner):
     importance_weighted = True
     rescores = False
     gamma: float = setting(
-        0.05,
+        default=0.05,
         above=0,
         most=1,
         search=Range(0.001, 0.5),

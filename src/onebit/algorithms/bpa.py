@@ -29,9 +29,14 @@ class BPA(Learner):
         0.01, f"{TRIED}; 0 is allowed and often best when feedback is clean", or_zero=True
     )
     variant: Variant = setting(
-        "PA", choices=VARIANTS, search=VARIANTS, doc="which of the three passive-aggressive rules"
+        default="PA",
+        choices=VARIANTS,
+        search=VARIANTS,
+        doc="which of the three passive-aggressive rules",
     )
-    C: float = setting(1.0, above=0, search=Range(0.01, 10), doc="aggressiveness of PA-I and PA-II")
+    C: float = setting(
+        default=1.0, above=0, search=Range(0.01, 10), doc="aggressiveness of PA-I and PA-II"
+    )
 
     class Params(NamedTuple):
         gamma: float

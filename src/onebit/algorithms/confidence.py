@@ -24,7 +24,7 @@ from onebit.storage.base import Storage
 from onebit.storage.full import FORM, FormName, form_named
 
 CONFIDENCE = setting(
-    0.75,
+    default=0.75,
     above=0.5,
     below=1,
     search=Range(0.55, 0.95, even=True),

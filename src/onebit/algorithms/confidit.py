@@ -173,31 +173,31 @@ class Confidit(_UpperConfidence):
     """
 
     added_settings: ClassVar[dict[str, Any]] = {"update": "coordinate"}
-    eta: float = setting(0.1, least=0, search=Range(0.001, 100), doc="width of the bound")
+    eta: float = setting(default=0.1, least=0, search=Range(0.001, 100), doc="width of the bound")
     alpha: float = setting(
-        1.0, above=-1, most=1, doc="the label-noise model; 1 in the paper's experiments"
+        default=1.0, above=-1, most=1, doc="the label-noise model; 1 in the paper's experiments"
     )
     reg: float = setting(
-        lambda learner: (1.0 + learner.alpha) ** 2,
+        default=lambda learner: (1.0 + learner.alpha) ** 2,
         above=0,
         search=Range(0.001, 10),
         doc="the prior, (1 + alpha)^2 if None; a smaller one often does much better",
     )
     width: Literal["eta", "log", "theory"] = setting(
-        "eta",
+        default="eta",
         choices=WIDTHS,
         search=("eta", "log"),
         doc='"eta", "log" for eta * log t, or "theory" (full form): the width of the paper\'s '
         "theorem, for comparison weights of length U, with probability 1 - delta",
     )
     project: bool = setting(
-        False,
+        default=False,
         doc="keep scores to what the model allows, as the theorem asks; it slows the beginning",
     )
-    U: float = setting(1.0, least=0, in_use=_is_theory, doc="see width")
-    delta: float = setting(0.05, above=0, below=1, in_use=_is_theory, doc="see width")
+    U: float = setting(default=1.0, least=0, in_use=_is_theory, doc="see width")
+    delta: float = setting(default=0.05, above=0, below=1, in_use=_is_theory, doc="see width")
     update: Literal["residual", "coordinate"] = setting(
-        "residual",
+        default="residual",
         choices=("residual", "coordinate"),
         search=("residual", "coordinate"),
         in_use=lambda learner: not _is_full(learner),

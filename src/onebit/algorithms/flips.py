@@ -14,9 +14,9 @@ from onebit.core.jit import inline
 from onebit.learner import Learner
 from onebit.settings import setting
 
-RHO0 = setting(0.0, least=0, below=1, doc="how often wrong is heard as right")
+RHO0 = setting(default=0.0, least=0, below=1, doc="how often wrong is heard as right")
 RHO1 = setting(
-    0.0,
+    default=0.0,
     least=0,
     below=1,
     doc="how often right is heard as wrong; the gradient is corrected for both rates as in RCNBF, "

@@ -33,7 +33,7 @@ from onebit.core.rounds import Row
 from onebit.core.sums import dot
 from onebit.learner import Learner, precision
 from onebit.settings import or_none, setting, told_by_storage, whole
-from onebit.storage.base import Storage
+from onebit.storage.base import Arrays, Storage
 
 _PROJECTION = 2**40  # the first stream of the projection's draws
 
@@ -134,7 +134,7 @@ class _Hypotheses(Storage):
             raise ValueError(f"some weights are too large for {dtype}")
         self.project, self.seed = project, seed
         self.names: Any = None  # the learner's labels
-        self._callback = Callback(self._ask)
+        self.callback = Callback(self._ask) if given.functions else None
         self._padded: Any = None
         self._current: Any = None
 
@@ -152,8 +152,8 @@ class _Hypotheses(Storage):
                 except ValueError as error:
                     raise ValueError(f"hypothesis {h} does not name a label: {error}") from None
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Committee:
-        linear, weights, functions = self.given
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Committee:
+        linear, weights, _ = self.given
         dtype, count, lanes = weights.dtype, len(linear), lanes_for(labels)
         if self._padded is None or self._padded.shape[2] != lanes:
             self._padded = aligned_zeros((weights.shape[2], len(weights), lanes), dtype)
@@ -168,7 +168,7 @@ class _Hypotheses(Storage):
             projection=self._drawn(features),
             x=np.zeros(size, dtype),
             indices=np.arange(size, dtype=np.uint32),
-            functions=self._callback.address if functions else 0,
+            functions=self.callback.address if self.callback else 0,
             room=features,
         )
         return self._current
@@ -184,11 +184,11 @@ class _Hypotheses(Storage):
     def room(self, held: Committee) -> int:
         return held.room
 
-    def arrays(self, held: Committee, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Committee, features: int, labels: int) -> Arrays:
         linear, weights, _ = self.given
         return {"alive": held.alive.copy(), "linear": linear, "weights": weights}
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         alive = arrays.get("alive", np.empty(0))
         return (
             len(arrays) == 3
@@ -202,13 +202,8 @@ class _Hypotheses(Storage):
         numbers = planes * width * lanes_for(labels) + features * (self.project + 1)
         return numbers * self.given.weights.itemsize
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         return table, arrays  # a hypothesis is alive or not
-
-    def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        return self._callback.guarded(compiled) if self.given.functions else compiled
 
 
 class Halving(Learner):
@@ -233,14 +228,13 @@ class Halving(Learner):
 
     planes = 0
     needs = "hypotheses"
-    _storage: _Hypotheses
     hypotheses: Any = setting(
         check=lambda name, value: value,
         in_use=told_by_storage,
         doc="a list of hypotheses; an array [hypothesis, label, feature] will do",
     )
     project: int | None = setting(
-        None,
+        default=None,
         check=or_none(partial(whole, least=1, most=2**20)),
         doc="project contexts at random to so many dimensions, which are the features of the "
         "hypotheses; the paper takes about D ln((T + K) / delta) for T rounds and a margin "
@@ -318,9 +312,9 @@ class Halving(Learner):
 
     def _make_storage(self) -> Storage:
         dtype = precision(self.dtype or _Hypotheses.dtype)
-        storage = _Hypotheses(self._checked, self.project or 0, self.seed, dtype)
-        storage.names = self._labels
-        return storage
+        self._hypotheses = _Hypotheses(self._checked, self.project or 0, self.seed, dtype)
+        self._hypotheses.names = self._labels
+        return self._hypotheses
 
     @property
     def alive(self) -> np.ndarray:
@@ -328,16 +322,16 @@ class Halving(Learner):
         return self._state.held.alive.astype(bool)
 
     def _fingerprint(self) -> bytes:
-        linear, weights, _ = self._storage.given
+        linear, weights, _ = self._hypotheses.given
         whole = super()._fingerprint() + linear.tobytes() + weights.tobytes()
         return hashlib.blake2b(whole, digest_size=8).digest()
 
     def _given(self) -> dict[str, Any]:
-        return {"hypotheses": self.hypotheses} if self._storage.given.functions else {}
+        return {"hypotheses": self.hypotheses} if self._hypotheses.given.functions else {}
 
     @classmethod
     def _settings_beside(
-        cls, head: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any]
+        cls, head: dict[str, Any], arrays: Arrays, given: Mapping[str, Any]
     ) -> dict[str, Any]:
         linear, weights = arrays["linear"], arrays["weights"]
         if (

@@ -42,7 +42,7 @@ from onebit.core.jit import generic, implement, inline, not_inlined, outline
 from onebit.core.lanes import aligned_zeros, at
 from onebit.core.sums import linear_score, number
 from onebit.settings import Range, setting
-from onebit.storage.base import Storage
+from onebit.storage.base import Arrays, Storage
 from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove
 from onebit.storage.full import (
     MOST_VARIANCE,
@@ -205,7 +205,7 @@ class Coupled(Storage):
         """Refuse contexts so long that only rounding would be left of the matrix."""
         check_lengths(values, indptr, self.longest, "or use PNewtron")
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Blocks:
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Blocks:
         room = solver.padded(features)
         S, M = (aligned_zeros((labels, room, room), np.float64) for _ in range(2))
         Q, plan = aligned_zeros((1, room, room), np.float64), np.array([0.0, 1.0])
@@ -229,14 +229,14 @@ class Coupled(Storage):
     def room(self, held: Blocks) -> int:
         return held.Q.shape[1]
 
-    def arrays(self, held: Blocks, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Blocks, features: int, labels: int) -> Arrays:
         here = slice(features)
         kept = {"S": held.S[:, here, here], "plan": held.plan}
         if held.plan[0] != NONE:
             kept |= {"M": held.M[:, here, here], "Q": held.Q[:, here, here]}
         return {name: array.copy() for name, array in kept.items()}
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         plan = arrays.get("plan", np.empty(0))
         if plan.shape != (2,):
             return False
@@ -246,15 +246,13 @@ class Coupled(Storage):
         good = plan[0] == NONE or plan[0] >= 0
         return good and {name: array.shape for name, array in arrays.items()} == shapes
 
-    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+    def is_sound(self, table: np.ndarray, arrays: Arrays) -> bool:
         """Whether each S_i can be a sum of squares, of no more than contexts can add up to."""
         traces = np.trace(arrays["S"], axis1=1, axis2=2)
         good = zip(arrays["S"], traces, strict=True)
         return bool((traces <= MOST_EVIDENCE).all()) and all(is_between(S, t) for S, t in good)
 
-    def mended(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray]
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def mended(self, table: np.ndarray, arrays: Arrays) -> tuple[np.ndarray, Arrays]:
         """Compute W anew unless it can be the leader; drop inverses that are not those of S."""
         S, (shift, _) = arrays["S"], arrays["plan"]
         W, r = (table[:, plane].T.astype(np.float64) for plane in (0, 1))
@@ -281,9 +279,7 @@ class Coupled(Storage):
         room = solver.padded(features)
         return 8 * room * ((2 * labels + 1) * room + (solver.LIMIT + 4) * labels + 2)
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         """Keep a share of S and r, which are sums, and find the leader anew."""
         S, r = keep * arrays["S"], keep * table[:, 1].T
         table[:, 0], table[:, 1] = self._leader(S, r).T, r.T
@@ -317,9 +313,9 @@ class Newtron(_SoftmaxInBall):
     gamma: float = GAMMA
     alpha: float = ALPHA
     beta: float = setting(  # beyond its bounds, rounding would decide
-        0.01, least=1e-15, most=1e6, search=Range(0.001, 1), doc="curvature"
+        default=0.01, least=1e-15, most=1e6, search=Range(0.001, 1), doc="curvature"
     )
-    D: float = setting(1.0, least=1e-6, most=1e9, search=Range(0.1, 100), doc=RADIUS)
+    D: float = setting(default=1.0, least=1e-6, most=1e9, search=Range(0.1, 100), doc=RADIUS)
     reg: float = REG
     rho0: float = RHO0
     rho1: float = RHO1

@@ -30,6 +30,7 @@ from onebit.core.lanes import aligned_zeros
 from onebit.core.sums import dot as sum_of_row
 from onebit.core.sums import known, squared_norm
 from onebit.storage import dual as stored
+from onebit.storage.base import Arrays
 from onebit.storage.dual import GIVEN, SMALLEST, TOP, Dual, Points, clear, is_full, is_same, touch
 from onebit.storage.full import ROUNDING, add_times, is_between, is_inverse, shrink_by
 
@@ -214,7 +215,7 @@ class CoupledDual(Dual):
         super().__init__(learner.kernel, learner.budget, learner.remove, learner.seed, None)
         self.D, self.reg = D, reg
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Observed:
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Observed:
         points = super().lay_out(_of_points(arrays), features, labels)
         slots, room = self.budget + 1, solver.padded(self.budget + 1)
         vectors = ("weight", "drive", "root", "pull", "leader", "column", "image")
@@ -239,7 +240,7 @@ class CoupledDual(Dual):
                     held.G[0, here, here] = arrays["G"]
         return held
 
-    def _products(self, arrays: dict[str, np.ndarray], labels: int) -> np.ndarray:
+    def _products(self, arrays: Arrays, labels: int) -> np.ndarray:
         """Ga for this number of labels."""
         live = np.flatnonzero(arrays["weight"])
         said, x = arrays["said"][live], arrays["x"].T[live]
@@ -249,7 +250,7 @@ class CoupledDual(Dual):
             Ga[np.ix_(live, live)] = shared * self.matrix(x, x)
         return (Ga + Ga.T) / 2
 
-    def arrays(self, held: Observed, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Observed, features: int, labels: int) -> Arrays:
         kept = super().arrays(held, features, labels)
         here = slice(len(kept["age"]))
         own = {"said": held.said[here], "weight": held.weight[here], "drive": held.drive[here]}
@@ -258,7 +259,7 @@ class CoupledDual(Dual):
             own["G"] = held.G[0, here, here]
         return kept | {name: array.copy() for name, array in own.items()}
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         if not super().fits(_of_points(arrays), features, labels):
             return False
         own = {name: array for name, array in arrays.items() if name not in Points._fields}
@@ -277,7 +278,7 @@ class CoupledDual(Dual):
         known = (own["said"] >= 0) & (own["said"] < labels)
         return bool(known.all() and ((own["weight"] > 0) == used).all())
 
-    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+    def is_sound(self, table: np.ndarray, arrays: Arrays) -> bool:
         """Whether Ga can be the kernel's matrix of the observations; empty slots are zero."""
         if not super().is_sound(table, _of_points(arrays)):
             return False
@@ -296,9 +297,7 @@ class CoupledDual(Dual):
             return False
         return self.kernel.kind == GIVEN or is_between(Ga, float(own.sum()))
 
-    def mended(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray]
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def mended(self, table: np.ndarray, arrays: Arrays) -> tuple[np.ndarray, Arrays]:
         """Drop G unless it can be the inverse; compute a leader outside the ball anew."""
         used = np.flatnonzero(arrays["weight"])
         weight, own = arrays["weight"][used], np.diagonal(arrays["Ga"])[used]
@@ -318,17 +317,13 @@ class CoupledDual(Dual):
         room = solver.padded(self.budget + 1)
         return super().size(features, labels) + 8 * room * (2 * room + solver.LIMIT + 9)
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         """Keep a share of weights and drives, which are sums, and find the leader anew."""
         used = arrays["weight"] > 0
         weight = np.where(used, np.maximum(keep * arrays["weight"], LEAST), 0.0)
         return table, self._led(arrays, weight, keep * arrays["drive"])
 
-    def _led(
-        self, arrays: dict[str, np.ndarray], weight: np.ndarray, drive: np.ndarray
-    ) -> dict[str, np.ndarray]:
+    def _led(self, arrays: Arrays, weight: np.ndarray, drive: np.ndarray) -> Arrays:
         """The arrays with the leader for these weights and drives."""
         said, labels, Ga = arrays["said"], arrays["coef"].shape[1], arrays["Ga"]
 
@@ -343,5 +338,5 @@ class CoupledDual(Dual):
         return {name: array for name, array in (arrays | changed).items() if name != "G"}
 
 
-def _of_points(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _of_points(arrays: Arrays) -> Arrays:
     return {name: array for name, array in arrays.items() if name in Points._fields}

@@ -405,7 +405,7 @@ class OneBit(Learner):
     forecasts = True
     lockstep = None
     inputs: Literal["auto", "dense", "sparse"] = setting(
-        "auto",
+        default="auto",
         check=partial(choice_of, choices=("auto", "dense", "sparse")),
         doc="how contexts are read: as dense rows, as sparse rows, or as the first one is",
     )

@@ -37,9 +37,11 @@ class PassiveAggressive(Learner):
     planes = 1
     full_information = True
     variant: Variant = setting(
-        "PA-I", choices=VARIANTS, search=VARIANTS, doc="which of the paper's three rules"
+        default="PA-I", choices=VARIANTS, search=VARIANTS, doc="which of the paper's three rules"
     )
-    C: float = setting(1.0, above=0, search=Range(0.01, 10), doc="aggressiveness of PA-I and PA-II")
+    C: float = setting(
+        default=1.0, above=0, search=Range(0.01, 10), doc="aggressiveness of PA-I and PA-II"
+    )
 
     class Params(NamedTuple):
         C: float

@@ -34,15 +34,15 @@ from onebit.settings import Range, setting
 
 FRESH_NORM_EVERY = 100_000  # updates: the running sum of squares drifts by rounding
 BEYOND = 1000.0  # times D: so far out of the ball may rounding take weights if values are huge
-GAMMA = setting(0.01, above=0, below=1, search=Range(0.001, 0.5), doc="exploration")
-ALPHA = setting(10.0, above=0, search=Range(1, 100), doc="steepness of the softmax")
+GAMMA = setting(default=0.01, above=0, below=1, search=Range(0.001, 0.5), doc="exploration")
+ALPHA = setting(default=10.0, above=0, search=Range(1, 100), doc="steepness of the softmax")
 RADIUS = (
     "radius of the ball; with contexts of unit length try 10 (the published 1 belongs to raw 0/1 "
     "features)"
 )
 
 REG = setting(
-    lambda learner: 1.0 / learner.D, above=0, doc="what the matrix starts from; 1/D if None"
+    default=lambda learner: 1.0 / learner.D, above=0, doc="what the matrix starts from; 1/D if None"
 )
 
 
@@ -216,8 +216,8 @@ class PNewtron(_SoftmaxInBall):
 
     gamma: float = GAMMA
     alpha: float = ALPHA
-    beta: float = setting(0.01, above=0, search=Range(0.001, 1), doc="curvature")
-    D: float = setting(1.0, above=0, search=Range(0.1, 100), doc=RADIUS)
+    beta: float = setting(default=0.01, above=0, search=Range(0.001, 1), doc="curvature")
+    D: float = setting(default=1.0, above=0, search=Range(0.1, 100), doc=RADIUS)
     rho0: float = RHO0
     rho1: float = RHO1
     reg: float = REG

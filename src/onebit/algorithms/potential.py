@@ -159,9 +159,9 @@ class EGBandit(_Potential):
     """
 
     gamma: float = exploration(0.05)
-    eta: float = setting(0.1, above=0, search=Range(0.001, 10), doc="learning rate")
+    eta: float = setting(default=0.1, above=0, search=Range(0.001, 10), doc="learning rate")
     signed: bool = setting(
-        False,
+        default=False,
         search=(False, True),
         doc="EG+-: weights are differences of two softmaxes, and may be negative",
     )
@@ -210,7 +210,7 @@ class PNormBandit(_Potential):
 
     gamma: float = exploration(0.05)
     p: float = setting(
-        4.0,
+        default=4.0,
         least=2,
         most=100,
         search=Range(2, 20),

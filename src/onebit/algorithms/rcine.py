@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from onebit.algorithms.banditron import step
+from onebit.algorithms.exploration import exploration
 from onebit.algorithms.flips import unflipped
 from onebit.contexts import Rows
 from onebit.core.choosing import epsilon_greedy
@@ -29,7 +30,7 @@ from onebit.core.rounds import must_pause
 from onebit.core.sums import linear_score
 from onebit.decision import Decision
 from onebit.learner import Learner, precision
-from onebit.settings import CALLABLE, Range, called, choice_of, real, setting, told_by_storage
+from onebit.settings import CALLABLE, called, choice_of, real, setting, told_by_storage
 from onebit.storage.base import Arrays, Storage
 
 if TYPE_CHECKING:  # it is loaded when first used: few learners estimate
@@ -102,6 +103,13 @@ _COLUMNS = {
 _LONG = ("indices", "values")  # a number for each feature of a context
 
 
+class Found(NamedTuple):
+    """An estimate: the rates, or None and why there are none that could be used."""
+
+    rates: tuple[float, float] | None
+    doubt: str
+
+
 class Collected(Storage):
     """Keeps a `Sample`, and finds the rates: at once, or in a thread."""
 
@@ -125,9 +133,7 @@ class Collected(Storage):
                 )
             self._estimate = partial(_estimate_rates, estimate)
         self.settings = {"estimate": name}
-        self.found: tuple[float, float] | None = None  # by a thread, to be used from now on
-        self.thread: threading.Thread | None = None
-        self.doubt = "there was no estimate yet"
+        self.start_afresh()
 
     def lay_out(self, arrays: Arrays, features: int, labels: int) -> Sample:
         answers = len(arrays["said"]) if arrays else 0
@@ -154,56 +160,56 @@ class Collected(Storage):
             log = _log(held)
             held.count[:] = 0, 0, self.N_s
             if not in_background:
-                self._use(held, self._rates_of(log))
+                self._use(held, self._estimate_from(log))
             elif self.thread is None or not self.thread.is_alive():
-                self.thread = threading.Thread(target=self._find, args=(log,), daemon=True)
+                self.catch_up(held)
+                self.thread = threading.Thread(
+                    target=self._find, args=(log, self._found), daemon=True
+                )
                 self.thread.start()
             return held
         if plain(is_full)(held):
             return self.lay_out(self.arrays(held, 0, 0), held.features, held.labels)
         return None
 
-    def _find(self, log: Log) -> None:
+    def _find(self, log: Log, found: list[Found]) -> None:
+        """Run in a thread, without the learner's lock: all that it changes is the list."""
         try:
-            found = self._rates_of(log)
+            found.append(self._estimate_from(log))
         except Exception as error:  # of a function that a user gave: nobody waits for it here
-            self.doubt = f"{type(error).__name__}: {error}"
-            return
-        if self.thread is threading.current_thread():  # nobody wanted a fresh start meanwhile
-            self.found = found
+            found.append(Found(None, f"{type(error).__name__}: {error}"))
 
     def start_afresh(self) -> None:
-        """What a thread finds out is of no use any more."""
-        self.thread = self.found = None
+        """Forget the last estimate; a thread that still runs fills a list that nobody reads."""
+        self.thread: threading.Thread | None = None
+        self._found: list[Found] = []  # by the thread, to be used from now on
+        self.doubt = "there was no estimate yet"
 
-    def _rates_of(self, log: Log) -> tuple[float, float] | None:
-        """What the answers say of the rates; None if nothing, or nothing that could be used."""
+    def _estimate_from(self, log: Log) -> Found:
         from onebit.feedback.noise import NotIdentified, Rates
 
         try:
             found = self._estimate(log)
         except NotIdentified as doubt:
-            self.doubt = str(doubt)
-            return None
+            return Found(None, str(doubt))
         rates = (found.rho0, found.rho1) if isinstance(found, Rates) else found
         if not isinstance(rates, tuple | list | np.ndarray) or len(rates) != 2:
             raise TypeError(f"estimate must give two rates, rho0 and rho1, not {found!r}")
         rho0, rho1 = rates
         rho0, rho1 = (real("an estimated rate", rho, least=0, most=1) for rho in (rho0, rho1))
         if rho0 + rho1 >= 1 - NEAR_CHANCE:
-            self.doubt = f"rates of {rho0:.3f} and {rho1:.3f}: what is heard says nothing"
-            return None
-        self.doubt = ""
-        return rho0, rho1
+            return Found(None, f"rates of {rho0:.3f} and {rho1:.3f}: what is heard says nothing")
+        return Found((rho0, rho1), "")
 
-    def _use(self, held: Sample, rates: tuple[float, float] | None) -> None:
-        if rates is not None:
-            held.rates[:] = rates
+    def _use(self, held: Sample, found: Found) -> None:
+        self.doubt = found.doubt
+        if found.rates is not None:
+            held.rates[:] = found.rates
 
     def catch_up(self, held: Sample) -> None:
         """Use what a thread has found."""
-        found, self.found = self.found, None
-        self._use(held, found)
+        if self._found:
+            self._use(held, self._found.pop())
 
     def room(self, held: Sample) -> int:
         return held.features
@@ -276,25 +282,22 @@ class RCINE(Learner):
     importance_weighted = True
     rescores = False
     variant_of = "Banditron"
-    _storage: Collected
-    gamma: float = setting(
-        0.05, above=0, most=1, search=Range(0.001, 0.5), doc="how often any label is tried"
-    )
+    gamma: float = exploration(0.05)
     N_s: int = setting(
-        50_000,
+        default=50_000,
         least=1,
         most=10**8,
         doc="after how many answers the rates are estimated from these; until then they are 0",
     )
     estimate: Estimate = setting(
-        "levels",
+        default="levels",
         check=lambda name, value: value,
         in_use=told_by_storage,
         doc='"levels"; "nrest" as in the paper, which wants scikit-learn and half a minute each '
         "time (see `noise.estimate_rates`); or a function from a `noise.Log` to the two rates",
     )
     background: bool = setting(
-        False,
+        default=False,
         doc="estimate in a thread while `learn` goes on; the rates are used from the first answer "
         "after it is done; answers that fill another log before that are let go",
     )
@@ -322,21 +325,24 @@ class RCINE(Learner):
 
     def _make_storage(self) -> Storage:
         dtype = precision(self.dtype or Collected.dtype)
-        return Collected(self.N_s, self.estimate, dtype)
+        self._collected = Collected(self.N_s, self.estimate, dtype)
+        return self._collected
 
     @property
     def rates(self) -> tuple[float, float]:
         """rho0 and rho1 as they are taken to be now."""
         with self._lock:
             held = self._state.held
-            self._storage.catch_up(held)
+            self._collected.catch_up(held)
             rho0, rho1 = held.rates.tolist()
             return rho0, rho1
 
     @property
     def doubt(self) -> str:
         """Why the last estimate was not used, or that there was none yet; empty if it was."""
-        return self._storage.doubt
+        with self._lock:
+            self._collected.catch_up(self._state.held)
+            return self._collected.doubt
 
     def _found_rates(self) -> tuple[float, float] | None:
         return None if self.doubt else self.rates
@@ -344,9 +350,9 @@ class RCINE(Learner):
     def learn(self, decision: Decision, **feedback: Any) -> None:
         """Feedback on a decision: see `Learner.learn`. An error of `estimate` comes at its end."""
         with self._lock:
-            self._storage.catch_up(self._state.held)
+            self._collected.catch_up(self._state.held)
             super().learn(decision, **feedback)
-            held = self._storage.pause(self._state.held, self.background)
+            held = self._collected.pause(self._state.held, self.background)
             if held is not None:
                 self._state = self._state._replace(held=held)
 
@@ -355,11 +361,11 @@ class RCINE(Learner):
         with self._lock:
             super().forget(share)
             if share == 1:
-                self._storage.start_afresh()
+                self._collected.start_afresh()
 
     def _dump(self) -> tuple[dict[str, Any], Arrays]:
         with self._lock:
-            self._storage.catch_up(self._state.held)
+            self._collected.catch_up(self._state.held)
             return super()._dump()
 
     def _params_for_truth(self) -> Any:

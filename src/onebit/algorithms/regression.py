@@ -21,7 +21,7 @@ from onebit.learner import Learner
 from onebit.settings import Range, setting
 
 FILL = (0.0, 1e-8)
-LR = setting(0.3, above=0, search=Range(0.01, 10), doc="step size")
+LR = setting(default=0.3, above=0, search=Range(0.01, 10), doc="step size")
 
 
 @inline
@@ -92,9 +92,11 @@ class _GapWeighting(_Regressor):
     """A learner that explores by `gap_weighting`."""
 
     scale: float = setting(
-        10.0, above=0, search=Range(1, 1000), doc="exploration falls as 1/(scale t^expo)"
+        default=10.0, above=0, search=Range(1, 1000), doc="exploration falls as 1/(scale t^expo)"
     )
-    expo: float = setting(0.5, least=0, most=1, search=Range(0, 1, even=True), doc="see scale")
+    expo: float = setting(
+        default=0.5, least=0, most=1, search=Range(0, 1, even=True), doc="see scale"
+    )
     lr: float = LR
 
     class Params(NamedTuple):

@@ -49,9 +49,9 @@ class SCW(_ConfidenceWeighted):
     label.
     """
 
-    C: float = setting(1.0, above=0, search=Range(0.01, 10), doc="the price of slack")
+    C: float = setting(default=1.0, above=0, search=Range(0.01, 10), doc="the price of slack")
     variant: Literal["I", "II"] = setting(
-        "I", choices=("I", "II"), search=("I", "II"), doc="linear (I) or squared (II) slack"
+        default="I", choices=("I", "II"), search=("I", "II"), doc="linear (I) or squared (II) slack"
     )
 
     def _make_params(self) -> Any:

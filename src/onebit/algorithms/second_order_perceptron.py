@@ -53,7 +53,9 @@ class SecondOrderPerceptron(Learner):
 
     planes = 2
     full_information = True
-    a: float = setting(1.0, above=0, search=Range(0.01, 100), doc="what the matrices start from")
+    a: float = setting(
+        default=1.0, above=0, search=Range(0.01, 100), doc="what the matrices start from"
+    )
 
     say = greedy
     lockstep = correct

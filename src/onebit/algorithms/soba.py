@@ -40,7 +40,7 @@ from onebit.core.sums import linear_score, number
 from onebit.core.updates import regress
 from onebit.decision import Decision
 from onebit.settings import Range, setting
-from onebit.storage.base import TABLE, Storage
+from onebit.storage.base import TABLE, Arrays, Storage
 from onebit.storage.full import FORM, FormName, Full, is_between, shrink_by
 
 
@@ -114,7 +114,7 @@ pair_step.bodies[Whole] = whole_step
 class Joint(Full):
     """The inverse of A: one matrix for all labels together."""
 
-    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Any:
+    def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
         size = features * labels
         matrix = aligned_zeros((size, size), np.float64)
         np.einsum("ii->i", matrix)[:] = self.start
@@ -127,25 +127,23 @@ class Joint(Full):
     def room(self, held: Any) -> int:
         return len(held.column) // held.labels
 
-    def arrays(self, held: Any, features: int, labels: int) -> dict[str, np.ndarray]:
+    def arrays(self, held: Any, features: int, labels: int) -> Arrays:
         size = features * labels
         shape = (features, labels, features, labels)
         return {"matrix": held.matrix[:size, :size].reshape(shape).copy()}
 
-    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+    def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
         matrix = arrays.get("matrix", np.empty(0))
         return len(arrays) == 1 and matrix.shape == (features, labels, features, labels)
 
-    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+    def is_sound(self, table: np.ndarray, arrays: Arrays) -> bool:
         size = len(table) * table.shape[2]
         return is_between(arrays["matrix"].reshape(size, size), self.start)
 
     def size(self, features: int, labels: int) -> int:
         return 8 * (features * labels) ** 2
 
-    def faded(
-        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         """Keep a share of theta, and of what A has beyond its prior: they are sums."""
         shape, W = arrays["matrix"].shape, table[:, 0].reshape(-1)
         A = np.linalg.inv(arrays["matrix"].reshape(len(W), len(W)))
@@ -167,7 +165,9 @@ class SOBA(_CorrectsFlips):
     gamma: float = exploration(0.01, or_zero=True)
     rho0: float = RHO0
     rho1: float = RHO1
-    a: float = setting(1.0, above=0, search=Range(0.01, 100), doc="what the matrix starts from")
+    a: float = setting(
+        default=1.0, above=0, search=Range(0.01, 100), doc="what the matrix starts from"
+    )
 
     score = linear_score
     law = epsilon_greedy.law

@@ -25,7 +25,7 @@ class SquareCB(_GapWeighting):
     """Inverse gap weighting on online regression (Foster, Rakhlin 2020)."""
 
     loss: Literal["logistic", "squared"] = setting(
-        "logistic", choices=LOSSES, search=LOSSES, doc="of the regression"
+        default="logistic", choices=LOSSES, search=LOSSES, doc="of the regression"
     )
 
     say = sampled(inverse_gap_law)

@@ -70,8 +70,8 @@ class LinearThompson(Learner):
     planes = 2
     rescores = False
     form: FormName = FORM
-    c: float = setting(0.1, above=0, search=Range(0.001, 1), doc="how wide the draws are")
-    reg: float = setting(1.0, above=0, search=Range(0.01, 10), doc="the prior")
+    c: float = setting(default=0.1, above=0, search=Range(0.001, 1), doc="how wide the draws are")
+    reg: float = setting(default=1.0, above=0, search=Range(0.01, 10), doc="the prior")
 
     score = gaussian_score
     could_say = could_say_at_random

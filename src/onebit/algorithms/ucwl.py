@@ -32,13 +32,13 @@ class UCWL(_UpperConfidence):
 
     eta: float = CONFIDENCE
     C: float = setting(
-        1.0,
+        default=1.0,
         above=0,
         search=Range(0.01, 10),
         doc="the largest step; make it small when feedback is noisy",
     )
     k: float = setting(
-        1.0,
+        default=1.0,
         least=0,
         search=Range(0.01, 30, or_zero=True),
         doc="width of the bound in standard deviations",

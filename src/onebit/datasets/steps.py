@@ -205,11 +205,11 @@ class _Step:
 class _RowByRow(_Step):
     """A step that changes values in place, each row independently."""
 
-    def __init__(self, kernel: Callable[..., None]) -> None:
-        self._kernel = kernel
+    def __init__(self, change: Callable[..., None]) -> None:
+        self._change = change
 
     def __call__(self, arrays: _Arrays, width: Width) -> _Arrays:
-        self._kernel(arrays.values, arrays.indptr)
+        self._change(arrays.values, arrays.indptr)
         return arrays
 
 

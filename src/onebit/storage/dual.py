@@ -717,7 +717,7 @@ def dual(learner: Any, otherwise: Storage = TABLE, *, prior: float | None = None
 
 
 KERNEL = setting(
-    None,
+    default=None,
     check=lambda name, value: value,
     in_use=told_by_storage,
     doc='"linear", "polynomial", "rbf" or "rational", with numbers as in "rbf(gamma=2)": keep '
@@ -725,14 +725,14 @@ KERNEL = setting(
     "rows will do too: it gives the matrix of values, as scikit-learn's kernels do",
 )
 BUDGET = setting(
-    1000,
+    default=1000,
     least=1,
     most=10**6,
     in_use=told_by_storage,
     doc="with a kernel: how many contexts are kept at most",
 )
 REMOVE = setting(
-    "oldest",
+    default="oldest",
     choices=REMOVE_RULES,
     in_use=told_by_storage,
     doc='with a kernel: which context goes when there is one too many, the "oldest", a "random" '

@@ -291,7 +291,7 @@ FormName = Literal["diagonal", "full"]
 
 
 FORM = setting(
-    "diagonal",
+    default="diagonal",
     choices=("diagonal", "full"),
     in_use=told_by_storage,
     doc='"diagonal", for many sparse features, or "full": one d x d matrix per label',
