@@ -16,7 +16,7 @@ LearnerMaker = str | Recipe | Callable[..., Learner]
 def make_learner(maker: LearnerMaker, labels: Labels, seed: int) -> Learner:
     """A new learner, by what an adapter was given as `learner`.
 
-    That is a name with settings if need be ("OneBit", "UCWL:eta=0.5"), the file of a recipe, a
+    That is a name with settings if need be ("OneBit", "UCWL:eta=0.9"), the file of a recipe, a
     recipe itself, or a class or function that is called as maker(labels, seed=seed).
     """
     if isinstance(maker, str):
@@ -30,7 +30,7 @@ def make_learner(maker: LearnerMaker, labels: Labels, seed: int) -> Learner:
         return maker.make(labels, seed=seed)
     if not callable(maker):
         raise TypeError(
-            'learner must be a name such as "OneBit" or "UCWL:eta=0.5", a recipe, or a learner\'s '
+            'learner must be a name such as "OneBit" or "UCWL:eta=0.9", a recipe, or a learner\'s '
             f"class, not {maker!r}"
         )
     learner = maker(labels, seed=seed)

@@ -1,9 +1,9 @@
 """OneBitClassifier: any learner of onebit as a classifier of scikit-learn.
 
-    from onebit.sklearn import OneBitClassifier
+from onebit.sklearn import OneBitClassifier
 
-    model = make_pipeline(TfidfVectorizer(), OneBitClassifier())
-    model.fit(texts, topics)
+model = make_pipeline(TfidfVectorizer(), OneBitClassifier())
+model.fit(texts, topics)
 """
 
 from __future__ import annotations
@@ -34,35 +34,18 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
     For every row the learner says a label and is told whether that label is right. Only references
     such as AROW are told the true label.
 
-    Parameters
-    ----------
-    learner : str, Recipe or callable, default="OneBit"
-        A learner's name, with settings if need be ("UCWL:eta=0.5"); a recipe or its file; or a
-        class or function that is called as learner(labels, seed=seed).
-    epochs : int, default=1
-        How often `fit` plays all rows, in a new random order each time. `partial_fit` plays its
-        rows once, in the given order.
-    seed : int, default=0
-        The seed of the learner and of the order of rows.
+    learner: a learner's name, with settings if need be ("UCWL:eta=0.9"); a recipe or its file; or a
+    class or function that is called as learner(labels, seed=seed). epochs: how often `fit` plays
+    all rows, each time in a new random order. seed: of the learner and of the order of rows.
 
-    Attributes
-    ----------
-    classes_ : ndarray
-        The labels, sorted.
-    n_features_in_ : int
-        The number of columns of X.
-    learner_ : Learner
-        The learner. Its labels are `classes_` if these are strings or ints, and otherwise their
-        places in `classes_`.
-    mistakes_ : int
-        The number of wrong labels that were said in `fit` and in `partial_fit`.
+    After `fit` or `partial_fit` there are `classes_` (the labels, sorted), `n_features_in_`,
+    `learner_` (the learner itself) and `mistakes_` (how many labels it said that were wrong). The
+    learner's labels are `classes_` if these are strings or ints, and else places in `classes_`.
     """
 
     classes_: np.ndarray
 
-    def __init__(
-        self, learner: LearnerMaker = "OneBit", *, epochs: int = 1, seed: int = 0
-    ) -> None:
+    def __init__(self, learner: LearnerMaker = "OneBit", *, epochs: int = 1, seed: int = 0) -> None:
         self.learner = learner
         self.epochs = epochs
         self.seed = seed
