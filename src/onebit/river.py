@@ -153,17 +153,15 @@ class OneBitPolicy(bandit.base.ContextualPolicy):
         return decision
 
     def update(
-        self, arm_id: Any, context: Mapping[Any, Any], *reward_args: Any, **reward_kwargs: Any
+        self, arm_id: Any, context: Mapping[Any, Any], reward: Any, **reward_kwargs: Any
     ) -> None:
         """Take the reward of a pull: 1 or True, 0 or False."""
-        (reward,) = reward_args
         if reward not in (0, 1):
             raise ValueError(f"OneBitPolicy learns from rewards that are 0 or 1, not {reward!r}")
-        super().update(arm_id, context, *reward_args, **reward_kwargs)
-        decision = self._take(_key(arm_id, context))
-        if decision is not None:
-            growing: Any = self._growing
-            growing.learner.learn(decision, right=bool(reward))
+        decision, learner = self._take(_key(arm_id, context)), self._growing.learner
+        if decision is not None and learner is not None:
+            learner.learn(decision, right=bool(reward))
+        super().update(arm_id, context, reward, **reward_kwargs)
 
 
 def _key(arm: Any, context: Mapping[Any, Any]) -> Any:
