@@ -1,0 +1,168 @@
+"""Any learner of onebit in River: OneBitClassifier, and OneBitPolicy for bandits with contexts.
+
+from onebit.river import OneBitClassifier
+
+model = preprocessing.StandardScaler() | OneBitClassifier()
+evaluate.progressive_val_score(dataset, model, metrics.Accuracy())
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+try:
+    from river import bandit, base
+except ImportError as error:
+    raise ImportError("onebit.river needs River: pip install 'onebit[river]'") from error
+
+from onebit.adapting import LearnerMaker, label_probabilities, make_learner
+from onebit.decision import Decision
+from onebit.learner import Learner
+
+MOST_OPEN = 10_000  # pulls of a policy that wait for their reward; older ones are dropped
+
+
+class _Growing:
+    """A learner whose labels are added as they come. It exists from the second label on."""
+
+    def __init__(self, maker: LearnerMaker, seed: int) -> None:
+        self.maker, self.seed = maker, seed
+        self.places: dict[Any, int] = {}  # of the labels, which may be of any kind, in the learner
+        self.learner: Learner | None = None
+
+    def add(self, label: Any) -> None:
+        if label in self.places:
+            return
+        if self.learner is not None:
+            self.learner.add_label()
+        elif self.places:
+            self.learner = make_learner(self.maker, 2, self.seed)
+        self.places[label] = len(self.places)
+
+
+def _named(x: Mapping[Any, Any]) -> dict[str, Any]:
+    """The features by names that are strings; River has any kind of names."""
+    return {name if isinstance(name, str) else str(name): value for name, value in x.items()}
+
+
+class OneBitClassifier(base.Classifier):
+    """A classifier that plays the one-bit game with the labels it is given.
+
+    In `learn_one` the learner says a label and is told whether that label is right. Labels are
+    added as they come. While there is only one label, nothing is learned.
+
+    learner: a learner's name, with settings if need be ("UCWL:eta=0.9"); a recipe or its file; or a
+    class or function that is called as learner(labels, seed=seed). seed: of the learner.
+    """
+
+    def __init__(self, learner: LearnerMaker = "OneBit", seed: int = 0) -> None:
+        self.learner = learner
+        self.seed = seed
+        self.mistakes = 0  # wrong labels that were said in `learn_one`
+        self._growing = _Growing(learner, seed)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        """Say a label for x, and learn whether it is y."""
+        growing = self._growing
+        growing.add(y)
+        if growing.learner is None:
+            return
+        decision = growing.learner.decide(_named(x))
+        place = growing.places[y]
+        self.mistakes += decision.label != place
+        if growing.learner.full_information:
+            growing.learner.learn(decision, label=place)
+        else:
+            growing.learner.learn(decision, right=decision.label == place)
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """The probabilities of the labels so far, without exploration.
+
+        OneBit's forecasts that a label is right, clipped at 0 and divided by their sum. Of the
+        remaining learners, the softmax of their scores, which is not calibrated.
+        """
+        growing = self._growing
+        if growing.learner is None:
+            return dict.fromkeys(growing.places, 1.0)
+        shares = label_probabilities(growing.learner, [_named(x)])[0]
+        return dict(zip(growing.places, shares.tolist(), strict=True))
+
+
+class OneBitPolicy(bandit.base.ContextualPolicy):
+    """A policy for arms whose reward is 1 (right) or 0 (wrong), with contexts.
+
+    `pull` has the learner decide among the arms, and keeps the decision until `update` brings the
+    reward for the same arm and the same context: at once, later, or never. If several pulls of an
+    arm in a context are open, a reward goes to the oldest. A reward without an open pull is
+    counted, but not learned from. Arms are added as they come.
+
+    learner and seed: as for OneBitClassifier. reward_obj: River's object for the performance of
+    each arm, shown in `ranking`; the mean of the rewards unless given.
+    """
+
+    def __init__(
+        self, learner: LearnerMaker = "OneBit", reward_obj: Any = None, seed: int = 0
+    ) -> None:
+        super().__init__(reward_obj)
+        self.learner = learner
+        self.seed = seed
+        self._growing = _Growing(learner, seed)
+        self._open: dict[Any, deque[Decision]] = {}  # by arm and context
+        self._open_keys: OrderedDict[int, Any] = OrderedDict()  # by round, the oldest first
+
+    def _pull(self, arm_ids: Iterable[Any], context: Mapping[Any, Any] | None) -> Any:
+        arms = list(arm_ids)
+        if context is None:
+            raise ValueError("OneBitPolicy needs a context: pull(arm_ids, context={...})")
+        if not arms:
+            raise ValueError("there is no arm to pull: arm_ids is empty")
+        growing = self._growing
+        for arm in arms:
+            growing.add(arm)
+        if growing.learner is None:  # there is one arm
+            return arms[0]
+        among = None
+        if len(arms) < len(growing.places):
+            among = [growing.places[arm] for arm in arms]
+        decision = growing.learner.decide(_named(context), among=among)
+        arm = next(arm for arm in arms if growing.places[arm] == decision.label)
+        self._keep(_key(arm, context), decision)
+        return arm
+
+    def _keep(self, key: Any, decision: Decision) -> None:
+        self._open.setdefault(key, deque()).append(decision)
+        self._open_keys[decision.round] = key
+        if len(self._open_keys) > MOST_OPEN:
+            self._take(next(iter(self._open_keys.values())))
+
+    def _take(self, key: Any) -> Decision | None:
+        """The oldest open pull of an arm in a context; it is not open any more."""
+        decisions = self._open.get(key)
+        if decisions is None:
+            return None
+        decision = decisions.popleft()
+        if not decisions:
+            del self._open[key]
+        del self._open_keys[decision.round]
+        return decision
+
+    def update(
+        self, arm_id: Any, context: Mapping[Any, Any], reward: Any, **reward_kwargs: Any
+    ) -> None:
+        """Take the reward of a pull: 1 or True, 0 or False."""
+        if reward not in (0, 1):
+            raise ValueError(f"OneBitPolicy learns from rewards that are 0 or 1, not {reward!r}")
+        decision, learner = self._take(_key(arm_id, context)), self._growing.learner
+        if decision is not None and learner is not None:
+            learner.learn(decision, right=bool(reward))
+        super().update(arm_id, context, reward, **reward_kwargs)
+
+
+def _key(arm: Any, context: Mapping[Any, Any]) -> Any:
+    return arm, frozenset(context.items())

@@ -1,0 +1,136 @@
+"""OneBitClassifier: any learner of onebit as a classifier of scikit-learn.
+
+from onebit.sklearn import OneBitClassifier
+
+model = make_pipeline(TfidfVectorizer(), OneBitClassifier())
+model.fit(texts, topics)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.multiclass import check_classification_targets, unique_labels
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError(
+        "onebit.sklearn needs scikit-learn 1.6 or newer: pip install 'onebit[sklearn]'"
+    ) from error
+
+from onebit.adapting import LearnerMaker, label_probabilities, make_learner
+from onebit.decision import Decision
+from onebit.lab.simulation import simulate_places
+
+_ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+
+
+class OneBitClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that plays the one-bit game with the labels it is given.
+
+    For every row the learner says a label and is told whether that label is right. Only references
+    such as AROW are told the true label.
+
+    learner: a learner's name, with settings if need be ("UCWL:eta=0.9"); a recipe or its file; or a
+    class or function that is called as learner(labels, seed=seed). epochs: how often `fit` plays
+    all rows, each time in a new random order. seed: of the learner and of the order of rows.
+
+    After `fit` or `partial_fit` there are `classes_` (the labels, sorted), `n_features_in_`,
+    `learner_` (the learner itself) and `mistakes_` (how many labels it said that were wrong). The
+    learner's labels are `classes_` if these are strings or ints, and else places in `classes_`.
+    """
+
+    classes_: np.ndarray
+
+    def __init__(self, learner: LearnerMaker = "OneBit", *, epochs: int = 1, seed: int = 0) -> None:
+        self.learner = learner
+        self.epochs = epochs
+        self.seed = seed
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> OneBitClassifier:
+        """Play all rows with a new learner, in random order."""
+        X, y = validate_data(self, X, y, **_ROWS)
+        check_classification_targets(y)
+        self._start(np.unique(y))
+        return self._play(X, y, self.epochs, "shuffled")
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> OneBitClassifier:
+        """Play more rows, in the given order.
+
+        classes: all labels that may come, wanted in the first call unless `fit` came before.
+        """
+        is_first = not hasattr(self, "learner_")
+        if is_first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        X, y = validate_data(self, X, y, reset=is_first, **_ROWS)
+        check_classification_targets(y)
+        if is_first:
+            self._start(unique_labels(classes))
+        elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
+            raise ValueError(
+                f"classes={classes!r} is not the same as on the first call to partial_fit, "
+                f"{self.classes_!r}"
+            )
+        return self._play(X, y, 1, "given")
+
+    def _start(self, classes: np.ndarray) -> None:
+        if len(classes) < 2:
+            raise ValueError(
+                f"OneBitClassifier needs at least two classes, and there is one class: {classes[0]}"
+            )
+        names = classes.tolist()
+        is_named = all(type(name) in (str, int) for name in names)
+        self.learner_ = make_learner(self.learner, names if is_named else len(names), self.seed)
+        self.classes_ = classes
+        self.mistakes_ = 0
+
+    def _play(self, X: Any, y: np.ndarray, epochs: int, order: str) -> OneBitClassifier:
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y has labels that are not in classes: {unknown}")
+        places = np.searchsorted(self.classes_, y)
+        trace = simulate_places(self.learner_, X, places, epochs, order, None, (), None)
+        self.mistakes_ += int(trace.mistakes[-1])
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The labels with the highest scores: no exploration, no change."""
+        rows = self._rows(X)
+        return self.classes_[self.learner_.scores(rows).argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probabilities of the labels, in the order of `classes_`.
+
+        OneBit's forecasts that a label is right, clipped at 0 and divided by their sum. Of the
+        remaining learners, the softmax of their scores, which is not calibrated.
+        """
+        rows = self._rows(X)
+        return label_probabilities(self.learner_, rows)
+
+    def _rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, **_ROWS)
+
+    # Live use, where the feedback on a decision comes later.
+
+    def decide(self, x: Any, *, among: Any = None) -> Decision:
+        """Say a label for one row, and explore where the learner does. See `Learner.decide`."""
+        if hasattr(x, "tocsr"):
+            row = x.reshape(1, -1) if x.ndim == 1 else x
+        else:
+            row = x if getattr(x, "ndim", 1) == 2 else [x]
+        row = self._rows(row)
+        return self.learner_.decide(row, among=among)
+
+    def learn(self, decision: Decision, **feedback: Any) -> None:
+        """Feedback on a decision: right=True, right=False or label=... See `Learner.learn`."""
+        check_is_fitted(self)
+        self.learner_.learn(decision, **feedback)

@@ -1,0 +1,255 @@
+"""onebit.sklearn: scikit-learn's own checks, and that the game gives away one bit per row."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import onebit as ob
+from onebit.lab.recipes import Recipe
+
+pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install onebit[sklearn]")
+
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from onebit.sklearn import OneBitClassifier
+
+X, Y = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
+SHUFFLED = np.random.default_rng(0).permutation(len(Y))
+
+
+@parametrize_with_checks([OneBitClassifier("Banditron", epochs=5)])
+def test_checks_of_sklearn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.thorough
+@parametrize_with_checks([OneBitClassifier()])
+def test_checks_of_sklearn_on_the_default_learner(estimator, check):
+    check(estimator)
+
+
+# The game.
+
+
+def test_a_row_is_decided_and_then_answered_right_or_wrong():
+    rows, names = X[SHUFFLED], NAMES[SHUFFLED]
+    model = OneBitClassifier("UCWL", seed=3).partial_fit(rows[:70], names[:70], np.unique(NAMES))
+    model.partial_fit(rows[70:], names[70:])
+    by_hand, mistakes = ob.UCWL(labels=model.classes_.tolist(), seed=3), 0
+    for x, name in zip(rows, names, strict=True):
+        decision = by_hand.decide(x)
+        by_hand.learn(decision, right=decision.label == name)
+        mistakes += decision.label != name
+    assert np.array_equal(model.learner_.weights, by_hand.weights)
+    assert model.learner_.round == len(rows)
+    assert model.mistakes_ == mistakes > 0
+    assert np.array_equal(model.predict(rows), by_hand.predict(rows))
+
+
+def test_onebit_learns_iris_though_its_rows_are_sorted_by_label():
+    model = OneBitClassifier().fit(X, NAMES)
+    assert isinstance(model.learner_, ob.OneBit)
+    assert model.score(X, NAMES) > 0.9
+    assert model.learner_.round == len(X) and model.n_features_in_ == 4
+    forecasts = np.maximum(model.learner_.scores(X).astype(float), 0)
+    shares = model.predict_proba(X)
+    assert np.allclose(shares, forecasts / forecasts.sum(axis=1, keepdims=True))
+    assert np.array_equal(model.classes_[shares.argmax(axis=1)], model.predict(X))
+
+
+def test_a_row_without_any_forecast_has_equal_probabilities():
+    model = OneBitClassifier().partial_fit(sparse.csr_array(X[:2]), Y[:2], classes=[0, 1, 2])
+    assert np.allclose(model.predict_proba(sparse.csr_array((1, 4))), 1 / 3)
+
+
+def test_probabilities_of_scores_without_a_unit_are_their_softmax():
+    model = OneBitClassifier("Banditron").fit(X, Y)
+    odds = np.exp(model.learner_.scores(X[:5]).astype(float))
+    assert np.allclose(model.predict_proba(X[:5]), odds / odds.sum(axis=1, keepdims=True))
+
+
+def test_a_reference_is_told_the_true_labels():
+    model = OneBitClassifier("AROW", epochs=3).fit(X, NAMES)
+    assert model.score(X, NAMES) > 0.9 and model.learner_.round == 3 * len(X)
+
+
+def test_sparse_rows_are_the_same_rows():
+    dense = OneBitClassifier("Banditron").fit(X, Y)
+    other = OneBitClassifier("Banditron").fit(sparse.csc_array(X), Y)
+    assert np.array_equal(dense.predict_proba(X), other.predict_proba(sparse.coo_array(X)))
+
+
+def test_fit_starts_anew_and_the_seed_decides_the_order():
+    model = OneBitClassifier("Banditron").fit(X, Y)
+    first = model.predict_proba(X)
+    assert np.array_equal(model.fit(X, Y).predict_proba(X), first)
+    assert not np.array_equal(clone(model).set_params(seed=1).fit(X, Y).predict_proba(X), first)
+
+
+# Labels.
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["no", "yes"], ["no", "yes"]),
+        (np.array(["no", "yes"], object), ["no", "yes"]),
+        ([-1, 7], [-1, 7]),
+        ([False, True], [0, 1]),
+        ([0.0, 1.0], [0, 1]),
+    ],
+    ids=["str", "object", "int", "bool", "float"],
+)
+def test_labels_of_all_kinds(labels, names):
+    y = np.asarray(labels)[(Y > 0).astype(int)]
+    model = OneBitClassifier("UCWL", epochs=2).fit(X, y)
+    assert model.learner_.labels == names
+    assert model.predict(X).dtype == y.dtype and model.score(X, y) > 0.9
+
+
+def test_labels_that_come_later_are_named_in_the_first_call():
+    model = OneBitClassifier("UCWL").partial_fit(X[:50], NAMES[:50], classes=np.unique(NAMES))
+    assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
+    model.partial_fit(X[50:], NAMES[50:], classes=["virginica", "versicolor", "setosa"])
+    assert model.predict_proba(X).shape == (150, 3)
+
+
+# In scikit-learn's machinery.
+
+
+def test_pipeline_search_and_cross_validation():
+    model = make_pipeline(StandardScaler(), OneBitClassifier("Banditron", epochs=5))
+    assert cross_val_score(model, X, NAMES, scoring="roc_auc_ovr").mean() > 0.8
+    learners = ["UniformRandom", "UCWL:eta=0.9", partial(ob.Banditron, gamma=0.1)]
+    search = GridSearchCV(model, {"onebitclassifier__learner": learners}, cv=3).fit(X, NAMES)
+    chance, *learned = search.cv_results_["mean_test_score"]
+    assert chance < 0.4 and min(learned) > 0.7
+    assert search.best_score_ == max(learned) and search.score(X, NAMES) > 0.7
+
+
+def test_texts_in_a_pipeline():
+    texts = ["goal and match", "vote and law", "match and cup", "law and court"] * 10
+    topics = ["sport", "politics"] * 20
+    model = make_pipeline(TfidfVectorizer(), OneBitClassifier("UCWL")).fit(texts, topics)
+    assert model.predict(["a cup match", "the court"]).tolist() == ["sport", "politics"]
+
+
+def test_a_pickled_model_goes_on():
+    model = OneBitClassifier("Banditron").fit(X, Y)
+    again = pickle.loads(pickle.dumps(model))
+    for same in (model, again):
+        same.partial_fit(X[:20], Y[:20])
+    assert np.array_equal(model.predict_proba(X), again.predict_proba(X))
+    assert model.mistakes_ == again.mistakes_
+
+
+@pytest.mark.parametrize(
+    "learner",
+    ["banditron:gamma=0.2", Recipe(ob.Banditron, {"gamma": 0.2}), partial(ob.Banditron, gamma=0.2)],
+    ids=["name", "recipe", "function"],
+)
+def test_forms_of_a_learner(learner):
+    model = clone(OneBitClassifier(learner, seed=5)).fit(X, Y)
+    assert model.learner_.settings["gamma"] == 0.2 and model.learner_.seed == 5
+
+
+def test_a_class_is_a_learner():
+    assert isinstance(OneBitClassifier(ob.UCWL).fit(X, Y).learner_, ob.UCWL)
+
+
+# Live.
+
+
+@pytest.mark.parametrize(
+    "row",
+    [X[0], X[0].tolist(), X[:1], sparse.csr_array(X[:1]), sparse.coo_array(X[0])],
+    ids=["array", "list", "matrix", "sparse", "sparse, one dimension"],
+)
+def test_decide_and_learn(row):
+    model = OneBitClassifier("UCWL").fit(X, NAMES)
+    before = model.learner_.weights
+    decision = model.decide(row, among=["setosa", "virginica"])
+    assert decision.label in ("setosa", "virginica")
+    model.learn(decision, right=decision.label != "setosa")
+    assert model.learner_.round == len(X) + 1
+    assert not np.array_equal(model.learner_.weights, before)
+
+
+def test_a_live_label_may_be_named():
+    model = OneBitClassifier("UCWL").fit(X, NAMES)
+    for _ in range(20):
+        model.learn(model.decide(X[0]), label="virginica")
+    assert model.predict(X[:1]) == ["virginica"]
+
+
+# Refusals.
+
+
+def test_before_fit():
+    for call in (lambda m: m.decide(X[0]), lambda m: m.learn(None), lambda m: m.predict_proba(X)):
+        with pytest.raises(NotFittedError):
+            call(OneBitClassifier())
+
+
+def test_decide_wants_one_row_of_the_width_of_fit():
+    model = OneBitClassifier("Banditron").fit(X, Y)
+    with pytest.raises(ValueError, match="3 features, but OneBitClassifier is expecting 4"):
+        model.decide(X[0, :3])
+    with pytest.raises(ValueError, match="one context is one row"):
+        model.decide(X[:2])
+
+
+@pytest.mark.parametrize(
+    ("learner", "error", "message"),
+    [
+        ("Banditon", ValueError, "no learner 'Banditon'"),
+        ("Banditron:gama=1", ValueError, "gama"),
+        (3, TypeError, "learner must be a name"),
+        (lambda labels, seed: "mine", TypeError, "made 'mine'"),
+        (Recipe(ob.UCWL, {}, ("unit_norm",)), ValueError, "rows prepared by unit_norm"),
+    ],
+)
+def test_what_is_no_learner(learner, error, message):
+    with pytest.raises(error, match=message):
+        OneBitClassifier(learner).fit(X, Y)
+
+
+def test_wrong_labels():
+    with pytest.raises(ValueError, match="at least two classes, and there is one class: 0"):
+        OneBitClassifier().fit(X[:50], Y[:50])
+    model = OneBitClassifier("Banditron")
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        model.partial_fit(X, Y)
+    with pytest.raises(ValueError, match=r"not in classes: \[2\]"):
+        model.partial_fit(X, Y, classes=[0, 1])
+    model.partial_fit(X[:100], Y[:100])
+    with pytest.raises(ValueError, match="not the same as on the first call"):
+        model.partial_fit(X, Y, classes=[0, 1, 2])
+
+
+def test_without_sklearn_the_import_says_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "onebit.sklearn")
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    with pytest.raises(ImportError, match=r"onebit\.sklearn needs scikit-learn.*pip install"):
+        importlib.import_module("onebit.sklearn")
+
+
+def test_onebit_itself_imports_neither_library():
+    code = "import sys, onebit; sys.exit(bool({'sklearn', 'river', 'numba'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
