@@ -74,8 +74,8 @@ def play_missing(
             results.add(cell)
             best = min(best, run.errors["end"])
         say(
-            f"{name}, {condition}, order {order}, {contestant.name}, {prepare}: {best:.2%}, best of "
-            f"{len(wanted)} in {time.perf_counter() - begin:.1f} s"
+            f"{name}, {condition}, order {order}, {contestant.name}, {prepare}: {best:.2%}, "
+            f"best of {len(wanted)} in {time.perf_counter() - begin:.1f} s"
         )
 
 
@@ -107,12 +107,15 @@ def main() -> None:
             if condition != "clean" and len(data.y) < SHORTEST:
                 say(f"{name} has fewer than {SHORTEST} rows: only clean feedback")
                 continue
-            for contestant in map(CONTESTANTS.get, arguments.learners):
+            for contestant in (CONTESTANTS[learner] for learner in arguments.learners):
                 if not contestant.fits(data):
                     say(f"{name}: {contestant.name} does not take such rows; left out")
                     continue
                 for order in range(arguments.orders):
-                    play_missing(results, name, contestant, condition, order, arguments.rows)
+                    try:
+                        play_missing(results, name, contestant, condition, order, arguments.rows)
+                    except Exception as error:  # the other cells are still worth having
+                        say(f"{name}, {condition}, {contestant.name} FAILED: {error!r}")
             sets.forget()
     cells = [
         cell for cell in results.cells() if cell.data in names and cell.revision in ("", revision())

@@ -21,7 +21,7 @@ from benchmarks.streams import Stream, write_vw_file
 Setting = dict[str, Any]
 POINTS = (100, 300, 1_000, 3_000)
 FULL_COLUMNS = 256  # Confidit with full matrices plays on dense rows of at most so many columns
-CROSSED_COLUMNS = 64  # Vowpal Wabbit gets products of features on dense rows of at most so many
+PAIRED_COLUMNS = 64  # Vowpal Wabbit gets products of features on dense rows of at most so many
 TOGETHER = 8  # settings that run in lockstep: more would need too much memory on text
 ONEBIT = "OneBit"
 AROW, ADDITIVE = "AROW", "AROW, additive"
@@ -114,16 +114,12 @@ def takes_text() -> bool:
 
 @cache
 def revision() -> str:
-    """A digest of the code that OneBit's mistakes depend on: its cells are run again if it changes."""
+    """A digest of OneBit's code: its cells are played again when it changes."""
     source = Path(ob.__file__).parent
     files = [source / "algorithms" / "onebit.py", source / "learner.py"]
-    for part in (
-        source / "contexts.py",
-        source / "contexts",
-        source / "inputs",
-        source / "storage",
-    ):
-        files += sorted(part.glob("*.py")) if part.is_dir() else [part]
+    for part in ("contexts*", "inputs*", "storage"):
+        for path in sorted(source.glob(part)):
+            files += sorted(path.glob("*.py")) if path.is_dir() else [path]
     code = b"".join(file.read_bytes() for file in files if file.is_file())
     return hashlib.sha256(code).hexdigest()[:12]
 
@@ -133,7 +129,7 @@ def revision() -> str:
 
 @numba.njit
 def _additive_arow(indices, values, indptr, y, labels, features, r):
-    """AROW with a variance per feature and label, of which 1/s grows by x^2/r: where it was wrong."""
+    """AROW with variances s of which 1/s grows by x^2/r; returns the rounds that were wrong."""
     weights = np.zeros((features, labels))
     variances = np.ones((features, labels))
     wrong = np.zeros(len(y), np.bool_)
@@ -193,16 +189,13 @@ def play_vw(
     import vowpalwabbit
 
     stream = Stream("rows", labels, sparse.csr_matrix(rows.X), rows.y)
-    crosses = isinstance(rows.X, np.ndarray) and rows.X.shape[1] <= CROSSED_COLUMNS + 1
     with tempfile.TemporaryDirectory(prefix="onebit-default-") as folder:
         text, said = Path(folder, "rows.vw"), Path(folder, "said")
         write_vw_file(stream, text)
         for setting in settings:
-            if setting["crossed"] and not crosses:
-                continue
             workspace = vowpalwabbit.Workspace(
                 f"--cbify {labels} --cb_explore_adf {setting['exploration']} -l {setting['rate']} "
-                f"{'-q ::' if setting['crossed'] else ''} -b 22 --random_seed {order} --quiet "
+                f"{setting['pairs']} -b 22 --random_seed {order} --quiet "
                 f"-d {text} -p {said}"
             )
             workspace.finish()
@@ -217,6 +210,10 @@ def play_vw(
 
 def _is_narrow(data: Data) -> bool:
     return data.kind == "dense" and data.X.shape[1] <= FULL_COLUMNS
+
+
+def _is_short(data: Data) -> bool:
+    return data.kind == "dense" and data.X.shape[1] <= PAIRED_COLUMNS
 
 
 def _onebit_fits(data: Data) -> bool:
@@ -262,8 +259,12 @@ CONTESTANTS = {
         ),
         Contestant("SOBA", playing(ob.SOBA), grid(gamma=(2**-7, 2**-5, 2**-3))),
         Contestant("RCNBF", playing(ob.RCNBF), grid(gamma=(0.01, 0.05, 0.2))),
+        Contestant("VW", play_vw, grid(exploration=EXPLORATIONS, rate=RATES, pairs=("",))),
         Contestant(
-            "VW", play_vw, grid(exploration=EXPLORATIONS, rate=RATES, crossed=(False, True))
+            "VW, pairs of features",
+            play_vw,
+            grid(exploration=EXPLORATIONS, rate=RATES, pairs=("-q ::",)),
+            fits=_is_short,
         ),
         Contestant(AROW, playing(ob.AROW), grid(r=R)),
         Contestant(ADDITIVE, play_additive_arow, grid(r=R)),

@@ -138,10 +138,11 @@ class Rows(NamedTuple):
 def preparations(kind: str) -> tuple[str, ...]:
     """How rows are prepared for learners that take numbers of about unit length.
 
-    unit: scaled to length 1. standard: columns standardised by the means and deviations of the whole
-    set (a look ahead), clipped, divided by the root of their number, and a constant. words, tfidf:
-    words and pairs of words of a text, hashed, log(1 + count), of length 1; tfidf also weighs by
-    document frequencies so far.
+    - unit: rows scaled to length 1.
+    - standard: columns standardised by the means and deviations of the whole set, which no online
+      learner knows; clipped, divided by the root of the number of columns; and a constant.
+    - words: log(1 + count) of the words and pairs of words of a text, hashed, rows of length 1.
+    - tfidf: the same, weighted by document frequencies up to the row.
     """
     return {"dense": ("unit", "standard"), "sparse": ("unit",), "text": ("words", "tfidf")}[kind]
 
