@@ -139,12 +139,17 @@ def preparations(kind: str) -> tuple[str, ...]:
     """How rows are prepared for learners that take numbers of about unit length.
 
     - unit: rows scaled to length 1.
+    - unit+1: the same, and a constant.
     - standard: columns standardised by the means and deviations of the whole set, which no online
       learner knows; clipped, divided by the root of the number of columns; and a constant.
     - words: log(1 + count) of the words and pairs of words of a text, hashed, rows of length 1.
     - tfidf: the same, weighted by document frequencies up to the row.
     """
-    return {"dense": ("unit", "standard"), "sparse": ("unit",), "text": ("words", "tfidf")}[kind]
+    return {
+        "dense": ("unit", "unit+1", "standard"),
+        "sparse": ("unit",),
+        "text": ("words", "tfidf"),
+    }[kind]
 
 
 def rows_of(name: str, prepare: str, order: int, most: int) -> Rows:
@@ -165,6 +170,8 @@ def _prepared(name: str, prepare: str) -> Any:
         return _standardised(data.X)
     if prepare == "unit":
         return Steps(["unit_norm"]).rows(data.X)
+    if prepare == "unit+1":
+        return Steps(["unit_norm", "constant"]).rows(data.X)
     counts = Steps(["log_counts"]).rows(_word_counts(name))
     return counts if prepare == "tfidf" else Steps(["unit_norm"]).rows(counts)
 

@@ -32,8 +32,7 @@ def line_of(cell: Cell) -> str:
     """The line of the table that a cell belongs to: of AROW there is one per preparation."""
     if cell.learner not in REFERENCES:
         return cell.learner
-    rows = {"standard": "standardised", "unit": "unit length"}.get(cell.prepare, cell.prepare)
-    return f"AROW, {rows}"
+    return "AROW, standardised" if cell.prepare == "standard" else "AROW, given rows"
 
 
 def score_all(cells: Iterable[Cell], most: int, orders: int) -> Scores:
