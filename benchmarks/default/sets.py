@@ -139,14 +139,14 @@ def preparations(kind: str) -> tuple[str, ...]:
     """How rows are prepared for learners that take numbers of about unit length.
 
     - unit: rows scaled to length 1.
-    - unit+1: the same, and a constant.
+    - scaled: all rows divided by their root mean squared length over the set; and a constant.
     - standard: columns standardised by the means and deviations of the whole set, which no online
       learner knows; clipped, divided by the root of the number of columns; and a constant.
     - words: log(1 + count) of the words and pairs of words of a text, hashed, rows of length 1.
     - tfidf: the same, weighted by document frequencies up to the row.
     """
     return {
-        "dense": ("unit", "unit+1", "standard"),
+        "dense": ("unit", "scaled", "standard"),
         "sparse": ("unit",),
         "text": ("words", "tfidf"),
     }[kind]
@@ -170,8 +170,8 @@ def _prepared(name: str, prepare: str) -> Any:
         return _standardised(data.X)
     if prepare == "unit":
         return Steps(["unit_norm"]).rows(data.X)
-    if prepare == "unit+1":
-        return Steps(["unit_norm", "constant"]).rows(data.X)
+    if prepare == "scaled":
+        return _with_constant(data.X / np.sqrt(np.square(data.X).sum(axis=1).mean()))
     counts = Steps(["log_counts"]).rows(_word_counts(name))
     return counts if prepare == "tfidf" else Steps(["unit_norm"]).rows(counts)
 
@@ -191,7 +191,11 @@ def _standardised(X: np.ndarray) -> np.ndarray:
     varies = deviations > 0
     Z = (X[:, varies] - X[:, varies].mean(axis=0, dtype=np.float64)) / deviations[varies]
     Z = np.clip(Z, -FARTHEST, FARTHEST) / np.sqrt(varies.sum())
-    return np.hstack([Z, np.ones((len(Z), 1))]).astype(np.float32)
+    return _with_constant(Z)
+
+
+def _with_constant(X: np.ndarray) -> np.ndarray:
+    return np.hstack([X, np.ones((len(X), 1))]).astype(np.float32)
 
 
 def forget() -> None:
