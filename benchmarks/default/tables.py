@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.default.contestants import AROW, CONTESTANTS, ONEBIT, POINTS, REFERENCES
 from benchmarks.default.results import Cell
+from benchmarks.default.sets import LOADERS
 
 CLEAN = "clean"
 TEXTS = ("20news", "rcv1", "amazon7", "amazon3", "rcv1_rarest", "amazon14")
@@ -20,9 +21,20 @@ class Score(NamedTuple):
     """A learner on a set under a condition, with the setting that makes the fewest mistakes."""
 
     setting: str
-    errors: dict[str, float]  # means over the orders
-    spread: float  # standard deviation of the error at the end
-    orders: int
+    cells: list[Cell]  # one per order, in their order
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Means over the orders, at the check points."""
+        return {point: float(np.mean(self.at(point))) for point in self.cells[0].errors}
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the error at the end."""
+        return float(np.std(self.at("end"), ddof=len(self.cells) > 1))
+
+    def at(self, point: str) -> list[float]:
+        return [cell.errors[point] for cell in self.cells]
 
 
 Scores = dict[tuple[str, str, str], Score]  # by condition, set and line of the table
@@ -51,15 +63,12 @@ def score_all(cells: Iterable[Cell], most: int, orders: int) -> Scores:
 def _best(settings: dict[str, list[Cell]]) -> Score:
     """Of the settings that were played with the most orders, the one with the fewest mistakes."""
     orders = max(map(len, settings.values()))
-    complete = {setting: cells for setting, cells in settings.items() if len(cells) == orders}
-
-    def at_end(setting: str) -> list[float]:
-        return [cell.errors["end"] for cell in complete[setting]]
-
-    chosen = min(complete, key=lambda setting: float(np.mean(at_end(setting))))
-    points = complete[chosen][0].errors
-    errors = {p: float(np.mean([cell.errors[p] for cell in complete[chosen]])) for p in points}
-    return Score(chosen, errors, float(np.std(at_end(chosen))), orders)
+    complete = [
+        Score(setting, sorted(cells, key=lambda cell: cell.order))
+        for setting, cells in settings.items()
+        if len(cells) == orders
+    ]
+    return min(complete, key=lambda score: score.errors["end"])
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -96,7 +105,7 @@ def _lines(scores: Scores, condition: str) -> list[str]:
 
 
 def _sets(scores: Scores, condition: str) -> list[str]:
-    return list(dict.fromkeys(name for c, name, _ in scores if c == condition))
+    return [name for name in LOADERS if any(key[:2] == (condition, name) for key in scores)]
 
 
 def one_bit_rivals(scores: Scores, condition: str, data: str) -> dict[str, Score]:
@@ -180,20 +189,26 @@ def early_table(scores: Scores, condition: str) -> str:
 def losses(scores: Scores) -> str:
     """Every check point where a one-bit rival makes fewer mistakes than OneBit."""
     found = []
-    for (condition, name, line), own in scores.items():
-        if line != ONEBIT:
-            continue
-        for point, error in own.errors.items():
-            better = {
-                rival: score.errors[point]
-                for rival, score in one_bit_rivals(scores, condition, name).items()
-                if score.errors.get(point, 1.0) < error
-            }
-            if better:
-                ranked = sorted(better.items(), key=lambda pair: pair[1])
-                text = ", ".join(f"{rival} {percent(value)}" for rival, value in ranked)
-                found.append([condition, name, point, percent(error), text])
+    for condition in dict.fromkeys(condition for condition, _, _ in scores):
+        for name in _sets(scores, condition):
+            own = scores.get((condition, name, ONEBIT))
+            rivals = one_bit_rivals(scores, condition, name)
+            for point in own.errors if own else ():
+                better = [text for line, s in rivals.items() if (text := lead(line, s, own, point))]
+                if better:
+                    error = percent(own.errors[point])
+                    found.append([condition, name, point, error, ", ".join(better)])
     return table(["condition", "set", "rounds", "OneBit", "better"], found)
+
+
+def lead(line: str, rival: Score, own: Score, point: str) -> str:
+    """A rival's error if it is below OneBit's on the orders that both played; else nothing."""
+    pairs = list(zip(rival.cells, own.cells, strict=False))
+    theirs = np.array([cell.errors.get(point, 1.0) for cell, _ in pairs])
+    ours = np.array([cell.errors[point] for _, cell in pairs])
+    if theirs.mean() >= ours.mean():
+        return ""
+    return f"{line} {percent(theirs.mean())} (in {(theirs < ours).sum()} of {len(pairs)} orders)"
 
 
 def settings_table(scores: Scores) -> str:
@@ -203,7 +218,7 @@ def settings_table(scores: Scores) -> str:
             name,
             line,
             f"`{score.setting}`",
-            str(score.orders),
+            str(len(score.cells)),
         ]
         for (condition, name, line), score in scores.items()
         if line != ONEBIT
