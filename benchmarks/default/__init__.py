@@ -1,0 +1,1 @@
+"""Mistakes of `ob.OneBit` against tuned learners: `python -m benchmarks.default`."""
