@@ -42,9 +42,8 @@ def amazon() -> Labelled:
     """Reviews; the label is the kind of product."""
     for path, lines in _members("amazon14_fdu_raw.tar.gz"):
         for line in lines.splitlines():
-            sentiment, tab, text = line.partition("\t")
-            if tab:
-                yield text, path.name.partition(".")[0]
+            if "\t" in line:
+                yield line.partition("\t")[2], path.name.partition(".")[0]
 
 
 def words(texts: list[str], ngrams: int) -> Any:
@@ -60,9 +59,8 @@ def words_and_characters(texts: list[str]) -> Any:
     from sklearn.feature_extraction.text import HashingVectorizer
     from sklearn.preprocessing import normalize
 
-    characters = HashingVectorizer(
-        analyzer="char_wb", ngram_range=(3, 5), n_features=HASHED, norm=None
-    ).transform(texts)
+    sequences: Any = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 5), n_features=HASHED)
+    characters: Any = sequences.set_params(norm=None).transform(texts)
     characters.data = np.sign(characters.data) * np.log1p(np.abs(characters.data))
     return words(texts, 2) + normalize(characters)
 
@@ -89,7 +87,7 @@ def main() -> None:
             wrong = []
             for seed in range(orders):
                 order = np.random.default_rng(seed).permutation(len(y))
-                learner = ob.OneBit(labels=labels, seed=seed)
+                learner = ob.OneBit(labels, seed=seed)
                 trace = ob.simulate(learner, rows[order], [y[i] for i in order])
                 wrong.append(100 * trace.mistakes[-1] / len(y))
             each = time.perf_counter() - start - read_in

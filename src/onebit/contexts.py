@@ -1,9 +1,9 @@
 """Anything -> (indices, values): the one form of a context that compiled code sees.
 
 A context is a row of an array or of a scipy sparse matrix, a text, a dict of names to numbers or
-strings, a row of a data frame, or a pair (indices, values). Inside it is `indices` (uint32, strictly
-increasing) and `values` (the learner's precision, finite, not zero). All the forms of one context
-give the same two arrays.
+strings, a row of a data frame, or a pair (indices, values). Inside it is `indices` (uint32,
+strictly increasing) and `values` (the learner's precision, finite, not zero). All the forms of one
+context give the same two arrays.
 
 A text is hashed by its words and pairs of words (see `texts`). In a dict, a number is the value of
 its name. A string with white space is a text whose words are hashed with the name, any other string
@@ -194,14 +194,9 @@ def _frame_rows(frame: Any) -> Any:
     names = list(frame.columns)
     if len(set(names)) < len(names):
         raise ValueError("two columns of the frame have the same name; rename one of them")
-    numeric = [_is_numeric(frame[name].dtype) for name in names]
-    if all(numeric):
+    if all(_is_numeric(frame[name].dtype) for name in names):
         return frame
-    columns = []
-    for name, is_numeric in zip(names, numeric, strict=True):
-        missing = math.nan if is_numeric else None  # absent; or a category of its own
-        column = frame[name].to_list()
-        columns.append([missing if is_missing(value) else value for value in column])
+    columns = (frame[name].to_list() for name in names)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
