@@ -31,11 +31,11 @@ def features_of(text, prefix="", ngrams=NGRAMS):
     """The names of a text's features and their values, from the rule alone."""
     words = words_of(text)
     counts = collections.Counter(
-        prefix + " ".join(words[i : i + length])
+        (prefix + " ".join(words[i : i + length]), length)
         for length in range(1, ngrams + 1)
         for i in range(len(words) - length + 1)
     )
-    values = {name: math.log(1 + count) for name, count in counts.items()}
+    values = {name: math.log(1 + count) / length for (name, length), count in counts.items()}
     length = math.sqrt(sum(value**2 for value in values.values()))
     return {name: value / length for name, value in values.items()}
 

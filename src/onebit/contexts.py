@@ -575,9 +575,9 @@ def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple
 
 def _number(name: str, value: Any, dtype: np.dtype) -> float:
     """The value of a feature as a float; NaN if it is missing."""
-    if is_missing(value):
-        return math.nan
     if not isinstance(value, Real) and not isinstance(value, np.bool_):
+        if is_missing(value):
+            return math.nan
         hint = "; decode it to a string" if isinstance(value, bytes) else ""
         raise TypeError(f"feature {name!r} must be a number or a string, not {value!r}{hint}")
     try:

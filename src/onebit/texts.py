@@ -1,9 +1,9 @@
 """Text -> hashed features: words and sequences of neighbouring words.
 
 A word is a run of word characters, in lower case. A text counts its words and its pairs of
-neighbouring words ("screen", "stays", "screen stays"). A feature's value is log(1 + count), and the
-values of a text are scaled to length 1. Nothing is learned from the texts, so a text always gives
-the same features.
+neighbouring words ("screen", "stays", "screen stays"). A word's value is log(1 + count), that of a
+pair is half as much, and the values of a text are scaled to length 1. Nothing is learned from the
+texts, so a text always gives the same features.
 """
 
 from __future__ import annotations
@@ -42,23 +42,30 @@ def text_columns(
     prefix: what the names of the features begin with.
     """
     words = _WORDS.findall(text.lower())
-    size = sum(max(0, len(words) - i) for i in range(ngrams))
-    places, values = np.empty(size, np.int64), np.empty(size, np.float64)
     start = prefix.encode()
     data = np.frombuffer(start + " ".join(words).encode(), np.uint8)
-    args = (data, len(start), ngrams, columns, np.empty(len(words) + 1, np.int64), places)
+    starts = np.empty(len(words) + 1, np.int64)
+    lengths = range(1, min(ngrams, len(words)) + 1)
+    ends = np.cumsum([0, *(len(words) - length + 1 for length in lengths)])
+    places, values, sums = np.empty(ends[-1], np.int64), np.empty(ends[-1]), np.empty(ends[-1])
+    args = (data, len(start), columns, starts, ends, places)
     direct(_place_names, None, *args)(*args)
+    for length in lengths:
+        places[ends[length - 1] : ends[length]].sort()
+    used = direct(_count_names, None, ends, places, values)(ends, places, values)
+    places = places[:used]
     places.sort()
-    used = direct(_sum_columns, None, places, values)(places, values)
-    return places[:used], values[:used]
+    used = direct(_add_up, None, places, values, sums)(places, values, sums)
+    return places[:used], sums[:used]
 
 
 @entry
-def _place_names(data, prefix, ngrams, columns, starts, places):
+def _place_names(data, prefix, columns, starts, ends, places):
     """Fill in the place of each occurrence of a name: its column, then the bits of its hash.
 
-    data: a prefix of so many bytes, then the words with a blank between them.
-    starts: room for where each word starts, and where the word after the last would start.
+    data: a prefix of so many bytes, then the words with a blank between them. starts: room for
+    where each word starts, and where the word after the last would start. Sequences of n words have
+    the places from ends[n - 1] to ends[n].
     """
     words = len(starts) - 1
     starts[0] = prefix
@@ -68,42 +75,52 @@ def _place_names(data, prefix, ngrams, columns, starts, places):
             starts[word] = i + 1
             word += 1
     starts[words] = len(data) + 1
-    size = 0
-    for length in range(1, ngrams + 1):
+    for length in range(1, len(ends)):
         for first in range(words - length + 1):
             h = _murmur3(data, prefix, starts[first], starts[first + length] - 1)
             column = (h if h < 2**31 else 2**32 - h) % columns
-            places[size] = (column << 32) | h
-            size += 1
+            places[ends[length - 1] + first] = (column << 32) | h
 
 
 @entry
-def _sum_columns(places, values):
-    """Turn sorted places into columns, and fill in the values. Returns how many columns there are.
+def _count_names(ends, places, values):
+    """Turn sorted places into a place and a value per name. Returns how many names there are.
 
-    Names with the same hash count as the same name.
+    The new place of a name is its column, then the position of its value. Names with the same hash
+    count as the same name.
     """
     used = 0
     squares = 0.0
-    i = 0
-    while i < len(places):
-        place = places[i]
-        stop = i + 1
-        while stop < len(places) and places[stop] == place:
-            stop += 1
-        value = math.log1p(float(stop - i))
-        squares += value * value
-        if place & 2**31:  # the hash, as a signed number, is negative
-            value = -value
-        if used and places[used - 1] == place >> 32:
-            values[used - 1] += value
-        else:
-            places[used] = place >> 32
-            values[used] = value
+    for length in range(1, len(ends)):
+        i = ends[length - 1]
+        while i < ends[length]:
+            place = places[i]
+            stop = i + 1
+            while stop < ends[length] and places[stop] == place:
+                stop += 1
+            value = math.log1p(float(stop - i)) / length
+            squares += value * value
+            values[used] = -value if place & 2**31 else value  # by the sign of the hash
+            places[used] = (place >> 32 << 32) | used
             used += 1
-        i = stop
+            i = stop
     for i in range(used):
         values[i] /= math.sqrt(squares)
+    return used
+
+
+@entry
+def _add_up(places, values, sums):
+    """Turn sorted places into columns, and fill in the sum of each. Returns how many there are."""
+    used = 0
+    for i in range(len(places)):
+        column, value = places[i] >> 32, values[places[i] & _MASK]
+        if used and places[used - 1] == column:
+            sums[used - 1] += value
+        else:
+            places[used] = column
+            sums[used] = value
+            used += 1
     return used
 
 
