@@ -282,6 +282,7 @@ def test_no_rows_are_legal_rows(dtype):
 
 names = st.text(max_size=12).filter(lambda text: text.isprintable())
 numbers = st.one_of(st.integers(-64, 64), st.booleans(), st.sampled_from([0.5, -1.25, 0.0]))
+categories = names.filter(lambda text: len(text.split()) < 2)  # with white space it is a text
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
@@ -298,7 +299,7 @@ def test_murmur3_is_right_for_every_length_of_tail(size):
 
 @given(
     st.lists(
-        st.dictionaries(names, st.one_of(numbers, names), max_size=12), min_size=1, max_size=4
+        st.dictionaries(names, st.one_of(numbers, categories), max_size=12), min_size=1, max_size=4
     ),
     st.sampled_from([None, 1, 2, 7, 64, 1000, 2**31 - 1]),
     st.sampled_from([F32, F64]),
@@ -321,7 +322,7 @@ def test_a_thousand_random_dicts_with_foreign_names_are_hashed_as_by_the_feature
         words = {"".join(rng.choice(letters, rng.integers(1, 9))) for _ in range(8)}
         dicts.append(
             {
-                w: (w[::-1] if rng.random() < 0.3 else int(rng.integers(-9, 9)))
+                w: ("".join(w[::-1].split()) if rng.random() < 0.3 else int(rng.integers(-9, 9)))
                 for w in sorted(words)
             }
         )
@@ -412,7 +413,12 @@ ONE_REFUSED = {
     "objects": (np.array([1, None]), TypeError, "real numbers, not object"),
     "strings": (["a", "b"], TypeError, "real numbers"),
     "bytes": (b"abc", TypeError, "real numbers"),
-    "text": ("a text", TypeError, "a dict or a pair"),
+    "text in bytes": (b"a text", TypeError, "not bytes: decode them to a string; .* a dict or a"),
+    "list of texts": (["a text", "a text"], TypeError, "real numbers, not text; a context is a"),
+    "text in a pair": (("a text", "a text"), ValueError, "a pair is"),
+    "text of numbers": ({"a": {"b": 1}}, TypeError, "'a' must be a number or a string"),
+    "bytes in a dict": ({"a": b"a text"}, TypeError, "not b'a text'; decode it to a string"),
+    "text of a name without UTF-8": ({"\ud800": "a text"}, ValueError, "name"),
     "dates": (np.array(["2024-01-01"], "M8[D]"), TypeError, "real numbers"),
     "complex, sparse": (sp.csr_matrix([[1j]]), TypeError, "real numbers, not complex"),
     "None": (None, TypeError, "real numbers, not None;"),
@@ -468,7 +474,15 @@ MANY_REFUSED = {
     "None": (None, TypeError, "X must hold real numbers"),
     "objects": (np.array([[1, None]]), TypeError, "X must hold real numbers"),
     "complex": (np.ones((2, 2), complex), TypeError, "X must hold real numbers"),
-    "text": ("some text", TypeError, "X must hold real numbers"),
+    "text": ("some text", TypeError, "X must hold real numbers, not text: put a single text into"),
+    "number among texts": (["a text", 3.0], TypeError, "row 1 is no text but of the type float"),
+    "text among numbers": ([1.0, "a text"], TypeError, "row 0 is no text but of the type float"),
+    "row among texts": (["a text", None, [1.0]], TypeError, "row 2 is no text .* list; where"),
+    "text among rows": ([[1.0, 2.0], "a text"], TypeError, "row 0 is no text .* into a dict"),
+    "dict among texts": (["a text", {"a": 1}], TypeError, "row 1 is no text .* type dict"),
+    "bytes among texts": (["a text", b"a text"], TypeError, "row 1 is no text .* type bytes"),
+    "all bytes": ([b"a text", b"b"], TypeError, "not bytes: decode them to a string"),
+    "bytes of an array": (np.array([b"a text"]), TypeError, "decode them to a string"),
 }
 
 

@@ -1,9 +1,13 @@
 """Anything -> (indices, values): the one form of a context that compiled code sees.
 
-A context is a row of an array or of a scipy sparse matrix, a dict of names to numbers or strings,
-or a pair (indices, values). Inside it is `indices` (uint32, strictly increasing) and `values` (the
-learner's precision, finite, not zero). All the forms of one context give the same two arrays.
-In a dict, None is a name of its own and NaN is absent; elsewhere NaN is refused.
+A context is a row of an array or of a scipy sparse matrix, a text, a dict of names to numbers or
+strings, a row of a data frame, or a pair (indices, values). Inside it is `indices` (uint32,
+strictly increasing) and `values` (the learner's precision, finite, not zero). All the forms of one
+context give the same two arrays.
+
+A text is hashed by its words and pairs of words (see `texts`). In a dict, a number is the value of
+its name. A string with white space is a text whose words are hashed with the name, any other string
+is a category. None is a category of its own and NaN is absent; outside a dict NaN is refused.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import numpy as np
 from numpy import empty
 
 from onebit.core.jit import direct, entry
+from onebit.texts import Text, is_text, text_columns
 
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
 _INT32, _UINT32 = np.dtype(np.int32), np.dtype(np.uint32)
@@ -61,12 +66,16 @@ def encode(
                 if kept == size and not wrong:
                     return out_indices, out_values
         return _pair(x, dtype, features)
+    if isinstance(x, str):
+        width = HASHED if features is None else features
+        return _pair(text_columns(x, width), dtype, width)
     if hasattr(x, "tocsr"):  # first: scipy's dictionary of keys is a mapping too
         row = x if x.ndim == 2 else x.reshape(1, -1)
         if row.shape[0] != 1:
             raise ValueError(f"one context is one row, not {row.shape[0]}")
         rows = _sparse(row, dtype, features)
         return rows.indices.copy(), rows.values.copy()
+    x = _row_of_frame(x)
     if isinstance(x, Mapping):
         return _named(x, dtype, features)
     row = _numbers(x, "a context")
@@ -81,7 +90,8 @@ def encode(
 
 
 def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
-    """Many contexts: a matrix (array or sparse), or a sequence of single ones."""
+    """Many contexts: a matrix (array or sparse), a data frame, or a sequence of single ones."""
+    X = listed(X)
     if isinstance(X, Rows):  # encoded before
         same = X.values.dtype == dtype
         return X if same else X._replace(values=X.values.astype(dtype))
@@ -91,8 +101,10 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
         return _sparse(X, dtype, features)
     if isinstance(X, Mapping | tuple):
         raise TypeError("X must be many contexts: put a single dict or pair into a list")
-    if isinstance(X, Sequence) and not (len(X) and np.isscalar(X[0])):
-        return _stack(X, dtype, features)
+    if isinstance(X, Sequence) and not isinstance(X, str | bytes):
+        X = _texts(X) if any(isinstance(x, str) for x in X) else X
+        if not len(X) or not np.isscalar(X[0]) or isinstance(X[0], str):
+            return _stack(X, dtype, features)
     matrix = _numbers(X, "X")
     if matrix.ndim != 2:
         hint = "; put a single row into a list" if matrix.ndim == 1 else ""
@@ -104,9 +116,9 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
 
 def columns_of(x: Any) -> int:
     """How many columns a context has if it is a dense row, else 0."""
-    if type(x) is tuple or isinstance(x, Mapping) or hasattr(x, "tocsr"):
+    if type(x) is tuple or isinstance(x, Mapping | str) or hasattr(x, "tocsr"):
         return 0
-    return np.shape(x)[-1]
+    return 0 if isinstance(_row_of_frame(x), Mapping) else np.shape(x)[-1]
 
 
 def check_columns(columns: int, before: int) -> None:
@@ -135,6 +147,71 @@ def _stack(contexts: Iterable[Any], dtype: np.dtype, features: int | None) -> Ro
     return _rows(np.concatenate(indices), np.concatenate(values), indptr, columns)
 
 
+def _texts(X: Sequence[Any]) -> list[str]:
+    """A list of texts, some of which may be missing; a missing text has no words."""
+    texts: list[str] = []
+    for i, x in enumerate(X):
+        if not isinstance(x, str) and not is_missing(x):
+            raise TypeError(
+                f"row {i} is no text but of the type {type(x).__name__}; where a row is a text, "
+                "all rows are: put a text and numbers that belong together into a dict"
+            )
+        texts.append(x if isinstance(x, str) else "")
+    return texts
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or a mark of pandas for a missing value."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and math.isnan(value)
+
+
+# Data frames of pandas and polars. A frame of numbers is a matrix. Any other is read row by row, as
+# dicts. Neither library is imported: a frame is known by its attributes.
+
+
+def listed(X: Any) -> Any:
+    """A column of texts or other objects as a list, a frame with names as a list of dicts."""
+    if hasattr(X, "columns") and hasattr(X, "to_dict"):
+        return _frame_rows(X)
+    if isinstance(X, np.ndarray):
+        return X.tolist() if X.ndim == 1 and X.dtype.kind in "OTU" else X
+    if hasattr(X, "to_list") and hasattr(X, "dtype") and not _is_numeric(X.dtype):
+        return X.to_list()
+    return X
+
+
+def _is_numeric(dtype: Any) -> bool:
+    """Whether a column of pandas or polars holds numbers or truth values."""
+    if hasattr(dtype, "is_numeric"):
+        return dtype.is_numeric() or str(dtype) == "Boolean"
+    return getattr(dtype, "kind", "O") in "biuf"
+
+
+def _frame_rows(frame: Any) -> Any:
+    """The frame itself if it holds numbers alone, else its rows as dicts."""
+    names = list(frame.columns)
+    if len(set(names)) < len(names):
+        raise ValueError("two columns of the frame have the same name; rename one of them")
+    if all(_is_numeric(frame[name].dtype) for name in names):
+        return frame
+    columns = (frame[name].to_list() for name in names)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _row_of_frame(x: Any) -> Any:
+    """A row of a frame as a dict if it holds more than numbers. Any other context is itself."""
+    if not hasattr(x, "to_dict") or isinstance(x, Mapping):
+        return x
+    if hasattr(x, "columns"):  # a frame, of a single row
+        rows = _frame_rows(x)
+        if rows is not x and len(rows) != 1:
+            raise ValueError(f"one context is one row, not {len(rows)}")
+        return x if rows is x else rows[0]
+    return x if _is_numeric(x.dtype) else x.to_dict()
+
+
 def _numbers(x: Any, name: str) -> np.ndarray:
     """x as an array of real numbers."""
     if isinstance(x, np.ma.MaskedArray):
@@ -145,14 +222,18 @@ def _numbers(x: Any, name: str) -> np.ndarray:
         raise ValueError(f"{name} must be an array of numbers; its rows differ in length") from None
     if array.dtype.kind not in "biuf":
         found = array.dtype if array.ndim else "None" if x is None else type(x).__name__
-        found = "text" if array.dtype.kind in "US" else found
+        found = {"U": "text", "S": "bytes"}.get(array.dtype.kind, found)
+        if array.dtype.kind == "S":
+            found = f"{found}: decode them to a string"
+        elif name == "X" and isinstance(x, str):
+            found = f"{found}: put a single text into a list"
         if isinstance(x, Iterator):
             found = f"an iterator ({found}): put what it gives into a list"
         elif array.ndim == 2 and array.dtype.kind == "O":
             found = f"{found}: make a list of dicts of a table with text or gaps"
         raise TypeError(
             f"{name} must hold real numbers, not {found}; "
-            "a context is an array row, a sparse row, a dict or a pair (indices, values)"
+            "a context is a text, an array row, a sparse row, a dict or a pair (indices, values)"
         )
     return array
 
@@ -445,41 +526,68 @@ def murmur3(text: str) -> int:
     return h - (1 << 32) if h >> 31 else h
 
 
+def _hash(name: str) -> int:
+    """murmur3, kept for names that come again."""
+    h = _hashes.get(name)
+    if h is None:
+        if len(_hashes) >= _HASHES_KEPT:
+            _hashes.clear()
+        try:
+            h = _hashes[name] = murmur3(name)
+        except UnicodeEncodeError:
+            raise ValueError(f"the name {name!r} cannot be written in UTF-8") from None
+    return h
+
+
 def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
-    """Hashed as scikit-learn's FeatureHasher does: signed, "name=value" for a string value."""
+    """Hashed as scikit-learn's FeatureHasher does: signed, "name=value" for a category.
+
+    The words of a text have names of the same form.
+    """
     columns = HASHED if features is None else features
     sums: dict[int, float] = {}
     for name, value in x.items():
         if not isinstance(name, str):
             raise TypeError(f"a feature's name must be a string, not {name!r}")
         if isinstance(value, str):
-            name, value = f"{name}={value}", 1.0
+            if is_text(value):
+                value = Text(value)
+            else:
+                name, value = f"{name}={value}", 1.0
         elif value is None:  # missing: a name of its own, as an empty field of a csv file
             name, value = f"{name}=", 1.0
-        elif not isinstance(value, Real) and not isinstance(value, np.bool_):
-            raise TypeError(f"feature {name!r} must be a number or a string, not {value!r}")
-        try:
-            number = float(value)
-        except OverflowError:
-            raise ValueError(f"feature {name!r} is too large for a float; leave it out") from None
+        if isinstance(value, Text):
+            _hash(name)  # refuses a name that cannot be written
+            found, numbers = text_columns(value.text, columns, f"{name}=", value.ngrams)
+            for column, number in zip(found.tolist(), numbers.tolist(), strict=True):
+                sums[column] = sums.get(column, 0.0) + number
+            continue
+        number = _number(name, value, dtype)
         if math.isnan(number):  # missing: absent
             continue
-        if math.isinf(number):
-            raise ValueError(f"feature {name!r} is {number:g}; leave it out")
-        if abs(number) > largest(dtype):
-            raise ValueError(
-                f"feature {name!r} is {number:g}, too large for {dtype}: at most {largest(dtype):g}"
-            )
-        h = _hashes.get(name)
-        if h is None:
-            if len(_hashes) >= _HASHES_KEPT:
-                _hashes.clear()
-            try:
-                h = _hashes[name] = murmur3(name)
-            except UnicodeEncodeError:
-                raise ValueError(f"the name {name!r} cannot be written in UTF-8") from None
+        h = _hash(name)
         column = abs(h) % columns
         sums[column] = sums.get(column, 0.0) + (number if h >= 0 else -number)
     indices = np.array(sorted(sums), np.int64)
     values = np.array([sums[j] for j in indices.tolist()], np.float64)
     return _pair((indices, values), dtype, columns)
+
+
+def _number(name: str, value: Any, dtype: np.dtype) -> float:
+    """The value of a feature as a float; NaN if it is missing."""
+    if not isinstance(value, Real) and not isinstance(value, np.bool_):
+        if is_missing(value):
+            return math.nan
+        hint = "; decode it to a string" if isinstance(value, bytes) else ""
+        raise TypeError(f"feature {name!r} must be a number or a string, not {value!r}{hint}")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError(f"feature {name!r} is too large for a float; leave it out") from None
+    if math.isinf(number):
+        raise ValueError(f"feature {name!r} is {number:g}; leave it out")
+    if abs(number) > largest(dtype):
+        raise ValueError(
+            f"feature {name!r}: {number:g} is too large for {dtype}; at most {largest(dtype):g}"
+        )
+    return number

@@ -190,8 +190,10 @@ class Learner(Declared):
     # Deciding and learning.
 
     def decide(self, x: Any, *, among: Iterable[Any] | None = None) -> Decision:
-        """Say a label for one context: an array row, a sparse row, a dict, or (indices, values).
+        """Say a label for one context.
 
+        x: a text, a dict of numbers, categories and texts, a row of an array, of a sparse matrix or
+        of a data frame, or a pair (indices, values).
         among: only these labels are possible this time.
         """
         row = indices, values = encode(x, self._dtype, self.features, self._columns)

@@ -383,7 +383,7 @@ def a_refused_call_changes_nothing(make: Make) -> None:
         lambda: learner.decide(([-1], [1.0])),
         lambda: learner.decide(np.ones(FEATURES) * 1j),
         lambda: learner.decide(np.array([None] * FEATURES)),
-        lambda: learner.decide("text"),
+        lambda: learner.decide(b"text"),
         lambda: learner.decide(_pair(X, 1), among=[]),
         lambda: learner.decide(_pair(X, 1), among=["no such label"]),
         lambda: learner.learn(decision),

@@ -6,6 +6,7 @@ import bz2
 import contextlib
 import csv
 import gzip
+import math
 import re
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.preprocessing import normalize
 
 import onebit as ob
 from onebit.contexts import encode_rows
@@ -451,27 +453,65 @@ def csv_file(tmp_path):
     return path
 
 
-def test_numbers_get_a_column_each_and_names_are_hashed_behind_them(csv_file):
-    data = read(csv_file, text="review", ngrams=2, categories=["zip"])
-    hashed = [
-        {"colour": "red", "zip": "010", "good": 2, "film": 1, "good good": 1, "good film": 1},
-        {"colour": "blue", "zip": "020", "not": 1, "good": 1, "film": 1}
-        | {"not good": 1, "good film": 1},
-        {"colour": "red", "zip": "010"},
+def rows_of(dicts, **settings):
+    """The matrix of what learners make of these dicts."""
+    rows = encode_rows(dicts, np.dtype("float32"), settings.get("features", 2**20))
+    width = settings.get("features", 2**20)
+    return sparse.csr_matrix((rows.values, rows.indices, rows.indptr), (len(dicts), width))
+
+
+def test_a_table_with_names_gives_the_rows_that_its_dicts_give(csv_file):
+    data = read(csv_file, categories=["zip"])
+    dicts = [
+        {"height": 1.5, "colour": "red", "zip": "010", "review": "Good, good film"},
+        {"height": -2, "colour": "blue", "zip": "020", "review": "not a\ngood film"},
+        {"height": 30.0, "colour": "red", "zip": "010", "review": None},
     ]
-    names = FeatureHasher(2**20, dtype=np.float32).transform(hashed)
-    assert data.X[:, 0].toarray().ravel().tolist() == [1.5, -2, 30]
-    assert (data.X[:, 1:] != names).nnz == 0
+    assert data.X.shape == (3, 2**20) and (rows_of(dicts) != data.X).nnz == 0
     assert data.labels == ["no", "yes"] and data.y.tolist() == [1, 0, 1]
+    as_numbers = [{**row, "zip": int(row["zip"])} for row in dicts]
+    narrow = read(csv_file, features=300)
+    assert (rows_of(as_numbers, features=300) != narrow.X).nnz == 0
 
 
-def test_text_is_hashed_as_by_scikit_learn(csv_file):
-    data = read(csv_file, text="review", ngrams=3, features=2**18, label="colour")
-    words = HashingVectorizer(ngram_range=(1, 3), n_features=2**18, norm=None)
-    reviews = words.transform(["Good, good film", "not a\ngood film", ""])
-    labels = FeatureHasher(2**18).transform([{"label": name} for name in ("yes", "no", "yes")])
-    assert data.X.shape == (3, 2 + 2**18)  # height and zip are numbers
-    assert (data.X[:, 2:] != (reviews + labels).astype(np.float32)).nnz == 0
+def test_a_learner_taught_from_a_file_understands_the_row_as_a_dict(csv_file):
+    data = read(csv_file)
+    learner = ob.UCWL(labels=data.labels)
+    ob.simulate(learner, data, epochs=20)
+    row = {"height": -2, "colour": "blue", "zip": 20, "review": "not a\ngood film"}
+    assert learner.predict([row]).tolist() == ["no"]
+    assert learner.scores([row]).tolist() == learner.scores(data.X[1]).tolist()
+
+
+def test_a_named_text_is_a_text_and_a_named_category_a_category(csv_file):
+    data = read(csv_file, text="colour", categories=["zip", "review"])
+    dicts = [
+        {"height": 1.5, "colour=red": 1, "zip=010": 1, "review=Good, good film": 1},
+        {"height": -2, "colour=blue": 1, "zip=020": 1, "review=not a\ngood film": 1},
+        {"height": 30, "colour=red": 1, "zip=010": 1, "review=": 1},
+    ]
+    expected = FeatureHasher(2**20, dtype=np.float32).transform(dicts)
+    assert (expected != data.X).nnz == 0
+
+
+@pytest.mark.parametrize("ngrams", [1, 2, 3])
+def test_words_are_those_of_scikit_learn(csv_file, ngrams):
+    data = read(csv_file, text="review", ngrams=ngrams, features=2**18, label="colour")
+    words = CountVectorizer(ngram_range=(1, ngrams), token_pattern=r"\w+")
+    counts = words.fit_transform(["Good, good film", "not a\ngood film", ""])
+    counts = normalize(counts.astype(np.float64).log1p())
+    names = [f"review={name}" for name in words.get_feature_names_out()]
+    beside = [
+        {"label": "yes", "height": 1.5, "zip": 10},
+        {"label": "no", "height": -2, "zip": 20},
+        {"label": "yes", "height": 30, "zip": 10},
+    ]
+    rows = [
+        dict(zip(names, row, strict=True)) | numbers
+        for row, numbers in zip(counts.toarray().tolist(), beside, strict=True)
+    ]
+    expected = FeatureHasher(2**18).transform(rows)
+    assert abs(data.X - expected).max() < 1e-7
 
 
 def test_a_table_of_numbers_stays_as_narrow(tmp_path):
@@ -543,19 +583,22 @@ def test_a_missing_number_is_absent_and_a_missing_name_is_a_name(tmp_path):
     path = tmp_path / "gaps.csv"
     path.write_text(GAPS)
     data = read(path, text="note")
-    assert data.X[:, 0].toarray().ravel().tolist() == [
-        0,
-        31,
-        0,
-        0,
-    ]  # numbers, though the first is missing
+    half = math.sqrt(1 / 3)  # two words and their pair
     names = [
-        {"colour": "", "good": 1, "film": 1},
-        {"colour": "red"},
-        {"colour": "blue", "bad": 1},
-        {"colour": "", "nan": 1},
+        {"colour": "", "note=good": half, "note=film": half, "note=good film": half},
+        {"age": 31, "colour": "red"},
+        {"colour": "blue", "note=bad": 1},
+        {"colour": "", "note=nan": 1},
     ]
-    assert (data.X[:, 1:] != FeatureHasher(2**20, dtype=np.float32).transform(names)).nnz == 0
+    assert abs(data.X - FeatureHasher(2**20).transform(names)).max() < 1e-7
+    nan = math.nan  # numbers, though the first is missing
+    dicts = [
+        {"age": nan, "colour": None, "note": "good film"},
+        {"age": 31, "colour": "red", "note": None},
+        {"age": nan, "colour": "blue", "note": "bad"},
+        {"age": nan, "colour": None, "note": "nan"},
+    ]
+    assert (rows_of(dicts) != read(path).X).nnz == 0
     path.write_text("a,b,label\n,NA,1\n,?,2\n")  # nothing in them: taken for numbers
     assert read(path).X.shape == (2, 2) and read(path).X.nnz == 0
     path.write_text("a,label\n?,1\n1,2\nx,1\n")
@@ -625,7 +668,8 @@ def test_long_fields_are_read_and_longer_ones_refused_with_the_limit(tmp_path, m
     path = tmp_path / "long.csv"
     path.write_text("body,label\n" + "word " * 50_000 + ",x\nother,y\n")
     data = read(path, text="body")
-    assert data.X[0].data.tolist() in ([50_000], [-50_000])
+    values = np.log1p([50_000, 49_999]) / np.linalg.norm(np.log1p([50_000, 49_999]))
+    assert sorted(abs(data.X[0].data)) == pytest.approx(sorted(values))  # word, and word word
     monkeypatch.setattr("onebit.datasets.delimited._LONGEST_FIELD", 300_000)
     before = csv.field_size_limit(1000)
     try:

@@ -50,11 +50,11 @@ class FileOptions:
     label
         The column of labels in a .csv, .tsv or .parquet file. Default: label.
     text
-        A column of free text, hashed by its words.
+        A column of text, even where it is a single word.
     ngrams
-        Also hash sequences of up to this many words. Default: single words.
+        Hash sequences of up to this many words of that column. Default: 2.
     categories
-        Columns of names that look like numbers: zip,age (or repeat it).
+        Columns of names that look like numbers or texts: zip,age (or repeat it).
     features
         The number of columns that names and words are hashed into (default: 2**20); for a .svm
         file, its number of columns (default: the largest index).

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from onebit.settings import argument, choice_of, whole
+from onebit.texts import NGRAMS
 
 _BLOCK = 2**22  # bytes read at a time
 _LONGEST_LINE = 2**26  # bytes; a longer line is an error
@@ -52,7 +53,7 @@ class Options:
         self.path = os.fspath(path)
         self.label = options.get("label", "label")
         self.text = options.get("text")
-        self.ngrams = whole(_typed("ngrams"), options.get("ngrams", 1), least=1, most=10)
+        self.ngrams = whole(_typed("ngrams"), options.get("ngrams", NGRAMS), least=1, most=10)
         self.zero_based = bool(options.get("zero_based"))
         self.format = options.get("format") or ""  # `readers` finds it if it is not given
         self.encoding = _encoding(options.get("encoding", UTF8))

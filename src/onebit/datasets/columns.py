@@ -1,25 +1,21 @@
-"""Rows from the columns of a table: a column per number, then hashed columns for names and words.
+"""Rows from the columns of a table.
 
-Names are hashed like a learner's dict contexts, as by scikit-learn's FeatureHasher: a category is
-"column=value", a word is itself, and consecutive words are joined by a blank.
+A table of numbers has a column per number. In a table with names or texts, each row is the context
+that the same row as a dict is: `contexts.encode` makes it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from onebit.contexts import HASHED, murmur3
+from onebit.contexts import HASHED, encode
 from onebit.datasets.blocks import Block, Options, bad, cast, csr
 from onebit.settings import argument
-
-_hash = lru_cache(2**18)(murmur3)
-_WORDS = re.compile(r"\w\w+")  # as scikit-learn's vectorizers
+from onebit.texts import Text
 
 
 class Layout(NamedTuple):
@@ -54,34 +50,19 @@ def layout(options: Options, line: int, names: list[str], is_number: Sequence[bo
     return Layout(names, names.index(options.label), numbers, categories, text)
 
 
-def words_of(text: str, ngrams: int) -> dict[str, float]:
-    """Counts of words, and of sequences of up to `ngrams` words."""
-    words = _WORDS.findall(text.lower())
-    counts: dict[str, float] = {}
-    for length in range(1, ngrams + 1):
-        for i in range(len(words) - length + 1):
-            name = " ".join(words[i : i + length])
-            counts[name] = counts.get(name, 0.0) + 1.0
-    return counts
-
-
-def hashed(rows: list[dict[str, float]], lines: Sequence[int], options: Options) -> Any:
-    """Dicts as rows of a matrix; each row equals what `contexts.encode` gives for its dict."""
+def hashed(rows: list[Mapping[str, Any]], lines: Sequence[int], options: Options) -> Any:
+    """Dicts as rows of a matrix, encoded as a learner's contexts are."""
     width = options.features or HASHED
-    hashes = np.array([_hash(name) for row in rows for name in row], np.int64)
-    numbers = np.array([number for row in rows for number in row.values()], np.float64)
-    place = np.repeat(np.arange(len(rows)) * width, [len(row) for row in rows])
-    place += np.abs(hashes) % width
-    order = np.argsort(place, kind="stable")
-    place = place[order]
-    is_new = np.diff(place, prepend=-1) > 0
-    signed = np.where(hashes < 0, -numbers, numbers)[order]
-    sums = np.bincount(np.cumsum(is_new) - 1, signed, 0)  # adds in order, as a dict would
-    row_of, columns = np.divmod(place[is_new], width)
-    values = cast(sums, options, lambda i: lines[int(row_of[i])])
-    kept = values != 0
-    indptr = np.searchsorted(row_of[kept], np.arange(len(rows) + 1))
-    return csr(values[kept], columns[kept].astype(np.int32), indptr.astype(np.int64), width)
+    indices, values = [np.empty(0, np.uint32)], [np.empty(0, options.dtype)]
+    for row, line in zip(rows, lines, strict=True):
+        try:
+            found, numbers = encode(row, options.dtype, width)
+        except ValueError as error:
+            raise bad(options.path, line, str(error), "mend it, or scale the values") from None
+        indices.append(found)
+        values.append(numbers)
+    indptr = np.cumsum([len(part) for part in indices], dtype=np.int64)
+    return csr(np.concatenate(values), np.concatenate(indices).view(np.int32), indptr, width)
 
 
 def block_of(
@@ -101,16 +82,33 @@ def block_of(
         remedy = "give it one, or leave the row out"
         raise bad(options.path, int(line), "the row has no label", remedy)
     width = len(columns.numbers)
+    if columns.categories or columns.text is not None:
+        rows = _named_rows(options, columns, numbers, texts)
+        return Block(hashed(rows, lines.tolist(), options), labels, lines)
     values = cast(numbers.ravel(), options, lambda i: int(lines[i // width]))
     X: Any = sparse.csr_matrix(values.reshape(numbers.shape))
-    if columns.categories or columns.text is not None:
-        rows: list[dict[str, float]] = [{} for _ in lines]
-        for place in columns.categories:
-            for row, value in zip(rows, texts(place), strict=True):
-                row[f"{columns.names[place]}={value}"] = 1.0
-        if columns.text is not None:
-            for row, text in zip(rows, texts(columns.text), strict=True):
-                row.update(words_of(text, options.ngrams))
-        X = sparse.csr_matrix(sparse.hstack([X, hashed(rows, lines.tolist(), options)]))
     indptr = X.indptr.astype(np.int64)
     return Block(csr(X.data, X.indices.astype(np.int32), indptr, X.shape[1]), labels, lines)
+
+
+def _named_rows(
+    options: Options,
+    columns: Layout,
+    numbers: np.ndarray,
+    texts: Callable[[int], Sequence[str]],
+) -> list[Mapping[str, Any]]:
+    """The rows as dicts of numbers, categories and texts."""
+    named: dict[str, Sequence[Any]] = {}
+    for place, column in zip(columns.numbers, numbers.T, strict=True):
+        named[columns.names[place]] = column.tolist()
+    for place in columns.categories:
+        named[columns.names[place]] = texts(place)
+    if columns.text is not None:
+        named[options.text or ""] = [Text(text, options.ngrams) for text in texts(columns.text)]
+    rows: list[Mapping[str, Any]] = []
+    for values in zip(*named.values(), strict=True):
+        row = dict(zip(named, values, strict=True))
+        for name in options.categories:  # a category even if it looks like a text
+            row[f"{name}={row.pop(name)}"] = 1.0
+        rows.append(row)
+    return rows

@@ -84,12 +84,15 @@ def read(
     .vw; .csv or .tsv; .parquet. Text may be compressed as .gz or .bz2.
 
     labels: the possible labels; default: the labels found. label ("label"): the column of labels in
-    a table. text: a column of free text, hashed by its words, and by sequences of up to `ngrams`
-    (1) words. categories: columns of names that look like numbers. features: how many columns names
-    are hashed into (default 2**20); for svmlight, how many columns there are. zero_based: svmlight
-    indices start at 0, not 1. delimiter: between the fields of a csv or tsv file; default: a comma
-    or a tab. encoding ("utf-8"): of text. format: "npz", "svmlight", "vw", "csv", "tsv" or
-    "parquet". dtype (float32): of the values.
+    a table. text: a column whose strings are texts even if they are single words, hashed by
+    sequences of up to `ngrams` (2) words. categories: columns of names that look like numbers or
+    texts. features: how many columns names are hashed into (default 2**20); for svmlight, how many
+    columns there are. zero_based: svmlight indices start at 0, not 1. delimiter: between the fields
+    of a csv or tsv file; default: a comma or a tab. encoding ("utf-8"): of text. format: "npz",
+    "svmlight", "vw", "csv", "tsv" or "parquet". dtype (float32): of the values.
+
+    A table of numbers has a column for each of its columns. In any other table, a row is the
+    context that the same row as a dict is: strings with white space are texts.
 
     A missing value in a column of names counts as a name; a missing number is 0. A row without a
     label is refused.

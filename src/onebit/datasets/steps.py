@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from onebit.contexts import HASHED, Rows, encode, encode_rows
+from onebit.contexts import HASHED, Rows, encode, encode_rows, listed
 from onebit.core.jit import entry
 from onebit.datasets.blocks import csr, optional_module
 from onebit.settings import choice_of, real, whole
@@ -89,6 +89,7 @@ class Steps:
 
     def rows(self, X: Any) -> Any:
         """Apply the steps to many contexts: an array gives an array, other forms a CSR matrix."""
+        X = listed(X)
         given = encode_rows(X, self._dtype, self._features)
         width = width_of(X, self._features, given.width)
         arrays = _Arrays(given.indices.copy(), given.values.copy(), given.indptr)
@@ -138,7 +139,7 @@ def _columns_of(x: Any) -> int:
     """The columns of a context; -1 for a pair, whose width is unknown."""
     if isinstance(x, tuple):
         return -1
-    if isinstance(x, dict):
+    if isinstance(x, dict | str):
         return HASHED
     return (x.shape if hasattr(x, "shape") else np.shape(x))[-1]
 

@@ -8,7 +8,7 @@ Importance and tag are ignored.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 import numpy as np
@@ -24,7 +24,7 @@ def vowpal_blocks(options: Options) -> Iterator[Block]:
     written = ((number, line) for number, line in numbered if line.strip())
     while part := list(islice(written, _ROWS)):
         labels: list[str] = []
-        rows: list[dict[str, float]] = []
+        rows: list[Mapping[str, float]] = []
         for number, line in part:
             label, names = _row(options.path, number, line)
             labels.append(label)
