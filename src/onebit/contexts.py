@@ -75,7 +75,7 @@ def encode(
             raise ValueError(f"one context is one row, not {row.shape[0]}")
         rows = _sparse(row, dtype, features)
         return rows.indices.copy(), rows.values.copy()
-    x = _row_of_frame(x)
+    x = row_of_frame(x)
     if isinstance(x, Mapping):
         return _named(x, dtype, features)
     row = _numbers(x, "a context")
@@ -118,7 +118,7 @@ def columns_of(x: Any) -> int:
     """How many columns a context has if it is a dense row, else 0."""
     if type(x) is tuple or isinstance(x, Mapping | str) or hasattr(x, "tocsr"):
         return 0
-    return 0 if isinstance(_row_of_frame(x), Mapping) else np.shape(x)[-1]
+    return 0 if isinstance(row_of_frame(x), Mapping) else np.shape(x)[-1]
 
 
 def check_columns(columns: int, before: int) -> None:
@@ -200,7 +200,7 @@ def _frame_rows(frame: Any) -> Any:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _row_of_frame(x: Any) -> Any:
+def row_of_frame(x: Any) -> Any:
     """A row of a frame as a dict if it holds more than numbers. Any other context is itself."""
     if not hasattr(x, "to_dict") or isinstance(x, Mapping):
         return x

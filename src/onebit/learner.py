@@ -33,6 +33,7 @@ from onebit.core.rounds import Work
 from onebit.decision import Decision, check_decision, check_salt, salted
 from onebit.declared import Declared
 from onebit.entries import FORGED, NO_ROOM, Entries, score_rows
+from onebit.explaining import Explanation, explain
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
 from onebit.labels import LabelSet
@@ -462,6 +463,20 @@ class Learner(Declared):
             fill = self._entries.probabilities
             fill(self._params, self._state, work, indices, values, seed, self.round, count)
             return work.probabilities[: self._size].copy()
+
+    def explain(self, x: Any, *, among: Iterable[Any] | None = None) -> Explanation:
+        """What would be said about a context, and which of its parts speak for and against that.
+
+        A part is a word of a text, a name of a dict or a column. Its size is how much the label's
+        lead over the best other label would fall without it. Printed, it is a few lines.
+        """
+        return explain(self, x, among)
+
+    def _without(
+        self, indices: np.ndarray, values: np.ndarray, i: int, columns: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A context without its i-th entry; columns: those of a dense row, else 0."""
+        return np.delete(indices, i), np.delete(values, i)
 
     def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """The scores of many rows, and the places of their greedy labels."""

@@ -34,6 +34,10 @@ def is_text(value: str) -> bool:
     return len(value.split(None, 1)) == 2
 
 
+def words_of(text: str) -> list[str]:
+    return _WORDS.findall(text.lower())
+
+
 def text_columns(
     text: str, columns: int, prefix: str = "", ngrams: int = NGRAMS
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -41,7 +45,7 @@ def text_columns(
 
     prefix: what the names of the features begin with.
     """
-    words = _WORDS.findall(text.lower())
+    words = words_of(text)
     start = prefix.encode()
     data = np.frombuffer(start + " ".join(words).encode(), np.uint8)
     starts = np.empty(len(words) + 1, np.int64)

@@ -482,6 +482,16 @@ class OneBit(Learner):
         if "narrow" in arrays and self._storage.planes:
             self._use(self._storage_for(arrays["narrow"].shape[0]))
 
+    def _without(
+        self, indices: np.ndarray, values: np.ndarray, i: int, columns: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if self.planes:
+            return super()._without(indices, values, i, columns)
+        typical = values.copy()
+        typical[i] = self._state.held.centre[indices[i]]
+        kept = typical != 0
+        return indices[kept], typical[kept]
+
     def _use(self, storage: Storage) -> None:
         """Start with another storage."""
         before = dict(self.__dict__)
