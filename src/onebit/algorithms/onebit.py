@@ -321,14 +321,16 @@ def _drawn(experts, turn, n, among):
 
 
 @outline
-def _clear(table, constant, first):
-    """Experts from the first on, whose planes these are, know nothing again."""
+def _clear(table, constant, wide):
+    """The experts whose planes these are know nothing again."""
     not_inlined()
+    first = NARROW if wide else 0
     for m in range(table.shape[1] // 2):
         prior, plane = PRIOR[first + m], 2 * (first + m)
-        constant[plane, :], constant[plane + 1, :] = 0.0, prior
-        for j in range(table.shape[0]):
-            table[j, 2 * m, :], table[j, 2 * m + 1, :] = 0.0, prior
+        for label in range(table.shape[2]):
+            constant[plane, label], constant[plane + 1, label] = 0.0, prior
+            for j in range(table.shape[0]):
+                table[j, 2 * m, label], table[j, 2 * m + 1, label] = 0.0, prior
 
 
 @inline
@@ -343,28 +345,28 @@ def _may_say_all(held, work):
 def _weigh(trust, forecasts, said, right):
     """Trust the experts by how well they forecast this answer, and calibrate their forecasts."""
     not_inlined()
-    bit, best_evidence = 1.0 if right else 0.0, -np.inf
+    prior, best_evidence = (1.0 - MEMORY) * DOUBT, -np.inf
     for expert in range(len(trust)):
         line = trust[expert]
         f = min(max(forecasts[expert, said], RAREST), 1.0 - RAREST)
-        x = math.log(f / (1.0 - f))
-        f = sigmoid(line[OFFSET] + line[SLOPE] * x)
-        missed = bit - f
+        x, offset, slope = math.log(f / (1.0 - f)), line[OFFSET], line[SLOPE]
+        f = sigmoid(offset + slope * x)
+        missed = (1.0 if right else 0.0) - f
         f = min(max(f, RAREST), 1.0 - RAREST)
-        line[EVIDENCE] = MEMORY * line[EVIDENCE] + math.log(f if right else 1.0 - f)
-        best_evidence = max(best_evidence, line[EVIDENCE])
-        curve, prior = max(f * (1.0 - f), RAREST), (1.0 - MEMORY) * DOUBT
-        line[CURVE] = MEMORY * line[CURVE] + curve + prior
-        line[CROSS] = MEMORY * line[CROSS] + curve * x
-        line[STEEP] = MEMORY * line[STEEP] + curve * x * x + prior
-        offset = missed - prior * line[OFFSET]
-        slope = missed * x + prior * (1.0 - line[SLOPE])
-        determinant = line[CURVE] * line[STEEP] - line[CROSS] * line[CROSS]
+        evidence = MEMORY * line[EVIDENCE] + math.log(f if right else 1.0 - f)
+        line[EVIDENCE], best_evidence = evidence, max(best_evidence, evidence)
+        weight = max(f * (1.0 - f), RAREST)
+        curve = MEMORY * line[CURVE] + weight + prior
+        cross = MEMORY * line[CROSS] + weight * x
+        steep = MEMORY * line[STEEP] + weight * x * x + prior
+        line[CURVE], line[CROSS], line[STEEP] = curve, cross, steep
+        up, along = missed - prior * offset, missed * x + prior * (1.0 - slope)
+        determinant = curve * steep - cross * cross
         if determinant > 1e-9:
-            line[OFFSET] += (line[STEEP] * offset - line[CROSS] * slope) / determinant
-            line[SLOPE] += (line[CURVE] * slope - line[CROSS] * offset) / determinant
-        line[OFFSET] = min(max(line[OFFSET], -FARTHEST), FARTHEST)
-        line[SLOPE] = min(max(line[SLOPE], FLATTEST), STEEPEST)
+            offset += (steep * up - cross * along) / determinant
+            slope += (curve * along - cross * up) / determinant
+        line[OFFSET] = min(max(offset, -FARTHEST), FARTHEST)
+        line[SLOPE] = min(max(slope, FLATTEST), STEEPEST)
     total = 0.0
     for expert in range(len(trust)):
         trust[expert, WEIGHT] = math.exp(trust[expert, EVIDENCE] - best_evidence)
@@ -469,8 +471,8 @@ class OneBit(Learner):
             keep_round(state, row, said, right)
         anew = fix_scales(state)
         if anew:
-            _clear(narrow.table, experts.constant, 0)
-            _clear(wide.table, experts.constant, NARROW)
+            _clear(narrow.table, experts.constant, not anew)
+            _clear(wide.table, experts.constant, anew)
         else:
             context, with_all = last_input(state, row), not anew
             _learn(narrow, wide, experts, context, work.mask, said, right, with_all)

@@ -42,11 +42,11 @@ PART = 0.25  # the length of a row's Fourier features; the columns have about 1
 FARTHEST = 5.0  # standard deviations: columns are clipped there
 SEEN, MEDIAN = range(2)  # places in Dense.scales; a median of 0: scales are not fixed yet
 CENTRE, SQUARES, FACTOR = range(3)  # places in Dense.columns
-PRESENT = KEPT_ROUNDS  # the place of the row that was prepared last, after the kept rows
 _WAVE_DRAW = 2**41  # the first stream of the draws of waves
 
 
-# Few arrays hold much: compiling takes long if a record has many.
+# Compiling takes long if a record has many arrays, so few arrays hold much. It takes twice as long
+# if a function is called with a constant and with a variable, as these have different types.
 
 
 class Experts(NamedTuple):
@@ -278,7 +278,8 @@ def _map(kept, mapped, scales, columns, waves, place):
     not_inlined()
     row, x, count = kept[place], mapped[place], kept.shape[1]
     side, kind = 1.0 / math.sqrt(count), mapped.dtype.type
-    x[count:] = 0.0
+    for n in range(count, len(x)):
+        x[n] = 0.0
     for j in range(count):
         z = (np.float64(row[j]) - columns[CENTRE, j]) * columns[FACTOR, j]
         z = min(max(z, -FARTHEST), FARTHEST)
@@ -303,20 +304,28 @@ def _as_input(state, place):
     return Input(Row(held.every, features, 0, size), narrow, number(state, 1.0))
 
 
+@inline
+def _present(held):
+    """The place of the row that was prepared last."""
+    return len(held.kept) - 1
+
+
 @implement(prepared, Dense)
 def _prepared_dense(state, row):
     held = state.held
-    present = held.kept[PRESENT]
-    present[:] = 0.0
+    place = _present(held)
+    present = held.kept[place]
+    for j in range(len(present)):
+        present[j] = 0.0
     for i in range(row.start, row.stop):
         present[at(row.indices, i)] = at(row.values, i)
-    _map_row(held, PRESENT)
-    return _as_input(state, PRESENT)
+    _map_row(held, place)
+    return _as_input(state, place)
 
 
 @implement(last_input, Dense)
 def _last_dense(state, row):
-    return _as_input(state, PRESENT)
+    return _as_input(state, _present(state.held))
 
 
 @implement(kept_input, Dense)
@@ -334,11 +343,11 @@ def _always_room(state, row):
 
 @implement(keep_row, Dense)
 def _keep_dense(state, row, place):
-    kept, mapped = state.held.kept, state.held.mapped
+    kept, mapped, present = state.held.kept, state.held.mapped, _present(state.held)
     for j in range(kept.shape[1]):
-        kept[place, j] = kept[PRESENT, j]
+        kept[place, j] = kept[present, j]
     for j in range(mapped.shape[1]):
-        mapped[place, j] = mapped[PRESENT, j]
+        mapped[place, j] = mapped[present, j]
 
 
 @implement(narrow_table, Dense)
@@ -356,7 +365,7 @@ def _fix_scales(state):
     held = state.held
     if held.scales[MEDIAN] > 0.0:
         return False
-    _take_into_scales(held.scales, held.columns, held.kept)
+    _take_into_scales(held.scales, held.columns, held.kept[_present(held)])
     if held.scales[SEEN] < WARM:
         return False
     _map_kept(held)
@@ -367,16 +376,15 @@ def _fix_scales(state):
 
 
 @inline
-def _take_into_scales(scales, columns, kept):
-    scales[SEEN] += 1.0
-    seen, usual = scales[SEEN], 0.0
-    for j in range(kept.shape[1]):
-        value = np.float64(kept[PRESENT, j])
-        off = value - columns[CENTRE, j]
+def _take_into_scales(scales, columns, row):
+    seen, usual = scales[SEEN] + 1.0, 0.0
+    scales[SEEN] = seen
+    for j in range(len(row)):
+        off = np.float64(row[j]) - columns[CENTRE, j]
         columns[CENTRE, j] += off / seen
-        columns[SQUARES, j] += off * (value - columns[CENTRE, j])
-        usual += columns[SQUARES, j] / kept.shape[1]
-    for j in range(kept.shape[1]):  # a column that was constant so far is as wide as the others
+        columns[SQUARES, j] += off * (np.float64(row[j]) - columns[CENTRE, j])
+        usual += columns[SQUARES, j] / len(row)
+    for j in range(len(row)):  # a column that was constant so far is as wide as the others
         square = columns[SQUARES, j] if columns[SQUARES, j] > 0.0 else usual
         columns[FACTOR, j] = math.sqrt(seen / square) if square > 0.0 else 0.0
 
@@ -405,9 +413,10 @@ def _median_distance(count, mapped, distances, columns):
             b = mapped[place_of(count, k)]
             square = 0.0
             for j in range(columns):
-                square += (np.float64(a[j]) - np.float64(b[j])) ** 2
-            distances[size] = math.sqrt(columns * square)
-            longest = max(longest, distances[size])
+                off = np.float64(a[j]) - np.float64(b[j])
+                square += off * off
+            distance = math.sqrt(columns * square)
+            distances[size], longest = distance, max(longest, distance)
             size += 1
     if longest == 0.0:
         return math.sqrt(2.0 * columns)
