@@ -444,8 +444,9 @@ class OneBit(Learner):
             work.scores[:] = 0.0
             work.widths[:] = 0.0
             return
-        narrow, wide, known = narrow_table(state), wide_table(state), row.start < row.stop
-        _sum_up(narrow, wide, experts.constant, experts.sums, context, known)
+        narrow, wide = narrow_table(state), wide_table(state)
+        with_all = row.start < row.stop  # always; a constant would be compiled once more
+        _sum_up(narrow, wide, experts.constant, experts.sums, context, with_all)
         _forecast(
             experts.trust, experts.sums, experts.forecasts, work.mask, work.scores, work.widths
         )
@@ -474,7 +475,7 @@ class OneBit(Learner):
             _clear(narrow.table, experts.constant, not anew)
             _clear(wide.table, experts.constant, anew)
         else:
-            context, with_all = last_input(state, row), not anew
+            context, with_all = last_input(state, row), not anew  # always
             _learn(narrow, wide, experts, context, work.mask, said, right, with_all)
         last = experts.count[KEPT] - 1
         for i in range(0 if anew else max(last, 0), last + 1):

@@ -473,10 +473,8 @@ class _ExpertStorage(Storage):
             experts.tries[SAID, :before] = arrays["times_said"]
             experts.tries[ANSWERED, :before] = arrays["times_answered"]
             kept = len(arrays["said"])
-            experts.rounds[LABEL, :kept], experts.rounds[RIGHT, :kept] = (
-                arrays["said"],
-                arrays["rights"],
-            )
+            experts.rounds[LABEL, :kept] = arrays["said"]
+            experts.rounds[RIGHT, :kept] = arrays["rights"]
             experts.count[KEPT], experts.count[HEARD] = kept, arrays["heard"][0]
         return experts
 
