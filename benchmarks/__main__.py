@@ -39,6 +39,7 @@ RIVER = "River, a model per label"
 SKLEARN = "scikit-learn, told the label"
 SKLEARN_PASS = "scikit-learn, told the labels, predicts nothing"
 C = "C, tuned, labels fixed"
+ONEBIT = "OneBit()"
 DENSE = "dense K d x K d, numpy and LAPACK"
 REPLICAS = 32
 ONE_BY_ONE = f"{REPLICAS} single runs"
@@ -143,6 +144,7 @@ def new_learners(labels: int, gamma: float) -> dict[str, Callable[[], Any]]:
         ),
         "UCWL()": lambda: ob.UCWL(labels=labels, seed=7),
         "SOBA(gamma=2**-7)": lambda: ob.SOBA(labels=labels, gamma=2**-7, seed=7),
+        ONEBIT: lambda: ob.OneBit(labels=labels, seed=7),
     }
 
 
@@ -171,7 +173,7 @@ def whole_stream(
         runs = fastest_runs(contestants, size.repeats)
     first, *second_order = learners
     pairs = [(first, VW_EPSILON, required[0])]
-    pairs += [(name, VW_SQUARECB, required[1]) for name in second_order]
+    pairs += [(name, VW_SQUARECB, 1.0 if name == ONEBIT else required[1]) for name in second_order]
     pairs += [(first, RIVER, None), (first, SKLEARN_PASS, None)]
     return [
         Line(f"whole stream, {name}", stream.name, peer, runs[name], runs[peer], at_least)
@@ -202,6 +204,27 @@ def round_by_round(stream: Stream, gamma: float, size: Size) -> list[Line]:
         for peer, at_least in pairs
         if peer in runs
     ]
+
+
+def within_limits(synsep: Stream, size: Size) -> list[Line]:
+    """OneBit round by round, on sparse rows and on dense rows, and the time that it may take."""
+    say(f"OneBit round by round: up to {size.rounds} rounds, {size.repeats} times each")
+    lines = []
+    for stream, as_arrays, limit in (
+        (synsep, False, 40.0),
+        (streams.gaussians(size.rounds), True, 100.0),
+    ):
+        contestants: dict[str, Callable[[], Run]] = {
+            ONEBIT: lambda stream=stream, as_arrays=as_arrays: peers.onebit_rounds(
+                lambda: ob.OneBit(labels=stream.labels, seed=7), stream, size.rounds, as_arrays
+            )
+        }
+        contestants[ONEBIT]()  # compiles
+        run = fastest_runs(contestants, size.repeats)[ONEBIT]
+        allowed = Run(limit * 1e-6 * run.rounds, run.rounds, None)
+        what, peer = f"round by round, {ONEBIT}", f"none: at most {limit:g} us"
+        lines.append(Line(what, stream.name, peer, run, allowed, 1.0))
+    return lines
 
 
 def compiled_loop(stream: Stream, gamma: float, size: Size) -> list[Line]:
@@ -418,6 +441,7 @@ def main() -> None:
     lines = compiled_loop(synsep, 0.014, size)
     lines += whole_stream(synsep, 0.014, 18, (40, 20), size)
     lines += round_by_round(synsep, 0.014, size)
+    lines += within_limits(synsep, size)
     lines += lockstep(synsep, 0.014, size)
     lines += newtron(size)
     text = streams.text_shaped(size.text)

@@ -51,9 +51,11 @@ def onebit_stream(new_learner: Callable[[], Any], stream: Stream, epochs: int = 
     return Run(seconds, int(trace.rounds[-1]), int(trace.mistakes[-1]))
 
 
-def onebit_rounds(new_learner: Callable[[], Any], stream: Stream, rounds: int) -> Run:
-    """Decide and learn, one Python call each a round."""
-    rows = [stream.row(t) for t in range(rounds)]
+def onebit_rounds(
+    new_learner: Callable[[], Any], stream: Stream, rounds: int, as_arrays: bool = False
+) -> Run:
+    """Decide and learn, one Python call each a round, on sparse rows or on dense arrays."""
+    rows = list(stream.X[:rounds].toarray()) if as_arrays else list(map(stream.row, range(rounds)))
     answers = stream.y[:rounds].tolist()
     learner = new_learner()
     mistakes = 0

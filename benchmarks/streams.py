@@ -38,6 +38,14 @@ def synnonsep(rows: int) -> Stream:
     return Stream("SynNonSep", 9, csr_matrix(data.X), np.asarray(data.y, np.int64))
 
 
+def gaussians(rows: int, columns: int = 64, labels: int = 10) -> Stream:
+    """Dense rows: a Gaussian around a centre for each label."""
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, labels, rows)
+    X = 0.5 * rng.normal(size=(labels, columns))[y] + rng.normal(size=(rows, columns))
+    return Stream("dense, 64 columns", labels, csr_matrix(X.astype(np.float32)), y)
+
+
 def text_shaped(rows: int, features: int = 350_000, nonzeros: int = 75, labels: int = 4) -> Stream:
     """Rows like weighted words of short documents, with labels that a linear rule gives.
 

@@ -1506,7 +1506,7 @@ class OneBit(Twin):
             for i, kept in enumerate(self.kept):
                 for expert in self.experts:
                     self.learn_expert(expert, *kept)
-                self.replay(self.AGAIN * (i + 1), i + 1)
+                self.replay(self.AGAIN * (len(self.kept) - 1 - i), i + 1)
         else:
             self.replay(0, len(self.kept))
         return True

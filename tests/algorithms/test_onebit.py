@@ -96,4 +96,4 @@ def test_it_is_its_twin(K, d, dense, monkeypatch):
         twin.learn(X[t], choice, right, t, draws(seed, t))
     held = learner._state.held.experts
     assert_allclose(held.trust[:, storage.WEIGHT], twin.weight, rtol=1e-6)
-    assert_allclose(held.constant.table[0, 0::2, :K], [e.W[:, -1] for e in twin.experts], rtol=1e-5)
+    assert_allclose(held.constant[0::2, :K], [e.W[:, -1] for e in twin.experts], rtol=1e-5)

@@ -32,7 +32,7 @@ import numpy as np
 
 from onebit.core.choosing import best, certain_law, could_say_for_certain, sigmoid
 from onebit.core.draws import uniform
-from onebit.core.jit import OUTLINE, compiled_as, inline, not_inlined, outline
+from onebit.core.jit import compiled_as, inline, not_inlined, outline
 from onebit.core.lanes import at, fetch, load, save, store, unit
 from onebit.core.rounds import Choice
 from onebit.core.sums import blocks, number
@@ -41,17 +41,25 @@ from onebit.settings import choice_of, setting
 from onebit.storage.base import Storage
 from onebit.storage.experts import (
     ANSWERED,
+    CENTRE,
     CROSS,
     CURVE,
     EVIDENCE,
     HEARD,
     KEPT,
-    KEPT_ROUNDS,
+    LABEL,
+    MOVED,
+    NEWTON,
     OFFSET,
-    OLDEST,
+    PRECISION,
+    PREDICTED,
+    RIGHT,
     SAID,
+    SHRINKAGE,
     SLOPE,
     STEEP,
+    STEP,
+    TARGET,
     WEIGHT,
     DenseExperts,
     SparseExperts,
@@ -60,6 +68,7 @@ from onebit.storage.experts import (
     kept_input,
     last_input,
     narrow_table,
+    place_of,
     prepared,
     wide_table,
 )
@@ -71,6 +80,7 @@ PRIOR = (64.0, 64.0, 256.0, 1.0, 64.0, 256.0)  # variance of a weight before any
 SHRINK = (1.0, 0.1, 0.3, 1.0, 0.1, 0.3)  # how fast variances shrink
 FLOOR = (1e-4, 1e-4, 0.05, 0.0, 1e-4, 0.05)  # the least p (1 - p) by which they do
 LEARNS_AGAIN = (False, True, True, False, True, True)
+PAIRS, PAIRS_AGAIN = (0, 2), (1, 3)  # experts are summed in pairs: the first, and how far the next
 
 AGAIN = 2  # kept rounds that are learned again after an answer
 BONUS = 2.0
@@ -83,252 +93,245 @@ SMALLEST_STEP = 1e-4  # below it an expert has nothing to learn
 REPLAY_DRAW = 8  # the first stream of draws of rounds that are learned again
 
 
-# Loops over a row, each with a twin of whole arrays that is quick uncompiled.
+# Loops over a row, each with a twin of whole arrays that is quick uncompiled. These and what else
+# is large take what they need only: with whole states, compiling would take longer.
 
 
-def sum_row(experts: Any, table: Any, row: Any, scale: Any, expert: Any, plane: Any) -> None:
-    """Scores and variances of an expert whose planes in the table begin here."""
-    features, constant = row.indices[row.start : row.stop], experts.constant.table[0]
-    x = (row.values[row.start : row.stop] * scale)[:, None]
-    weights, variances = table.table[features, plane], table.table[features, plane + 1]
-    scores = np.vstack([constant[2 * expert], weights * x])
-    squares = np.vstack([constant[2 * expert + 1], variances * (x * x)])
-    experts.scores[expert] = scores.cumsum(axis=0)[-1]  # in the same order as a loop
-    experts.variances[expert] = squares.cumsum(axis=0)[-1]
+def sum_pair(table: Any, plane: Any, row: Any, stop: Any, scale: Any, start: Any, out: Any) -> None:
+    """Scores and variances of two experts, to be added to those of the constant feature.
+
+    plane: where they begin in the table; start, out: [4, label].
+    """
+    features, x = row.indices[row.start : stop], row.values[row.start : stop] * scale
+    factors = np.stack([x, x * x, x, x * x], axis=1)[:, :, None]
+    terms = table.table[features, plane : plane + 4] * factors
+    out[:] = np.concatenate([start[None], terms]).cumsum(axis=0)[-1]  # in a loop's order
 
 
-@compiled_as(sum_row, OUTLINE)
-def _sum_row(experts, table, row, scale, expert, plane):
-    not_inlined()
-    scores, variances = experts.scores[expert], experts.variances[expert]
+@compiled_as(sum_pair)
+def _sum_pair(table, plane, row, stop, scale, start, out):
     for block in range(blocks(table)):
-        u = load(experts.constant, 0, 2 * expert, block)
-        v = load(experts.constant, 0, 2 * expert + 1, block)
-        for i in range(row.start, row.stop):
+        score, variance = fetch(table, start[0], block), fetch(table, start[1], block)
+        score_2, variance_2 = fetch(table, start[2], block), fetch(table, start[3], block)
+        for i in range(row.start, stop):
             j, x = at(row.indices, i), at(row.values, i) * scale
-            u = u + load(table, j, plane, block) * x
-            v = v + load(table, j, plane + 1, block) * (x * x)
-        store(table, scores, block, u)
-        store(table, variances, block, v)
+            score = score + load(table, j, plane, block) * x
+            variance = variance + load(table, j, plane + 1, block) * (x * x)
+            score_2 = score_2 + load(table, j, plane + 2, block) * x
+            variance_2 = variance_2 + load(table, j, plane + 3, block) * (x * x)
+        store(table, out[0], block, score)
+        store(table, out[1], block, variance)
+        store(table, out[2], block, score_2)
+        store(table, out[3], block, variance_2)
 
 
-def move_row(experts: Any, table: Any, row: Any, scale: Any, expert: Any, plane: Any) -> None:
-    """w += step s x, 1/s += shrink x^2, for all labels."""
-    features, constant = row.indices[row.start : row.stop], experts.constant.table[0]
-    x = (row.values[row.start : row.stop] * scale)[:, None]
+def move_row(
+    table: Any, plane: Any, row: Any, stop: Any, scale: Any, constant: Any, change: Any
+) -> None:
+    """w += step s x, 1/s += shrinkage x^2, for all labels.
+
+    plane: where the expert begins in the table; constant: [2, label]; change: step and shrinkage.
+    """
+    step, shrinkage = change
+    features, x = row.indices[row.start : stop], row.values[row.start : stop] * scale
+    x = x[:, None]
     s = table.table[features, plane + 1]
-    table.table[features, plane] += experts.step * (s * x)
-    table.table[features, plane + 1] = s / (1 + experts.shrink * (s * x * x))
-    s = constant[2 * expert + 1].copy()
-    constant[2 * expert] += experts.step * s
-    constant[2 * expert + 1] = s / (1 + experts.shrink * s)
+    table.table[features, plane] += step * (s * x)
+    table.table[features, plane + 1] = s / (1 + shrinkage * (s * x * x))
+    s = constant[1].copy()
+    constant[0] += step * s
+    constant[1] = s / (1 + shrinkage * s)
 
 
-@compiled_as(move_row, OUTLINE)
-def _move_row(experts, table, row, scale, expert, plane):
-    not_inlined()
+@compiled_as(move_row)
+def _move_row(table, plane, row, stop, scale, constant, change):
+    weights, variances, steps, shrinkages = constant[0], constant[1], change[0], change[1]
     for block in range(blocks(table)):
-        step, shrink = fetch(table, experts.step, block), fetch(table, experts.shrink, block)
-        one = number(table, 1.0)
-        _move_feature(experts.constant, 0, one, 2 * expert, block, step, shrink)
-        for i in range(row.start, row.stop):
-            x = at(row.values, i) * scale
-            _move_feature(table, at(row.indices, i), x, plane, block, step, shrink)
+        step, shrinkage = fetch(table, steps, block), fetch(table, shrinkages, block)
+        s = fetch(table, variances, block)
+        store(table, weights, block, fetch(table, weights, block) + step * s)
+        store(table, variances, block, s / (unit(s) + shrinkage * s))
+        for i in range(row.start, stop):
+            j, x = at(row.indices, i), at(row.values, i) * scale
+            s = load(table, j, plane + 1, block)
+            sx = s * x
+            save(table, j, plane, block, load(table, j, plane, block) + step * sx)
+            save(table, j, plane + 1, block, s / (unit(s) + shrinkage * (sx * x)))
 
 
-@inline
-def _move_feature(table, j, x, plane, block, step, shrink):
-    s = load(table, j, plane + 1, block)
-    sx = s * x
-    save(table, j, plane, block, load(table, j, plane, block) + step * sx)
-    save(table, j, plane + 1, block, s / (unit(s) + shrink * (sx * x)))
+@outline
+def _sum_up(narrow, wide, constant, sums, context, with_all):
+    """Scores and variances of a context; unless of all experts, of those that learn again."""
+    not_inlined()
+    row, scale = context.row, context.scale
+    first, gap = PAIRS if with_all else PAIRS_AGAIN
+    for expert in range(first, len(sums) // 2, gap):
+        plane = 2 * expert
+        start, out = constant[plane : plane + 4], sums[plane : plane + 4]
+        if expert < NARROW:
+            sum_pair(narrow, plane, row, context.narrow, scale, start, out)
+        else:
+            sum_pair(wide, plane - 2 * NARROW, row, row.stop, scale, start, out)
 
 
-@inline
-def _sum_up(state, context, expert):
-    """Scores and variances of an expert."""
-    experts, scale = state.held.experts, context.scale
-    if expert < NARROW:
-        sum_row(experts, narrow_table(state), context.narrow, scale, expert, 2 * expert)
-    else:
-        plane = 2 * (expert - NARROW)
-        sum_row(experts, wide_table(state), context.wide, scale, expert, plane)
-
-
-@inline
-def _move(state, context, expert):
-    """Move weights by `experts.step`, shrink variances by `experts.shrink`, for all labels."""
-    experts, scale = state.held.experts, context.scale
-    if expert < NARROW:
-        move_row(experts, narrow_table(state), context.narrow, scale, expert, 2 * expert)
-    else:
-        plane = 2 * (expert - NARROW)
-        move_row(experts, wide_table(state), context.wide, scale, expert, plane)
-
-
-@inline
+@outline
 def _softmax(scores, mask, out):
     """Probabilities of the possible labels; 0 elsewhere."""
-    top = -np.inf
+    not_inlined()
+    top, total = -np.inf, 0.0
     for label in range(len(mask)):
         if mask[label] == 0:
-            top = max(top, np.float64(scores[label]))
-    total = 0.0
+            top = max(top, scores[label])
     for label in range(len(mask)):
-        out[label] = math.exp(np.float64(scores[label]) - top) if mask[label] == 0 else 0.0
+        out[label] = math.exp(scores[label] - top) if mask[label] == 0 else 0.0
         total += out[label]
     for label in range(len(mask)):
         out[label] /= total
 
 
 @inline
-def _slope(u, v, p, moved, target):
-    return (moved - u) / v + p - target
+def _set_target(p, said, right, target):
+    """The labels' probabilities after the answer; returns the largest change of one."""
+    left = 0.0
+    for label in range(len(p)):
+        if label != said:
+            left += p[label]
+    if not right and left <= 0.0:  # no label is left that could be right
+        return 0.0
+    largest = 0.0
+    for label in range(len(p)):
+        if label == said:
+            target[label] = 1.0 if right else 0.0
+        else:
+            target[label] = 0.0 if right else p[label] / left
+        largest = max(largest, abs(target[label] - p[label]))
+    return largest
+
+
+@inline
+def _newton_step(scores, scratch, moved, p):
+    """Move the scores one step of Newton's method; returns its length before it is bounded.
+
+    The Hessian is diagonal minus p p'.
+    """
+    target, precision, step = scratch[TARGET], scratch[PRECISION], scratch[NEWTON]
+    along, across = 0.0, 1.0
+    for label in range(len(p)):
+        share = p[label] / (precision[label] + p[label])
+        slope = (moved[label] - scores[label]) * precision[label] + p[label] - target[label]
+        along += share * slope
+        across -= share * p[label]
+        step[label] = slope
+    common, farthest = along / max(across, 1e-12), 0.0
+    for label in range(len(p)):
+        step[label] = (step[label] + p[label] * common) / (precision[label] + p[label])
+        farthest = max(farthest, abs(step[label]))
+    damping = min(1.0, 2.0 / max(farthest, 1e-30))
+    for label in range(len(p)):
+        moved[label] -= damping * step[label]
+    return farthest
 
 
 @outline
-def _move_scores(held, scores, variances, mask):
-    """Minimise sum (moved - u)^2 / (2 v) + cross-entropy(target, softmax(moved)), in `held.moved`.
+def _find_change(scores, variances, mask, said, right, shrink, floor, change, scratch):
+    """Steps and shrinkages by an answer for a softmax model; False: there is nothing to learn.
 
-    Newton's method with bounded steps; the Hessian is diagonal minus p p'.
+    Minimises sum (moved - score)^2 / (2 variance) + cross-entropy(target, softmax(moved)).
     """
     not_inlined()
-    p, moved, target = held.predicted, held.moved, held.target
+    p, moved, precision = scratch[PREDICTED], scratch[MOVED], scratch[PRECISION]
     for label in range(len(mask)):
         moved[label] = scores[label]
+        precision[label] = 1.0 / np.float64(variances[label])
+    _softmax(moved, mask, p)
+    if _set_target(p, said, right, scratch[TARGET]) <= SMALLEST_STEP:
+        return False  # the steps would be smaller still
     for _ in range(NEWTON_STEPS):
+        farthest = _newton_step(scores, scratch, moved, p)
         _softmax(moved, mask, p)
-        along, across = 0.0, 1.0
-        for label in range(len(mask)):
-            if mask[label] == 0:
-                u, v = np.float64(scores[label]), np.float64(variances[label])
-                share = p[label] / (1.0 / v + p[label])
-                along += share * _slope(u, v, p[label], moved[label], target[label])
-                across -= share * p[label]
-        common, farthest = along / max(across, 1e-12), 0.0
-        for label in range(len(mask)):
-            if mask[label] == 0:
-                u, v = np.float64(scores[label]), np.float64(variances[label])
-                slope = _slope(u, v, p[label], moved[label], target[label])
-                farthest = max(farthest, abs(slope + p[label] * common) / (1.0 / v + p[label]))
-        damping = min(1.0, 2.0 / max(farthest, 1e-30))
-        for label in range(len(mask)):
-            if mask[label] == 0:
-                u, v = np.float64(scores[label]), np.float64(variances[label])
-                slope = _slope(u, v, p[label], moved[label], target[label])
-                moved[label] -= damping * (slope + p[label] * common) / (1.0 / v + p[label])
         if farthest < 1e-3:
             break
-    _softmax(moved, mask, p)
+    steps, shrinkages, largest = change[STEP], change[SHRINKAGE], 0.0
+    for label in range(len(mask)):
+        steps[label] = (moved[label] - scores[label]) * precision[label]
+        shrinkages[label] = shrink * max(p[label] * (1.0 - p[label]), floor)
+        if mask[label] != 0:
+            steps[label] = shrinkages[label] = 0.0
+        largest = max(largest, abs(np.float64(steps[label])))
+    return largest > SMALLEST_STEP
 
 
 @inline
-def _learn_label(state, context, expert, mask, said, right):
-    """One answer for a softmax model."""
-    experts = state.held.experts
-    scores, variances, target = experts.scores[expert], experts.variances[expert], experts.target
-    _softmax(scores, mask, target)
-    left = 0.0
-    for label in range(len(mask)):
-        if label != said:
-            left += target[label]
-    if not right and left <= 0.0:  # no label is left that could be right
-        return
-    for label in range(len(mask)):
-        if right or label == said:
-            target[label] = 1.0 if right and label == said else 0.0
-        else:
-            target[label] /= left
-    _move_scores(experts, scores, variances, mask)
-    largest = 0.0
-    for label in range(len(mask)):
-        step = shrink = 0.0
-        if mask[label] == 0:
-            p = experts.predicted[label]
-            step = (experts.moved[label] - np.float64(scores[label])) / np.float64(variances[label])
-            shrink = SHRINK[expert] * max(p * (1.0 - p), FLOOR[expert])
-        experts.step[label], experts.shrink[label] = number(state, step), number(state, shrink)
-        largest = max(largest, abs(step))
-    if largest > SMALLEST_STEP:
-        _move(state, context, expert)
-
-
-@inline
-def _regress_feature(table, j, x, label, step):
-    weights = table.table[j]
-    s = weights[2 * RIDGE + 1, label]
-    weights[2 * RIDGE, label] += step * s * x
-    weights[2 * RIDGE + 1, label] = s / (number(table, 1.0) + s * x * x)
-
-
-@inline
-def _learn_answer(state, context, label, right):
-    """One answer for the ridge regression of a label: w += s x (z - w.x)/(1 + v), 1/s += x^2."""
-    experts, table, row = state.held.experts, narrow_table(state), context.narrow
-    score = np.float64(experts.scores[RIDGE, label])
-    variance = np.float64(experts.variances[RIDGE, label])
-    step = number(state, ((1.0 if right else -1.0) - score) / (1.0 + variance))
-    _regress_feature(experts.constant, 0, number(state, 1.0), label, step)
-    for i in range(row.start, row.stop):
-        x = at(row.values, i) * context.scale
-        _regress_feature(table, at(row.indices, i), x, label, step)
+def _regress(table, row, stop, scale, constant, sums, label, right):
+    """An answer for the ridge regression of a label: w += s x (z - w.x)/(1 + v), 1/s += x^2."""
+    score, variance = np.float64(sums[0, label]), np.float64(sums[1, label])
+    step = number(table, ((1.0 if right else -1.0) - score) / (1.0 + variance))
+    one, plane = number(table, 1.0), 2 * RIDGE
+    s = constant[1, label]
+    constant[0, label] += step * s
+    constant[1, label] = s / (one + s)
+    for i in range(row.start, stop):
+        j, x = at(row.indices, i), at(row.values, i) * scale
+        s = table.table[j, plane + 1, label]
+        table.table[j, plane, label] += step * s * x
+        table.table[j, plane + 1, label] = s / (one + s * x * x)
 
 
 @outline
-def _learn(state, context, expert, mask, said, right):
-    """One answer for an expert."""
+def _learn(narrow, wide, experts, context, mask, said, right, with_all):
+    """An answer for the experts; unless for all, for those that learn again."""
     not_inlined()
-    if expert != RIDGE:
-        _learn_label(state, context, expert, mask, said, right)
-        return
-    _learn_answer(state, context, said, right)
-    left, rival = 0, said
-    for label in range(len(mask)):
-        if mask[label] == 0 and label != said:
-            left, rival = left + 1, label
-    if left == 1:  # of two labels, one is right
-        _learn_answer(state, context, rival, not right)
-
-
-@outline
-def _learn_again(state, place, with_all):
-    """Learn a kept round; unless with all experts, by those that learn rounds again."""
-    not_inlined()
-    experts, context = state.held.experts, kept_input(state, place)
-    label, right = experts.labels[place], experts.rights[place] == 1
+    row, stop, scale = context.row, context.narrow, context.scale
     for expert in range(len(experts.trust)):
-        if with_all or LEARNS_AGAIN[expert]:
-            _sum_up(state, context, expert)
-            _learn(state, context, expert, experts.all_labels, label, right)
+        plane = 2 * expert
+        constant, sums = experts.constant[plane : plane + 2], experts.sums[plane : plane + 2]
+        if expert == RIDGE and with_all:
+            left = 0
+            for label in range(len(mask)):
+                left += mask[label] == 0
+            for label in range(len(mask)):  # of two labels, one is right
+                if label == said or (left == 2 and mask[label] == 0):
+                    is_right = right == (label == said)
+                    _regress(narrow, row, stop, scale, constant, sums, label, is_right)
+        elif (with_all or LEARNS_AGAIN[expert]) and _find_change(
+            sums[0], sums[1], mask, said, right,
+            SHRINK[expert], FLOOR[expert], experts.change, experts.scratch,
+        ):  # fmt: skip
+            if expert < NARROW:
+                move_row(narrow, plane, row, stop, scale, constant, experts.change)
+            else:
+                plane -= 2 * NARROW
+                move_row(wide, plane, row, row.stop, scale, constant, experts.change)
+
+
+@inline
+def _learn_kept(state, place, with_all):
+    """Learn a kept round; unless with all experts, with those that learn again."""
+    narrow, wide, experts = narrow_table(state), wide_table(state), state.held.experts
+    label, right = experts.rounds[LABEL, place], experts.rounds[RIGHT, place] == 1
+    context = kept_input(state, place)
+    _sum_up(narrow, wide, experts.constant, experts.sums, context, with_all)
+    _learn(narrow, wide, experts, context, experts.all_labels, label, right, with_all)
 
 
 @inline
 def _drawn(experts, turn, n, among):
     """The place of one of the oldest kept rounds, drawn at random."""
     i = int(uniform(turn.seed, experts.count[HEARD], REPLAY_DRAW + n) * among)
-    return (experts.count[OLDEST] + i) % KEPT_ROUNDS
+    return place_of(experts.count, i)
 
 
 @outline
-def _learn_all_again(state, turn):
-    """Start anew, and learn all kept rounds in their order."""
+def _clear(table, constant, wide):
+    """The experts whose planes these are know nothing again."""
     not_inlined()
-    experts = state.held.experts
-    _clear(experts.constant, 0, len(experts.trust))
-    _clear(narrow_table(state), 0, NARROW)
-    _clear(wide_table(state), NARROW, len(experts.trust) - NARROW)
-    for i in range(experts.count[KEPT]):
-        _learn_again(state, (experts.count[OLDEST] + i) % KEPT_ROUNDS, True)
-        for n in range(AGAIN):
-            _learn_again(state, _drawn(experts, turn, AGAIN * (i + 1) + n, i + 1), False)
-
-
-@inline
-def _clear(table, first, count):
-    for j in range(table.table.shape[0]):
-        for m in range(count):
-            table.table[j, 2 * m, :] = 0.0
-            table.table[j, 2 * m + 1, :] = PRIOR[first + m]
+    first = NARROW if wide else 0
+    for m in range(table.shape[1] // 2):
+        prior, plane = PRIOR[first + m], 2 * (first + m)
+        for label in range(table.shape[2]):
+            constant[plane, label], constant[plane + 1, label] = 0.0, prior
+            for j in range(table.shape[0]):
+                table[j, 2 * m, label], table[j, 2 * m + 1, label] = 0.0, prior
 
 
 @inline
@@ -339,37 +342,61 @@ def _may_say_all(held, work):
     return differing == 0
 
 
-@inline
+@outline
 def _weigh(trust, forecasts, said, right):
     """Trust the experts by how well they forecast this answer, and calibrate their forecasts."""
-    bit, best_evidence = 1.0 if right else 0.0, -np.inf
+    not_inlined()
+    prior, best_evidence = (1.0 - MEMORY) * DOUBT, -np.inf
     for expert in range(len(trust)):
         line = trust[expert]
         f = min(max(forecasts[expert, said], RAREST), 1.0 - RAREST)
-        x = math.log(f / (1.0 - f))
-        f = sigmoid(line[OFFSET] + line[SLOPE] * x)
-        missed = bit - f
+        x, offset, slope = math.log(f / (1.0 - f)), line[OFFSET], line[SLOPE]
+        f = sigmoid(offset + slope * x)
+        missed = (1.0 if right else 0.0) - f
         f = min(max(f, RAREST), 1.0 - RAREST)
-        line[EVIDENCE] = MEMORY * line[EVIDENCE] + math.log(f if right else 1.0 - f)
-        best_evidence = max(best_evidence, line[EVIDENCE])
-        curve, prior = max(f * (1.0 - f), RAREST), (1.0 - MEMORY) * DOUBT
-        line[CURVE] = MEMORY * line[CURVE] + curve + prior
-        line[CROSS] = MEMORY * line[CROSS] + curve * x
-        line[STEEP] = MEMORY * line[STEEP] + curve * x * x + prior
-        offset = missed - prior * line[OFFSET]
-        slope = missed * x + prior * (1.0 - line[SLOPE])
-        determinant = line[CURVE] * line[STEEP] - line[CROSS] * line[CROSS]
+        evidence = MEMORY * line[EVIDENCE] + math.log(f if right else 1.0 - f)
+        line[EVIDENCE], best_evidence = evidence, max(best_evidence, evidence)
+        weight = max(f * (1.0 - f), RAREST)
+        curve = MEMORY * line[CURVE] + weight + prior
+        cross = MEMORY * line[CROSS] + weight * x
+        steep = MEMORY * line[STEEP] + weight * x * x + prior
+        line[CURVE], line[CROSS], line[STEEP] = curve, cross, steep
+        up, along = missed - prior * offset, missed * x + prior * (1.0 - slope)
+        determinant = curve * steep - cross * cross
         if determinant > 1e-9:
-            line[OFFSET] += (line[STEEP] * offset - line[CROSS] * slope) / determinant
-            line[SLOPE] += (line[CURVE] * slope - line[CROSS] * offset) / determinant
-        line[OFFSET] = min(max(line[OFFSET], -FARTHEST), FARTHEST)
-        line[SLOPE] = min(max(line[SLOPE], FLATTEST), STEEPEST)
+            offset += (steep * up - cross * along) / determinant
+            slope += (curve * along - cross * up) / determinant
+        line[OFFSET] = min(max(offset, -FARTHEST), FARTHEST)
+        line[SLOPE] = min(max(slope, FLATTEST), STEEPEST)
     total = 0.0
     for expert in range(len(trust)):
         trust[expert, WEIGHT] = math.exp(trust[expert, EVIDENCE] - best_evidence)
         total += trust[expert, WEIGHT]
     for expert in range(len(trust)):
         trust[expert, WEIGHT] /= total
+
+
+@outline
+def _forecast(trust, sums, forecasts, mask, scores, widths):
+    """Forecasts of the experts, their mean as scores, and the regression's share of widths."""
+    not_inlined()
+    kind = scores.dtype.type
+    for label in range(len(mask)):
+        scores[label] = 0.0
+        widths[label] = kind(
+            trust[RIDGE, WEIGHT] * 0.5 * math.sqrt(np.float64(sums[2 * RIDGE + 1, label]))
+        )
+    for expert in range(len(trust)):
+        forecast, weight = forecasts[expert], trust[expert, WEIGHT]
+        for label in range(len(mask)):
+            forecast[label] = sums[2 * expert, label]
+        if expert == RIDGE:
+            for label in range(len(mask)):
+                forecast[label] = 0.5 * (1.0 + forecast[label])
+        else:
+            _softmax(forecast, mask, forecast)
+        for label in range(len(mask)):
+            scores[label] += kind(weight * forecast[label])
 
 
 @inline
@@ -414,22 +441,16 @@ class OneBit(Learner):
     @staticmethod
     def score(params, state, work, row, turn):
         context, experts = prepared(state, row), state.held.experts
-        work.scores[:] = 0.0
-        work.widths[:] = 0.0
         if row.start == row.stop:  # nothing is known about nothing
+            work.scores[:] = 0.0
+            work.widths[:] = 0.0
             return
-        for expert in range(len(experts.trust)):
-            _sum_up(state, context, expert)
-            weight, forecasts = experts.trust[expert, WEIGHT], experts.forecasts[expert]
-            if expert == RIDGE:
-                for label in range(len(work.mask)):
-                    forecasts[label] = 0.5 * (1.0 + np.float64(experts.scores[expert, label]))
-                    width = 0.5 * math.sqrt(np.float64(experts.variances[expert, label]))
-                    work.widths[label] = number(state, weight * width)
-            else:
-                _softmax(experts.scores[expert], work.mask, forecasts)
-            for label in range(len(work.mask)):
-                work.scores[label] += number(state, weight * forecasts[label])
+        narrow, wide = narrow_table(state), wide_table(state)
+        with_all = row.start < row.stop  # always; a constant would be compiled once more
+        _sum_up(narrow, wide, experts.constant, experts.sums, context, with_all)
+        _forecast(
+            experts.trust, experts.sums, experts.forecasts, work.mask, work.scores, work.widths
+        )
 
     @staticmethod
     def say(params, state, work, turn):
@@ -443,19 +464,27 @@ class OneBit(Learner):
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):
-        experts, context, said = state.held.experts, last_input(state, row), choice.label
+        experts, said = state.held.experts, choice.label
+        narrow, wide = narrow_table(state), wide_table(state)
         _weigh(experts.trust, experts.forecasts, said, right)
-        for expert in range(len(experts.trust)):
-            _learn(state, context, expert, work.mask, said, right)
         experts.tries[ANSWERED, said] += 1.0
         experts.count[HEARD] += 1
         if _may_say_all(experts, work):
             keep_round(state, row, said, right)
-        if fix_scales(state, row):
-            _learn_all_again(state, turn)
-        elif experts.count[KEPT] > 0:
-            for n in range(AGAIN):
-                _learn_again(state, _drawn(experts, turn, n, experts.count[KEPT]), False)
+        anew = fix_scales(state)
+        if anew:
+            _clear(narrow.table, experts.constant, not anew)
+            _clear(wide.table, experts.constant, anew)
+        else:
+            context, with_all = last_input(state, row), not anew  # always
+            _learn(narrow, wide, experts, context, work.mask, said, right, with_all)
+        last = experts.count[KEPT] - 1
+        for i in range(0 if anew else max(last, 0), last + 1):
+            for n in range(0 if anew else 1, 1 + AGAIN):  # 0: the round itself
+                place = place_of(experts.count, i)
+                if n > 0:
+                    place = _drawn(experts, turn, AGAIN * (last - i) + n - 1, i + 1)
+                _learn_kept(state, place, n == 0)
         return True
 
     def _check_settings(self) -> None:
@@ -488,7 +517,7 @@ class OneBit(Learner):
         if self.planes:
             return super()._without(indices, values, i, columns)
         typical = values.copy()
-        typical[i] = self._state.held.centre[indices[i]]
+        typical[i] = self._state.held.columns[CENTRE, indices[i]]
         kept = typical != 0
         return indices[kept], typical[kept]
 

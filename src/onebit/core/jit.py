@@ -41,6 +41,20 @@ from numba.extending import lower_builtin, overload, type_callable
 from onebit.core.sources import PACKAGE, SOURCES, write_whole
 
 try:
+    from numba._dynfunc import make_function  # type: ignore[import]
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
+    from numba.core.compiler_machinery import register_pass
+    from numba.core.typed_passes import NativeLowering
+except ImportError:  # this is numba's inside, and may change
+    JITCodeLibrary: Any = None
+    CompilerBase: Any = object
+    DefaultPassBuilder: Any = None
+    NativeLowering: Any = object
+    make_function: Any = None
+    register_pass: Any = None
+    _LowerResult: Any = None
+try:
     from numba.core.caching import NullCache
     from numba.core.compiler import CompileResult
     from numba.core.serialize import dumps
@@ -56,12 +70,63 @@ _MOST_BYTES = 2**30  # of compiled code
 _VERSIONS = (sys.version, numba.__version__, llvmlite.__version__, np.__version__)
 COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
+
+def _knows_libraries() -> bool:
+    """Whether numba's libraries of code have what `_Part` changes of their inside."""
+    parts = ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals")
+    return all(hasattr(JITCodeLibrary, name) for name in parts)
+
+
+# Helpers run as parts of entries only, so they are optimised and translated to machine code with
+# these. Otherwise numba does both for every helper, with all that it calls, and again for whatever
+# calls the helper: that takes most of the time of compiling.
+_PART: Any = {}
+if COMPILED and _knows_libraries():
+
+    class _Part(JITCodeLibrary):
+        """The code of a helper, linked with all that it calls."""
+
+        def _optimize_final_module(self) -> None: ...
+
+        def _finalize_final_module(self) -> None:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class _PartLowering(NativeLowering):
+        _name = "onebit_part_lowering"
+
+        def run_pass(self, state: Any) -> Any:
+            library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library, state.flags.no_compile = library, True
+            super().run_pass(state)
+            # What numba itself does with compiled functions, so that others can call this one.
+            fndesc, env = state.cr.fndesc, state.cr.env
+            module, name = fndesc.lookup_module(), fndesc.qualname.split(".")[-1]
+            key = make_function(module, name, "", 0, env, (library,))
+            state.targetctx.insert_user_function(key, fndesc, [library])
+            state.reload_init.extend(library._reload_init)
+            state.cr = _LowerResult(fndesc, state.cr.call_helper, cfunc=key, env=env)
+            return True
+
+    class _PartCompiler(CompilerBase):
+        def define_pipelines(self) -> list[Any]:
+            manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            manager.passes = [
+                (_PartLowering if kind is NativeLowering else kind, purpose)
+                for kind, purpose in manager.passes
+            ]
+            manager.finalize()
+            return [manager]
+
+    _PART = {"pipeline_class": _PartCompiler}
+
 # No fastmath: sums keep their order, so that every path gives the same bits. numpy's error model
 # only drops the test for division by zero; compiled code divides by no number that can be zero.
 # Without numba's memory management it cannot allocate, and arrays are not counted as they are
 # passed around, which would cost more than a round of learning.
 _OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
-_HELPER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS}  # not for Python
+_HELPER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS, **_PART}
 INLINE: Any = {"forceinline": True, **_HELPER}
 OUTLINE: Any = {"forceinline": False, **_HELPER}  # said, or it is as in what calls it
 

@@ -94,6 +94,11 @@ def at(array: Any, i: Any) -> Any:
     return array[i]
 
 
+def bare(state: Any) -> Any:
+    """The state without what a storage holds besides the table: less to pass around."""
+    return type(state)(state.table, state.memory)
+
+
 def load(state: Any, feature: Any, plane: Any, block: Any) -> Any:
     """A block of one feature's numbers."""
     w = WIDTH[type(state)]
@@ -237,6 +242,14 @@ if COMPILED:
         array = context.make_array(sig.args[0])(context, builder, args[0])
         i = _index(context, builder, args[1], sig.args[1])
         return builder.load(builder.gep(array.data, [i], inbounds=True))
+
+    def _bare_type(state: Any) -> Any:
+        return types.BaseTuple.from_types([*state.types[:2], types.none], state.instance_class)
+
+    @lowered(bare, _bare_type)
+    def _bare(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        fields = [builder.extract_value(args[0], i) for i in range(2)]
+        return context.make_tuple(builder, sig.return_type, [*fields, context.get_dummy_value()])
 
     @lowered(load, lambda state, feature, plane, block: _of(state))
     def _load(context: Any, builder: Any, sig: Any, args: Any) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 
 from onebit.core.draws import uniforms
 from onebit.core.jit import compiled_as, entry, generic, implement, inline, not_inlined, outline
-from onebit.core.lanes import aligned_zeros, at, lanes_for, state_type
+from onebit.core.lanes import aligned_zeros, at, bare, lanes_for, state_type
 from onebit.core.rounds import Row
 from onebit.core.sums import number, squared_norm
 from onebit.storage.base import Storage
@@ -29,8 +29,11 @@ from onebit.storage.base import Storage
 KEPT_ROUNDS = 1000
 KEPT_ENTRIES = 2**18  # of the kept sparse rows together: of long rows, fewer are kept
 OLDEST, KEPT, FREE, ENTRIES, HEARD = range(5)  # places in Experts.count
+LABEL, RIGHT, START, SIZE = range(4)  # places in Experts.rounds
 WEIGHT, EVIDENCE, OFFSET, SLOPE, CURVE, CROSS, STEEP = range(7)  # places in Experts.trust
 SAID, ANSWERED = range(2)  # places in Experts.tries
+STEP, SHRINKAGE = range(2)  # places in Experts.change
+TARGET, PREDICTED, MOVED, PRECISION, NEWTON = range(5)  # places in Experts.scratch
 
 WARM = 100  # answered rows from which the scales of dense columns are taken
 WAVES = 600  # random Fourier features
@@ -38,39 +41,38 @@ SHORTEST, LONGEST = 0.1, 1.0  # their wave lengths, in median distances between 
 PART = 0.25  # the length of a row's Fourier features; the columns have about 1
 FARTHEST = 5.0  # standard deviations: columns are clipped there
 SEEN, MEDIAN = range(2)  # places in Dense.scales; a median of 0: scales are not fixed yet
+CENTRE, SQUARES, FACTOR = range(3)  # places in Dense.columns
 _WAVE_DRAW = 2**41  # the first stream of the draws of waves
 
 
-class Experts(NamedTuple):
-    """What both storages hold, and scratch space."""
+# Compiling takes long if a record has many arrays, so few arrays hold much. It takes twice as long
+# if a function is called with a constant and with a variable, as these have different types.
 
-    constant: Any  # a state: the weights and variances of the constant feature
+
+class Experts(NamedTuple):
+    """What both storages hold, and scratch space. A lane is a label."""
+
+    constant: Any  # [plane, lane] the weights and variances of the constant feature
     trust: Any  # [expert, 7] the expert's weight in the forecast, and the numbers behind it
-    tries: Any  # [2, label] how often the label was said, and how often that was answered
+    tries: Any  # [2, lane] how often the label was said, and how often that was answered
     count: Any  # [5] oldest kept round, kept rounds, first free entry, kept entries, all answers
-    labels: Any  # [KEPT_ROUNDS] what was said, a ring
-    rights: Any  # [KEPT_ROUNDS] 1 if that was right, else 0
-    all_labels: Any  # the mask in which every label may be said
-    scores: Any  # [expert, label] of the row that was scored last
-    variances: Any
-    forecasts: Any
-    target: Any  # [label] from here on, for the expert that learns
-    predicted: Any
-    moved: Any
-    step: Any
-    shrink: Any
+    rounds: Any  # [4, KEPT_ROUNDS] what was said, 1 if that was right, a sparse row's place; a ring
+    all_labels: Any  # [lane] the mask in which every label may be said
+    sums: Any  # [plane, lane] scores and variances of the row that was summed last
+    forecasts: Any  # [expert, lane] of the row that was scored last
+    change: Any  # [2, lane] of the expert that learns: steps of scores, and by how much to shrink
+    scratch: Any  # [5, lane] for the expert that learns
 
 
 class Sparse(NamedTuple):
-    """Experts of sparse rows. Kept rows lie one after the other in a ring of entries."""
+    """Experts of sparse rows. Kept rows lie one after the other in a ring of entries.
+
+    A row starts within the ring, and may end beyond it: so it is in one piece.
+    """
 
     experts: Any
-    starts: Any  # [KEPT_ROUNDS] where a kept row starts
-    sizes: Any  # [KEPT_ROUNDS] how many entries it has
-    indices: Any  # [KEPT_ENTRIES]
+    indices: Any  # [2 KEPT_ENTRIES]
     values: Any
-    row_indices: Any  # [KEPT_ENTRIES] a kept row, in one piece
-    row_values: Any
 
 
 class Dense(NamedTuple):
@@ -80,26 +82,20 @@ class Dense(NamedTuple):
     narrow: Any  # a state: weights and variances of the columns
     wide: Any  # a state: those of the columns and the Fourier features
     scales: Any  # [2] answered rows that were seen; median distance between rows
-    centre: Any  # [column] mean
-    squares: Any  # [column] sum of squared distances from the mean
-    factor: Any  # [column] 1 / standard deviation
-    waves: Any  # [column, wave] a wave's directions, in turns
-    phase: Any  # [wave] in turns
-    angles: Any  # [wave] scratch space
+    columns: Any  # [3, column] mean, sum of squared distances from it, 1 / standard deviation
+    waves: Any  # [column + 1, wave] a wave's directions, and last its phase, in turns
     distances: Any  # scratch space, for all pairs of the first rows
-    row: Any  # [column] scratch space: the row as it came
     every: Any  # 0, 1, 2, ...: the indices of the features
-    x: Any  # [feature] the features of the last row
-    kept: Any  # [KEPT_ROUNDS, column] rows as they came
-    mapped: Any  # [KEPT_ROUNDS, feature] their features
+    kept: Any  # [KEPT_ROUNDS + 1, column] rows as they came; the last is the present one
+    mapped: Any  # [KEPT_ROUNDS + 1, feature] their features
 
 
 class Input(NamedTuple):
     """A context as the experts see it."""
 
-    narrow: Any  # Row
-    wide: Any  # Row
-    scale: Any  # by which the values of the rows are multiplied
+    row: Any
+    narrow: Any  # where the row ends for narrow experts
+    scale: Any  # by which the values of the row are multiplied
 
 
 @generic
@@ -129,37 +125,44 @@ def make_room(state, row):
 
 @generic
 def narrow_table(state):
-    """The table for narrow rows."""
+    """The table of narrow experts."""
 
 
 @generic
 def wide_table(state):
-    """The table for wide rows."""
+    """The table of wide experts."""
 
 
 @generic
-def fix_scales(state, row):
-    """Take a row into the scales; True: they are fixed now, so that all is to be learned anew."""
+def fix_scales(state):
+    """Take the row that was prepared last into the scales; True: they are fixed now, so that all
+    is to be learned anew."""
 
 
 @inline
 def keep_round(state, row, label, right):
     experts = state.held.experts
-    count = experts.count
+    count, rounds = experts.count, experts.rounds
     if not make_room(state, row):
         return
     if count[KEPT] == KEPT_ROUNDS:
         drop_oldest(count)
-    place = (count[OLDEST] + count[KEPT]) % KEPT_ROUNDS
+    place = place_of(count, count[KEPT])
     keep_row(state, row, place)
-    experts.labels[place], experts.rights[place] = label, 1 if right else 0
+    rounds[LABEL, place], rounds[RIGHT, place] = label, 1 if right else 0
     count[KEPT] += 1
 
 
 @inline
 def drop_oldest(count):
-    count[OLDEST] = (count[OLDEST] + 1) % KEPT_ROUNDS
+    count[OLDEST] = place_of(count, 1)
     count[KEPT] -= 1
+
+
+@inline
+def place_of(count, i):
+    """Where a kept round is; number 0 is the oldest."""
+    return (count[OLDEST] + i) % KEPT_ROUNDS
 
 
 # Sparse rows.
@@ -169,7 +172,7 @@ def drop_oldest(count):
 def _to_unit_length(state, row):
     square = squared_norm(row)
     scale = number(state, 1.0 / math.sqrt(square) if square > 0.0 else 1.0)
-    return Input(row, row, scale)
+    return Input(row, row.stop, scale)
 
 
 implement(prepared, Sparse)(_to_unit_length)
@@ -179,22 +182,18 @@ implement(last_input, Sparse)(_to_unit_length)
 @implement(kept_input, Sparse)
 def _kept_sparse(state, place):
     held = state.held
-    start, size = held.starts[place], held.sizes[place]
-    for i in range(size):
-        entry = (start + i) % KEPT_ENTRIES
-        held.row_indices[i] = held.indices[entry]
-        held.row_values[i] = held.values[entry]
-    return _to_unit_length(state, Row(held.row_indices, held.row_values, 0, size))
+    start, size = held.experts.rounds[START, place], held.experts.rounds[SIZE, place]
+    return _to_unit_length(state, Row(held.indices, held.values, start, start + size))
 
 
 @implement(make_room, Sparse)
 def _make_room(state, row):
-    held, size = state.held, row.stop - row.start
-    count = held.experts.count
+    experts, size = state.held.experts, row.stop - row.start
+    count = experts.count
     if size > KEPT_ENTRIES:
         return False
     while count[KEPT] == KEPT_ROUNDS or count[ENTRIES] + size > KEPT_ENTRIES:
-        count[ENTRIES] -= held.sizes[count[OLDEST]]
+        count[ENTRIES] -= experts.rounds[SIZE, count[OLDEST]]
         drop_oldest(count)
     return True
 
@@ -202,28 +201,28 @@ def _make_room(state, row):
 @implement(keep_row, Sparse)
 def _keep_sparse(state, row, place):
     held, size = state.held, row.stop - row.start
-    count = held.experts.count
-    held.starts[place], held.sizes[place] = count[FREE], size
+    count, rounds = held.experts.count, held.experts.rounds
+    start = count[FREE]
+    rounds[START, place], rounds[SIZE, place] = start, size
     for i in range(size):
-        entry = (count[FREE] + i) % KEPT_ENTRIES
-        held.indices[entry] = at(row.indices, row.start + i)
-        held.values[entry] = at(row.values, row.start + i)
-    count[FREE] = (count[FREE] + size) % KEPT_ENTRIES
+        held.indices[start + i] = at(row.indices, row.start + i)
+        held.values[start + i] = at(row.values, row.start + i)
+    count[FREE] = (start + size) % KEPT_ENTRIES
     count[ENTRIES] += size
 
 
 @implement(narrow_table, Sparse)
 def _narrow_sparse(state):
-    return state
+    return bare(state)
 
 
 @implement(wide_table, Sparse)
 def _wide_sparse(state):
-    return state
+    return bare(state)
 
 
 @implement(fix_scales, Sparse)
-def _no_scales(state, row):
+def _no_scales(state):
     return False
 
 
@@ -238,96 +237,103 @@ def _cosine_series() -> list[float]:
 _C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = _cosine_series()
 
 
-def add_waves(waves: Any, column: Any, z: Any, angles: Any) -> None:
-    """angles += z waves[column]."""
-    angles += z * waves[column]
+def add_waves(waves: Any, column: Any, z: Any, angles: Any, start: Any) -> None:
+    """angles[start:] += z waves[column]."""
+    angles[start:] += z * waves[column]
 
 
 @compiled_as(add_waves)
-def _add_waves(waves, column, z, angles):
-    for n in range(len(angles)):
-        angles[n] += z * waves[column, n]
+def _add_waves(waves, column, z, angles, start):
+    for n in range(waves.shape[1]):
+        angles[start + n] += z * waves[column, n]
 
 
-def cosines(angles: Any, phase: Any, shorter: Any, size: Any, out: Any, start: Any) -> None:
-    """out[start:] = size cos(2 pi (angles shorter + phase)): no library's cosine is vectorised."""
-    t = angles * shorter + phase
+def to_cosines(angles: Any, start: Any, phase: Any, shorter: Any, size: Any) -> None:
+    """angles[start:] = size cos(2 pi (angles shorter + phase)): no library's is vectorised."""
+    t = angles[start:] * shorter + phase
     r = t - np.floor(t + 0.5)
     s = r * r
     total = _C8 + s * _C9
     for c in (_C7, _C6, _C5, _C4, _C3, _C2, _C1, _C0):
         total = c + s * total
-    out[start : start + len(angles)] = size * total
+    angles[start:] = size * total
 
 
-@compiled_as(cosines)
-def _cosines(angles, phase, shorter, size, out, start):
+@compiled_as(to_cosines)
+def _to_cosines(angles, start, phase, shorter, size):
     kind = angles.dtype.type  # or all would be worked out in double precision
     half, c0, c1, c2, c3 = kind(0.5), kind(_C0), kind(_C1), kind(_C2), kind(_C3)
     c4, c5, c6, c7, c8, c9 = kind(_C4), kind(_C5), kind(_C6), kind(_C7), kind(_C8), kind(_C9)
-    for n in range(len(angles)):
-        t = angles[n] * shorter + phase[n]
+    for n in range(len(phase)):
+        t = angles[start + n] * shorter + phase[n]
         r = t - np.floor(t + half)
         s = r * r
         high = c4 + s * (c5 + s * (c6 + s * (c7 + s * (c8 + s * c9))))
-        out[start + n] = size * (c0 + s * (c1 + s * (c2 + s * (c3 + s * high))))
+        angles[start + n] = size * (c0 + s * (c1 + s * (c2 + s * (c3 + s * high))))
 
 
 @outline
-def _map(held, row, x):
-    """Standardise a row [column], and add its Fourier features once the scales are fixed."""
+def _map(kept, mapped, scales, columns, waves, place):
+    """Standardise a row, and add its Fourier features once the scales are fixed."""
     not_inlined()
-    columns, angles = len(row), held.angles
-    side = 1.0 / math.sqrt(columns)
-    for n in range(len(angles)):
-        angles[n] = 0.0
-    for j in range(columns):
-        z = (np.float64(row[j]) - held.centre[j]) * held.factor[j]
+    row, x, count = kept[place], mapped[place], kept.shape[1]
+    side, kind = 1.0 / math.sqrt(count), mapped.dtype.type
+    for n in range(count, len(x)):
+        x[n] = 0.0
+    for j in range(count):
+        z = (np.float64(row[j]) - columns[CENTRE, j]) * columns[FACTOR, j]
         z = min(max(z, -FARTHEST), FARTHEST)
         x[j] = z * side
-        if held.scales[MEDIAN] > 0.0 and z != 0.0:
-            add_waves(held.waves, j, angles.dtype.type(z), angles)
-    if held.scales[MEDIAN] > 0.0:
-        shorter, size = 1.0 / held.scales[MEDIAN], PART * math.sqrt(2.0 / len(angles))
-        kind = angles.dtype.type
-        cosines(angles, held.phase, kind(shorter), kind(size), x, columns)
+        if scales[MEDIAN] > 0.0 and z != 0.0:
+            add_waves(waves, j, kind(z), x, count)
+    if scales[MEDIAN] > 0.0:
+        shorter, size = 1.0 / scales[MEDIAN], PART * math.sqrt(2.0 / waves.shape[1])
+        to_cosines(x, count, waves[count], kind(shorter), kind(size))
 
 
 @inline
-def _as_input(state, x):
+def _map_row(held, place):
+    _map(held.kept, held.mapped, held.scales, held.columns, held.waves, place)
+
+
+@inline
+def _as_input(state, place):
     held = state.held
-    columns = len(held.row)
-    size = len(held.x) if held.scales[MEDIAN] > 0.0 else columns
-    narrow, wide = Row(held.every, x, 0, columns), Row(held.every, x, 0, size)
-    return Input(narrow, wide, number(state, 1.0))
+    features, narrow = held.mapped[place], held.kept.shape[1]
+    size = len(features) if held.scales[MEDIAN] > 0.0 else narrow
+    return Input(Row(held.every, features, 0, size), narrow, number(state, 1.0))
 
 
 @inline
-def _spread_out(held, row):
-    held.row[:] = 0.0
-    for i in range(row.start, row.stop):
-        held.row[at(row.indices, i)] = at(row.values, i)
+def _present(held):
+    """The place of the row that was prepared last."""
+    return len(held.kept) - 1
 
 
 @implement(prepared, Dense)
 def _prepared_dense(state, row):
     held = state.held
-    _spread_out(held, row)
-    _map(held, held.row, held.x)
-    return _as_input(state, held.x)
+    place = _present(held)
+    present = held.kept[place]
+    for j in range(len(present)):
+        present[j] = 0.0
+    for i in range(row.start, row.stop):
+        present[at(row.indices, i)] = at(row.values, i)
+    _map_row(held, place)
+    return _as_input(state, place)
 
 
 @implement(last_input, Dense)
 def _last_dense(state, row):
-    return _as_input(state, state.held.x)
+    return _as_input(state, _present(state.held))
 
 
 @implement(kept_input, Dense)
 def _kept_dense(state, place):
     held = state.held
     if held.scales[MEDIAN] == 0.0:  # scales have changed since
-        _map(held, held.kept[place], held.mapped[place])
-    return _as_input(state, held.mapped[place])
+        _map_row(held, place)
+    return _as_input(state, place)
 
 
 @implement(make_room, Dense)
@@ -337,12 +343,11 @@ def _always_room(state, row):
 
 @implement(keep_row, Dense)
 def _keep_dense(state, row, place):
-    held = state.held
-    kept, mapped = held.kept[place], held.mapped[place]
-    for j in range(len(kept)):
-        kept[j] = held.row[j]
-    for j in range(len(mapped)):
-        mapped[j] = held.x[j]
+    kept, mapped, present = state.held.kept, state.held.mapped, _present(state.held)
+    for j in range(kept.shape[1]):
+        kept[place, j] = kept[present, j]
+    for j in range(mapped.shape[1]):
+        mapped[place, j] = mapped[present, j]
 
 
 @implement(narrow_table, Dense)
@@ -356,36 +361,39 @@ def _wide_dense(state):
 
 
 @implement(fix_scales, Dense)
-def _fix_scales(state, row):
+def _fix_scales(state):
     held = state.held
     if held.scales[MEDIAN] > 0.0:
         return False
-    held.scales[SEEN] += 1.0
-    seen, columns = held.scales[SEEN], len(held.row)
-    usual = 0.0
-    for j in range(columns):
-        value = np.float64(held.row[j])
-        off = value - held.centre[j]
-        held.centre[j] += off / seen
-        held.squares[j] += off * (value - held.centre[j])
-        usual += held.squares[j] / columns
-    for j in range(columns):  # a column that was constant so far is as wide as the others
-        square = held.squares[j] if held.squares[j] > 0.0 else usual
-        held.factor[j] = math.sqrt(seen / square) if square > 0.0 else 0.0
-    if seen < WARM:
+    _take_into_scales(held.scales, held.columns, held.kept[_present(held)])
+    if held.scales[SEEN] < WARM:
         return False
     _map_kept(held)
-    held.scales[MEDIAN] = _median_distance(held)
+    count = held.experts.count
+    held.scales[MEDIAN] = _median_distance(count, held.mapped, held.distances, held.kept.shape[1])
     _map_kept(held)
     return True
+
+
+@inline
+def _take_into_scales(scales, columns, row):
+    seen, usual = scales[SEEN] + 1.0, 0.0
+    scales[SEEN] = seen
+    for j in range(len(row)):
+        off = np.float64(row[j]) - columns[CENTRE, j]
+        columns[CENTRE, j] += off / seen
+        columns[SQUARES, j] += off * (np.float64(row[j]) - columns[CENTRE, j])
+        usual += columns[SQUARES, j] / len(row)
+    for j in range(len(row)):  # a column that was constant so far is as wide as the others
+        square = columns[SQUARES, j] if columns[SQUARES, j] > 0.0 else usual
+        columns[FACTOR, j] = math.sqrt(seen / square) if square > 0.0 else 0.0
 
 
 @inline
 def _map_kept(held):
     count = held.experts.count
     for i in range(count[KEPT]):
-        place = (count[OLDEST] + i) % KEPT_ROUNDS
-        _map(held, held.kept[place], held.mapped[place])
+        _map_row(held, place_of(count, i))
 
 
 @entry
@@ -395,21 +403,20 @@ def map_kept(held):
 
 
 @outline
-def _median_distance(held):
+def _median_distance(count, mapped, distances, columns):
     """Between the standardised kept rows; with no two of them, what is expected."""
     not_inlined()
-    count, columns = held.experts.count, len(held.row)
-    kept = count[KEPT]
     size, longest = 0, 0.0
-    for i in range(kept):
-        a = held.mapped[(count[OLDEST] + i) % KEPT_ROUNDS]
+    for i in range(count[KEPT]):
+        a = mapped[place_of(count, i)]
         for k in range(i):
-            b = held.mapped[(count[OLDEST] + k) % KEPT_ROUNDS]
+            b = mapped[place_of(count, k)]
             square = 0.0
             for j in range(columns):
-                square += (np.float64(a[j]) - np.float64(b[j])) ** 2
-            held.distances[size] = math.sqrt(columns * square)
-            longest = max(longest, held.distances[size])
+                off = np.float64(a[j]) - np.float64(b[j])
+                square += off * off
+            distance = math.sqrt(columns * square)
+            distances[size], longest = distance, max(longest, distance)
             size += 1
     if longest == 0.0:
         return math.sqrt(2.0 * columns)
@@ -417,7 +424,7 @@ def _median_distance(held):
     for _ in range(50):  # bisection: nothing may be allocated here
         middle, below = 0.5 * (low + high), 0
         for n in range(size):
-            below += held.distances[n] <= middle
+            below += distances[n] <= middle
         if 2 * below >= size:
             high = middle
         else:
@@ -447,22 +454,18 @@ class _ExpertStorage(Storage):
 
     def _experts(self, arrays: dict[str, np.ndarray], labels: int) -> Experts:
         count, lanes = len(self.priors), lanes_for(labels)
+        constant = self._table(1, self.priors, labels, arrays.get("constant"))
         experts = Experts(
-            constant=self._table(1, self.priors, labels, arrays.get("constant")),
+            constant=constant.table[0],
             trust=np.tile(self.calibration, (count, 1)),
             tries=np.zeros((2, lanes)),
             count=np.zeros(5, np.int64),
-            labels=np.zeros(KEPT_ROUNDS, np.int64),
-            rights=np.zeros(KEPT_ROUNDS, np.uint8),
+            rounds=np.zeros((4, KEPT_ROUNDS), np.int64),
             all_labels=np.where(np.arange(lanes) < labels, 0, -np.inf).astype(self._dtype),
-            scores=aligned_zeros((count, lanes), self._dtype),
-            variances=aligned_zeros((count, lanes), self._dtype),
+            sums=aligned_zeros((2 * count, lanes), self._dtype),
             forecasts=np.zeros((count, lanes)),
-            target=np.zeros(lanes),
-            predicted=np.zeros(lanes),
-            moved=np.zeros(lanes),
-            step=aligned_zeros((lanes,), self._dtype),
-            shrink=aligned_zeros((lanes,), self._dtype),
+            change=aligned_zeros((2, lanes), self._dtype),
+            scratch=np.zeros((5, lanes)),
         )
         if arrays:
             experts.trust[:] = arrays["trust"]
@@ -470,7 +473,8 @@ class _ExpertStorage(Storage):
             experts.tries[SAID, :before] = arrays["times_said"]
             experts.tries[ANSWERED, :before] = arrays["times_answered"]
             kept = len(arrays["said"])
-            experts.labels[:kept], experts.rights[:kept] = arrays["said"], arrays["rights"]
+            experts.rounds[LABEL, :kept] = arrays["said"]
+            experts.rounds[RIGHT, :kept] = arrays["rights"]
             experts.count[KEPT], experts.count[HEARD] = kept, arrays["heard"][0]
         return experts
 
@@ -482,12 +486,12 @@ class _ExpertStorage(Storage):
         experts = held.experts
         places = self._places(experts)
         return {
-            "constant": experts.constant.table[:, :, :labels].copy(),
+            "constant": experts.constant[None, :, :labels].copy(),
             "trust": experts.trust.copy(),
             "times_said": experts.tries[SAID, :labels].copy(),
             "times_answered": experts.tries[ANSWERED, :labels].copy(),
-            "said": experts.labels[places],
-            "rights": experts.rights[places],
+            "said": experts.rounds[LABEL, places],
+            "rights": experts.rounds[RIGHT, places].astype(np.uint8),
             "heard": experts.count[HEARD:].copy(),
         }
 
@@ -541,7 +545,7 @@ class _ExpertStorage(Storage):
     def size(self, features: int, labels: int) -> int:
         number = self._dtype.itemsize
         lanes = lanes_for(labels) * len(self.priors) * (5 * number + 32)
-        return lanes + 9 * KEPT_ROUNDS
+        return lanes + 32 * KEPT_ROUNDS
 
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
@@ -577,27 +581,25 @@ class SparseExperts(_ExpertStorage):
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Sparse:
         held = Sparse(
             experts=self._experts(arrays, labels),
-            starts=np.zeros(KEPT_ROUNDS, np.int64),
-            sizes=np.zeros(KEPT_ROUNDS, np.int64),
-            indices=np.zeros(KEPT_ENTRIES, np.uint32),
-            values=np.zeros(KEPT_ENTRIES, self._dtype),
-            row_indices=np.zeros(KEPT_ENTRIES, np.uint32),
-            row_values=np.zeros(KEPT_ENTRIES, self._dtype),
+            indices=np.zeros(2 * KEPT_ENTRIES, np.uint32),
+            values=np.zeros(2 * KEPT_ENTRIES, self._dtype),
         )
         if arrays:
             sizes, entries = arrays["sizes"], len(arrays["indices"])
-            held.sizes[: len(sizes)] = sizes
-            held.starts[: len(sizes)] = np.cumsum(sizes) - sizes
+            rounds, count = held.experts.rounds, held.experts.count
+            rounds[SIZE, : len(sizes)] = sizes
+            rounds[START, : len(sizes)] = np.cumsum(sizes) - sizes
             held.indices[:entries], held.values[:entries] = arrays["indices"], arrays["values"]
-            count = held.experts.count
             count[FREE], count[ENTRIES] = entries % KEPT_ENTRIES, entries
         return held
 
     def arrays(self, held: Sparse, features: int, labels: int) -> dict[str, np.ndarray]:
-        count = held.experts.count
-        entries = (count[FREE] - count[ENTRIES] + np.arange(count[ENTRIES])) % KEPT_ENTRIES
+        places, rounds = self._places(held.experts), held.experts.rounds
+        starts, sizes = rounds[START, places], rounds[SIZE, places]
+        before = np.cumsum(sizes) - sizes
+        entries = np.arange(sizes.sum()) + np.repeat(starts - before, sizes)
         return super().arrays(held, features, labels) | {
-            "sizes": held.sizes[self._places(held.experts)],
+            "sizes": sizes,
             "indices": held.indices[entries],
             "values": held.values[entries],
         }
@@ -624,7 +626,7 @@ class SparseExperts(_ExpertStorage):
 
     def size(self, features: int, labels: int) -> int:
         entries = 2 * KEPT_ENTRIES * (4 + self._dtype.itemsize)
-        return super().size(features, labels) + 16 * KEPT_ROUNDS + entries
+        return super().size(features, labels) + entries
 
     def swing(self, features: int) -> int:
         entries = min(KEPT_ENTRIES, KEPT_ROUNDS * features)
@@ -681,22 +683,15 @@ class DenseExperts(_ExpertStorage):
             narrow=self._table(columns, self.narrow_priors, labels, arrays.get("narrow")),
             wide=self._table(size, self.wide_priors, labels, arrays.get("wide")),
             scales=np.zeros(2),
-            centre=np.zeros(columns),
-            squares=np.zeros(columns),
-            factor=np.zeros(columns),
-            waves=self._waves.astype(dtype),
-            phase=self._phase.astype(dtype),
-            angles=np.zeros(WAVES, dtype),
+            columns=np.zeros((3, columns)),
+            waves=np.vstack([self._waves, self._phase]).astype(dtype),
             distances=np.zeros(WARM * (WARM - 1) // 2),
-            row=np.zeros(columns, dtype),
             every=np.arange(size, dtype=np.uint32),
-            x=np.zeros(size, dtype),
-            kept=np.zeros((KEPT_ROUNDS, columns), dtype),
-            mapped=np.zeros((KEPT_ROUNDS, size), dtype),
+            kept=np.zeros((KEPT_ROUNDS + 1, columns), dtype),
+            mapped=np.zeros((KEPT_ROUNDS + 1, size), dtype),
         )
         if arrays:
-            for name in ("scales", "centre", "squares", "factor"):
-                getattr(held, name)[:] = arrays[name]
+            held.scales[:], held.columns[:] = arrays["scales"], arrays["columns"]
             held.kept[: len(arrays["kept"])] = arrays["kept"]
             map_kept(held)
         return held
@@ -708,12 +703,12 @@ class DenseExperts(_ExpertStorage):
         return held.narrow.table[:, 0, :labels].T.copy()
 
     def arrays(self, held: Dense, features: int, labels: int) -> dict[str, np.ndarray]:
-        own = {name: getattr(held, name) for name in ("scales", "centre", "squares", "factor")}
         return super().arrays(held, features, labels) | {
             "narrow": held.narrow.table[:, :, :labels].copy(),
             "wide": held.wide.table[:, :, :labels].copy(),
             "kept": held.kept[self._places(held.experts)],
-            **{name: array.copy() for name, array in own.items()},
+            "scales": held.scales.copy(),
+            "columns": held.columns.copy(),
         }
 
     def _shapes(self, kept: int, features: int, labels: int) -> dict[str, tuple[Any, Any]]:
@@ -723,7 +718,7 @@ class DenseExperts(_ExpertStorage):
             "wide": ((columns + WAVES, 2 * wide, labels), self._dtype),
             "kept": ((kept, columns), self._dtype),
             "scales": ((2,), np.float64),
-            **dict.fromkeys(("centre", "squares", "factor"), ((columns,), np.float64)),
+            "columns": ((3, columns), np.float64),
         }
 
     def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
@@ -732,7 +727,7 @@ class DenseExperts(_ExpertStorage):
             and self._are_variances(arrays["narrow"], self.narrow_priors)
             and self._are_variances(arrays["wide"], self.wide_priors)
             and bool((arrays["scales"] >= 0).all())
-            and bool((arrays["factor"] >= 0).all())
+            and bool((arrays["columns"][SQUARES:] >= 0).all())
         )
 
     def size(self, features: int, labels: int) -> int:
