@@ -132,6 +132,16 @@ def test_a_column_of_texts_may_be_a_list_an_array_or_a_series():
     )
 
 
+def test_sweep_and_tune_take_texts():
+    texts, y = TICKETS * 6, TOPICS * 6
+    settings = {"labels": sorted(set(TOPICS)), "features": 64}
+    run = ob.sweep(ob.Banditron, texts, y, gamma=[0.1], **settings)[0]
+    trace = ob.simulate(ob.Banditron(gamma=0.1, **settings), texts, y)
+    assert run.trace.mistakes.tolist() == trace.mistakes.tolist()
+    tuned = ob.tune(ob.Banditron, texts, y, grid={"gamma": [0.1, 0.2]}, repeats=1)
+    assert tuned.found.error < 0.75
+
+
 def test_prepared_texts_are_texts():
     steps = ob.datasets.Steps(["binary"])
     data = ob.datasets.prepare(np.array(TICKETS), ["binary"])

@@ -527,16 +527,18 @@ def murmur3(text: str) -> int:
 
 
 def _hash(name: str) -> int:
-    """murmur3, kept for names that come again."""
-    h = _hashes.get(name)
-    if h is None:
-        if len(_hashes) >= _HASHES_KEPT:
-            _hashes.clear()
-        try:
-            h = _hashes[name] = murmur3(name)
-        except UnicodeEncodeError:
-            raise ValueError(f"the name {name!r} cannot be written in UTF-8") from None
+    """murmur3, kept for a name that comes again."""
+    if len(_hashes) >= _HASHES_KEPT:
+        _hashes.clear()
+    try:
+        h = _hashes[name] = murmur3(name)
+    except UnicodeEncodeError:
+        raise _not_utf8(name) from None
     return h
+
+
+def _not_utf8(name: str) -> ValueError:
+    return ValueError(f"the name {name!r} cannot be written in UTF-8")
 
 
 def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
@@ -545,6 +547,7 @@ def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple
     The words of a text have names of the same form.
     """
     columns = HASHED if features is None else features
+    top = largest(dtype)
     sums: dict[int, float] = {}
     for name, value in x.items():
         if not isinstance(name, str):
@@ -556,20 +559,27 @@ def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple
                 name, value = f"{name}={value}", 1.0
         elif value is None:  # missing: a name of its own, as an empty field of a csv file
             name, value = f"{name}=", 1.0
-        if isinstance(value, Text):
-            _hash(name)  # refuses a name that cannot be written
-            found, numbers = text_columns(value.text, columns, f"{name}=", value.ngrams)
+        if type(value) is float and -top <= value <= top:
+            number = value
+        elif type(value) is Text:
+            try:
+                found, numbers = text_columns(value.text, columns, f"{name}=", value.ngrams)
+            except UnicodeEncodeError:
+                raise _not_utf8(name) from None
             for column, number in zip(found.tolist(), numbers.tolist(), strict=True):
                 sums[column] = sums.get(column, 0.0) + number
             continue
-        number = _number(name, value, dtype)
-        if math.isnan(number):  # missing: absent
-            continue
-        h = _hash(name)
+        else:
+            number = _number(name, value, dtype)
+            if math.isnan(number):  # missing: absent
+                continue
+        h = _hashes.get(name)
+        if h is None:
+            h = _hash(name)
         column = abs(h) % columns
         sums[column] = sums.get(column, 0.0) + (number if h >= 0 else -number)
-    indices = np.array(sorted(sums), np.int64)
-    values = np.array([sums[j] for j in indices.tolist()], np.float64)
+    order = sorted(sums)
+    indices, values = np.array(order, np.int64), np.array([sums[j] for j in order], np.float64)
     return _pair((indices, values), dtype, columns)
 
 
