@@ -48,10 +48,6 @@ class Contestant(NamedTuple):
     def prepares(self, data: Data) -> tuple[str, ...]:
         return ("raw",) if self.name == ONEBIT else preparations(data.kind)
 
-    @property
-    def hears_one_bit(self) -> bool:
-        return self.name not in REFERENCES
-
 
 def points_up_to(rounds: int) -> list[int]:
     return [*(point for point in POINTS if point < rounds), rounds]
