@@ -175,7 +175,7 @@ EXPLORATIONS = (
     *("--squarecb --gamma_scale 1000", "--regcb --mellowness 0.01", "--regcbopt --mellowness 0.01"),
     *("--softmax --lambda 10", "--softmax --lambda 30"),
 )
-RATES = (0.1, 0.5, 2.0)
+RATES = (0.03, 0.1, 0.5, 2.0, 8.0)
 
 
 def play_vw(
