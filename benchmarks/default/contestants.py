@@ -48,10 +48,6 @@ class Contestant(NamedTuple):
     def prepares(self, data: Data) -> tuple[str, ...]:
         return ("raw",) if self.name == ONEBIT else preparations(data.kind)
 
-    @property
-    def hears_one_bit(self) -> bool:
-        return self.name not in REFERENCES
-
 
 def points_up_to(rounds: int) -> list[int]:
     return [*(point for point in POINTS if point < rounds), rounds]
@@ -179,7 +175,7 @@ EXPLORATIONS = (
     *("--squarecb --gamma_scale 1000", "--regcb --mellowness 0.01", "--regcbopt --mellowness 0.01"),
     *("--softmax --lambda 10", "--softmax --lambda 30"),
 )
-RATES = (0.1, 0.5, 2.0)
+RATES = (0.03, 0.1, 0.5, 2.0, 8.0)
 
 
 def play_vw(
