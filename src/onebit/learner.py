@@ -472,10 +472,10 @@ class Learner(Declared):
                 wider = self.copy()  # looking changes nothing
                 wider._reserve(rows.width)
                 return wider._score(rows)
-            state, rows = self._found(rows)
+            rows = self._found(rows)
             size = len(rows.indptr) - 1
             scores, places = np.empty((size, self._size), self._dtype), np.empty(size, np.int64)
-            records = (self._params, state, self._work)
+            records = (self._params, self._state, self._work)
             args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
             self._storage.guarded(direct(score_rows, self._kind, *args))(*args)
             return scores, places
@@ -640,19 +640,13 @@ class Learner(Declared):
         self._work = self._work._replace(slots=slots)
         return rows._replace(indices=places, width=count)
 
-    def _found(self, rows: Rows) -> tuple[Any, Rows]:
-        """A state for scores, and the rows with places for indices.
-
-        Features that never occurred share a row, which is as it would be if they came now.
-        """
-        state, slots, have = self._state, self._slots, len(self._state.table)
-        if not len(slots):
-            return state, rows
-        places = np.empty_like(rows.indices)
-        if find_places(rows.indices, slots, have, places):
-            self._reserve(have + 1)
-            state, self._state = self._state, self._state._replace(table=self._buffer[:have])
-        return state, rows._replace(indices=places, width=len(state.table))
+    def _found(self, rows: Rows) -> Rows:
+        """Rows with places for indices, without the features that never occurred."""
+        if not len(self._slots):
+            return rows
+        made = np.empty_like(rows.indices), np.empty_like(rows.values), np.zeros_like(rows.indptr)
+        find_places(*rows[:3], self._slots, *made)
+        return Rows(*made, len(self._state.table), rows.columns)
 
     def _features(self) -> np.ndarray:
         """The features in the table, from the smallest to the largest."""

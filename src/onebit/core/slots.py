@@ -88,12 +88,15 @@ def place_rows(indices, indptr, order, slots, count, seen, out):
 
 
 @entry
-def find_places(indices, slots, nowhere, out):
-    """Fill `out` with the places of features; those without one are at `nowhere`: how many?"""
-    missing = 0
-    for n in range(len(indices)):
-        feature = at(indices, n)
-        slot = at(slots, feature) if feature < len(slots) else np.uint32(0)
-        missing += slot == 0
-        out[n] = nowhere if slot == 0 else slot - np.uint32(1)
-    return missing
+def find_places(indices, values, indptr, slots, places, kept_values, kept_indptr):
+    """Copy rows with places for indices, without the features that have none."""
+    kept = 0
+    for i in range(len(indptr) - 1):
+        for n in range(indptr[i], indptr[i + 1]):
+            feature = at(indices, n)
+            slot = at(slots, feature) if feature < len(slots) else np.uint32(0)
+            if slot != 0:
+                places[kept] = slot - np.uint32(1)
+                kept_values[kept] = values[n]
+                kept += 1
+        kept_indptr[i + 1] = kept
