@@ -131,7 +131,6 @@ def test_a_learner_may_be_reloaded_while_it_is_simulated(tmp_path, monkeypatch):
         y,
         progress=lambda done: done == 21 and learner.reload(tmp_path / "model.onebit"),
     )
-    ob.simulate(saved, X[21:], y[21:])
     assert np.array_equal(learner._features(), np.unique(X.indices))
 
 

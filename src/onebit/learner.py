@@ -90,7 +90,7 @@ class Learner(Declared):
     features: int | None = setting(
         default=None,
         check=or_none(partial(whole, least=1, most=2**31 - 1)),
-        doc="fixes the number of features; otherwise weights grow as larger indices come, and "
+        doc="fixes the number of features; otherwise weights grow as new features come, and "
         "dense rows have as many columns as the first of them",
     )
     seed: int = setting(default=0, least=0, most=2**63 - 1, doc="all randomness follows from it")
