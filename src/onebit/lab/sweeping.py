@@ -210,7 +210,7 @@ class SharedRows(NamedTuple):
     """The rows of a stream as places in a table that several learners share."""
 
     indices: np.ndarray  # places
-    count: int  # of rows that the table needs
+    table_rows: int  # that the table needs
     slots: np.ndarray  # the places of features, as in `core.slots`
 
 
@@ -275,7 +275,7 @@ def _groups(
     that fades as it goes.
     """
     late = any(isinstance(step, Delay) and step.longest > 0 for step in course.channel)
-    features = max(course.shared.count, like._state.table.shape[0])
+    features = max(course.shared.table_rows, like._state.table.shape[0])
     table = features * like.planes * len(like.labels) * like._dtype.itemsize  # bytes
     most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(table, 1))
     size = min(max(-(-len(places) // threads), 1), most)
@@ -327,7 +327,7 @@ def _run_lockstep(
 ) -> list[Run]:
     first, count = learners[0], len(learners)
     rows, shared = course.rows, course.shared
-    together = _Together(learners, size, shared.count, shared.slots)
+    together = _Together(learners, size, shared.table_rows, shared.slots)
     stream = Stream(shared.indices, rows.values, rows.indptr, course.places, course.order, 0)
     seeds = np.array([learner._draws for learner in learners], np.int64)
     firsts = np.array([learner.round for learner in learners], np.int64)
