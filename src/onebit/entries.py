@@ -1,9 +1,9 @@
 """Entries: the compiled functions that a learner calls, each for one round or for many rows.
 
 They are built from the compiled members of an algorithm (see `core.rounds`). An entry leaves the
-state alone if a context has features beyond the table: it returns NO_ROOM, the learner makes room,
-and calls again. Decisions come from outside, so `learn` checks all their numbers before it uses
-them, and returns FORGED if no learner of this kind can have written them.
+state alone if a context has features that are not in the table: it returns NO_ROOM, the learner
+makes room, and calls again. Decisions come from outside, so `learn` checks all their numbers before
+it uses them, and returns FORGED if no learner of this kind can have written them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from onebit.contexts import LARGEST_DOUBLE, LARGEST_SINGLE
 from onebit.core import choosing, rounds, sums
 from onebit.core.jit import direct, entry, inline
 from onebit.core.rounds import Choice, Row, Turn
+from onebit.core.slots import NO_ROOM, placed
 
-NO_ROOM = -1
 FORGED = -2
 LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits
 
@@ -57,18 +57,12 @@ def _is_genuine(params, state, work, row, turn, choice):
     )
 
 
-@inline
-def _fits(state, indices):
-    """Whether every index is within the table; they increase."""
-    return len(indices) == 0 or indices[-1] < state.table.shape[0]
-
-
 @entry
 def _decide(params, state, work, indices, values, seed, round, count):
     """Returns label, greedy label, propensity, and the algorithm's two numbers."""
-    if not _fits(state, indices):
+    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
+    if row.stop == NO_ROOM:
         return NO_ROOM, 0, 0.0, 0.0, 0.0
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     rounds.score(params, state, work, row, turn)
     choice = rounds.say(params, state, work, turn)
     propensity = choice.propensity
@@ -80,8 +74,8 @@ def _decide(params, state, work, indices, values, seed, round, count):
 
 @entry
 def _probabilities(params, state, work, indices, values, seed, round, count):
-    """Fills `work.probabilities`."""
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    """Fills `work.probabilities`; there is room already."""
+    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
     rounds.score(params, state, work, row, turn)
     rounds.law(params, state, work, turn)
 
@@ -117,7 +111,8 @@ def _learn(
     choice = _choice(label, greedy, propensity, note, other)
     if said and not _is_genuine(params, state, work, row, turn, choice):
         return FORGED
-    if not _fits(state, indices):
+    row = placed(state, work, indices, values)
+    if row.stop == NO_ROOM:
         return NO_ROOM
     if len(indices) == 0:
         return 0
@@ -128,10 +123,10 @@ def _learn(
 
 @entry
 def _learn_label(params, state, work, indices, values, seed, round, count, label):
-    """Learn from the true label, for learners that are told it."""
+    """Learn from the true label, for learners that are told it; there is room already."""
     if len(indices) == 0:
         return 0
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
     rounds.score(params, state, work, row, turn)
     return int(rounds.hear_label(params, state, work, row, turn, label))
 

@@ -30,6 +30,7 @@ from onebit.contexts import GROWTH_LIMIT, Rows, check_columns, columns_of, encod
 from onebit.core.jit import direct, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
+from onebit.core.slots import find_places, no_slots, place_rows, widened, width_of
 from onebit.decision import Decision, check_decision, check_salt, salted
 from onebit.declared import Declared
 from onebit.entries import FORGED, NO_ROOM, Entries, score_rows
@@ -90,7 +91,7 @@ class Learner(Declared):
     features: int | None = setting(
         default=None,
         check=or_none(partial(whole, least=1, most=2**31 - 1)),
-        doc="fixes the number of features; otherwise weights grow as larger indices come, and "
+        doc="fixes the number of features; otherwise weights grow as new features come, and "
         "dense rows have as many columns as the first of them",
     )
     seed: int = setting(default=0, least=0, most=2**63 - 1, doc="all randomness follows from it")
@@ -150,6 +151,7 @@ class Learner(Declared):
         self.dtype = self._dtype.name  # type: ignore[assignment]
         self.round = 0
         self._columns = self.features or 0  # of dense rows; 0: there was none yet
+        self._slots = no_slots()
         self._fades_at = self._next_fade(0)
         self._answers, self._other_answers = Answers(), OtherAnswers()
         self._origin = self._fingerprint()
@@ -207,7 +209,7 @@ class Learner(Declared):
             if round == 0 and type(x) is not tuple:
                 self._meet(columns_of(x))
             if round >= self._fades_at:
-                self._reserve_for(indices)  # may be refused: before anything changes
+                self._reserve_for(indices, columns_of(x))  # may be refused: before anything changes
                 self._fade(round)
             if places is None:
                 work, count = self._work, self._size
@@ -220,7 +222,7 @@ class Learner(Declared):
                 )
                 if label != NO_ROOM:
                     break
-                self._reserve_for(indices)
+                work = self._reserve_for(indices, columns_of(x), work)
             names = self._labels.names
             if not self._columns and type(x) is not tuple:
                 self._columns = columns_of(x)
@@ -365,12 +367,13 @@ class Learner(Declared):
                 raise self._forged(decision)
             if done != NO_ROOM:
                 return
-            self._reserve_for(indices)
+            work = self._reserve_for(indices, work=work)
 
     def _learn_label(self, decision: Decision, seed: int, place: int) -> None:
         if self.full_information:
-            (work, count), row, round = self._as_then(decision), decision.row, decision.round
+            row, round = decision.row, decision.round
             self._reserve_for(row[0])
+            work, count = self._as_then(decision)
             learn = self._entries.learn_label
             learn(self._params, self._state, work, *row, seed, round, count, place)
             return
@@ -458,8 +461,8 @@ class Learner(Declared):
                 faded._fade(self.round)
                 return faded.probabilities((indices, values), among=among)
             places = range(self._size) if among is None else self._places(among)
+            self._reserve_for(indices, columns_of(x))
             work, count, seed = self._restricted(places), len(places), self._draws
-            self._reserve_for(indices)
             fill = self._entries.probabilities
             fill(self._params, self._state, work, indices, values, seed, self.round, count)
             return work.probabilities[: self._size].copy()
@@ -486,6 +489,7 @@ class Learner(Declared):
                 wider = self.copy()  # looking changes nothing
                 wider._reserve(rows.width)
                 return wider._score(rows)
+            rows = self._found(rows)
             size = len(rows.indptr) - 1
             scores, places = np.empty((size, self._size), self._dtype), np.empty(size, np.int64)
             records = (self._params, self._state, self._work)
@@ -513,7 +517,8 @@ class Learner(Declared):
     def add_label(self, label: str | int | None = None) -> None:
         """One more label from now on; what was learned about the others stays."""
         with self._lock:
-            table, memory, arrays = self._table(), self._state.memory, self._arrays()
+            table, memory = self._state.table[:, :, : self._size], self._state.memory
+            arrays = self._storage.arrays(self._state.held, len(table), self._size)
             before = dict(self.__dict__)
             self._labels.add(label)
             try:
@@ -534,8 +539,9 @@ class Learner(Declared):
             return
         with self._lock:
             table, memory = self._state.table[:, :, : self._size], self._state.memory.copy()
-            arrays, met = self._arrays(), np.arange(len(table))
             features = len(table)
+            arrays = self._storage.arrays(self._state.held, features, self._size)
+            met = np.arange(features)
             if share == 1:
                 memory[:] = 0
                 table, arrays, met = table[:0], {}, met[:0]
@@ -550,7 +556,8 @@ class Learner(Declared):
                     ) from None
             else:  # of features never met there is nothing to fade, and they may be most
                 prior = np.array(self._fill()[: self.planes], self._dtype)[:, None]
-                met = np.flatnonzero((table != prior).any(axis=(1, 2)))
+                met = self._order()  # sums over the table do not depend on when features came
+                met = met[(table[met] != prior).any(axis=(1, 2))]
                 table, memory = self._faded(table[met].astype(np.float64), memory, 1 - share)
             # What fades on and on would end as numbers so small that machines are slow with them.
             table = np.where(np.abs(table) < np.finfo(self._dtype).tiny, 0, table)
@@ -589,15 +596,86 @@ class Learner(Declared):
         self._buffer[: len(table), :, : table.shape[2]] = table
         scores, widths, bounds, mask = (aligned_zeros((lanes,), self._dtype) for _ in range(4))
         mask[self._size :] = -np.inf
-        self._work = Work(scores, widths, bounds, mask, np.zeros(lanes))
+        no_places = np.zeros(0, np.uint32)
+        self._work = Work(scores, widths, bounds, mask, np.zeros(lanes), self._slots, no_places)
         records = (self._params, self._state, self._work)
         self._kind = (type(self._params), type(self._state), type(self._state.held), self._dtype)
         self._entries = Entries(self._kind, self._storage.guarded, *records)
 
-    def _reserve_for(self, indices: np.ndarray) -> None:
-        """Make room for the features of a context."""
-        if len(indices):
-            self._reserve(int(indices[-1]) + 1)
+    def _reserve_for(self, indices: np.ndarray, columns: int = 0, work: Work | None = None) -> Work:
+        """Make room for the features of a context; columns: of a dense one.
+
+        Scratch space comes back: that which is given, with room for the context.
+        """
+        work = self._work if work is None else work
+        if not len(indices):
+            return work
+        width = width_of(indices)
+        if not self._maps(columns):
+            self._reserve(width)
+            return work
+        self._check_width(width)
+        slots, have = widened(self._slots, width), len(self._state.table)
+        fresh = indices[slots[indices] == 0]
+        if len(fresh):
+            self._reserve(have + len(fresh))
+            slots[fresh] = np.arange(have + 1, have + len(fresh) + 1)
+        places = self._work.places
+        if len(indices) > len(places):
+            places = np.zeros(2 * len(indices), np.uint32)
+        self._slots = slots
+        self._work = self._work._replace(slots=slots, places=places)
+        return work._replace(slots=slots, places=places)
+
+    def _maps(self, columns: int) -> bool:
+        """Whether features are given places as they occur; columns: of the rows at hand.
+
+        They are unless their number is fixed or the first context was a dense row.
+        """
+        if len(self._slots):
+            return True
+        return self._may_map and not (columns or self._columns or len(self._state.table))
+
+    @property
+    def _may_map(self) -> bool:
+        return self.features is None and self._storage.maps_features and self.planes > 0
+
+    def _place(self, rows: Rows, order: np.ndarray) -> Rows:
+        """Make room for the rows of a stream; they come back with places for indices."""
+        if not rows.width or not self._maps(rows.columns):
+            self._reserve(rows.width)
+            return rows
+        slots, have = widened(self._slots, rows.width), len(self._state.table)
+        places, seen = np.zeros_like(rows.indices), np.zeros(len(rows.indptr) - 1, np.uint8)
+        count = place_rows(rows.indices, rows.indptr, order, slots, have, seen, places)
+        try:
+            self._reserve(count)
+        except BaseException:
+            slots[slots > have] = 0
+            raise
+        self._slots = slots
+        self._work = self._work._replace(slots=slots)
+        return rows._replace(indices=places, width=count)
+
+    def _found(self, rows: Rows) -> Rows:
+        """Rows with places for indices, without the features that never occurred."""
+        if not len(self._slots):
+            return rows
+        made = np.empty_like(rows.indices), np.empty_like(rows.values), np.zeros_like(rows.indptr)
+        find_places(*rows[:3], self._slots, *made)
+        return Rows(*made, len(self._state.table), rows.columns)
+
+    def _features(self) -> np.ndarray:
+        """The features in the table, from the smallest to the largest."""
+        if len(self._slots):
+            return np.flatnonzero(self._slots).astype(np.uint32)
+        return np.arange(len(self._state.table), dtype=np.uint32)
+
+    def _order(self) -> np.ndarray:
+        """The places of the features in the table, from the smallest feature to the largest."""
+        if len(self._slots):
+            return self._slots[self._features()].astype(np.int64) - 1
+        return np.arange(len(self._state.table))
 
     def _reserve(self, rows: int, arrays: dict[str, np.ndarray] | None = None) -> None:
         """Make room for at least so many features; arrays: what the storage is to start from."""
@@ -605,11 +683,11 @@ class Learner(Declared):
         have, storage, held = self._state.table.shape[0], self._storage, self._state.held
         if rows <= have and not arrays:
             return
-        limit = self.features or GROWTH_LIMIT
-        if rows > limit:
-            raise ValueError(f"index {rows - 1} is beyond the {limit} features there may be")
+        limit = self._check_width(rows)
         if rows > min(len(self._buffer), storage.room(held)):
             wanted = max(rows, min(2 * len(self._buffer), limit))
+            if self._bytes_for(wanted) > _physical_memory():
+                wanted = max(rows, min(len(self._buffer) * 9 // 8, limit))
             if self._bytes_for(wanted) > _physical_memory():
                 wanted = rows
             self._check_memory(wanted)
@@ -626,6 +704,13 @@ class Learner(Declared):
             if fill:
                 self._buffer[have:rows, plane] = fill
         self._state = type(self._state)(self._buffer[:rows], self._state.memory, held)
+
+    def _check_width(self, width: int) -> int:
+        """Refuse indices beyond the limit, which comes back."""
+        limit = self.features or GROWTH_LIMIT
+        if width > limit:
+            raise ValueError(f"index {width - 1} is beyond the {limit} features there may be")
+        return limit
 
     def _bytes_for(self, rows: int) -> int:
         table = rows * int(np.prod(self._buffer.shape[1:])) * self._dtype.itemsize
@@ -736,16 +821,22 @@ class Learner(Declared):
         return self._storage.weights(self._state.held, self._size)
 
     def _table(self) -> np.ndarray:
-        """The table without its padding."""
-        return self._state.table[:, :, : self._size].copy()
+        """The table without its padding, in the order of the features."""
+        return self._state.table[self._order(), :, : self._size]
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """What the storage holds, without its padding."""
-        return self._storage.arrays(self._state.held, self._state.table.shape[0], self._size)
+        """What the storage holds, without its padding, for the table in that order."""
+        order = self._order()
+        arrays = self._storage.arrays(self._state.held, len(order), self._size)
+        return self._storage.moved(arrays, np.argsort(order))
 
     def _plane(self, plane: int) -> np.ndarray:
         """One plane [label, feature], without padding."""
-        return self._state.table[:, plane, : self._size].T.copy()
+        features = self._features()
+        found = np.empty((self._size, width_of(features)), self._dtype)
+        found[:] = self._fill()[plane]
+        found[:, features] = self._state.table[self._order(), plane, : self._size].T
+        return found
 
     # Saving.
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from onebit._version import __version__
 from onebit.contexts import GROWTH_LIMIT
+from onebit.core.slots import slots_of
 from onebit.decision import MOST_ROUNDS, check_salt, salted
 from onebit.declared import Declared
 from onebit.feedback.answered import Answers, OtherAnswers
@@ -57,6 +58,9 @@ def dump(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if learner._columns and not learner.features:
         head["columns"] = learner._columns
     arrays = {"table": learner._table(), "memory": learner._state.memory.copy()}
+    features = learner._features()
+    if len(features) and features[-1] >= len(features):  # some are missing
+        arrays["features"] = features
     arrays |= learner._arrays() | learner._answers.saved(learner.round)
     salts, answered_elsewhere = learner._other_answers.saved()
     if salts:
@@ -81,6 +85,7 @@ def restore(
     arrays = dict(arrays)
     try:
         table, memory = arrays.pop("table"), arrays.pop("memory")
+        features = arrays.pop("features", None)
         if head["features"] not in (None, len(table)):  # before memory is asked for them
             raise ValueError(_UNFIT)
         learner = _learner_of(head, arrays, given or {}, kind)
@@ -95,6 +100,7 @@ def restore(
         and table.dtype == learner._dtype
         and memory.shape == learner._state.memory.shape
         and memory.dtype == np.float64
+        and (features is None or _are_features(learner, features, len(table)))
         and learner._storage.fits(arrays, len(table), labels)
     ):
         raise ValueError(_UNFIT)
@@ -108,8 +114,23 @@ def restore(
                     "the file was made or changed by something else"
                 )
             table, memory, arrays = learner._mended(table, memory, arrays)
+    if features is None and len(table) and learner._maps(0):
+        features = np.arange(len(table))
+    if features is not None:
+        learner._slots = slots_of(features)
     learner._lay_out(table, memory, arrays)
     return learner
+
+
+def _are_features(learner: Learner, features: np.ndarray, size: int) -> bool:
+    """Whether a table of so many rows can be one of these features."""
+    return bool(
+        learner._may_map
+        and features.dtype == np.uint32
+        and features.shape == (size,)
+        and (features[1:] > features[:-1]).all()
+        and features.max(initial=0) < GROWTH_LIMIT
+    )
 
 
 def _learner_of(

@@ -116,7 +116,8 @@ def _refusal(call: Callable[[], Any], name: str) -> str:
 def _bytes(learner: Learner) -> bytes:
     """All there is to know about a learner: what it says of itself, and what it works with."""
     table, memory, _ = learner._state
-    seen = table[:, :, : len(learner.labels)].tobytes() + memory.tobytes()
+    table = table[learner._order(), :, : len(learner.labels)]
+    seen = table.tobytes() + memory.tobytes()
     return persist.pack(*learner._dump()) + seen
 
 

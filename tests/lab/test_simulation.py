@@ -160,7 +160,7 @@ def test_more_weights_than_there_is_memory_are_refused_before_they_are_allocated
         ob.Confidit(50_000, features=2**31 - 1)
     learner = ob.Confidit(50_000)
     with pytest.raises(MemoryError, match="GiB"):
-        learner.decide(([2**24 - 1], [1.0]))
+        learner.decide((np.arange(2**22), np.ones(2**22)))
     assert learner.round == 0 and learner.weights.shape == (50_000, 0)
 
 

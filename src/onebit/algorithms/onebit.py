@@ -35,6 +35,7 @@ from onebit.core.draws import uniform
 from onebit.core.jit import compiled_as, inline, not_inlined, outline
 from onebit.core.lanes import at, fetch, load, save, store, unit
 from onebit.core.rounds import Choice
+from onebit.core.slots import no_slots
 from onebit.core.sums import blocks, number
 from onebit.learner import Learner, precision
 from onebit.settings import choice_of, setting
@@ -525,6 +526,7 @@ class OneBit(Learner):
         """Start with another storage."""
         before = dict(self.__dict__)
         self._storage, self.planes = storage, storage.planes  # type: ignore[misc]
+        self._slots = no_slots()
         try:
             self._lay_out(self._no_weights(), self._state.memory, {})
         except BaseException:

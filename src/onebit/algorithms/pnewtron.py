@@ -159,12 +159,15 @@ def remember(state, memory, gained, column, columns):
     memory[0] = max(memory[0] + gained, 0.0)
     memory[1] += 1.0
     if memory[1] >= FRESH_NORM_EVERY:
-        total = 0.0
+        total, lost = 0.0, 0.0  # with what rounding loses, the order of rows does not matter
         for j in range(state.table.shape[0]):
             for lane in range(column, state.table.shape[2], columns):
                 v = np.float64(state.table[j, 0, lane])
-                total += v * v
-        memory[0], memory[1] = total, 0.0
+                square = v * v
+                before, total = total, total + square
+                added = total - before
+                lost += (before - (total - added)) + (square - added)
+        memory[0], memory[1] = total + lost, 0.0
 
 
 step.settled = settle

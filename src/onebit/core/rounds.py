@@ -23,17 +23,22 @@ from onebit.core.jit import generic
 
 
 class Work(NamedTuple):
-    """Scratch space, one number a lane."""
+    """Scratch space, one number a lane; and where features are in the table."""
 
     scores: Any
     widths: Any
     bounds: Any
     mask: Any  # 0 where the label may be said, -infinity elsewhere
     probabilities: Any  # float64 whatever the weights are
+    slots: Any = None  # where features are in the table: see `core.slots`
+    places: Any = None  # those of one row
 
 
 class Row(NamedTuple):
-    """One context: `indices[start:stop]` strictly increasing, `values[start:stop]` not zero."""
+    """One context: `values[start:stop]` are not zero, `indices[start:stop]` all different.
+
+    An index is a place in the table. Where places are the features' own numbers, they increase.
+    """
 
     indices: Any
     values: Any

@@ -215,10 +215,10 @@ def simulate_places(
             rows, labels = carried.in_front_of(rows, labels)
         if learner.round == 0:
             learner._meet(rows.columns)
-        learner._reserve(rows.width)
+        names, placed = learner._labels, learner._place(rows, order_rows)
         learner._columns = learner._columns or rows.columns
         front = carried.kept if carried else 0
-        stream = Stream(rows.indices, rows.values, rows.indptr, labels, order_rows, front)
+        stream = Stream(placed.indices, rows.values, rows.indptr, labels, order_rows, front)
         counts = np.zeros(4, np.int64)
         kept = np.zeros((len(points), 4), np.int64)
         first, done, kind, answers = learner.round, 0, learner._kind, learner._answers
@@ -234,6 +234,9 @@ def simulate_places(
                 end = min(point, done + _LONGEST_CALL, learner._fades_at - first)
                 if learner._kind != kind:
                     raise RuntimeError("the learner was given another label in mid-stream")
+                if learner._labels is not names:  # it was reloaded in mid-stream
+                    names, placed = learner._labels, learner._place(rows, order_rows)
+                    stream = stream._replace(indices=placed.indices)
                 if not all_heard:
                     way = Late(link, pending, answers.marks(first + end))
                 try:

@@ -27,6 +27,7 @@ from onebit.core.lanes import (
 )
 from onebit.core.lockstep import BEYOND_CACHE, ask_ahead, column, next_row
 from onebit.core.rounds import Turn, settle
+from onebit.core.slots import no_slots, place_rows, widened, width_of
 from onebit.core.updates import Waiting
 from onebit.feedback.channels import (
     Delay,
@@ -205,10 +206,28 @@ def _of_a_kind(learners: Sequence[Learner], order: Any) -> Iterable[list[int]]:
     return kinds.values()
 
 
+class SharedRows(NamedTuple):
+    """The rows of a stream as places in a table that several learners share."""
+
+    indices: np.ndarray  # places
+    table_rows: int  # that the table needs
+    slots: np.ndarray  # the places of features, as in `core.slots`
+
+
+def _shared(like: Learner, rows: Rows, order: np.ndarray) -> SharedRows:
+    if rows.columns or not like._may_map:
+        return SharedRows(rows.indices, rows.width, no_slots())
+    slots, places = widened(no_slots(), rows.width), np.zeros_like(rows.indices)
+    seen = np.zeros(len(rows.indptr) - 1, np.uint8)
+    count = place_rows(rows.indices, rows.indptr, order, slots, 0, seen, places)
+    return SharedRows(places, count, slots)
+
+
 class _Course(NamedTuple):
     """What the learners of a kind run over, and what they are judged by."""
 
     rows: Rows
+    shared: SharedRows
     places: np.ndarray
     order: np.ndarray
     points: list[int]
@@ -242,7 +261,7 @@ def _course(
             raise ValueError(
                 f"test has {size} rows and {len(test[1])} labels; it needs a label a row"
             )
-    return _Course(rows, places, rounds, points, channel, test)
+    return _Course(rows, _shared(like, rows, rounds), places, rounds, points, channel, test)
 
 
 def _groups(
@@ -256,7 +275,7 @@ def _groups(
     that fades as it goes.
     """
     late = any(isinstance(step, Delay) and step.longest > 0 for step in course.channel)
-    features = max(course.rows.width, like._state.table.shape[0])
+    features = max(course.shared.table_rows, like._state.table.shape[0])
     table = features * like.planes * len(like.labels) * like._dtype.itemsize  # bytes
     most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(table, 1))
     size = min(max(-(-len(places) // threads), 1), most)
@@ -307,9 +326,9 @@ def _run_lockstep(
     learners: list[Learner], size: int, course: _Course, report: Callable[[int], None]
 ) -> list[Run]:
     first, count = learners[0], len(learners)
-    together = _Together(learners, size, course.rows.width)
-    rows = course.rows
-    stream = Stream(rows.indices, rows.values, rows.indptr, course.places, course.order, 0)
+    rows, shared = course.rows, course.shared
+    together = _Together(learners, size, shared.table_rows, shared.slots)
+    stream = Stream(shared.indices, rows.values, rows.indptr, course.places, course.order, 0)
     seeds = np.array([learner._draws for learner in learners], np.int64)
     firsts = np.array([learner.round for learner in learners], np.int64)
     counts = np.zeros((count, 4), np.int64)
@@ -341,10 +360,15 @@ def _run_lockstep(
 class _Together:
     """Learners of a kind with their weights in one table."""
 
-    def __init__(self, learners: list[Learner], size: int, features: int) -> None:
+    def __init__(
+        self, learners: list[Learner], size: int, features: int, slots: np.ndarray | None = None
+    ) -> None:
+        """features: for how many the table has rows; slots: which these are, or empty."""
         like = learners[0]
         labels, planes, dtype = len(like.labels), like.planes, like._dtype
-        features = max([features, *(len(learner._state.table) for learner in learners)])
+        self._slots = no_slots() if slots is None else slots
+        for learner in learners:
+            features = self._make_room(learner._features(), features)
         table = aligned_zeros((features, planes, labels * size), dtype)
         self.tables = table.reshape(features, planes, labels, size)
         self.memories = np.zeros((size, len(like._state.memory)))
@@ -354,8 +378,7 @@ class _Together:
             if any(fill):
                 self.tables[:, plane] = fill
         for replica, learner in enumerate(learners):
-            if len(learner._state.table):
-                self.tables[: len(learner._state.table), :, :, replica] = learner._table()
+            self.tables[self._places(learner._features()), :, :, replica] = learner._table()
             self.memories[replica] = learner._state.memory
         whole = state_type(labels * size)(table, self.memories)
         strips = state_type(size)(table, self.memories)
@@ -382,9 +405,29 @@ class _Together:
         self.records = (params, first, self.tables, self.memories)
         self.kind = (type(whole), type(strips))
 
+    def _make_room(self, features: np.ndarray, count: int) -> int:
+        """Make room for features where there are so many rows; how many are there then?"""
+        width = width_of(features)
+        if not len(self._slots):
+            return max(width, count)
+        slots = widened(self._slots, width)
+        fresh = features[slots[features] == 0]
+        if len(fresh):
+            self._slots = slots.copy()
+            self._slots[fresh] = np.arange(count + 1, count + len(fresh) + 1)
+        return count + len(fresh)
+
+    def _places(self, features: np.ndarray) -> np.ndarray:
+        return self._slots[features] - np.uint32(1) if len(self._slots) else features
+
     def learner(self, replica: int, like: Learner) -> Learner:
         """A learner by itself with what a replica has learned."""
         head, _ = like._dump()
-        table = np.ascontiguousarray(self.tables[:, :, :, replica])
+        features = np.arange(len(self.tables), dtype=np.uint32)
+        if len(self._slots):
+            features = np.flatnonzero(self._slots).astype(np.uint32)
+        table = np.ascontiguousarray(self.tables[self._places(features), :, :, replica])
         arrays = {"table": table, "memory": self.memories[replica].copy()}
+        if len(self._slots):
+            arrays["features"] = features
         return Learner._restore({**head, "salts": []}, arrays, kind=type(like))

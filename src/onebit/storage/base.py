@@ -18,7 +18,7 @@ Arrays = dict[str, np.ndarray]  # what is saved, by name
 
 
 class Storage:
-    """The table alone."""
+    """What a storage says of itself; here, that there is nothing besides the table."""
 
     dtype = "float32"  # of the table, unless the user says otherwise
     planes: int | None = None  # of the table, where the storage decides
@@ -28,6 +28,7 @@ class Storage:
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
     wants_room = False  # no row is scored that has features beyond the table
     callback: Callback | None = None  # a Python function that compiled code calls
+    maps_features = False  # rows of the table may be given to features as they occur
     advice = "Hash the features into fewer columns with features="
 
     def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
@@ -70,6 +71,10 @@ class Storage:
         """What stands for weights where the table has none."""
         return np.zeros((labels, 0))
 
+    def moved(self, arrays: Arrays, places: np.ndarray) -> Arrays:
+        """The arrays for a table whose rows stand elsewhere: row i at places[i]."""
+        return arrays
+
     def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         """Table and arrays with only a share of the evidence kept."""
         raise NotImplementedError
@@ -86,7 +91,13 @@ class Storage:
         return self.callback.guarded(compiled) if self.callback else compiled
 
 
-TABLE = Storage()
+class _Table(Storage):
+    """The table alone."""
+
+    maps_features = True
+
+
+TABLE = _Table()
 
 
 def largest_square(values: np.ndarray, indptr: np.ndarray | None) -> float:

@@ -574,6 +574,8 @@ class _ExpertStorage(Storage):
 class SparseExperts(_ExpertStorage):
     """Experts of sparse rows."""
 
+    maps_features = True
+
     def __init__(self, priors: Sequence[float], calibration: Sequence[float], dtype: Any) -> None:
         super().__init__(priors, calibration, dtype)
         self.planes = 2 * len(priors)
@@ -603,6 +605,9 @@ class SparseExperts(_ExpertStorage):
             "indices": held.indices[entries],
             "values": held.values[entries],
         }
+
+    def moved(self, arrays: dict[str, np.ndarray], places: np.ndarray) -> dict[str, np.ndarray]:
+        return arrays | {"indices": places[arrays["indices"]].astype(np.uint32)}
 
     def _shapes(self, kept: int, features: int, labels: int) -> dict[str, tuple[Any, Any]]:
         return super()._shapes(kept, features, labels) | {

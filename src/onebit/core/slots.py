@@ -1,0 +1,102 @@
+"""Places of features in the table of weights.
+
+Where the number of features is not fixed, indices may be far apart: names are hashed into 2^20
+columns. A map then gives each feature that occurs the next free row of the table, its place.
+
+`slots[feature]` is the place plus 1, or 0 for a feature that has none. An empty map means that
+every feature is at the place of its own number. Pages of the map that are never written take no
+memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onebit.core.jit import entry, inline
+from onebit.core.lanes import at
+from onebit.core.rounds import Row
+
+NO_ROOM = -1
+_FEWEST = 2**10  # features for which a map has room
+
+
+def no_slots() -> np.ndarray:
+    """The empty map."""
+    return np.zeros(0, np.uint32)
+
+
+def widened(slots: np.ndarray, features: int) -> np.ndarray:
+    """A map with room for so many features, and with the places of this one."""
+    if features <= len(slots):
+        return slots
+    wider = np.zeros(max(_FEWEST, 1 << (int(features) - 1).bit_length()), np.uint32)
+    wider[: len(slots)] = slots
+    return wider
+
+
+def width_of(features: np.ndarray) -> int:
+    """One more than the largest of features that increase."""
+    return int(features[-1]) + 1 if len(features) else 0
+
+
+def slots_of(features: np.ndarray) -> np.ndarray:
+    """The map of features that increase, whose places are 0, 1, 2, ..."""
+    slots = widened(no_slots(), width_of(features))
+    slots[features] = np.arange(1, len(features) + 1)
+    return slots
+
+
+@inline
+def placed(state, work, indices, values):
+    """A row whose indices are places in the table; `stop` is NO_ROOM if a feature has none."""
+    size, slots = len(indices), work.slots
+    if len(slots) == 0:
+        fits = size == 0 or indices[-1] < state.table.shape[0]
+        return Row(indices, values, 0, size if fits else NO_ROOM)
+    if size > len(work.places):
+        return Row(indices, values, 0, NO_ROOM)
+    for i in range(size):
+        feature = at(indices, i)
+        slot = at(slots, feature) if feature < len(slots) else np.uint32(0)
+        if slot == 0:
+            return Row(indices, values, 0, NO_ROOM)
+        work.places[i] = slot - np.uint32(1)
+    return Row(work.places, values, 0, size)
+
+
+@entry
+def place_rows(indices, indptr, order, slots, count, seen, out):
+    """Fill `out` with the places of the features of rows, in the order of the rounds.
+
+    Features without a place get the next ones, of which `count` are taken. The number of places
+    taken then is returned. order: a row for each round; empty: the rows as they are. Rows that are
+    not in the order are left out. seen: 0 for each row.
+    """
+    rounds = len(order) if len(order) else len(indptr) - 1
+    for t in range(rounds):
+        i = order[t] if len(order) else t
+        if seen[i]:
+            continue
+        seen[i] = 1
+        for n in range(indptr[i], indptr[i + 1]):
+            feature = at(indices, n)
+            if slots[feature] == 0:
+                count += 1
+                slots[feature] = count
+            out[n] = slots[feature] - np.uint32(1)
+    return count
+
+
+@entry
+def find_places(indices, values, indptr, slots, places, kept_values, kept_indptr):
+    """Copy rows with places for indices, without the features that have none."""
+    kept = 0
+    for i in range(len(indptr) - 1):
+        for n in range(indptr[i], indptr[i + 1]):
+            feature = at(indices, n)
+            slot = at(slots, feature) if feature < len(slots) else np.uint32(0)
+            if slot != 0:
+                places[kept] = slot - np.uint32(1)
+                kept_values[kept] = values[n]
+                kept += 1
+        kept_indptr[i + 1] = kept
