@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.core.jit import entry, generic, implement, inline
-from onebit.core.lockstep import next_row
+from onebit.core.replicas import next_row
 from onebit.core.rounds import Choice, Row, Turn, hear, hear_label, must_pause, say, score
 from onebit.feedback.answered import mark
 from onebit.feedback.channels import UNHEARD, delay_of, drifted, heard, noisy, understood

@@ -18,28 +18,25 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit.contexts import Rows, check_columns, encode_rows
-from onebit.core.jit import direct, entry
+from onebit.core.jit import direct
 from onebit.core.lanes import (
     REPLICA,
     aligned_zeros,
-    pick,
     state_type,
 )
-from onebit.core.lockstep import BEYOND_CACHE, ask_ahead, column, next_row
-from onebit.core.rounds import Turn, settle
+from onebit.core.rounds import settle
 from onebit.core.slots import no_slots, place_rows, widened, width_of
 from onebit.core.updates import Waiting
 from onebit.feedback.channels import (
     Delay,
-    Link,
     Step,
     check_delays,
-    drifted,
     link_to,
     steps_of,
 )
+from onebit.lab.lockstep_loop import run_in_lockstep
 from onebit.lab.simulation import Trace, order_of, points_of, rows_and_places, simulate_places
-from onebit.lab.stream_loop import Stream, answer, decide, row_at, told
+from onebit.lab.stream_loop import Stream
 from onebit.learner import Learner
 from onebit.settings import called_on, whole
 
@@ -56,39 +53,6 @@ class Run(NamedTuple):
     trace: Trace
     test_error: float  # of the frozen greedy rule on the test rows; not a number without them
     rates: tuple[float, float] | None = None  # of flips, where a learner has estimated them
-
-
-@entry
-def _run_together(
-    params, like, tables, memories, work, stream, seeds, firsts, counts, link, begin, end
-):
-    """Rounds from begin to end for all replicas.
-
-    This is a loop of its own, and not `run` of one replica after the other, because a row is read
-    once for all of them. Feedback is heard at once: late feedback comes to each at its own time.
-    """
-    count, table = like.table.shape[2], like.whole.table
-    far = table.size * table.itemsize > BEYOND_CACHE
-    i = next_row(stream, begin % len(stream.labels) - 1, begin)
-    for t in range(begin, end):
-        row, label = row_at(stream, i), stream.labels[i]
-        if t + 1 < end:
-            i = next_row(stream, i, t + 1)
-            if far:
-                ask_ahead(like.whole, stream, i)
-        for replica in range(len(seeds)):
-            own = pick(params, replica)
-            state = column(like, tables, memories, replica)
-            turn = Turn(seeds[replica], firsts[replica] + t, count)
-            own_link = Link(
-                link.steps, turn.seed, link.fixed, link.mean, link.given, link.longest, link.hearing
-            )
-            truth = drifted(own_link, turn.round, label, count)
-            choice = decide(own, state, work, row, turn, truth, counts[replica])
-            bit, named = answer(own_link, turn, truth, choice.label)
-            if bit >= 0:
-                counts[replica, 3] += told(own, state, work, row, turn, choice, bit == 1, named)
-        settle(params, like, row)
 
 
 def sweep(
@@ -336,7 +300,7 @@ def _run_lockstep(
     if own_loop is not None and not course.channel and not first._thins:
         loop, last = own_loop.run, own_loop.scratch_for(size, learners)
     else:
-        loop, last = _run_together, link_to(first, course.channel)
+        loop, last = run_in_lockstep, link_to(first, course.channel)
     records = (*together.records, first.copy()._work, stream, seeds, firsts, counts, last)
     run = direct(loop, (first._kind, together.kind), *records, 0, 0)
     kept = np.zeros((len(course.points), count, 4), np.int64)
