@@ -93,6 +93,7 @@ def report(cells: Iterable[Cell], most: int, orders: int) -> str:
         parts += [f"## {condition}\n", errors_table(scores, condition)]
         parts += [early_table(scores, condition)]
     parts += ["## Where OneBit is not the best\n", losses(scores)]
+    parts += ["In brackets: in how many of the orders that both played the rival is ahead.\n"]
     parts += ["## Settings\n", settings_table(scores)]
     return "\n".join(parts)
 
@@ -208,7 +209,8 @@ def lead(line: str, rival: Score, own: Score, point: str) -> str:
     ours = np.array([cell.errors[point] for _, cell in pairs])
     if theirs.mean() >= ours.mean():
         return ""
-    return f"{line} {percent(theirs.mean())} (in {(theirs < ours).sum()} of {len(pairs)} orders)"
+    wins = f"{(theirs < ours).sum()} of {len(pairs)}"
+    return f"{line} {percent(theirs.mean())} against {percent(ours.mean())} ({wins})"
 
 
 def settings_table(scores: Scores) -> str:
