@@ -240,7 +240,8 @@ SLIPS = {
         (({"a": 1} for _ in Y4), Y4), {}, TypeError, "an iterator (generator): put",
     ),
     "no rows": ((None, Y4), {}, TypeError, "X must hold real numbers, not None"),
-    "text": ((["some words"] * 4, Y4), {}, TypeError, "X must hold real numbers, not text"),
+    "text": (("some words", Y4), {}, TypeError, "X must hold real numbers, not text"),
+    "bytes": (([b"some words"] * 4, Y4), {}, TypeError, "decode them to a string"),
     "a table with text": (
         (Frame(np.array([[1, "a"]] * 4, object)), Y4), {}, TypeError, "make a list of dicts",
     ),

@@ -37,8 +37,7 @@ class AROW(_PairConfidence):
     update: Literal["covariance", "precision"] = setting(
         default="covariance",
         choices=("covariance", "precision"),
-        search=("covariance", "precision"),
-        in_use=lambda learner: learner.update != "covariance",
+        in_use=lambda learner: learner.update != "covariance",  # files of before do not name it
         doc="how a diagonal shrinks, see above; full matrices know no difference",
     )
 
