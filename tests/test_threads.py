@@ -160,6 +160,7 @@ def test_labels_are_added_while_others_predict():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_fork_while_another_thread_decides_does_not_hang():
     learner, stop = ob.Banditron(3), threading.Event()
+    learner.decide(np.ones(3))  # numba's compiler does hang in a process forked while it compiles
 
     def decide():
         while not stop.is_set():
@@ -185,6 +186,8 @@ def test_a_fork_while_another_thread_decides_does_not_hang():
         busy.join()
 
 
+@pytest.mark.compiled
+@pytest.mark.thorough  # which runs without coverage: an interrupt in its own lock would hang
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that interrupt")
 def test_an_interrupt_leaves_the_lock_free():
     learner, rng = ob.Banditron(3), random.Random(1)
