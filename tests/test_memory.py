@@ -11,6 +11,12 @@ import onebit as ob
 FAR = 2**20  # columns of a stream
 
 
+@pytest.fixture(autouse=True)
+def no_index_is_near(monkeypatch):
+    """Small indices get places too."""
+    monkeypatch.setattr("onebit.learner.NEAR", 0)
+
+
 def words(rounds, vocabulary, labels, per_row=12, seed=0):
     """Rows of words that are hashed far apart, the first ones with every word once."""
     rng = np.random.default_rng(seed)
@@ -166,3 +172,16 @@ def test_a_vocabulary_takes_a_number_for_each_word_and_label(labels, vocabulary)
     lanes = learner._state.table.shape[2]
     assert learner._buffer.nbytes == vocabulary * lanes * 4 and lanes <= labels + 7
     assert learner._slots.nbytes == FAR * 4
+
+
+def test_features_that_are_near_have_places_of_their_own_until_a_far_one_comes(monkeypatch):
+    monkeypatch.setattr("onebit.learner.NEAR", 100)
+    rng, learner, mapped = np.random.default_rng(0), ob.UCWL(3), ob.UCWL(3, features=5000)
+    for t in range(60):
+        indices = np.sort(rng.choice(60 if t < 30 else 5000, 8, replace=False)).astype(np.int32)
+        row = (indices, rng.normal(size=8).astype(np.float32))
+        for taught in (learner, mapped):
+            taught.learn(taught.decide(row), right=t % 3 == 0)
+        assert len(learner._slots) == 0 or t >= 30
+    assert 60 < learner._state.table.shape[0] < 400 and len(learner._slots)
+    assert (learner.weights == mapped.weights[:, : learner.weights.shape[1]]).all()

@@ -30,7 +30,7 @@ from onebit.contexts import GROWTH_LIMIT, Rows, check_columns, columns_of, encod
 from onebit.core.jit import direct, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
-from onebit.core.slots import find_places, no_slots, place_rows, widened, width_of
+from onebit.core.slots import find_places, no_slots, place_rows, slots_of, widened, width_of
 from onebit.decision import Decision, check_decision, check_salt, salted
 from onebit.declared import Declared
 from onebit.entries import FORGED, NO_ROOM, Entries, score_rows
@@ -58,6 +58,7 @@ from onebit.storage.base import TABLE, Storage
 Labels = int | Sequence[str] | Sequence[int]
 
 
+NEAR = 2**17  # features: beyond, only those that occur have a place in the table
 STEPS = 16  # in which half of what was learned fades
 NEVER = 2**63
 
@@ -611,11 +612,11 @@ class Learner(Declared):
         if not len(indices):
             return work
         width = width_of(indices)
-        if not self._maps(columns):
+        if not self._maps(columns, width):
             self._reserve(width)
             return work
         self._check_width(width)
-        slots, have = widened(self._slots, width), len(self._state.table)
+        slots, have = self._wider_slots(width), len(self._state.table)
         fresh = indices[slots[indices] == 0]
         if len(fresh):
             self._reserve(have + len(fresh))
@@ -627,14 +628,21 @@ class Learner(Declared):
         self._work = self._work._replace(slots=slots, places=places)
         return work._replace(slots=slots, places=places)
 
-    def _maps(self, columns: int) -> bool:
-        """Whether features are given places as they occur; columns: of the rows at hand.
+    def _maps(self, columns: int, width: int) -> bool:
+        """Whether features are given places as they occur; columns, width: of the rows at hand.
 
-        They are unless their number is fixed or the first context was a dense row.
+        They are once there are indices beyond NEAR, as hashed names have them, unless the number of
+        features is fixed or the first context was a dense row. Before, a map would only cost time.
         """
         if len(self._slots):
             return True
-        return self._may_map and not (columns or self._columns or len(self._state.table))
+        return self._may_map and width > NEAR and not (columns or self._columns)
+
+    def _wider_slots(self, width: int) -> np.ndarray:
+        """The map for so many features; at first, those in the table have their own numbers."""
+        have = len(self._state.table)
+        slots = self._slots if len(self._slots) else slots_of(np.arange(have))
+        return widened(slots, width)
 
     @property
     def _may_map(self) -> bool:
@@ -642,10 +650,10 @@ class Learner(Declared):
 
     def _place(self, rows: Rows, order: np.ndarray) -> Rows:
         """Make room for the rows of a stream; they come back with places for indices."""
-        if not rows.width or not self._maps(rows.columns):
+        if not rows.width or not self._maps(rows.columns, rows.width):
             self._reserve(rows.width)
             return rows
-        slots, have = widened(self._slots, rows.width), len(self._state.table)
+        slots, have = self._wider_slots(rows.width), len(self._state.table)
         places, seen = np.zeros_like(rows.indices), np.zeros(len(rows.indptr) - 1, np.uint8)
         count = place_rows(rows.indices, rows.indptr, order, slots, have, seen, places)
         try:

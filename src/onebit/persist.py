@@ -114,7 +114,7 @@ def restore(
                     "the file was made or changed by something else"
                 )
             table, memory, arrays = learner._mended(table, memory, arrays)
-    if features is None and len(table) and learner._maps(0):
+    if features is None and len(table) and learner._maps(0, len(table)):
         features = np.arange(len(table))
     if features is not None:
         learner._slots = slots_of(features)
