@@ -58,7 +58,8 @@ from onebit.storage.base import TABLE, Storage
 Labels = int | Sequence[str] | Sequence[int]
 
 
-NEAR = 2**17  # features: beyond, only those that occur have a place in the table
+# Up to so many features and bytes, every index has its row in the table; beyond, those that occur.
+NEAR, SMALL = 2**19, 3 * 2**22
 STEPS = 16  # in which half of what was learned fades
 NEVER = 2**63
 
@@ -631,12 +632,14 @@ class Learner(Declared):
     def _maps(self, columns: int, width: int) -> bool:
         """Whether features are given places as they occur; columns, width: of the rows at hand.
 
-        They are once there are indices beyond NEAR, as hashed names have them, unless the number of
-        features is fixed or the first context was a dense row. Before, a map would only cost time.
+        They are once indices are so large, as those of hashed names, that a row for each would take
+        much memory; unless the number of features is fixed or the first context was a dense row.
         """
         if len(self._slots):
             return True
-        return self._may_map and width > NEAR and not (columns or self._columns)
+        row = self._buffer.itemsize * int(np.prod(self._buffer.shape[1:]))
+        is_large = width > NEAR or width * row > SMALL
+        return is_large and self._may_map and not (columns or self._columns)
 
     def _wider_slots(self, width: int) -> np.ndarray:
         """The map for so many features; at first, those in the table have their own numbers."""
