@@ -84,7 +84,11 @@ class _ForgetsDecisionsInTransit(ob.Banditron):
         return decision
 
     def learn(self, decision, **feedback):
-        late = self._mine and getattr(decision, "round", self.round) < self.round - 1
+        late = (
+            self.seed == 2
+            and self._mine
+            and getattr(decision, "round", self.round) < self.round - 1
+        )
         if late and id(decision) not in self._mine and not self._has(decision.round):
             self._answers.mark(decision.round, self.round)
         else:
@@ -95,7 +99,9 @@ class _ForgetsDecisionsInTransit(ob.Banditron):
 
 
 class _LearnsFromStaleScores(ob.UCWL):
-    rescores = False
+    def __init__(self, labels, **settings):
+        super().__init__(labels, **settings)
+        self._rescores = self.seed != 8
 
 
 class _LearnsNamedLabelsTwice(ob.Banditron):
@@ -208,6 +214,16 @@ class _Peeks(ob.Banditron):
         return (self.Peeking if self.seed == 4 else self).Params(self.gamma)
 
 
+class _LosesRedoneRounds(ob.Banditron):
+    def redo(self, x, decision):
+        return decision
+
+
+class _IgnoresPropensitiesOfLogs(ob.Banditron):
+    def learn_logged(self, x, said, *, propensity=1.0, **feedback):
+        super().learn_logged(x, said, **feedback)
+
+
 OFF = 0.0 if COMPILED else 1e-3
 
 
@@ -239,6 +255,8 @@ BY_LAW = {
     "saving_loading_and_going_on_equals_never_stopping": _SavesNothing,
     "copies_are_independent": _CopiesShareWeights,
     "decisions_may_travel_and_come_back_late": _ForgetsDecisionsInTransit,
+    "a_log_makes_the_same_learner_again": _LosesRedoneRounds,
+    "feedback_for_another_policy_teaches_the_same": _IgnoresPropensitiesOfLogs,
     "late_feedback_equals_the_stream_with_the_same_delay": _LearnsFromStaleScores,
     "a_forged_decision_is_refused_or_harmless": _BelievesForgedDecisions,
     "feedback_twice_is_refused": _LearnsNamedLabelsTwice,

@@ -239,6 +239,76 @@ class Learner(Declared):
         self._release()
         return decision
 
+    # Logs. A service that keeps its decisions can build its learner again from them.
+
+    def propose(self, x: Any, *, among: Iterable[Any] | None = None) -> Decision:
+        """What `decide` would say, without counting the round: for what may never be shown.
+
+        Nothing changes. `redo` counts the round; learn from the decision that it returns.
+        """
+        with self._lock:
+            indices, _ = encode(x, self._dtype, self.features, self._columns)
+            if self.round == 0 or self.round >= self._fades_at or not self._has_room_for(indices):
+                return self.copy().decide(x, among=among)
+            columns = self._columns
+            decision = self.decide(x, among=among)
+            self._count_said(decision.place, -1)
+            self.round, self._columns = self.round - 1, columns
+            return decision
+
+    def redo(self, x: Any, decision: Decision) -> Decision:
+        """Count a decision that this model made, as `decide` did then.
+
+        The learner is afterwards as if `decide(x)` had just said so here. If the decision is of an
+        earlier round than the present one, as it may be after `propose`, the present round is
+        taken: learn from the decision that comes back.
+        """
+        with self._lock:
+            check_decision(decision, self)
+            self._vet(decision)
+            round, columns = max(self.round, decision.round), columns_of(x)
+            if round == 0:
+                self._meet(columns)
+            self._reserve_for(decision.row[0], columns)
+            if round >= self._fades_at:
+                self._fade(round)
+            self._columns = self._columns or columns
+            self._count_said(decision.place, 1)
+            self.round = round + 1
+            return msgspec.structs.replace(decision, round=round)
+
+    def learn_logged(
+        self,
+        x: Any,
+        said: str | int,
+        *,
+        right: bool | None = None,
+        label: str | int | None = None,
+        propensity: float = 1.0,
+        among: Iterable[Any] | None = None,
+    ) -> None:
+        """Learn from feedback on what somebody else said: another learner, a rule, a person.
+
+        said: the label that was said, with probability `propensity`. right, label: the feedback, as
+        for `learn`. It counts as a round. Learners that weight by 1 / propensity need the true
+        propensity; to the others it makes no difference.
+        """
+        propensity = real("propensity", propensity, above=0, most=1)
+        with self._lock:
+            place = self._labels.place(said)
+            right, named = self._understood(place, right, label)
+            own = self.decide(x, among=None if among is None else [*among, said])
+            self._count_said(own.place, -1)
+            self._count_said(place, 1)
+            logged = msgspec.structs.replace(self._had_it_said(own, place), propensity=propensity)
+            if self._thins and not _is_taken(self._hearing, self._draws, own.round, right):
+                pass
+            elif named is None:
+                self._learn_bit(logged, self._draws, right, said=False)
+            else:
+                self._learn_label(logged, self._draws, named, said=False)
+            self._answers.mark(own.round, self.round)
+
     def learn(
         self,
         decision: Decision,
@@ -266,7 +336,7 @@ class Learner(Declared):
             (indices, values), round, place = decision.row, decision.round, None
             if not (self._hears_bits and label is None and (right is True or right is False)):
                 self._vet(decision)
-                right, place = self._understood(decision, right, label)
+                right, place = self._understood(decision.place, right, label)
             answers, own = self._answers, decision.salt == self.salt
             if own:
                 answered = round < answers.next and answers.has(round, self.round)
@@ -317,13 +387,13 @@ class Learner(Declared):
                 raise TypeError("silence=True says that there is no right=... and no label=...")
             return False if self._hearing.silence_is_wrong else None
 
-    def _understood(self, decision: Decision, right: Any, label: Any) -> tuple[bool, int | None]:
-        """Right or wrong, and the place of a label that is named."""
+    def _understood(self, said: int, right: Any, label: Any) -> tuple[bool, int | None]:
+        """Right or wrong, and the place of a label that is named; said: that of the said label."""
         if label is not None:
             if right is not None:
                 raise TypeError("say either right=... or label=..., not both")
             place = self._labels.place(label)
-            return place == decision.place, place
+            return place == said, place
         if right is None:
             raise TypeError(
                 "say right=True, right=False or label=...; or, of silence, silence=True"
@@ -371,7 +441,7 @@ class Learner(Declared):
                 return
             work = self._reserve_for(indices, work=work)
 
-    def _learn_label(self, decision: Decision, seed: int, place: int) -> None:
+    def _learn_label(self, decision: Decision, seed: int, place: int, said: bool = True) -> None:
         if self.full_information:
             row, round = decision.row, decision.round
             self._reserve_for(row[0])
@@ -381,10 +451,10 @@ class Learner(Declared):
             return
         truth = self._params_for_truth()
         if place == decision.place:
-            self._learn_bit(decision, seed, True, truth)
+            self._learn_bit(decision, seed, True, truth, said)
             return
         if not self.importance_weighted:
-            self._learn_bit(decision, seed, False, truth)
+            self._learn_bit(decision, seed, False, truth, said)
         self._learn_bit(self._had_it_said(decision, place), seed, True, truth, said=False)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
@@ -629,6 +699,13 @@ class Learner(Declared):
         self._work = self._work._replace(slots=slots, places=places)
         return work._replace(slots=slots, places=places)
 
+    def _has_room_for(self, indices: np.ndarray) -> bool:
+        """Whether all features of a context are in the table."""
+        width = width_of(indices)
+        if not len(self._slots):
+            return width <= len(self._state.table)
+        return width <= len(self._slots) and bool(self._slots[indices].all())
+
     def _maps(self, columns: int, width: int) -> bool:
         """Whether features are given places as they occur; columns, width: of the rows at hand.
 
@@ -767,6 +844,9 @@ class Learner(Declared):
     def _memory(self) -> tuple[float, ...]:
         """A few numbers besides the table, as they are at the start."""
         return ()
+
+    def _count_said(self, place: int, times: int) -> None:
+        """Count that a label was said so many times more, where the state counts it."""
 
     def _params_for_truth(self) -> Any:
         """The settings with which a label that somebody named is learned from."""

@@ -287,6 +287,49 @@ def decisions_may_travel_and_come_back_late(make: Make) -> None:
     assert _bytes(here) == _bytes(away)
 
 
+def a_log_makes_the_same_learner_again(make: Make) -> None:
+    """The decisions of a log count again by `redo`; proposals that nobody saw count for nothing."""
+    (live, again), (X, y) = _twins(make, seed=4), _stream(40)
+    log, waiting = [], []
+    for i in range(40):
+        live.propose(_pair(X, (i + 5) % 40))
+        decision = live.decide(_pair(X, i)) if i % 3 else live.redo((), live.propose(_pair(X, i)))
+        log.append((i, decision.to_bytes()))
+        waiting.append((i, decision))
+        if i % 4 == 3:
+            for j, late in (waiting.pop(), waiting.pop(0)):
+                _teach(live, late, int(y[j]))
+                log.append((j, None))
+    made = {}
+    for i, stored in log:
+        if stored is not None:
+            made[i] = again.redo((), Decision.from_bytes(stored))
+        else:
+            _teach(again, made[i], int(y[i]))
+    assert _bytes(live) == _bytes(again), "the log made another learner"
+
+
+def feedback_for_another_policy_teaches_the_same(make: Make) -> None:
+    """`learn_logged` is `learn`, if the learner itself would have said the same."""
+    (own, observer), (X, y) = _twins(make, seed=6), _stream(40)
+    for i in range(40):
+        decision = own.decide(_pair(X, i))
+        _teach(own, decision, int(y[i]))
+        feedback: dict[str, Any] = {"right": decision.label == y[i]}
+        if own.full_information:
+            feedback = {"label": int(y[i])}
+        propensity = decision.propensity
+        observer.learn_logged(_pair(X, i), decision.label, propensity=propensity, **feedback)
+        for mine, learned in zip(_numbers(own), _numbers(observer), strict=True):
+            np.testing.assert_allclose(mine, learned, rtol=1e-4, atol=1e-6)
+    assert own.round == observer.round
+
+
+def _numbers(learner: Learner) -> list[np.ndarray]:
+    arrays = learner._dump()[1]
+    return [arrays[name] for name in sorted(arrays)]
+
+
 def late_feedback_equals_the_stream_with_the_same_delay(make: Make) -> None:
     """And looking between decision and feedback changes nothing."""
     X, y = _stream(60)
@@ -503,6 +546,8 @@ LAWS: list[Callable[[Make], None]] = [
     saving_loading_and_going_on_equals_never_stopping,
     copies_are_independent,
     decisions_may_travel_and_come_back_late,
+    a_log_makes_the_same_learner_again,
+    feedback_for_another_policy_teaches_the_same,
     late_feedback_equals_the_stream_with_the_same_delay,
     a_forged_decision_is_refused_or_harmless,
     feedback_twice_is_refused,

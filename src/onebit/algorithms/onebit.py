@@ -503,6 +503,9 @@ class OneBit(Learner):
             return DenseExperts(priors, NARROW, untold, columns, self.seed, dtype)
         return SparseExperts(priors, untold, dtype)
 
+    def _count_said(self, place: int, times: int) -> None:
+        self._state.held.experts.tries[SAID, place] += times
+
     def _meet(self, columns: int) -> None:
         untold = self._state.held.experts.count[HEARD] == 0
         if columns and untold and self.inputs == "auto" and self._storage.planes:

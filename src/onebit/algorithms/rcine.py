@@ -352,9 +352,19 @@ class RCINE(Learner):
         with self._lock:
             self._collected.catch_up(self._state.held)
             super().learn(decision, **feedback)
-            held = self._collected.pause(self._state.held, self.background)
-            if held is not None:
-                self._state = self._state._replace(held=held)
+            self._estimate_if_due()
+
+    def learn_logged(self, x: Any, said: str | int, **feedback: Any) -> None:
+        """Learn from feedback on what somebody else said: see `Learner.learn_logged`."""
+        with self._lock:
+            self._collected.catch_up(self._state.held)
+            super().learn_logged(x, said, **feedback)
+            self._estimate_if_due()
+
+    def _estimate_if_due(self) -> None:
+        held = self._collected.pause(self._state.held, self.background)
+        if held is not None:
+            self._state = self._state._replace(held=held)
 
     def forget(self, share: float = 1.0) -> None:
         """Weaken what was learned: see `Learner.forget`. A fresh start forgets the rates too."""
