@@ -189,9 +189,10 @@ wrk.headers["content-type"] = "application/json"
         said = subprocess.check_output([*command, "--latency", "-s", str(path), url], text=True)
     if "Non-2xx" in said:
         raise RuntimeError(said)
-    rate, (late, unit) = re.search(r"Requests/sec:\s+([\d.]+)", said), re.findall(
-        r"99%\s+([\d.]+)(us|ms|s)\b", said
-    )[0]
+    rate, (late, unit) = (
+        re.search(r"Requests/sec:\s+([\d.]+)", said),
+        re.findall(r"99%\s+([\d.]+)(us|ms|s)\b", said)[0],
+    )
     assert rate
     return float(rate[1]), float(late) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
 

@@ -1,4 +1,4 @@
-"""Faults: why the service refuses a request. The engine raises them, HTTP and the client speak them.
+"""Faults: why the service refuses a request. The engine and HTTP raise them, the client too.
 
 A fault has a status of HTTP and a title, both fixed by its class, and a detail: what was wrong with
 this request, and what to do. `kind` names the class on the wire, as the `type` of a problem
