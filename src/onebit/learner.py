@@ -534,10 +534,26 @@ class Learner(Declared):
                 return faded.probabilities((indices, values), among=among)
             places = range(self._size) if among is None else self._places(among)
             self._reserve_for(indices, columns_of(x))
-            work, count, seed = self._restricted(places), len(places), self._draws
-            fill = self._entries.probabilities
-            fill(self._params, self._state, work, indices, values, seed, self.round, count)
-            return work.probabilities[: self._size].copy()
+            work, count = self._restricted(places), len(places)
+            return self._law(work, indices, values, self.round, count)
+
+    def probabilities_then(self, decision: Decision) -> np.ndarray:
+        """How likely each label was to be said when a decision was made.
+
+        To be asked right after `decide` or `propose`, before anything is learned.
+        """
+        with self._lock:
+            check_decision(decision, self)
+            self._reserve_for(decision.row[0])
+            work, count = self._as_then(decision)
+            return self._law(work, *decision.row, decision.round, count)
+
+    def _law(
+        self, work: Work, indices: np.ndarray, values: np.ndarray, round: int, count: int
+    ) -> np.ndarray:
+        fill = self._entries.probabilities
+        fill(self._params, self._state, work, indices, values, self._draws, round, count)
+        return work.probabilities[: self._size].copy()
 
     def explain(self, x: Any, *, among: Iterable[Any] | None = None) -> Explanation:
         """What would be said about a context, and which of its parts speak for and against that.

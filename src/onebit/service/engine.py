@@ -1,0 +1,1346 @@
+"""The engine: the one owner of a learner. It decides, learns, and puts both into the journal.
+
+The learner is a pure function of the journal: the decisions as they were made and the answers as
+they stand now, in the order of their positions, make it again, bit for bit. So a snapshot is a
+learner and a position, start-up replays what came after it, and a change of the past (a revised
+answer, a cancelled decision, an erased context, other settings) is a learner built again.
+
+A call computes its result at once and returns it together with the commit that holds it. The result
+may be told to others when that commit is done: `wait` waits for it. If the commit fails, the
+learner is ahead of the journal, and `Service` has it built again from what is on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+
+from onebit import persist
+from onebit.datasets import Steps
+from onebit.decision import Decision
+from onebit.lab.lookup import learner_named
+from onebit.learner import Learner
+from onebit.service import snapshots
+from onebit.service.configuration import Limits, Model
+from onebit.service.faults import (
+    Busy,
+    Cancelled,
+    Contradiction,
+    Damaged,
+    Expired,
+    KeyReused,
+    Refused,
+    ServiceError,
+    TooLarge,
+    Unavailable,
+    UnknownDecision,
+)
+from onebit.service.journal import (
+    ACTIVE,
+    CANCELLED,
+    ERASED,
+    Answered,
+    AnswerRow,
+    ChangeRow,
+    DecisionRow,
+    Journal,
+)
+from onebit.service.messages import (
+    Answer,
+    Card,
+    Heard,
+    Label,
+    LabelChange,
+    Question,
+    Record,
+    Retraining,
+    SourceCard,
+    SourceChange,
+    Standing,
+    State,
+    Told,
+)
+from onebit.service.tally import ModelTally
+
+T = TypeVar("T")
+RECENT = 20_000  # decisions that are kept in memory, all that wait for the disk among them
+AT_ONCE = 2_000  # events: a past that is shorter is built again while requests wait
+SILENCE = "silence"  # the source of answers that nobody gave
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+_REFUSED = (TypeError, ValueError, OverflowError, MemoryError)
+log = logging.getLogger("onebit.service")
+
+
+class Pending(Generic[T]):
+    """A result, and the future of the commit that makes it durable."""
+
+    __slots__ = ("future", "value")
+
+    def __init__(self, future: Future[None], value: T) -> None:
+        self.future, self.value = future, value
+
+    def wait(self) -> T:
+        """The result, once it is on disk."""
+        self.future.result()
+        return self.value
+
+
+_DONE: Future[None] = Future()
+_DONE.set_result(None)
+
+
+class _Version(NamedTuple):
+    """A row of `configurations`: how a learner was made."""
+
+    number: int
+    body: dict[str, Any]
+    learner: bytes | None  # a saved learner to start from
+
+
+class _Entry:
+    """A decision that was made or looked up lately."""
+
+    __slots__ = ("answer", "commit", "decision", "row")
+
+    def __init__(
+        self, row: DecisionRow, answer: AnswerRow | None, decision: Decision | None, commit: Any
+    ) -> None:
+        self.row, self.answer, self.decision = row, answer, decision
+        self.commit: Future[None] = commit
+
+
+class Engine:
+    """The owner of one model.
+
+    number: of the model in the journal. folder: for its snapshots. clock: as of the journal.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        model: Model,
+        *,
+        folder: Path,
+        limits: Limits | None = None,
+        keep: int = 3,
+        snapshot_every: int = 10_000,
+    ) -> None:
+        self.journal, self.model, self.name = journal, model, model.name
+        self._limits = limits or Limits()
+        self._keep, self._snapshot_every = keep, snapshot_every
+        self._lock = threading.RLock()
+        self._folder = folder
+        self.number = _number_of(journal, model.name)
+        self.tally = ModelTally()
+        self._rebuilding: threading.Thread | None = None
+        self._edits = 0  # changes of the past since the process started
+        self.load()
+
+    # Starting.
+
+    def load(self) -> None:
+        """Build the learner from the newest good snapshot and what the journal has after it."""
+        with self._lock:
+            self._recent: OrderedDict[int, _Entry] = OrderedDict()
+            self._keys: dict[str, int] = {}
+            self._version = self._current_version() or self._add_version(self.model)
+            self._steps = Steps(self._version.body.get("prepare") or ())
+            with self.journal.reading() as connection:
+                self._sources: dict[str, float] = dict(
+                    connection.execute(
+                        "SELECT name, weight FROM sources WHERE model = ?", (self.number,)
+                    )
+                )
+                retired = connection.execute(
+                    "SELECT kind, body FROM changes WHERE model = ? AND kind IN "
+                    "('retire', 'restore') ORDER BY position",
+                    (self.number,),
+                ).fetchall()
+            self._retired: set[Label] = set()
+            for kind, body in retired:
+                label = _decode(body)["label"]
+                (self._retired.add if kind == "retire" else self._retired.discard)(label)
+            self._learner, self._reached = self._built(self._version)
+            self._snapshot_at = self._reached
+            self._watched = 0  # up to which position silence was looked for
+            self._count()
+
+    def _current_version(self) -> _Version | None:
+        with self.journal.reading() as connection:
+            row = connection.execute(
+                "SELECT number, body, learner FROM configurations WHERE model = ? "
+                "ORDER BY number DESC LIMIT 1",
+                (self.number,),
+            ).fetchone()
+        return None if row is None else _Version(row[0], _decode(row[1]), row[2])
+
+    def _add_version(self, model: Model) -> _Version:
+        """Write down how the learner is made from here on."""
+        version = _version_of(model, self._next_version())
+        self._write_version(version).result()
+        return version
+
+    def _next_version(self) -> int:
+        with self.journal.reading() as connection:
+            query = "SELECT coalesce(max(number), 0) + 1 FROM configurations"
+            return connection.execute(query).fetchone()[0]
+
+    def _write_version(self, version: _Version) -> Future[None]:
+        _, time = self.journal.stamp(0)
+        row = (version.number, self.number, time, _encode(version.body).decode(), version.learner)
+        return self.journal.append(
+            statements=[("INSERT INTO configurations VALUES (?, ?, ?, ?, ?)", row)]
+        ).done
+
+    def _count(self) -> None:
+        """Count what waits for feedback."""
+        with self.journal.reading() as connection:
+            since = self._expired_before()
+            self.tally.open = connection.execute(
+                "SELECT count(*) FROM decisions d LEFT JOIN answers a ON a.decision = d.position "
+                "WHERE d.model = ? AND d.state = 0 AND d.time >= ? AND a.position IS NULL",
+                (self.number, since),
+            ).fetchone()[0]
+
+    def warm_up(self) -> None:
+        """Compile what requests will need, by rounds of copies that nobody sees."""
+        with self._lock:
+            copies = [self._learner.copy()]
+            fresh = self._learner.round == 0
+        labels = copies[0].labels
+        contexts: list[Any] = [{"warm": 1.0, "up": "yes"}]
+        if fresh:
+            copies.append(copies[0].copy())
+            contexts.append([0.5, 1.0, 2.0])
+        elif columns := copies[0]._columns:
+            contexts = [[0.5] * columns]
+        for copy, context in zip(copies, contexts, strict=True):
+            try:
+                decision = copy.decide(self._prepared(context))
+                if copy.full_information:
+                    copy.learn(decision, label=labels[0])
+                else:
+                    copy.learn(decision, right=False)
+                copy.probabilities(self._prepared(context))
+            except _REFUSED:  # the learner takes other contexts: they compile it when they come
+                log.debug("%s: no warming up with %r", self.name, type(context).__name__)
+
+    # Deciding.
+
+    def decide(
+        self, context: Any, among: Sequence[Label] | None = None, key: str | None = None
+    ) -> Told:
+        """Say a label for a context. It is on disk when this returns."""
+        return self.submit_decide(context, among, key).wait()
+
+    def decide_many(self, questions: Sequence[Question]) -> list[Told]:
+        return self.submit_decide_many(questions).wait()
+
+    def submit_decide(
+        self, context: Any, among: Sequence[Label] | None = None, key: str | None = None
+    ) -> Pending[Told]:
+        with self._lock:
+            self._check_open(1)
+            entry = self._made(context, among, key)
+            if entry.commit is None:
+                self._append([entry])
+            return Pending(entry.commit, self._told(entry.row))
+
+    def submit_decide_many(self, questions: Sequence[Question]) -> Pending[list[Told]]:
+        """All of them or none."""
+        if len(questions) > self._limits.batch:
+            raise TooLarge(
+                f"{len(questions):,} decisions, and a batch has at most {self._limits.batch:,}"
+            )
+        with self._lock:
+            self._check_open(len(questions))
+            entries: list[_Entry] = []
+            try:
+                for i, question in enumerate(questions):
+                    with _placed(f"$.decisions[{i}]"):
+                        entry = self._made(question.context, question.among, question.key)
+                        entries.append(entry)
+            except ServiceError:
+                if any(entry.commit is None for entry in entries):
+                    self._start_again()  # the learner has counted rounds that do not exist
+                raise
+            new = [entry for entry in entries if entry.commit is None]
+            self._append(new)
+            last = entries[-1].commit if not new else new[0].commit
+            return Pending(last, [self._told(entry.row) for entry in entries])
+
+    def _check_open(self, count: int) -> None:
+        self.journal.check_room(count)
+        if self.tally.open + count > self._limits.open_decisions:
+            raise Busy(
+                f"{self.tally.open:,} decisions of {self.name} wait for feedback, and at most "
+                f"{self._limits.open_decisions:,} may: give feedback, cancel some, or let them "
+                "expire earlier (expires_after)",
+                retry_after=60,
+            )
+
+    def _made(self, context: Any, among: Sequence[Label] | None, key: str | None) -> _Entry:
+        """A decision that is not yet in the journal, or the earlier one with the same key."""
+        stored = stored_context(context)
+        possible = self._possible(among)
+        asked = None if possible is None else _encode(possible).decode()
+        if key is not None:
+            known = self._entry_of_key(key)
+            if known is not None:
+                self._check_same(known, stored, None if among is None else asked)
+                return known
+        with _refusing("$.context"):
+            x = self._prepared(context)
+            decide = self._learner.propose if self.model.deferred else self._learner.decide
+            decision = decide(x, among=possible)
+        shares = None  # the said label was certain
+        if decision.propensity != 1.0:
+            all_shares = self._learner.probabilities_then(decision)
+            shares = all_shares if decision.among is None else all_shares[list(decision.among)]
+        position, time = self.journal.stamp()
+        deferred = self.model.deferred
+        row = DecisionRow(
+            position=position,
+            token=self.journal.new_token(),
+            model=self.number,
+            configuration=self._version.number,
+            time=time,
+            key=key,
+            context=stored,
+            among=asked,
+            label=decision.label,
+            propensity=float(decision.propensity),
+            explored=int(decision.explored),
+            round=decision.round,
+            probabilities=None if shares is None else _encode(shares.tolist()).decode(),
+            decision=decision.to_bytes(),
+            deferred=int(deferred),
+            active=None if deferred else position,
+            state=ACTIVE,
+        )
+        entry = _Entry(row, None, decision, None)
+        self._remember(entry)
+        if key is not None:
+            self._keys[key] = position
+        return entry
+
+    def _append(self, entries: Sequence[_Entry]) -> None:
+        if not entries:
+            return
+        commit = self.journal.append(*(entry.row for entry in entries)).done
+        tally = self.tally
+        for entry in entries:
+            row, entry.commit = entry.row, commit
+            tally.explored += row.explored
+            tally.smallest_propensity = min(tally.smallest_propensity, row.propensity)
+        tally.decisions += len(entries)
+        tally.open += len(entries)
+        self._reached = entries[-1].row.position
+
+    def _check_same(self, entry: _Entry, context: bytes, among: str | None) -> None:
+        if entry.row.context != context or (among is not None and entry.row.among != among):
+            raise KeyReused(
+                f"the key {entry.row.key!r} belongs to a decision on another context", where="$.key"
+            )
+
+    def _possible(self, among: Sequence[Label] | None) -> list[Label] | None:
+        """The labels that may be said, in the learner's order; None: all."""
+        if among is None and not self._retired:
+            return None
+        labels = self._learner.labels
+        if among is None:
+            return [label for label in labels if label not in self._retired]
+        if isinstance(among, str):
+            raise Refused("among is a list of labels", where="$.among")
+        known, chosen = set(labels), set(among)
+        for i, label in enumerate(among):
+            if label not in known:
+                raise Refused(f"{label!r} is not a label of {self.name}", where=f"$.among[{i}]")
+            if label in self._retired:
+                raise Refused(f"{label!r} is retired", where=f"$.among[{i}]")
+        if not chosen:
+            raise Refused("among is empty: at least one label must be possible", where="$.among")
+        return [label for label in labels if label in chosen]
+
+    def _prepared(self, context: Any) -> Any:
+        """A context as the learner takes it."""
+        if isinstance(context, Mapping | list) and len(context) > self._limits.features:
+            raise TooLarge(
+                f"{len(context):,} features, and at most {self._limits.features:,} may be sent",
+                where="$.context",
+            )
+        if isinstance(context, list) and context and isinstance(context[0], list | tuple):
+            context = ([pair[0] for pair in context], [pair[1] for pair in context])
+        return self._steps(context) if self._steps.names else context
+
+    def _told(self, row: DecisionRow) -> Told:
+        labels = self._learner.labels if row.among is None else _decode(row.among)
+        if row.probabilities is None:
+            shares = dict.fromkeys(labels, 0.0)
+            shares[row.label] = 1.0
+        else:  # labels that were added later come last, and have none
+            shares = dict(zip(labels, _decode(row.probabilities), strict=False))
+        return Told(
+            id=id_of(row),
+            label=row.label,
+            propensity=row.propensity,
+            probabilities=shares,
+            explored=bool(row.explored),
+            round=row.round,
+        )
+
+    # Learning.
+
+    def feedback(
+        self,
+        id: str,
+        right: bool | None = None,
+        label: Label | None = None,
+        source: str | None = None,
+        key: str | None = None,
+    ) -> Standing:
+        """Whether a decision was right, or which label would have been. On disk at the return."""
+        return self.submit_feedback(id, right, label, source, key).wait()
+
+    def feedback_many(self, answers: Sequence[Answer]) -> list[Standing | ServiceError]:
+        return self.submit_feedback_many(answers).wait()
+
+    def submit_feedback(
+        self,
+        id: str,
+        right: bool | None = None,
+        label: Label | None = None,
+        source: str | None = None,
+        key: str | None = None,
+    ) -> Pending[Standing]:
+        with self._lock:
+            self.journal.check_room()
+            entry = self._entry(id)
+            commit = self._hear(entry, right, label, source, key)
+            return Pending(commit, self._standing(entry))
+
+    def submit_feedback_many(
+        self, answers: Sequence[Answer]
+    ) -> Pending[list[Standing | ServiceError]]:
+        """Each is taken or refused by itself."""
+        with self._lock:
+            self.journal.check_room(len(answers))
+            commits, outcomes = [], []
+            for answer in answers:
+                try:
+                    entry = self._entry(answer.id)
+                    right = None if answer.right is UNSET else answer.right
+                    label = None if answer.label is UNSET else answer.label
+                    commit = self._hear(entry, right, label, answer.source, answer.key)
+                    commits.append(commit)
+                    outcomes.append(self._standing(entry))
+                except Unavailable:
+                    raise
+                except ServiceError as fault:
+                    outcomes.append(fault)
+            return Pending(_all_done(commits), outcomes)
+
+    def _hear(
+        self,
+        entry: _Entry,
+        right: bool | None,
+        label: Label | None,
+        source: str | None,
+        key: str | None,
+    ) -> Future[None]:
+        """Learn an answer and put it into the journal."""
+        right, label = self._verdict(entry, right, label)
+        self._check_answerable(entry)
+        known = entry.answer
+        if known is not None:
+            if _says(known) == (right, label):
+                return entry.commit
+            if key is not None and key == known.key:
+                raise KeyReused(f"the key {key!r} belongs to other feedback", where="$.key")
+            if not (self.model.revisions or known.source == SILENCE):
+                raise Contradiction(
+                    f"decision {id_of(entry.row)} has the feedback {_in_words(known)} already; "
+                    "this model takes no other (revisions = false)"
+                )
+            return self._revise(entry, right, label, source, key)
+        if self._is_expired(entry):
+            raise Expired(
+                f"decision {id_of(entry.row)} was made more than "
+                f"{self.model.expires_after:,.0f} s ago (expires_after)"
+            )
+        return self._learn(entry, right, label, source, key)
+
+    def _learn(
+        self,
+        entry: _Entry,
+        right: bool | None,
+        label: Label | None,
+        source: str | None,
+        key: str | None,
+    ) -> Future[None]:
+        """The first answer to a decision."""
+        waits = entry.row.active is None
+        position, time = self.journal.stamp(2 if waits else 1)
+        statements = [self._activate(entry, position)] if waits else []
+        answer = AnswerRow(
+            position=position + waits,
+            model=self.number,
+            decision=entry.row.position,
+            time=time,
+            right=None if right is None else int(right),
+            label=label,
+            source=source,
+            key=key,
+        )
+        with _refusing("$"):
+            self._apply(self._learner, self._version, answer, entry.row, entry.decision)
+        commit = self.journal.append(answer, statements=statements).done
+        entry.answer, entry.commit = answer, commit
+        self._remember(entry)
+        self._reached = answer.position
+        is_right = right if right is not None else label == entry.row.label
+        tally = self.tally
+        tally.open -= 1
+        tally.right += is_right is True
+        tally.wrong += is_right is False
+        tally.silences += source == SILENCE
+        tally.delay.add(max(time - entry.row.time, 0.0))
+        return commit
+
+    def _apply(
+        self,
+        learner: Learner,
+        version: _Version,
+        answer: AnswerRow,
+        row: DecisionRow,
+        decision: Decision | None,
+    ) -> None:
+        """Let a learner learn an answer, live or from the journal."""
+        if not self._counts(answer):
+            return
+        right = None if answer.right is None else bool(answer.right)
+        if row.configuration == version.number:
+            if decision is None:
+                decision = _decision_of(row)
+            learner.learn(decision, right=right, label=answer.label)
+            return
+        if learner.full_information and answer.label is None:
+            return
+        known = set(learner.labels)
+        if row.label not in known or (answer.label is not None and answer.label not in known):
+            return
+        among = None if row.among is None else [x for x in _decode(row.among) if x in known]
+        learner.learn_logged(
+            self._context_of(row),
+            row.label,
+            right=right,
+            label=answer.label,
+            propensity=row.propensity,
+            among=among,
+        )
+
+    def _counts(self, answer: AnswerRow) -> bool:
+        """Whether an answer is learned from: by the weight of its source, drawn per decision."""
+        weight = 1.0 if answer.source is None else self._sources.get(answer.source, 1.0)
+        if weight >= 1:
+            return True
+        draw = hashlib.blake2b(f"{self.number} {answer.decision}".encode(), digest_size=8)
+        return int.from_bytes(draw.digest(), "little") < weight * 2.0**64
+
+    def _verdict(
+        self, entry: _Entry, right: bool | None, label: Label | None
+    ) -> tuple[bool | None, Label | None]:
+        """Feedback in one form: the said label named as the true one is right."""
+        if (right is None) == (label is None):
+            raise Refused("say either right or label")
+        if label is None:
+            if self._learner.full_information:
+                raise Refused(
+                    f"{type(self._learner).__name__} must be told the true label", where="$.right"
+                )
+            return right, None
+        if label not in self._learner._labels.names:
+            raise Refused(f"{label!r} is not a label of {self.name}", where="$.label")
+        return None, label
+
+    def _check_answerable(self, entry: _Entry) -> None:
+        if entry.row.state == CANCELLED:
+            raise Cancelled(f"decision {id_of(entry.row)} was cancelled")
+        if entry.row.state == ERASED:
+            raise Expired(f"decision {id_of(entry.row)} was erased")
+
+    def shown(self, id: str) -> Standing:
+        return self.submit_shown(id).wait()
+
+    def submit_shown(self, id: str) -> Pending[Standing]:
+        """A deferred decision was shown to somebody, and counts from now on."""
+        with self._lock:
+            self.journal.check_room()
+            entry = self._entry(id)
+            self._check_answerable(entry)
+            if entry.row.active is not None:
+                return Pending(entry.commit, self._standing(entry))
+            position, _ = self.journal.stamp()
+            statement = self._activate(entry, position)
+            entry.commit = self.journal.append(statements=[statement]).done
+            self._remember(entry)
+            self._reached = position
+            return Pending(entry.commit, self._standing(entry))
+
+    def _activate(self, entry: _Entry, position: int) -> tuple[str, Any]:
+        """Let a deferred decision count; returns the statement for the journal."""
+        row, round = entry.row, entry.row.round
+        if row.configuration == self._version.number:
+            with _refusing("$"):
+                entry.decision = self._learner.redo(
+                    self._context_of(row), entry.decision or _decision_of(row)
+                )
+            round = entry.decision.round
+        entry.row = row._replace(active=position, round=round)
+        return (
+            "UPDATE decisions SET active = ?, round = ? WHERE position = ?",
+            (position, round, row.position),
+        )
+
+    # Changing the past.
+
+    def revise(self, id: str, right: bool | None = None, label: Label | None = None) -> Standing:
+        return self.submit_revise(id, right, label).wait()
+
+    def submit_revise(
+        self, id: str, right: bool | None = None, label: Label | None = None
+    ) -> Pending[Standing]:
+        """Other feedback than before, learned as if it had always been so."""
+        with self._lock:
+            entry = self._entry(id)
+            right, label = self._verdict(entry, right, label)
+            self._check_answerable(entry)
+            self._check_revisable(entry)
+            if entry.answer is None:
+                raise Contradiction(f"decision {id} has no feedback that could be revised")
+            if _says(entry.answer) != (right, label):
+                self._revise(entry, right, label, entry.answer.source, entry.answer.key)
+            return Pending(_DONE, self._standing(entry))
+
+    def revoke(self, id: str) -> Standing:
+        return self.submit_revoke(id).wait()
+
+    def submit_revoke(self, id: str) -> Pending[Standing]:
+        """Take feedback back: the decision waits for feedback again."""
+        with self._lock:
+            entry = self._entry(id)
+            self._check_answerable(entry)
+            if entry.answer is None:
+                return Pending(entry.commit, self._standing(entry))
+            self._check_revisable(entry)
+            answer = entry.answer
+            self._edit(
+                "revoke",
+                answer.position,
+                {"decision": entry.row.position, "before": _kept(answer)},
+                [("DELETE FROM answers WHERE position = ?", (answer.position,))],
+            )
+            self.tally.open += 1
+            return Pending(_DONE, self._standing(self._entry(id)))
+
+    def cancel(self, id: str) -> Standing:
+        return self.submit_cancel(id).wait()
+
+    def submit_cancel(self, id: str) -> Pending[Standing]:
+        """Let a decision count for nothing, as if it had never been made.
+
+        If it has feedback, and the model allows revisions, the feedback is taken back with it.
+        """
+        with self._lock:
+            entry = self._entry(id)
+            row, answer = entry.row, entry.answer
+            if row.state != ACTIVE:
+                return Pending(entry.commit, self._standing(entry))
+            if answer is not None:
+                self._check_revisable(entry)
+            body: dict[str, Any] = {"decision": row.position}
+            statements: list[tuple[str, Any]] = [
+                ("UPDATE decisions SET state = ? WHERE position = ?", (CANCELLED, row.position))
+            ]
+            if answer is not None:
+                body["before"] = _kept(answer)
+                statements.append(("DELETE FROM answers WHERE position = ?", (answer.position,)))
+            self.tally.cancelled += 1
+            self.tally.open -= answer is None
+            has_counted = row.active is not None and row.configuration == self._version.number
+            if answer is None and not has_counted:  # it has left no trace in the learner
+                entry.row = row._replace(state=CANCELLED)
+                entry.commit = self.journal.append(statements=statements).done
+                self._remember(entry)
+                return Pending(entry.commit, self._standing(entry))
+            self._edit("cancel", row.active or row.position, body, statements)
+            return Pending(_DONE, self._standing(self._entry(id)))
+
+    def erase(self, id: str) -> Standing:
+        return self.submit_erase(id).wait()
+
+    def submit_erase(self, id: str) -> Pending[Standing]:
+        """Delete what is stored about the context of a decision, and build the learner without."""
+        with self._lock:
+            entry = self._entry(id)
+            row = entry.row
+            if row.state == ERASED:
+                return Pending(_DONE, self._standing(entry))
+            self.tally.open -= row.state == ACTIVE and entry.answer is None
+            first = row.position if row.active is None else min(row.position, row.active)
+            self._edit(
+                "erase",
+                first,
+                {"decision": row.position},
+                [
+                    (
+                        "UPDATE decisions SET state = ?, context = NULL, decision = NULL, "
+                        "key = NULL, among = NULL, probabilities = NULL WHERE position = ?",
+                        (ERASED, row.position),
+                    ),
+                    ("DELETE FROM answers WHERE decision = ?", (row.position,)),
+                    (
+                        "UPDATE changes SET body = '{}' WHERE kind IN ('revise', 'revoke', "
+                        "'cancel') AND json_extract(body, '$.decision') = ?",
+                        (row.position,),
+                    ),
+                ],
+            )
+            for snapshot in snapshots.found(self._folder, self.name):
+                if snapshot.position >= first:  # its learner knows the context
+                    snapshot.path.unlink(missing_ok=True)
+            self.journal.truncate()
+            return Pending(_DONE, self._standing(self._entry(id)))
+
+    def submit_source(self, source: str, change: SourceChange) -> Pending[Card]:
+        """Let the feedback of a source count less or not at all, from its first answer on."""
+        weight = self._sources.get(source, 1.0)
+        if change.weight is not UNSET:
+            weight = float(change.weight)
+        if change.quarantined is not UNSET:
+            weight = 0.0 if change.quarantined else (weight or 1.0)
+        with self._lock:
+            self._sources[source] = weight
+            self._edit(
+                "source",
+                self._first_answer_of(source),
+                {"source": source, "weight": weight},
+                [("REPLACE INTO sources VALUES (?, ?, ?)", (self.number, source, weight))],
+            )
+            return Pending(_DONE, self.card())
+
+    def submit_remove_source(self, source: str) -> Pending[Card]:
+        """Take all feedback of a source back."""
+        with self._lock:
+            self._edit(
+                "remove source",
+                self._first_answer_of(source),
+                {"source": source},
+                [
+                    (
+                        "DELETE FROM answers WHERE model = ? AND source = ?",
+                        (self.number, source),
+                    ),
+                ],
+            )
+            self._count()
+            return Pending(_DONE, self.card())
+
+    def _first_answer_of(self, source: str) -> int:
+        self.journal.flush()
+        with self.journal.reading() as connection:
+            found = connection.execute(
+                "SELECT min(position) FROM answers WHERE model = ? AND source = ?",
+                (self.number, source),
+            ).fetchone()[0]
+        return self.journal.position + 1 if found is None else found
+
+    def _check_revisable(self, entry: _Entry) -> None:
+        if not self.model.revisions:
+            raise Contradiction(
+                f"feedback of {self.name} cannot be changed or taken back (revisions = false)"
+            )
+        base = self._base_position()
+        if entry.answer is not None and entry.answer.position <= base:
+            raise Expired(f"decision {id_of(entry.row)} was compacted into a snapshot (retention)")
+
+    def _revise(
+        self,
+        entry: _Entry,
+        right: bool | None,
+        label: Label | None,
+        source: str | None,
+        key: str | None,
+    ) -> Future[None]:
+        answer: Any = entry.answer
+        heard = None if right is None else int(right)
+        self.tally.revised += 1
+        self._edit(
+            "revise",
+            answer.position,
+            {"decision": entry.row.position, "before": _kept(answer)},
+            [
+                (
+                    "UPDATE answers SET right = ?, label = ?, source = ?, key = ? "
+                    "WHERE position = ?",
+                    (heard, label, source, key, answer.position),
+                )
+            ],
+        )
+        entry.answer = answer._replace(right=heard, label=label, source=source, key=key)
+        return _DONE
+
+    def _edit(
+        self,
+        kind: str,
+        affects: int,
+        body: dict[str, Any],
+        statements: Iterable[tuple[str, Any]],
+    ) -> None:
+        """Change the past: on disk first, then in the learner, which is built again."""
+        self.journal.check_room()
+        self.journal.flush()
+        position, time = self.journal.stamp()
+        row = ChangeRow(position, self.number, time, kind, affects, _encode(body).decode())
+        self.journal.append(row, statements=statements).done.result()
+        self._edits += 1
+        self._reached = position
+        self._recent.clear()
+        self._keys.clear()
+        self._build_again(affects)
+
+    # Building the learner.
+
+    def _build_again(self, affects: int | None = None, version: _Version | None = None) -> None:
+        """Build the learner anew: at once if that is quick, else in a thread.
+
+        affects: the first position that has changed; None: all has. version: another one is to
+        take over.
+        """
+        version = version or self._version
+        with self._lock:
+            start = self._start(version, affects)
+            if self.journal.position - start[1] <= AT_ONCE and self._rebuilding is None:
+                learner, _ = self._replayed(version, *start)
+                self._take_over(version, learner)
+                return
+            if self._rebuilding is not None and version is self._version:
+                return  # that one sees the change, and starts again if it has to
+            self._rebuilding = threading.Thread(
+                target=self._build_behind, args=(version, start), name=f"build {self.name}",
+                daemon=True,
+            )  # fmt: skip
+            self._rebuilding.start()
+
+    def _build_behind(self, version: _Version, start: tuple[Learner, int]) -> None:
+        """Build a learner while the present one goes on answering, then let it take over."""
+        try:
+            while True:
+                edits = self._edits
+                learner, reached = self._replayed(version, *start)
+                with self._lock:
+                    if edits == self._edits:
+                        self.journal.flush()
+                        learner, _ = self._replayed(version, learner, reached)
+                        self._take_over(version, learner)
+                        return
+                    start = self._start(version, None)
+        except Exception:
+            log.exception("%s: the learner could not be built again", self.name)
+        finally:
+            with self._lock:
+                self._rebuilding = None
+
+    def _take_over(self, version: _Version, learner: Learner) -> None:
+        if version.number != self._version.number:
+            self._write_version(version).result()
+            self._version = version
+            self._steps = Steps(version.body.get("prepare") or ())
+        self._learner = learner
+        self._recent.clear()
+        self._keys.clear()
+        self._snapshot_at = 0  # take one soon
+
+    def _start_again(self) -> None:
+        """After a refused batch: the learner as the journal has it."""
+        self.journal.flush()
+        self._learner, self._reached = self._built(self._version)
+        self._recent.clear()
+        self._keys.clear()
+
+    def settle(self) -> None:
+        """Wait until no learner is being built behind the scenes."""
+        thread = self._rebuilding
+        if thread is not None:
+            thread.join()
+
+    def _built(self, version: _Version) -> tuple[Learner, int]:
+        return self._replayed(version, *self._start(version, None))
+
+    def _start(self, version: _Version, affects: int | None) -> tuple[Learner, int]:
+        """The newest learner to start from, and its position."""
+        base = self._base()
+        found = snapshots.newest_good(
+            self.journal, self._folder, self.name, self.number, version.number, affects
+        )
+        if found is not None and found[1] >= (base[1] if base else 0):
+            return found
+        if base is not None:
+            if base[0] != version.number:
+                raise Contradiction(
+                    f"{self.name}: rounds up to position {base[1]} were compacted (retention) by "
+                    "another configuration, so that no other learner can be built from them"
+                )
+            return learner_from(base[2]), base[1]
+        return _fresh(version), 0
+
+    def _base(self) -> tuple[int, int, bytes] | None:
+        """Version, position and learner to which earlier rounds were compacted."""
+        with self.journal.reading() as connection:
+            return connection.execute(
+                "SELECT version, position, learner FROM bases WHERE model = ?", (self.number,)
+            ).fetchone()
+
+    def _base_position(self) -> int:
+        base = self._base()
+        return base[1] if base else 0
+
+    def _replayed(self, version: _Version, learner: Learner, after: int) -> tuple[Learner, int]:
+        """Let a learner learn the events after a position; returns the last position too."""
+        reached = after
+        for event in self.journal.history(self.number, after):
+            try:
+                if isinstance(event, DecisionRow):
+                    reached = event.active or event.position
+                    if event.configuration == version.number:
+                        learner.redo(self._context_of(event), _decision_of(event))
+                elif isinstance(event, Answered):
+                    reached = event.answer.position
+                    self._apply(learner, version, event.answer, event.decision, None)
+                else:
+                    reached = event.position
+                    if event.kind == "label":
+                        label = _decode(event.body)["label"]
+                        if label not in learner._labels.names:
+                            learner.add_label(label)
+                    elif event.kind == "forget":
+                        learner.forget(_decode(event.body)["share"])
+            except _REFUSED as error:
+                raise Damaged(
+                    f"{self.journal.path}: the event at position {reached} of {self.name} cannot "
+                    f"be learned again: {error}"
+                ) from error
+        return learner, reached
+
+    def _context_of(self, row: DecisionRow) -> Any:
+        return self._prepared(_decode(row.context or b"[]"))
+
+    def replayed(self) -> Learner:
+        """The learner built from the journal alone, without snapshots: for `onebit replay`."""
+        with self._lock:
+            self.journal.flush()
+            base = self._base()
+            start = (learner_from(base[2]), base[1]) if base else (_fresh(self._version), 0)
+            return self._replayed(self._version, *start)[0]
+
+    @property
+    def learner(self) -> Learner:
+        """A copy of the learner as it is now."""
+        with self._lock:
+            return self._learner.copy()
+
+    # Other changes.
+
+    def submit_labels(self, change: LabelChange) -> Pending[Card]:
+        """Labels that may be said from now on, and labels that may not."""
+        with self._lock:
+            known = self._learner.labels
+            for i, label in enumerate(change.retire):
+                if label not in known:
+                    raise Refused(f"{label!r} is not a label", where=f"$.retire[{i}]")
+            left = [x for x in known if x not in self._retired | set(change.retire)]
+            if not left and not change.add:
+                raise Refused("no label would be left", where="$.retire")
+            if len(known) + len(change.add) > self._limits.labels:
+                raise TooLarge(f"a model has at most {self._limits.labels:,} labels")
+            self.journal.check_room(len(change.add) + len(change.retire))
+            commits = []
+            for i, label in enumerate(change.add):
+                if label in self._retired:
+                    self._retired.discard(label)
+                    commits.append(self._change("restore", {"label": label}))
+                elif label not in known:
+                    with _refusing(f"$.add[{i}]"):
+                        self._learner.add_label(label)
+                    commits.append(self._change("label", {"label": label}))
+            for label in change.retire:
+                if label not in self._retired:
+                    self._retired.add(label)
+                    commits.append(self._change("retire", {"label": label}))
+            return Pending(_all_done(commits), self.card())
+
+    def _change(self, kind: str, body: dict[str, Any]) -> Future[None]:
+        position, time = self.journal.stamp()
+        row = ChangeRow(position, self.number, time, kind, None, _encode(body).decode())
+        self._reached = position
+        return self.journal.append(row).done
+
+    def submit_retrain(self, change: Retraining) -> Pending[Card]:
+        """Another learner from the same journal; the present one answers until it is there."""
+        values = {
+            name: getattr(change, name)
+            for name in ("learner", "settings", "seed")
+            if getattr(change, name) is not UNSET
+        }
+        with self._lock:
+            body = {**self._version.body, **values}
+            if "learner" in values and "settings" not in values:
+                body["settings"] = {}
+            self.retrain(body)
+            return Pending(_DONE, self.card())
+
+    def retrain(self, body: dict[str, Any], learner: bytes | None = None) -> None:
+        """Build a learner of another configuration, which then takes over."""
+        with self._lock:
+            version = _Version(self._next_version(), body, learner)
+            with _refusing("$"):
+                _fresh(version)
+            if self._rebuilding is not None:
+                raise Busy("a learner is being built already", retry_after=5)
+            self._build_again(None, version)
+
+    def limit(self, limits: Limits, keep: int) -> None:
+        self._limits, self._keep = limits, keep
+
+    def follow(self, model: Model) -> None:
+        """Take over another configuration of the same model."""
+        with self._lock:
+            self.model = model
+            labels = [label for label in model.names if label not in self._learner.labels]
+            gone = [label for label in self._learner.labels if label not in model.names]
+            back = [label for label in model.names if label in self._retired]
+            if labels or back or set(gone) - self._retired:
+                self.submit_labels(LabelChange(add=labels + back, retire=gone)).wait()
+            wanted = _version_of(model, 0)
+            if _identity(wanted) != _identity(self._version):
+                self.retrain(wanted.body, wanted.learner)
+
+    # Looking.
+
+    def look(self, id: str) -> Record:
+        """All that is kept of a decision."""
+        with self._lock:
+            entry = self._entry(id)
+            row, told = entry.row, self._told(entry.row)
+            if not entry.commit.done():
+                self.journal.flush()
+        heard = [] if entry.answer is None else [_heard(entry.answer)]
+        with self.journal.reading() as connection:
+            before = connection.execute(
+                "SELECT body FROM changes WHERE model = ? AND kind IN ('revise', 'revoke', "
+                "'cancel') AND affects >= ? AND json_extract(body, '$.decision') = ? "
+                "ORDER BY position",
+                (self.number, row.position, row.position),
+            ).fetchall()
+        earlier = [_decode(body).get("before") for (body,) in before]
+        revoked = [Heard(**old, revoked=True) for old in earlier if old]
+        return Record(
+            **{name: getattr(told, name) for name in Told.__struct_fields__},
+            model=self.name,
+            time=row.time,
+            state=self._state(entry),
+            context=None if row.context is None else _decode(row.context),
+            feedback=[*revoked, *heard],
+        )
+
+    def card(self) -> Card:
+        """What the model is, and how well it does."""
+        with self.journal.reading() as connection:
+            rounds, explored, smallest = connection.execute(
+                "SELECT count(*), avg(explored), min(propensity) FROM decisions WHERE model = ? "
+                "AND state = 0 AND active NOT NULL",
+                (self.number,),
+            ).fetchone()
+            answers, error = connection.execute(
+                "SELECT count(*), 1.0 - avg(CASE WHEN a.label IS NULL THEN a.right "
+                "ELSE a.label = d.label END) FROM answers a "
+                "JOIN decisions d ON d.position = a.decision WHERE a.model = ?",
+                (self.number,),
+            ).fetchone()
+            by_source = dict(
+                connection.execute(
+                    "SELECT source, count(*) FROM answers WHERE model = ? AND source NOT NULL "
+                    "GROUP BY source ORDER BY count(*) DESC LIMIT 1000",
+                    (self.number,),
+                )
+            )
+        with self._lock:
+            learner, model, body = self._learner, self.model, self._version.body
+            sources = {
+                name: SourceCard(
+                    weight=self._sources.get(name, 1.0),
+                    quarantined=self._sources.get(name, 1.0) == 0,
+                    answers=by_source.get(name, 0),
+                )
+                for name in {**by_source, **self._sources}
+            }
+            return Card(
+                name=self.name,
+                title=model.title,
+                learner=body["learner"],
+                settings=body["settings"],
+                seed=body["seed"],
+                labels=learner.labels,
+                retired=[label for label in learner.labels if label in self._retired],
+                version=self._version.number,
+                rebuilding=self._rebuilding is not None,
+                rounds=rounds,
+                answers=answers,
+                open=self.tally.open,
+                error_share=error,
+                explored_share=explored,
+                smallest_propensity=smallest,
+                sources=sources,
+                revisions=model.revisions,
+                deferred=model.deferred,
+                wrong_after=model.wrong_after,
+                expires_after=model.expires_after,
+            )
+
+    def _entry(self, id: str) -> _Entry:
+        """The decision with this id."""
+        position, token = parsed_id(id)
+        entry = self._recent.get(position)
+        if entry is None:
+            found = self.journal.decision(position)
+            if found is not None:
+                entry = _Entry(*found, None, _DONE)
+        if entry is None or entry.row.token != token or entry.row.model != self.number:
+            raise UnknownDecision(f"there is no decision {id!r}", where="$.id")
+        return entry
+
+    def _entry_of_key(self, key: str) -> _Entry | None:
+        if key in self._keys:
+            return self._recent[self._keys[key]]
+        found = self.journal.decision_of_key(self.number, key)
+        return None if found is None else _Entry(*found, None, _DONE)
+
+    def _remember(self, entry: _Entry) -> None:
+        self._recent[entry.row.position] = entry
+        while len(self._recent) > RECENT:
+            _, old = self._recent.popitem(last=False)
+            if old.row.key is not None:
+                self._keys.pop(old.row.key, None)
+
+    def _standing(self, entry: _Entry) -> Standing:
+        return Standing(id=id_of(entry.row), state=self._state(entry))
+
+    def _state(self, entry: _Entry) -> State:
+        if entry.row.state == CANCELLED:
+            return "cancelled"
+        if entry.row.state == ERASED:
+            return "erased"
+        if entry.answer is not None:
+            return "learned"
+        if self._is_expired(entry):
+            return "expired"
+        return "open" if entry.row.active is not None else "waiting"
+
+    def _is_expired(self, entry: _Entry) -> bool:
+        return entry.row.time < self._expired_before()
+
+    def _expired_before(self) -> float:
+        after = self.model.expires_after
+        return 0.0 if after is None else self.journal.stamp(0)[1] - after
+
+    # What time brings.
+
+    def tick(self) -> None:
+        """Do what is due: called about once a second."""
+        if self.model.wrong_after is not None:
+            self._hear_silence(self.model.wrong_after)
+        if self._reached - self._snapshot_at >= self._snapshot_every:
+            self.snapshot()
+
+    def _hear_silence(self, wrong_after: float) -> None:
+        """Read silence as wrong where no feedback came in time."""
+        _, now = self.journal.stamp(0)
+        while True:
+            with self._lock, self.journal.reading() as connection:
+                due = connection.execute(
+                    "SELECT d.position, d.token FROM decisions d LEFT JOIN answers a "
+                    "ON a.decision = d.position WHERE d.position > ? AND d.model = ? AND "
+                    "d.state = 0 AND d.active NOT NULL AND d.time <= ? AND a.position IS NULL "
+                    "ORDER BY d.position LIMIT 500",
+                    (self._watched, self.number, now - wrong_after),
+                ).fetchall()
+                if not due:
+                    return
+                for position, token in due:
+                    entry = self._entry(f"{position:x}-{token}")
+                    if entry.answer is None:
+                        self.journal.check_room()
+                        self._learn(entry, False, None, SILENCE, None)
+                    if not entry.row.deferred:  # one that is shown late may be due later
+                        self._watched = position
+            self.journal.flush()
+
+    def snapshot(self) -> Path | None:
+        """Write the learner down as it is now; None if that makes no sense at the moment."""
+        with self._lock:
+            if self._rebuilding is not None:
+                return None
+            position, version, dumped = self._reached, self._version.number, self._learner._dump()
+            edits = self._edits
+        self.journal.flush()
+        with self._lock:
+            if edits != self._edits or version != self._version.number:
+                return None
+            self._snapshot_at = position
+            return snapshots.take(
+                self.journal, self._folder, self.name, self.number, version, position, dumped,
+                self._keep,
+            )  # fmt: skip
+
+    def close(self) -> None:
+        """Write a last snapshot. The journal has everything; this makes the next start quick."""
+        self.settle()
+        if self.journal.failure is None and self._reached > self._snapshot_at:
+            self.snapshot()
+
+
+def id_of(row: DecisionRow) -> str:
+    """The id of a decision: its position, and a token that nobody can guess."""
+    return f"{row.position:x}-{row.token}"
+
+
+def parsed_id(id: str) -> tuple[int, str]:
+    position, _, token = id.partition("-")
+    try:
+        if not (0 < len(position) <= 15 and position.isascii() and position.isalnum()):
+            raise ValueError
+        return int(position, 16), token
+    except ValueError:
+        raise UnknownDecision(f"there is no decision {id[:100]!r}", where="$.id") from None
+
+
+def stored_context(context: Any) -> bytes:
+    """A context as the journal keeps it: JSON."""
+    if isinstance(context, np.ndarray):
+        context = context.tolist()
+    elif isinstance(context, tuple) and len(context) == 2:
+        context = list(zip(*(np.asarray(part).tolist() for part in context), strict=True))
+    try:
+        return _encode(context)
+    except (TypeError, ValueError) as error:
+        raise Refused(f"a context is JSON: {error}", where="$.context") from None
+
+
+def learner_from(data: bytes) -> Learner:
+    return Learner._restore(*persist.unpack(data))
+
+
+def _number_of(journal: Journal, name: str) -> int:
+    """The number of a model in the journal; a new model gets the next one."""
+    with journal.reading() as connection:
+        row = connection.execute("SELECT number FROM models WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        insert = "INSERT INTO models (name) VALUES (?)"
+        journal.append(statements=[(insert, (name,))]).done.result()
+        return _number_of(journal, name)
+    return row[0]
+
+
+def _version_of(model: Model, number: int) -> _Version:
+    body = {
+        "learner": model.learner,
+        "settings": model.settings,
+        "seed": model.seed,
+        "labels": model.labels,
+        "prepare": list(model.prepare),
+        "digest": model.digest,
+    }
+    learner = None
+    if model.learner_file is not None:
+        learner = Path(model.learner_file).read_bytes()
+    return _Version(number, body, learner)
+
+
+def _identity(version: _Version) -> Any:
+    """What makes two versions different learners; labels come and go without that."""
+    body = version.body
+    return [body.get(key) for key in ("learner", "settings", "seed", "prepare", "digest")]
+
+
+def _fresh(version: _Version) -> Learner:
+    """The learner before any event."""
+    if version.learner is not None:
+        return learner_from(version.learner)
+    body = version.body
+    make: Any = learner_named(body["learner"])
+    return make(body["labels"], seed=body["seed"], **body["settings"])
+
+
+def _decision_of(row: DecisionRow) -> Decision:
+    decision = Decision.from_bytes(row.decision or b"")
+    if decision.round != row.round:  # a deferred one: its round came later
+        decision = msgspec.structs.replace(decision, round=row.round)
+    return decision
+
+
+def _says(answer: AnswerRow) -> tuple[bool | None, Any]:
+    return (None if answer.right is None else bool(answer.right)), answer.label
+
+
+def _in_words(answer: AnswerRow) -> str:
+    right, label = _says(answer)
+    if right is None:
+        return f"label {label!r}"
+    return "right" if right else "wrong"
+
+
+def _kept(answer: AnswerRow) -> dict[str, Any]:
+    right, label = _says(answer)
+    return {"time": answer.time, "right": right, "label": label, "source": answer.source}
+
+
+def _heard(answer: AnswerRow) -> Heard:
+    return Heard(**_kept(answer))
+
+
+def _all_done(commits: Sequence[Future[None]]) -> Future[None]:
+    """The last of some commits: they are done in order."""
+    for commit in reversed(commits):
+        if not commit.done():
+            return commit
+    return next((commit for commit in commits if commit.exception()), _DONE)
+
+
+@contextmanager
+def _refusing(where: str) -> Iterator[None]:
+    """What a learner refuses becomes a fault of the request."""
+    try:
+        yield
+    except _REFUSED as error:
+        raise Refused(str(error), where=where) from None
+
+
+@contextmanager
+def _placed(where: str) -> Iterator[None]:
+    """Faults inside are part of a larger request."""
+    try:
+        yield
+    except ServiceError as fault:
+        fault.where = f"{where}{fault.where[1:]}"
+        raise

@@ -1,0 +1,596 @@
+"""The journal: every decision and every answer, on disk before anybody hears of it.
+
+This file holds all that is SQLite's own. The journal is a database in WAL mode with
+`synchronous=FULL`. A single thread writes to it, over a single connection, which also makes the
+checkpoints. What arrives while a commit runs is written by the next commit, so that many requests
+share one fsync (group commit). Readers have connections of their own, which cannot write.
+
+Every event has a position, its place in the one order of all events:
+
+- `decisions`: what was said, on what context, with which probabilities. A decision that was only
+  proposed (`deferred`) has no effect until it is shown; `active` is the position of that.
+- `answers`: feedback. A decision has at most one answer at a time.
+- `changes`: everything else, such as a new label. Some changes alter the past, such as a revised
+  answer: `affects` is the first position from which a learner has to be built again.
+
+If a write or an fsync fails, nobody knows what is on disk, and another fsync would not tell. The
+journal then refuses all writes until `recover` has read it anew. After a failed fsync it copies all
+it can read to a new file, because the old one may have lost pages that the system believes written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from heapq import merge
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from onebit.service.faults import Busy, Damaged, JournalInUse, Unavailable
+from onebit.service.tally import JournalTally
+
+Durability = Literal["full", "normal"]
+SCHEMA = 1
+CHECKPOINT_BYTES = 4 * 2**20  # of the write-ahead log, after which it is copied into the database
+ACTIVE, CANCELLED, ERASED = range(3)  # states of a decision
+
+_TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE models (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE configurations (
+    number INTEGER PRIMARY KEY, model INTEGER NOT NULL, time REAL NOT NULL,
+    body TEXT NOT NULL, learner BLOB);
+CREATE TABLE decisions (
+    position INTEGER PRIMARY KEY, token TEXT NOT NULL, model INTEGER NOT NULL,
+    configuration INTEGER NOT NULL, time REAL NOT NULL, key TEXT, context BLOB, among TEXT,
+    label, propensity REAL NOT NULL, explored INTEGER NOT NULL, round INTEGER NOT NULL,
+    probabilities TEXT, decision BLOB, deferred INTEGER NOT NULL, active INTEGER,
+    state INTEGER NOT NULL);
+CREATE UNIQUE INDEX decision_keys ON decisions (model, key) WHERE key IS NOT NULL;
+CREATE INDEX shown_decisions ON decisions (active) WHERE deferred = 1;
+CREATE TABLE answers (
+    position INTEGER PRIMARY KEY, model INTEGER NOT NULL, decision INTEGER NOT NULL UNIQUE,
+    time REAL NOT NULL, right INTEGER, label, source TEXT, key TEXT);
+CREATE TABLE changes (
+    position INTEGER PRIMARY KEY, model INTEGER NOT NULL, time REAL NOT NULL, kind TEXT NOT NULL,
+    affects INTEGER, body TEXT NOT NULL);
+CREATE INDEX changes_of_the_past ON changes (affects) WHERE affects IS NOT NULL;
+CREATE TABLE sources (
+    model INTEGER NOT NULL, name TEXT NOT NULL, weight REAL NOT NULL,
+    PRIMARY KEY (model, name)) WITHOUT ROWID;
+CREATE TABLE bases (
+    model INTEGER PRIMARY KEY, version INTEGER NOT NULL, position INTEGER NOT NULL,
+    learner BLOB NOT NULL);
+"""
+
+# From one schema to the next: MIGRATIONS[n] takes a journal of schema n to n + 1.
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+
+
+class DecisionRow(NamedTuple):
+    """A row of `decisions`."""
+
+    position: int
+    token: str
+    model: int
+    configuration: int
+    time: float
+    key: str | None
+    context: bytes | None  # JSON, as it was given; None once it was erased
+    among: str | None  # JSON: the labels that were possible, if not all
+    label: Any
+    propensity: float
+    explored: int
+    round: int
+    probabilities: str | None  # JSON: a number for each label; None: the label was certain
+    decision: bytes | None  # `Decision.to_bytes`
+    deferred: int
+    active: int | None
+    state: int
+
+
+class AnswerRow(NamedTuple):
+    """A row of `answers`: right or wrong, or the true label."""
+
+    position: int
+    model: int
+    decision: int
+    time: float
+    right: int | None
+    label: Any
+    source: str | None
+    key: str | None
+
+
+class ChangeRow(NamedTuple):
+    """A row of `changes`."""
+
+    position: int
+    model: int
+    time: float
+    kind: str
+    affects: int | None
+    body: str
+
+
+class Answered(NamedTuple):
+    """An answer together with the decision that it is about."""
+
+    answer: AnswerRow
+    decision: DecisionRow
+
+
+def _insert(table: str, row: type) -> str:
+    fields: Any = row
+    return f"INSERT INTO {table} VALUES ({', '.join('?' * len(fields._fields))})"
+
+
+_INSERTS: dict[type, str] = {
+    DecisionRow: _insert("decisions", DecisionRow),
+    AnswerRow: _insert("answers", AnswerRow),
+    ChangeRow: _insert("changes", ChangeRow),
+}
+_DECISION_COLUMNS = ", ".join(f"d.{name}" for name in DecisionRow._fields)
+_ANSWER_COLUMNS = ", ".join(f"a.{name}" for name in AnswerRow._fields)
+
+
+class Commit:
+    """Rows that go to disk together. `done` is set once they are there, or cannot be."""
+
+    __slots__ = ("done", "inserts", "size", "statements", "truncates")
+
+    def __init__(self) -> None:
+        self.inserts: dict[str, list[Any]] = defaultdict(list)
+        self.statements: list[tuple[str, Any]] = []  # after the inserts, in order
+        self.done: Future[None] = Future()
+        self.size = 0
+        self.truncates = False  # whether the write-ahead log is emptied after it
+
+
+class Journal:
+    """A journal on disk, with one owner.
+
+    path: of the database file. durability: "full" survives power loss; "normal" survives the end of
+    the process, and loses the last moments before a power loss. queue: how many rows may wait to be
+    written before further ones are refused.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability = "full",
+        queue: int = 10_000,
+        clock: Callable[[], float] = time.time,
+        tokens: Callable[[], str] = lambda: secrets.token_hex(4),
+    ) -> None:
+        self.path = Path(path)
+        self._durability, self._queue, self._clock, self.new_token = (
+            durability, queue, clock, tokens,
+        )  # fmt: skip
+        self.failure: Exception | None = None
+        self.tally = JournalTally()
+        self._lock = threading.Lock()
+        self._filled = threading.Condition(self._lock)
+        self._group, self._running, self._writing = Commit(), Commit(), False
+        self._closing = False
+        self._owner = _own(self.path)
+        try:
+            self._open()
+        except BaseException:
+            os.close(self._owner)
+            raise
+        self._writer = threading.Thread(target=self._write_all, name="journal", daemon=True)
+        self._writer.start()
+
+    # Opening and closing.
+
+    def _open(self) -> None:
+        _finish_copy(self.path)
+        is_new = not self.path.exists() or self.path.stat().st_size == 0
+        self._connection = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, timeout=5
+        )
+        with _named_damage(self.path):
+            execute = self._connection.execute
+            execute("PRAGMA journal_mode = WAL")
+            execute(f"PRAGMA synchronous = {self._durability}")
+            execute("PRAGMA wal_autocheckpoint = 0")  # SQLite would not tell of a failed one
+            execute("PRAGMA secure_delete = ON")  # what is erased leaves no bytes behind
+            execute("PRAGMA cache_size = -16384")  # 16 MiB
+            if is_new:
+                execute("BEGIN IMMEDIATE")
+                for statement in _TABLES.split(";"):
+                    execute(statement)
+                execute("INSERT INTO meta VALUES ('schema', ?)", (SCHEMA,))
+                execute("COMMIT")
+                _sync_folder(self.path)
+            self._migrate()
+            # Another connection stays open, so that closing the first one makes no checkpoint.
+            self._guard = _reader(self.path)
+            self._guard.execute("SELECT count(*) FROM meta").fetchone()
+            self.position = self._last_position()
+            self._time = self._last_time()
+
+    def _migrate(self) -> None:
+        connection = self._connection
+        schema = schema_of(connection, self.path)
+        while schema < SCHEMA:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                MIGRATIONS[schema](connection)
+                schema += 1
+                connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (schema,))
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+
+    def _last_position(self) -> int:
+        tops = [
+            self._connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0] or 0
+            for table, column in (
+                ("decisions", "position"), ("answers", "position"), ("changes", "position"),
+                ("bases", "position"),
+            )
+        ]  # fmt: skip
+        shown = "SELECT max(active) FROM decisions WHERE deferred = 1"
+        return max(*tops, self._connection.execute(shown).fetchone()[0] or 0)
+
+    def _last_time(self) -> float:
+        latest = 0.0
+        for table in ("decisions", "answers", "changes"):
+            query = f"SELECT time FROM {table} ORDER BY position DESC LIMIT 1"
+            row = self._connection.execute(query).fetchone()
+            latest = max(latest, row[0] if row else 0.0)
+        return latest
+
+    def close(self) -> None:
+        """Write what waits, and let go of the files."""
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+            self._filled.notify()
+        self._writer.join()
+        # The last connection to be closed makes a checkpoint, unless it can only read.
+        in_order = [self._guard, self._connection]
+        if self.failure is not None:
+            in_order.reverse()
+        for connection in in_order:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+        os.close(self._owner)
+
+    # Writing.
+
+    def stamp(self, count: int = 1) -> tuple[int, float]:
+        """The first of so many new positions, and the time, which never runs backwards."""
+        with self._lock:
+            first = self.position + 1
+            self.position += count
+            self._time = max(self._time, self._clock())
+            return first, self._time
+
+    def check_room(self, rows: int = 1) -> None:
+        """Refuse what could not be written now."""
+        if self.failure is not None:
+            raise Unavailable(f"the journal cannot be written: {self.failure}")
+        if self._group.size + rows > self._queue:
+            raise Busy(f"{self._group.size} rows wait to be written", retry_after=1)
+
+    def append(self, *rows: Any, statements: Iterable[tuple[str, Any]] = ()) -> Commit:
+        """Put rows into the next commit; statements: SQL to be executed after them."""
+        with self._lock:
+            if self.failure is not None:
+                raise Unavailable(f"the journal cannot be written: {self.failure}")
+            if self._closing:
+                raise Unavailable("the journal is being closed")
+            group = self._group
+            for row in rows:
+                group.inserts[_INSERTS[type(row)]].append(row)
+            group.size += len(rows)
+            for statement in statements:
+                group.statements.append(statement)
+                group.size += 1
+            self.tally.waiting = group.size
+            if not self._writing:
+                self._filled.notify()
+            return group
+
+    def flush(self) -> None:
+        """Wait until all that was appended is on disk."""
+        with self._lock:
+            group = self._group if self._group.size else None
+            waiting = self._running if self._writing else None
+        for commit in (waiting, group):
+            if commit is not None:
+                commit.done.result()
+
+    def _write_all(self) -> None:
+        while True:
+            with self._lock:
+                self._writing = False
+                while not (self._group.size or self._closing):
+                    self._filled.wait()
+                if not self._group.size:
+                    return
+                group, self._group = self._group, Commit()
+                self._running, self._writing = group, True
+            if self.failure is not None:
+                group.done.set_exception(Unavailable(f"not written: {self.failure}"))
+                continue
+            try:
+                self._commit(group)
+                if group.truncates:
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except Exception as error:
+                self._fail(error)
+                group.done.set_exception(Unavailable(f"not written: {error}"))
+                continue
+            group.done.set_result(None)
+            self._checkpoint_if_due()
+
+    def _commit(self, group: Commit) -> None:
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement, rows in group.inserts.items():
+                connection.executemany(statement, rows)
+            for statement, values in group.statements:
+                connection.execute(statement, values)
+            started = time.perf_counter()
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            raise
+        self.tally.sync.add(time.perf_counter() - started)
+        self.tally.commits += 1
+        self.tally.events += group.size
+
+    def _checkpoint_if_due(self) -> None:
+        try:
+            if os.stat(f"{self.path}-wal").st_size >= CHECKPOINT_BYTES:
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except (sqlite3.Error, OSError) as error:
+            self._fail(error)
+
+    def truncate(self) -> None:
+        """Empty the write-ahead log, so that it holds nothing that was erased."""
+        group = self.append(statements=[("SELECT 1", ())])
+        group.truncates = True
+        group.done.result()
+
+    def _fail(self, error: Exception) -> None:
+        """From now on everything is refused, what waits and what comes, until `recover`."""
+        self.failure = error
+        self.tally.failures += 1
+        self.on_failure(error)
+
+    def on_failure(self, error: Exception) -> None:
+        """Called by the writing thread; the owner of the journal replaces it."""
+
+    def recover(self) -> None:
+        """Read the journal anew after a failure. An exception says that it is not yet possible."""
+        failure = self.failure
+        if failure is None:
+            return
+        for connection in (self._connection, self._guard):
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+        if not _is_full(failure):
+            _copy_what_is_readable(self.path)
+        self._open()
+        with _named_damage(self.path):  # room on the disk again?
+            self._connection.execute("REPLACE INTO meta VALUES ('recovered', ?)", (self._clock(),))
+        with self._lock:
+            self.failure = None
+
+    # Reading: each call has its own connection, which sees all that is on disk.
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        connection = _reader(self.path)
+        try:
+            with _named_damage(self.path):
+                yield connection
+        finally:
+            connection.close()
+
+    def decision(self, position: int) -> tuple[DecisionRow, AnswerRow | None] | None:
+        """A decision and its answer."""
+        return self._found("d.position = ?", (position,))
+
+    def decision_of_key(self, model: int, key: str) -> tuple[DecisionRow, AnswerRow | None] | None:
+        return self._found("d.model = ? AND d.key = ?", (model, key))
+
+    def _found(self, condition: str, values: tuple[Any, ...]) -> Any:
+        query = (
+            f"SELECT {_DECISION_COLUMNS}, {_ANSWER_COLUMNS} FROM decisions d "
+            f"LEFT JOIN answers a ON a.decision = d.position WHERE {condition}"
+        )
+        with self._lock:  # the guard is a connection for reading that is open already
+            row = self._guard.execute(query, values).fetchone()
+        if row is None:
+            return None
+        size = len(DecisionRow._fields)
+        answer = AnswerRow(*row[size:]) if row[size] is not None else None
+        return DecisionRow(*row[:size]), answer
+
+    def history(self, model: int, after: int) -> Iterator[DecisionRow | Answered | ChangeRow]:
+        """What a learner is built from, in order: the events of a model after a position."""
+        with self.reading() as connection:
+            connection.execute("BEGIN")  # one view of the journal for all queries
+            queries: list[Any] = [
+                (
+                    (row[0], DecisionRow(*row))
+                    for row in connection.execute(
+                        f"SELECT {_DECISION_COLUMNS} FROM decisions d WHERE d.position > ? AND "
+                        "d.model = ? AND d.deferred = 0 AND d.state = 0 ORDER BY d.position",
+                        (after, model),
+                    )
+                ),
+                (
+                    (row[-2], DecisionRow(*row))
+                    for row in connection.execute(
+                        f"SELECT {_DECISION_COLUMNS} FROM decisions d WHERE d.deferred = 1 AND "
+                        "d.active > ? AND d.model = ? AND d.state = 0 ORDER BY d.active",
+                        (after, model),
+                    )
+                ),
+                (
+                    (row[0], Answered(AnswerRow(*row[:8]), DecisionRow(*row[8:])))
+                    for row in connection.execute(
+                        f"SELECT {_ANSWER_COLUMNS}, {_DECISION_COLUMNS} FROM answers a "
+                        "JOIN decisions d ON d.position = a.decision WHERE a.position > ? AND "
+                        "a.model = ? AND d.state = 0 ORDER BY a.position",
+                        (after, model),
+                    )
+                ),
+                (
+                    (row[0], ChangeRow(*row))
+                    for row in connection.execute(
+                        "SELECT * FROM changes WHERE position > ? AND model = ? ORDER BY position",
+                        (after, model),
+                    )
+                ),
+            ]
+            for _, event in merge(*queries, key=lambda pair: pair[0]):
+                yield event
+
+
+# One owner.
+
+
+def _own(path: Path) -> int:
+    """Take the lock of a journal, or refuse: two owners would write over each other."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise Unavailable(f"{path}: the journal cannot be opened: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.pread(lock, 20, 0).decode(errors="replace").strip()
+        os.close(lock)
+        raise JournalInUse(
+            f"{path} is in use by another process{f' ({owner})' if owner else ''}; "
+            "a journal has one owner: stop that one first, or choose another journal"
+        ) from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
+    return lock
+
+
+def _reader(path: Path) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, timeout=5
+    )
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def schema_of(connection: sqlite3.Connection, path: Path) -> int:
+    """The schema of a journal, if this version can read it."""
+    try:
+        row = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+    except sqlite3.OperationalError:
+        row = None
+    if row is None or not isinstance(row[0], int):
+        raise Damaged(f"{path} is not a journal of onebit")
+    if row[0] > SCHEMA:
+        raise Damaged(
+            f"{path} was written by a newer version of onebit (schema {row[0]}; this version knows "
+            f"schemas up to {SCHEMA}): upgrade onebit"
+        )
+    return row[0]
+
+
+@contextlib.contextmanager
+def _named_damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
+            raise
+        raise Damaged(
+            f"{path} is damaged: {error}. `onebit inspect {path} --repair` copies every event that "
+            "can still be read to a new journal and keeps the old one"
+        ) from error
+
+
+# After a failure.
+
+
+def _is_full(error: Exception) -> bool:
+    """Whether a disk without room is the reason: then no page can have been lost."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code == sqlite3.SQLITE_FULL or getattr(error, "errno", None) == errno.ENOSPC
+
+
+def _copy_what_is_readable(path: Path) -> None:
+    """Put a fresh copy of a journal in its place.
+
+    The steps can be interrupted anywhere: until the copy has its final name, the old files are
+    complete; once it has, `_finish_copy` goes on.
+    """
+    for name in (path, Path(f"{path}-wal")):  # what the disk has, not what memory has
+        with contextlib.suppress(OSError):
+            file = os.open(name, os.O_RDONLY)
+            try:
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(file)
+    copy = Path(f"{path}.copy")
+    copy.unlink(missing_ok=True)
+    connection = sqlite3.connect(path, isolation_level=None, timeout=5)
+    try:
+        guard = _reader(path)  # so that closing makes no checkpoint
+        with _named_damage(path):
+            guard.execute("SELECT count(*) FROM meta").fetchone()
+            connection.execute("VACUUM INTO ?", (str(copy),))
+        connection.close()
+        guard.close()
+    finally:
+        connection.close()
+    file = os.open(copy, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+    os.rename(copy, f"{path}.recovered")
+    _sync_folder(path)
+    _finish_copy(path)
+
+
+def _finish_copy(path: Path) -> None:
+    """Put a complete copy in the place of the journal, if there is one."""
+    copy = Path(f"{path}.recovered")
+    if not copy.exists():
+        return
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    _sync_folder(path)
+    os.replace(copy, path)
+    _sync_folder(path)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path.absolute().parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,218 @@
+"""The service: several models over one journal, without HTTP.
+
+    service = Service(check("news.toml"))
+    told = service.models["news"].decide({"goal": 1, "match": 2})
+    service.models["news"].feedback(told.id, right=True)
+    service.close()
+
+Two threads work behind the scenes. One does what time brings: silence that is read as wrong,
+snapshots. The other waits for the journal to fail; it then reads it anew, builds all learners from
+what is on disk, and lets requests in again.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from onebit.service.configuration import Configuration, Difference, difference
+from onebit.service.engine import Engine, parsed_id
+from onebit.service.faults import ServiceError, UnknownDecision, UnknownModel
+from onebit.service.journal import Journal
+from onebit.service.tally import JournalTally
+
+log = logging.getLogger("onebit.service")
+TICK = 1.0  # seconds
+RETRY = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to recover; the last goes on
+
+
+class Service:
+    """All models of a configuration. Closing it, or leaving a `with`, waits for what was accepted.
+
+    clock, tokens: for tests. ticks: whether a thread calls `tick`.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        clock: Callable[[], float] = time.time,
+        tokens: Callable[[], str] | None = None,
+        ticks: bool = True,
+        snapshot_every: int = 10_000,
+    ) -> None:
+        self.configuration = configuration
+        self._snapshot_every = snapshot_every
+        options = configuration.service
+        given = {} if tokens is None else {"tokens": tokens}
+        self.journal = Journal(
+            options.journal,
+            durability=options.durability,
+            queue=options.limits.queue,
+            clock=clock,
+            **given,
+        )
+        log.info(
+            "journal %s, SQLite %s, durability %s",
+            options.journal, sqlite3.sqlite_version, options.durability,
+        )  # fmt: skip
+        self._unready = "the models are being read"
+        self._stopping = threading.Event()
+        self._failed = threading.Event()
+        self._lock = threading.RLock()  # for changes of the configuration
+        self.journal.on_failure = self._on_failure
+        self._models: dict[str, Engine] = {}
+        self._names: dict[int, str] = {}
+        try:
+            for name in configuration.models:
+                self._add(name)
+            self._unready = ""
+        except BaseException:
+            self.journal.close()
+            raise
+        self._threads = [threading.Thread(target=self._recover_all, daemon=True)]
+        if ticks:
+            self._threads.append(threading.Thread(target=self._tick_all, daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def models(self) -> Mapping[str, Engine]:
+        return self._models
+
+    @property
+    def tally(self) -> JournalTally:
+        return self.journal.tally
+
+    def _add(self, name: str) -> None:
+        options, model = self.configuration.service, self.configuration.models[name]
+        engine = Engine(
+            self.journal,
+            model,
+            folder=Path(f"{options.journal}.snapshots"),
+            limits=options.limits,
+            keep=options.snapshots,
+            snapshot_every=self._snapshot_every,
+        )
+        engine.follow(model)
+        self._models[name] = engine
+        self._names[engine.number] = name
+
+    def warm_up(self) -> None:
+        """Compile what requests will need."""
+        for engine in self._models.values():
+            engine.warm_up()
+
+    def model(self, name: str) -> Engine:
+        try:
+            return self._models[name]
+        except KeyError:
+            known = ", ".join(self._models)
+            raise UnknownModel(f"there is no model {name!r}; there are: {known}") from None
+
+    def model_of(self, id: str) -> str:
+        """The name of the model that made a decision."""
+        position, token = parsed_id(id)
+        for name, engine in self._models.items():
+            entry = engine._recent.get(position)
+            if entry is not None and entry.row.token == token:
+                return name
+        found = self.journal.decision(position)
+        if found is None or found[0].token != token or found[0].model not in self._names:
+            raise UnknownDecision(f"there is no decision {id!r}")
+        return self._names[found[0].model]
+
+    def unready(self) -> str:
+        """Why requests cannot be taken now; empty if they can."""
+        failure = self.journal.failure
+        return self._unready if failure is None else f"the journal cannot be written: {failure}"
+
+    # Another configuration.
+
+    def reload(self, configuration: Configuration) -> Difference:
+        """Follow another configuration without losing a request; says what was different."""
+        with self._lock:
+            changed = difference(self.configuration, configuration)
+            self.configuration = configuration
+            for name in changed.removed:
+                engine = self._models.pop(name)
+                self._names.pop(engine.number)
+                engine.close()
+            for name, engine in self._models.items():
+                engine.follow(configuration.models[name])
+                engine.limit(configuration.service.limits, configuration.service.snapshots)
+            for name in changed.added:
+                self._add(name)
+            return changed
+
+    # Behind the scenes.
+
+    def tick(self) -> None:
+        """Do what is due in all models."""
+        for engine in list(self._models.values()):
+            try:
+                engine.tick()
+            except ServiceError as fault:
+                log.warning("%s: %s", engine.name, fault.detail)
+            except Exception:
+                log.exception("%s: what was due could not be done", engine.name)
+
+    def _tick_all(self) -> None:
+        while not self._stopping.wait(TICK):
+            if self.journal.failure is None:
+                self.tick()
+
+    def _on_failure(self, error: Exception) -> None:
+        log.error("the journal cannot be written, so nothing is accepted: %s", error)
+        self._failed.set()
+
+    def _recover_all(self) -> None:
+        while True:
+            self._failed.wait()
+            if self._stopping.is_set():
+                return
+            self._failed.clear()
+            self.recover()
+
+    def recover(self) -> None:
+        """Read the journal anew until that works, and build all learners from it."""
+        attempt = 0
+        self._unready = "the journal is being read anew"
+        while not self._stopping.is_set():
+            try:
+                self.journal.recover()
+                for engine in self._models.values():
+                    engine.settle()
+                    engine.load()
+            except Exception as error:
+                log.error("the journal cannot be read anew yet: %s", error)
+                self._stopping.wait(RETRY[min(attempt, len(RETRY) - 1)])
+                attempt += 1
+            else:
+                self._unready = ""
+                log.warning("the journal was read anew; requests are accepted again")
+                return
+
+    def close(self) -> None:
+        """Answer what was accepted, write snapshots, and let go of the journal."""
+        self._unready = "the service stops"
+        self._stopping.set()
+        self._failed.set()
+        for thread in self._threads:
+            thread.join()
+        for engine in self._models.values():
+            try:
+                engine.close()
+            except Exception:
+                log.exception("%s: no snapshot was written", engine.name)
+        self.journal.close()
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,110 @@
+"""Snapshots: learners that name their place in the journal, so that start-up need not replay all.
+
+A snapshot is a model file (`onebit.load` reads it) whose name says which events it has learned:
+
+    news@000000012345-3-0-9f3ac1d2.onebit
+    model, position, number of its configuration, last change of the past, token
+
+The last change of the past is the position of the newest change that it knows of. If a later one
+affects a position that the snapshot has learned, the snapshot is of no use. The token is that of
+the last decision up to its position: a journal restored from a backup has another one there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onebit import algorithms, persist
+from onebit.learner import Learner
+from onebit.service.journal import Journal
+
+log = logging.getLogger("onebit.service")
+_NAME = re.compile(r"(?P<model>.+)@(\d{12})-(\d+)-(\d+)-([0-9a-f]*)\.onebit")
+
+
+class Snapshot(NamedTuple):
+    path: Path
+    position: int
+    version: int
+    edit: int
+    token: str
+
+
+def take(
+    journal: Journal, folder: Path, model: str, number: int, version: int, position: int,
+    dumped: tuple[Any, Any], keep: int,
+) -> Path:  # fmt: skip
+    """Write what a learner was (`Learner._dump`) when it had learned all up to a position.
+
+    All that it has learned must be on disk already. The newest `keep` snapshots stay.
+    """
+    edit, token = _place(journal, number, position)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{model}@{position:012d}-{version}-{edit}-{token}.onebit"
+    persist.write(path, *dumped)
+    for old in found(folder, model)[keep:]:
+        old.path.unlink(missing_ok=True)
+    return path
+
+
+def found(folder: Path, model: str) -> list[Snapshot]:
+    """The snapshots of a model, the newest first."""
+    snapshots = []
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(folder):
+            match = _NAME.fullmatch(name)
+            if match and match["model"] == model:
+                _, position, version, edit, token = match.groups()
+                snapshots.append(
+                    Snapshot(folder / name, int(position), int(version), int(edit), token)
+                )
+    return sorted(snapshots, key=lambda snapshot: snapshot.position, reverse=True)
+
+
+def newest_good(
+    journal: Journal, folder: Path, model: str, number: int, version: int, before: int | None = None
+) -> tuple[Learner, int] | None:
+    """The newest snapshot that can be used: its learner and its position.
+
+    before: only snapshots from before this position.
+    """
+    for snapshot in found(folder, model):
+        if before is not None and snapshot.position >= before:
+            continue
+        if snapshot.version != version or not _is_current(journal, number, snapshot):
+            continue
+        try:
+            return algorithms.load(snapshot.path), snapshot.position
+        except (ValueError, OSError) as error:
+            log.warning("snapshot %s is not used: %s", snapshot.path.name, error)
+    return None
+
+
+def _is_current(journal: Journal, number: int, snapshot: Snapshot) -> bool:
+    if snapshot.position > journal.position:
+        return False
+    with journal.reading() as connection:
+        stale = connection.execute(
+            "SELECT 1 FROM changes WHERE model = ? AND position > ? AND affects <= ? LIMIT 1",
+            (number, snapshot.edit, snapshot.position),
+        ).fetchone()
+    return stale is None and _place(journal, number, snapshot.position)[1] == snapshot.token
+
+
+def _place(journal: Journal, number: int, position: int) -> tuple[int, str]:
+    """The last change of the past, and the token of the last decision up to a position."""
+    with journal.reading() as connection:
+        edit = connection.execute(
+            "SELECT coalesce(max(position), 0) FROM changes WHERE model = ? AND affects NOT NULL",
+            (number,),
+        ).fetchone()[0]
+        token = connection.execute(
+            "SELECT token FROM decisions WHERE position <= ? ORDER BY position DESC LIMIT 1",
+            (position,),
+        ).fetchone()
+    return edit, "" if token is None else token[0]
