@@ -128,3 +128,15 @@ class Unavailable(ServiceError):
     """The service cannot take requests now: it starts, stops, or its disk fails."""
 
     status, title, retry_after = 503, "unavailable", 5.0
+
+
+class Damaged(Unavailable):
+    """A journal or a snapshot cannot be read."""
+
+    title = "damaged journal"
+
+
+class JournalInUse(Unavailable):
+    """Another process owns the journal."""
+
+    title = "journal in use"
