@@ -54,12 +54,13 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     features: Count = 10_000  # names or numbers of a context
     open_decisions: Count = 1_000_000  # of a model, that wait for feedback
     queue: Count = 4096  # requests that wait for the disk
+    connections: Count = 1000
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[service.timeouts]"""
 
-    body: Seconds = 10.0  # from the head of a request to the end of its body
+    body: Seconds = 10.0  # for the head of a request to arrive, and again for its body
     idle: Seconds = 30.0  # that a connection is kept between requests
     stop: Seconds = 30.0  # for answering accepted requests after a signal to stop
 

@@ -118,6 +118,10 @@ class Refused(ServiceError):
     status, title = 422, "value refused"
 
 
+class HeadTooLarge(ServiceError):
+    status, title = 431, "headers too large"
+
+
 class Busy(ServiceError):
     """The queue is full. Nothing of the request was taken; it can be sent again."""
 

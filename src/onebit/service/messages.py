@@ -1,0 +1,308 @@
+"""Messages: the bodies of requests and answers, each declared once.
+
+The engine answers with them, HTTP decodes and encodes them, the client does the reverse, and the
+OpenAPI document is generated from them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from onebit.contexts import GROWTH_LIMIT, LARGEST_SINGLE
+from onebit.service.faults import Refused, ServiceError, TooLarge
+
+Label = str | int
+State = Literal["open", "waiting", "learned", "cancelled", "expired", "erased"]
+
+_BOUNDS = {"type": "number", "minimum": -LARGEST_SINGLE, "maximum": LARGEST_SINGLE}
+_INDEX = {"type": "integer", "minimum": 0, "maximum": GROWTH_LIMIT - 1}
+Number = Annotated[float, Meta(ge=-LARGEST_SINGLE, le=LARGEST_SINGLE)]
+# A pair is a list here, not a tuple[int, Number]: msgspec 0.22.0 reads foreign memory where a
+# bounded number and a tuple are alternatives of each other. `context_of` checks pairs instead.
+Entries = Annotated[
+    list[Number | list[Number]],
+    Meta(
+        description="numbers, or pairs of an index and a number, where every index comes once",
+        extra_json_schema={
+            "items": True,
+            "anyOf": [
+                {"items": _BOUNDS},
+                {
+                    "items": {"type": "array", "prefixItems": [_INDEX, _BOUNDS], "minItems": 2}
+                    | {"maxItems": 2}
+                },
+            ],
+        },
+    ),
+]
+Value = Number | str | bool | None
+Context = (
+    Annotated[
+        dict[str, Value],
+        Meta(description="features by name, with a number, a category or a text as value"),
+    ]
+    | Entries
+    | Annotated[str, Meta(description="a text")]
+)
+Key = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        description="chosen by the caller: the same request with the same key is done once",
+    ),
+]
+Source = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$",
+        description="who gave the feedback, such as a user or a page",
+    ),
+]
+Labels = Annotated[list[Label], Meta(min_length=1)]
+
+
+# Requests.
+
+
+class Question(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A context for which a label is wanted."""
+
+    context: Context
+    among: Labels | None = None  # only these labels are possible
+    key: Key | None = None
+
+
+class Questions(Struct, forbid_unknown_fields=True):
+    """Many contexts. Either all of them get a label, or the request is refused as a whole."""
+
+    decisions: Annotated[list[Question], Meta(min_length=1)]
+
+
+class Verdict(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Whether a decision was right, or which label would have been: one of the two."""
+
+    right: bool | UnsetType = UNSET
+    label: Label | UnsetType = UNSET
+
+
+class Feedback(Verdict, forbid_unknown_fields=True, kw_only=True):
+    """A verdict, with who gave it."""
+
+    source: Source | None = None
+    key: Key | None = None
+
+
+class Answer(Feedback, forbid_unknown_fields=True, kw_only=True):
+    """Feedback that names its decision."""
+
+    id: str
+
+
+ONE_OF_TWO = {"oneOf": [{"required": ["right"]}, {"required": ["label"]}]}
+
+
+class Answers(Struct, forbid_unknown_fields=True):
+    """Feedback on many decisions, perhaps of several models. Each is taken or refused by itself."""
+
+    feedback: Annotated[
+        list[Annotated[Answer, Meta(extra_json_schema=ONE_OF_TWO)]], Meta(min_length=1)
+    ]
+
+
+class LabelChange(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Labels that may be said from now on, and labels that may not be said any more."""
+
+    add: list[Label] = []
+    retire: list[Label] = []
+
+
+class SourceChange(Struct, forbid_unknown_fields=True, kw_only=True):
+    """How much the feedback of a source counts, and whether it is kept but not learned from."""
+
+    weight: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
+    quarantined: bool | UnsetType = UNSET
+
+
+class Retraining(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Another learner, built from the journal; without any of these: the same one, built again."""
+
+    learner: str | UnsetType = UNSET
+    settings: dict[str, Any] | UnsetType = UNSET
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | UnsetType = UNSET
+
+
+# Answers.
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """A decision."""
+
+    id: str
+    label: Label
+    propensity: float  # the probability with which this label was said
+    probabilities: dict[str | int, float]  # of every label that was possible
+    explored: bool  # whether another label had the best score
+    round: int
+
+
+class ToldMany(Struct, frozen=True):
+    """Decisions, in the order of the contexts."""
+
+    decisions: list[Told]
+
+
+class Standing(Struct, frozen=True):
+    """The state of a decision."""
+
+    id: str
+    state: State
+
+
+class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a request was refused (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    where: str = ""  # the part of the body at fault, as a JSON path
+
+
+class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one answer in a batch: a state, or a problem."""
+
+    id: str
+    state: State | None = None
+    problem: Problem | None = None
+
+
+class Outcomes(Struct, frozen=True):
+    """What became of each answer, in the order of the request."""
+
+    feedback: list[Outcome]
+
+
+class Heard(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Feedback as it is kept."""
+
+    time: float  # seconds since 1970
+    right: bool | None = None
+    label: Label | None = None
+    source: str | None = None
+    revoked: bool = False  # or replaced by a later one
+
+
+class Record(Told, frozen=True, kw_only=True):
+    """All that is kept of a decision."""
+
+    model: str
+    time: float  # seconds since 1970
+    state: State
+    context: Context | None  # None: it was erased
+    feedback: list[Heard]
+
+
+class SourceCard(Struct, frozen=True, kw_only=True):
+    """A source of feedback."""
+
+    weight: float
+    quarantined: bool
+    answers: int
+
+
+class Card(Struct, frozen=True, kw_only=True):
+    """A model: what it is, what it was told, and how well it does."""
+
+    name: str
+    title: str
+    learner: str
+    settings: dict[str, Any]
+    seed: int
+    labels: list[Label]
+    retired: list[Label]  # labels that are not said any more
+    version: int  # counts retrainings
+    rebuilding: bool  # whether another learner is being built behind the scenes
+    rounds: int
+    answers: int
+    open: int  # decisions that wait for feedback
+    error_share: float | None  # of the answered rounds
+    explored_share: float | None
+    smallest_propensity: float | None
+    sources: dict[str, SourceCard]
+    revisions: bool
+    deferred: bool
+    wrong_after: float | None  # seconds
+    expires_after: float | None  # seconds
+
+
+class ModelName(Struct, frozen=True):
+    name: str
+    title: str
+
+
+class ModelList(Struct, frozen=True):
+    """The models that the bearer of the token may read."""
+
+    models: list[ModelName]
+
+
+class Health(Struct, frozen=True):
+    """An answer at all says that the process lives."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(Struct, frozen=True):
+    """The models that are compiled and caught up with the journal."""
+
+    status: Literal["ready"]
+    models: list[str]
+
+
+def context_of(context: Context, most: int, where: str = "$.context") -> Any:
+    """The context as it is kept, after checks of its size and its pairs.
+
+    most: how many entries it may have.
+    """
+    if isinstance(context, str):
+        return context
+    if len(context) > most:
+        raise TooLarge(f"a context has at most {most:,} entries, not {len(context):,}", where=where)
+    if isinstance(context, dict) or not any(type(entry) is list for entry in context):
+        return context
+    pairs: Any = context
+    for i, pair in enumerate(pairs):
+        if not (type(pair) is list and len(pair) == 2 and _is_index(pair[0])):
+            raise Refused(
+                "an entry is a number, or all entries are pairs of an index (a whole number from "
+                f"0 to {GROWTH_LIMIT - 1}) and a number",
+                where=f"{where}[{i}]",
+            )
+    return [[int(index), value] for index, value in pairs]
+
+
+def _is_index(number: float) -> bool:
+    return number.is_integer() and 0 <= number < GROWTH_LIMIT
+
+
+def problem_of(fault: ServiceError) -> Problem:
+    """A fault as it is sent."""
+    return Problem(
+        type=fault.kind,
+        title=fault.title,
+        status=fault.status,
+        detail=fault.detail,
+        where=fault.where,
+    )
+
+
+def fault_of(problem: Problem, retry_after: float | None = None) -> ServiceError:
+    """The reverse of `problem_of`."""
+    kind = ServiceError.kinds.get(problem.type, ServiceError)
+    fault = kind(problem.detail, where=problem.where, retry_after=retry_after)
+    if kind is ServiceError:  # of a later version, or of a proxy
+        fault.status, fault.title = problem.status, problem.title  # type: ignore[misc]
+    return fault

@@ -1,0 +1,133 @@
+"""The server: uvicorn with limits on the heads of requests, on connections, and on slow clients."""
+
+from __future__ import annotations
+
+import math
+from asyncio import TimerHandle, Transport
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from onebit.service import faults
+from onebit.service.configuration import ServiceOptions
+from onebit.service.faults import ServiceError
+from onebit.service.messages import problem_of
+
+LARGEST_HEAD = 2**16  # bytes of a request line and its headers
+
+
+def make_server(app: Any, options: ServiceOptions) -> uvicorn.Server:
+    """A server that is ready to `run()`, or to `await serve()`."""
+
+    class Limited(LimitedProtocol):
+        limits, timeouts = options.limits, options.timeouts
+
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=options.host,
+            port=options.port,
+            http=Limited,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,  # the application writes it, without query strings
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=math.ceil(options.timeouts.idle),
+            timeout_graceful_shutdown=math.ceil(options.timeouts.stop),
+        )
+    )
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """A connection.
+
+    A request that arrives in one piece, as nearly all do, starts no timer.
+    """
+
+    limits = ServiceOptions().limits
+    timeouts = ServiceOptions().timeouts
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._in_head = True
+        self._unfinished = False  # whether a request has begun to arrive, and has not ended
+        self._head_bytes = 0
+        self._slow: TimerHandle | None = None
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self.limits.connections:
+            self._refuse(faults.Busy("too many connections"))
+        else:  # a connection on which nothing is ever sent
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if not self._unfinished:
+            self._stop_timer()
+        elif self._in_head and self._head_bytes > LARGEST_HEAD:
+            self._refuse(faults.HeadTooLarge(f"headers have at most {LARGEST_HEAD:,} bytes"))
+        elif self._slow is None:
+            self._slow = self.loop.call_later(self.timeouts.body, self._too_slow)
+
+    def on_message_begin(self) -> None:
+        self._in_head = self._unfinished = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._in_head, self._head_bytes = False, 0
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._unfinished, self._head_bytes = False, 0
+        super().on_message_complete()
+
+    def _stop_timer(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+
+    def _too_slow(self) -> None:
+        """The application gives up on a slow body by itself; the rest is given up here."""
+        self._slow = None
+        if self.transport.is_closing():
+            return
+        if self._in_head:
+            seconds = self.timeouts.body
+            self._refuse(faults.TooSlow(f"the headers did not arrive within {seconds:g} s"))
+        elif self.cycle.response_complete:
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(faults.Malformed(msg))
+
+    def _refuse(self, fault: ServiceError) -> None:
+        """Answer without the application, and close the connection."""
+        body = msgspec.json.encode(problem_of(fault))
+        lines = [
+            f"HTTP/1.1 {fault.status} {HTTPStatus(fault.status).phrase}",
+            "content-type: application/problem+json",
+            f"content-length: {len(body)}",
+            "connection: close",
+        ]
+        if fault.retry_after is not None:
+            lines.append(f"retry-after: {math.ceil(fault.retry_after)}")
+        self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
+        self.transport.close()
