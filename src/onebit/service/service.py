@@ -17,8 +17,10 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
+from onebit.service import snapshots
 from onebit.service.configuration import Configuration, Difference, difference
 from onebit.service.engine import Engine, parsed_id
 from onebit.service.faults import ServiceError, UnknownDecision, UnknownModel
@@ -67,7 +69,9 @@ class Service:
         self.journal.on_failure = self._on_failure
         self._models: dict[str, Engine] = {}
         self._names: dict[int, str] = {}
+        self._folder = Path(f"{options.journal}.snapshots")
         try:
+            snapshots.drop_newer(self._folder, self.journal.position)
             for name in configuration.models:
                 self._add(name)
             self._unready = ""
@@ -93,7 +97,7 @@ class Service:
         engine = Engine(
             self.journal,
             model,
-            folder=Path(f"{options.journal}.snapshots"),
+            folder=self._folder,
             limits=options.limits,
             keep=options.snapshots,
             snapshot_every=self._snapshot_every,
@@ -184,10 +188,10 @@ class Service:
         self._unready = "the journal is being read anew"
         while not self._stopping.is_set():
             try:
-                self.journal.recover()
-                for engine in self._models.values():
-                    engine.settle()
-                    engine.load()
+                with ExitStack() as locks:  # nobody is half way through a request meanwhile
+                    for engine in list(self._models.values()):
+                        locks.enter_context(engine._lock)
+                    self.journal.recover(self._load_all)
             except Exception as error:
                 log.error("the journal cannot be read anew yet: %s", error)
                 self._stopping.wait(RETRY[min(attempt, len(RETRY) - 1)])
@@ -196,6 +200,11 @@ class Service:
                 self._unready = ""
                 log.warning("the journal was read anew; requests are accepted again")
                 return
+
+    def _load_all(self) -> None:
+        snapshots.drop_newer(self._folder, self.journal.position)
+        for engine in self._models.values():
+            engine.load()
 
     def close(self) -> None:
         """Answer what was accepted, write snapshots, and let go of the journal."""
