@@ -537,14 +537,9 @@ class Learner(Declared):
             work, count = self._restricted(places), len(places)
             return self._law(work, indices, values, self.round, count)
 
-    def probabilities_then(self, decision: Decision) -> np.ndarray:
-        """How likely each label was to be said when a decision was made.
-
-        To be asked right after `decide` or `propose`, before anything is learned.
-        """
+    def _probabilities_then(self, decision: Decision) -> np.ndarray:
+        """How likely each label was to be said, of the decision that was made last."""
         with self._lock:
-            check_decision(decision, self)
-            self._reserve_for(decision.row[0])
             work, count = self._as_then(decision)
             return self._law(work, *decision.row, decision.round, count)
 

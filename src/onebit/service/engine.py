@@ -267,11 +267,11 @@ class Engine:
             self._check_open(len(questions))
             entries: list[_Entry] = []
             try:
-                for i, question in enumerate(questions):
-                    with _placed(f"$.decisions[{i}]"):
-                        entry = self._made(question.context, question.among, question.key)
-                        entries.append(entry)
-            except ServiceError:
+                for question in questions:
+                    entry = self._made(question.context, question.among, question.key)
+                    entries.append(entry)
+            except ServiceError as fault:
+                fault.where = f"$.decisions[{len(entries)}]{fault.where[1:]}"
                 if any(entry.commit is None for entry in entries):
                     self._start_again()  # the learner has counted rounds that do not exist
                 raise
@@ -300,13 +300,14 @@ class Engine:
             if known is not None:
                 self._check_same(known, stored, None if among is None else asked)
                 return known
-        with _refusing("$.context"):
-            x = self._prepared(context)
-            decide = self._learner.propose if self.model.deferred else self._learner.decide
-            decision = decide(x, among=possible)
+        decide = self._learner.propose if self.model.deferred else self._learner.decide
+        try:
+            decision = decide(self._prepared(context), among=possible)
+        except _REFUSED as error:
+            raise Refused(str(error), where="$.context") from None
         shares = None  # the said label was certain
         if decision.propensity != 1.0:
-            all_shares = self._learner.probabilities_then(decision)
+            all_shares = self._learner._probabilities_then(decision)
             shares = all_shares if decision.among is None else all_shares[list(decision.among)]
         position, time = self.journal.stamp()
         deferred = self.model.deferred
@@ -1334,13 +1335,3 @@ def _refusing(where: str) -> Iterator[None]:
         yield
     except _REFUSED as error:
         raise Refused(str(error), where=where) from None
-
-
-@contextmanager
-def _placed(where: str) -> Iterator[None]:
-    """Faults inside are part of a larger request."""
-    try:
-        yield
-    except ServiceError as fault:
-        fault.where = f"{where}{fault.where[1:]}"
-        raise
