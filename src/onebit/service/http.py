@@ -117,7 +117,7 @@ UnknownModel, UnknownDecision = faults.UnknownModel, faults.UnknownDecision
 class Call:
     """A request on its way through a route."""
 
-    __slots__ = ("body", "commits", "headers", "metrics", "names", "service", "token")
+    __slots__ = ("_model", "body", "commits", "headers", "metrics", "names", "service", "token")
 
     def __init__(self, app: App, names: dict[str, str]) -> None:
         self.service, self.commits, self.metrics = app.service, app.commits, app.metrics
@@ -125,6 +125,7 @@ class Call:
         self.body: Any = None
         self.token: Token | None = None
         self.headers: Headers = []
+        self._model = ""
 
     def permit(self, verb: Verb, model: str) -> None:
         token = self.token
@@ -137,10 +138,11 @@ class Call:
 
     @property
     def model(self) -> str:
-        """The name of the model that the path is about."""
-        if "id" in self.names:
-            return self.service.model_of(self.names["id"])
-        return self.names.get("name", "*")
+        """The name of the model that the path is about; "*": all models."""
+        if not self._model:
+            id = self.names.get("id")
+            self._model = self.service.model_of(id) if id else self.names.get("name", "*")
+        return self._model
 
     @property
     def engine(self) -> Engine:
@@ -296,10 +298,18 @@ async def give_feedback_many(call: Call) -> messages.Outcomes:
             places.setdefault(model, []).append(i)
         except ServiceError as fault:
             outcomes[i] = fault
+    submitted: list[tuple[list[int], Pending[list[messages.Standing | ServiceError]]]] = []
     for model, chosen in places.items():
         mine = [answers[i] for i in chosen]
-        results = await call.durable(call.engine_of(model).submit_feedback_many(mine))
-        for i, result in zip(chosen, results, strict=True):
+        try:
+            submitted.append((chosen, call.engine_of(model).submit_feedback_many(mine)))
+        except ServiceError as fault:
+            if len(places) == 1:
+                raise
+            for i in chosen:
+                outcomes[i] = fault
+    for chosen, pending in submitted:
+        for i, result in zip(chosen, await call.durable(pending), strict=True):
             outcomes[i] = result
     return messages.Outcomes([*map(_outcome, answers, outcomes)])
 
