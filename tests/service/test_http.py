@@ -149,15 +149,16 @@ def test_batches(site):
         {"id": told[0]["id"], "right": False},
         {"id": "nonsense", "right": True},
         {"id": counted["id"], "label": 2, "source": "a"},
-        {"id": told[1]["id"]},
     ]
     answer = site.http.post("/v1/feedback:batch", json={"feedback": answers})
     assert answer.status_code == 200
-    first, unknown, third, empty = answer.json()["feedback"]
+    first, unknown, third = answer.json()["feedback"]
     assert first == {"id": told[0]["id"], "state": "learned"}
     assert third == {"id": counted["id"], "state": "learned"}
     assert unknown["problem"]["type"] == faults.UnknownDecision.kind
-    assert empty["problem"]["where"] == "$.feedback[3]"
+    answers.append({"id": told[1]["id"]})
+    answer = site.http.post("/v1/feedback:batch", json={"feedback": answers})
+    assert problem(answer, faults.Refused)[1] == "$.feedback[3]"
 
 
 def test_a_batch_of_decisions_is_refused_as_a_whole(site):
