@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
+from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import Any
 
 import msgspec
@@ -61,6 +62,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # Headers and body are written separately. asyncio does this only for some sockets.
+        transport.get_extra_info("socket").setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         if len(self.connections) > self.limits.connections:
             self._refuse(faults.Busy("too many connections"))
         else:  # a connection on which nothing is ever sent
