@@ -100,6 +100,7 @@ def decoded(file: BinaryIO, edge: int) -> Image:
             # A JPEG is decoded in a size that is not much larger than what is wanted.
             image.thumbnail((edge, edge), kinds.Resampling.BILINEAR, reducing_gap=1.0)
             image = _on_white(image)
+            image.info = {}  # Pillow would write comments of the file into a picture
             return image if turn is None else image.transpose(kinds.Transpose[turn])
     except ImageError:
         raise
