@@ -80,7 +80,7 @@ class Kept:
     be written is not needed.
     """
 
-    def __init__(self, folder: Path | None = None, most_bytes: int = 2**30) -> None:
+    def __init__(self, folder: Path | None = None, most_bytes: int = 2**31) -> None:
         self._folder, self._most, self._bytes = folder or _default_folder(), most_bytes, 0
         with contextlib.suppress(OSError):
             if self._folder is not None:
@@ -89,8 +89,8 @@ class Kept:
 
     @property
     def is_full(self) -> bool:
-        """Whether another file would push out an older one, or there is no folder."""
-        return self._folder is None or self._bytes >= self._most
+        """Whether only what is wanted should be added, or there is no folder."""
+        return self._folder is None or self._bytes >= _LESS * self._most
 
     def load(self, image: Path) -> Made | None:
         try:
