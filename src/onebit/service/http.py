@@ -649,7 +649,7 @@ class _Resource:
         ):
             call.permit(chosen.verb, call.model)
         if chosen.decode is not None:
-            data = await _read(headers, receive, configuration)
+            data = await _read(headers, receive, configuration.service.limits.body)
             call.body = _decoded(chosen, data)
         answer = await chosen.run(call)
         if isinstance(answer, bytes):
@@ -667,7 +667,7 @@ def _explain(fault: ServiceError, headers: Headers) -> None:
         headers.append((b"retry-after", b"%d" % math.ceil(fault.retry_after)))
     if isinstance(fault, faults.NoToken):
         headers.append((b"www-authenticate", b"Bearer"))
-    if isinstance(fault, faults.TooSlow | faults.TooLarge):  # the rest of the body is not read
+    if isinstance(fault, faults.TooLarge):  # the rest of the body is not read
         headers.append((b"connection", b"close"))
 
 
@@ -707,28 +707,23 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
         raise faults.NotPermitted("without tokens, pages of other sites may not send requests")
 
 
-async def _read(headers: dict[bytes, bytes], receive: Any, configuration: Configuration) -> bytes:
-    """The body, unless it is too long, too slow, or not JSON."""
+async def _read(headers: dict[bytes, bytes], receive: Any, limit: int) -> bytes:
+    """The body, unless it is too long or not JSON. The server watches over the time it takes."""
     media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media != JSON:
         raise faults.WrongMediaType("send JSON, with the header content-type: application/json")
-    limit, seconds = configuration.service.limits.body, configuration.service.timeouts.body
     if int(headers.get(b"content-length", b"0")) > limit:
         raise faults.TooLarge(f"a body has at most {limit:,} bytes")
     parts: list[bytes] = []
     size, unfinished = 0, True
-    try:
-        async with asyncio.timeout(seconds):
-            while unfinished:
-                event = await receive()
-                if event["type"] == "http.disconnect":
-                    raise _Gone
-                parts.append(event.get("body", b""))
-                size, unfinished = size + len(parts[-1]), event.get("more_body", False)
-                if size > limit:
-                    raise faults.TooLarge(f"a body has at most {limit:,} bytes")
-    except TimeoutError:
-        raise faults.TooSlow(f"the body did not arrive within {seconds:g} s") from None
+    while unfinished:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise _Gone
+        parts.append(event.get("body", b""))
+        size, unfinished = size + len(parts[-1]), event.get("more_body", False)
+        if size > limit:
+            raise faults.TooLarge(f"a body has at most {limit:,} bytes")
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
