@@ -40,7 +40,8 @@ from onebit.service.tally import JournalTally
 
 Durability = Literal["full", "normal"]
 SCHEMA = 1
-CHECKPOINT_BYTES = 4 * 2**20  # of the write-ahead log, after which it is copied into the database
+# After so many commits or rows, the write-ahead log is copied into the database: about 16 MiB.
+CHECKPOINT_COMMITS, CHECKPOINT_ROWS = 1_000, 10_000
 ACTIVE, CANCELLED, ERASED = range(3)  # states of a decision
 
 _TABLES = """
@@ -179,6 +180,7 @@ class Journal:
         )  # fmt: skip
         self.failure: Exception | None = None
         self.tally = JournalTally()
+        self._checkpointed = (0, 0)  # commits and rows before the last checkpoint
         self._lock = threading.Lock()
         self._filled = threading.Condition(self._lock)
         self._group, self._running, self._writing = Commit(), Commit(), False
@@ -204,6 +206,7 @@ class Journal:
             execute = self._connection.execute
             execute("PRAGMA journal_mode = WAL")
             execute(f"PRAGMA synchronous = {self._durability}")
+            execute("PRAGMA journal_size_limit = 67108864")
             execute("PRAGMA wal_autocheckpoint = 0")  # SQLite would not tell of a failed one
             execute("PRAGMA secure_delete = ON")  # what is erased leaves no bytes behind
             execute("PRAGMA cache_size = -16384")  # 16 MiB
@@ -360,10 +363,14 @@ class Journal:
         self.tally.events += group.size
 
     def _checkpoint_if_due(self) -> None:
+        commits, rows = self._checkpointed
+        now = (self.tally.commits, self.tally.events)
+        if now[0] - commits < CHECKPOINT_COMMITS and now[1] - rows < CHECKPOINT_ROWS:
+            return
+        self._checkpointed = now
         try:
-            if os.stat(f"{self.path}-wal").st_size >= CHECKPOINT_BYTES:
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except (sqlite3.Error, OSError) as error:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error as error:
             self._fail(error)
 
     def truncate(self) -> None:
