@@ -75,7 +75,7 @@ from onebit.service.tally import ModelTally
 
 T = TypeVar("T")
 RECENT = 20_000  # decisions that are kept in memory, all that wait for the disk among them
-AT_ONCE = 2_000  # events: a past that is shorter is built again while requests wait
+AT_ONCE = 500  # events: a past that is shorter is built again while requests wait
 SILENCE = "silence"  # the source of answers that nobody gave
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 _REFUSED = (TypeError, ValueError, OverflowError, MemoryError)
@@ -1178,22 +1178,23 @@ class Engine:
         """Read silence as wrong where no feedback came in time."""
         _, now = self.journal.stamp(0)
         while True:
-            with self._lock, self.journal.reading() as connection:
+            with self.journal.reading() as connection:
                 due = connection.execute(
-                    "SELECT d.position, d.token FROM decisions d LEFT JOIN answers a "
+                    "SELECT d.position, d.token, d.deferred FROM decisions d LEFT JOIN answers a "
                     "ON a.decision = d.position WHERE d.position > ? AND d.model = ? AND "
                     "d.state = 0 AND d.active NOT NULL AND d.time <= ? AND a.position IS NULL "
-                    "ORDER BY d.position LIMIT 500",
+                    "ORDER BY d.position LIMIT 100",
                     (self._watched, self.number, now - wrong_after),
                 ).fetchall()
-                if not due:
-                    return
-                for position, token in due:
+            if not due:
+                return
+            with self._lock:
+                for position, token, deferred in due:
                     entry = self._entry(f"{position:x}-{token}")
-                    if entry.answer is None:
+                    if entry.answer is None and entry.row.state == ACTIVE:
                         self.journal.check_room()
                         self._learn(entry, False, None, SILENCE, None)
-                    if not entry.row.deferred:  # one that is shown late may be due later
+                    if not deferred:  # one that is shown late may be due later
                         self._watched = position
             self.journal.flush()
 
