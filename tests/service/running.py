@@ -40,8 +40,9 @@ class Home:
         self.write(text, service)
 
     def write(self, text: str = "", service: str = "") -> None:
-        labels = f"labels = {list(LABELS)}\n" if "labels" not in text else ""
-        learner = "" if "learner" in text else 'learner = "Banditron"\n'
+        options = text.partition("[models")[0]
+        labels = "" if "labels" in options else f"labels = {list(LABELS)}\n"
+        learner = "" if "learner" in options else 'learner = "Banditron"\n'
         self.config = self.folder / "x.toml"
         self.config.write_text(
             f'[service]\njournal = "x.journal"\n{service}\n[models.news]\n{labels}{learner}{text}\n'

@@ -1030,8 +1030,9 @@ def test_a_backup_with_newer_snapshots_lying_around(home, tmp_path):
     news = service.models["news"]
     ids = [news.decide(context(i)).id for i in range(6)]
     backup = tmp_path / "backup"
-    with news.journal.reading() as connection:
+    with sqlite3.connect(place.journal) as connection:
         connection.execute("VACUUM INTO ?", (str(backup),))
+    connection.close()
     for id in ids:
         news.feedback(id, right=True)
     place.stop()
@@ -1181,7 +1182,7 @@ def test_the_history_is_read_in_parts(home, monkeypatch):
 
 
 def test_the_log_is_copied_now_and_then_and_not_after_every_commit(home, monkeypatch):
-    monkeypatch.setattr(journal_module, "CHECKPOINT_BYTES", 100_000)
+    monkeypatch.setattr(journal_module, "CHECKPOINT_COMMITS", 20)
     place = home()
     news = place.start().models["news"]
     statements: list[str] = []

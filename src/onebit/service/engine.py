@@ -76,7 +76,7 @@ from onebit.service.tally import ModelTally
 
 T = TypeVar("T")
 RECENT = 20_000  # decisions that are kept in memory, all that wait for the disk among them
-AT_ONCE = 2_000  # events: a past that is shorter is built again while requests wait
+AT_ONCE = 500  # events: a past that is shorter is built again while requests wait
 SILENCE = "silence"  # the source of answers that nobody gave
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 _REFUSED = (TypeError, ValueError, OverflowError, MemoryError)
@@ -291,11 +291,12 @@ class Engine:
             self._check_open(len(questions))
             entries: list[_Entry] = []
             try:
-                for i, question in enumerate(questions):
-                    with _placed(f"$.decisions[{i}]"):
-                        entry = self._made(question.context, question.among, question.key)
-                        entries.append(entry)
-            except BaseException:
+                for question in questions:
+                    entry = self._made(question.context, question.among, question.key)
+                    entries.append(entry)
+            except BaseException as error:
+                if isinstance(error, ServiceError):
+                    error.where = f"$.decisions[{len(entries)}]{error.where[1:]}"
                 if any(entry.commit is None for entry in entries):
                     self._start_again()  # the learner has counted rounds that do not exist
                 raise
@@ -331,13 +332,15 @@ class Engine:
         asked = None if possible is None else _encode(possible).decode()
         context = _decode(stored)  # as it will be when it is learned again
         self._check_size(context)
-        with _refusing("$.context"):
+        decide = self._learner.propose if self.model.deferred else self._learner.decide
+        try:
             x = self._prepared(context)
-            decide = self._learner.propose if self.model.deferred else self._learner.decide
             decision = decide(x, among=possible)
+        except _REFUSED as error:
+            raise Refused(str(error), where="$.context") from None
         shares = None  # the said label was certain
         if decision.propensity != 1.0:
-            all_shares = self._learner.probabilities_then(decision)
+            all_shares = self._shares(x, decision)
             shares = all_shares if decision.among is None else all_shares[list(decision.among)]
         position, time = self.journal.stamp()
         deferred = self.model.deferred
@@ -365,6 +368,14 @@ class Engine:
         if key is not None:
             self._keys[key] = position
         return entry
+
+    def _shares(self, x: Any, decision: Decision) -> np.ndarray:
+        """How likely each label was to be said, of the decision that was just made."""
+        learner = self._learner
+        if self.model.deferred and not learner._can_propose(x):
+            learner = learner.copy()  # which knows what is new in the context; nothing was counted
+            learner.redo(x, decision)
+        return learner._probabilities_then(decision)
 
     def _append(self, entries: Sequence[_Entry]) -> None:
         if not entries:
@@ -1296,22 +1307,23 @@ class Engine:
         """Read silence as wrong where no feedback came in time."""
         _, now = self.journal.stamp(0)
         while True:
-            with self._lock, self.journal.reading() as connection:
+            with self.journal.reading() as connection:
                 due = connection.execute(
-                    "SELECT d.position, d.token FROM decisions d LEFT JOIN answers a "
+                    "SELECT d.position, d.token, d.deferred FROM decisions d LEFT JOIN answers a "
                     "ON a.decision = d.position WHERE d.position > ? AND d.model = ? AND "
                     "d.state = 0 AND d.active NOT NULL AND d.time <= ? AND a.position IS NULL "
-                    "ORDER BY d.position LIMIT 500",
+                    "ORDER BY d.position LIMIT 100",
                     (self._watched, self.number, now - wrong_after),
                 ).fetchall()
-                if not due:
-                    return
-                for position, token in due:
+            if not due:
+                return
+            with self._lock:
+                for position, token, deferred in due:
                     entry = self._entry(f"{position:x}-{token}")
                     if entry.answer is None and entry.row.state == ACTIVE:
                         self.journal.check_room()
                         self._learn(entry, False, None, SILENCE, None)
-                    if not entry.row.deferred:  # one that is shown late may be due later
+                    if not deferred:  # one that is shown late may be due later
                         self._watched = position
             self.journal.flush()
 
@@ -1485,13 +1497,3 @@ def _refusing(where: str) -> Iterator[None]:
         yield
     except _REFUSED as error:
         raise Refused(str(error), where=where) from None
-
-
-@contextmanager
-def _placed(where: str) -> Iterator[None]:
-    """Faults inside are part of a larger request."""
-    try:
-        yield
-    except ServiceError as fault:
-        fault.where = f"{where}{fault.where[1:]}"
-        raise

@@ -40,9 +40,8 @@ from onebit.service.tally import JournalTally
 
 Durability = Literal["full", "normal"]
 SCHEMA = 1
-# The write-ahead log is copied into the database after so many commits or rows, or once its file
-# has grown by so much. The file itself does not shrink: SQLite writes over it from the beginning.
-CHECKPOINT_COMMITS, CHECKPOINT_ROWS, CHECKPOINT_BYTES = 1_000, 10_000, 4 * 2**20
+# After so many commits or rows, the write-ahead log is copied into the database: about 16 MiB.
+CHECKPOINT_COMMITS, CHECKPOINT_ROWS = 1_000, 10_000
 CHUNK = 20_000  # positions that are read in one transaction, which keeps the log from being emptied
 ACTIVE, CANCELLED, ERASED = range(3)  # states of a decision
 
@@ -182,6 +181,7 @@ class Journal:
         )  # fmt: skip
         self.failure: Exception | None = None
         self.tally = JournalTally()
+        self._checkpointed = (0, 0)  # commits and rows before the last checkpoint
         self._lock = threading.Lock()
         self._filled = threading.Condition(self._lock)
         self._group, self._running, self._writing = Commit(), Commit(), False
@@ -210,6 +210,7 @@ class Journal:
                 schema_of(self._connection, self.path)  # before anything changes in a foreign file
             execute("PRAGMA journal_mode = WAL")
             execute(f"PRAGMA synchronous = {self._durability}")
+            execute("PRAGMA journal_size_limit = 67108864")
             execute("PRAGMA wal_autocheckpoint = 0")  # SQLite would not tell of a failed one
             execute("PRAGMA secure_delete = ON")  # what is erased leaves no bytes behind
             execute("PRAGMA cache_size = -16384")  # 16 MiB
@@ -228,7 +229,6 @@ class Journal:
             self._time = self._last_time()
             query = "SELECT coalesce(max(number), 0) FROM configurations"
             self._configurations = self._connection.execute(query).fetchone()[0]
-        self._since_checkpoint = [0, 0, self._log_size()]  # commits, rows; bytes of the log then
 
     def _migrate(self) -> None:
         connection = self._connection
@@ -345,7 +345,7 @@ class Journal:
                 group.done.set_exception(Unavailable(f"not written: {error}"))
                 continue
             group.done.set_result(None)
-            self._checkpoint_if_due(group.size)
+            self._checkpoint_if_due()
 
     def _commit(self, group: Commit) -> None:
         connection = self._connection
@@ -366,33 +366,21 @@ class Journal:
         self.tally.commits += 1
         self.tally.events += group.size
 
-    def _checkpoint_if_due(self, rows: int) -> None:
-        since = self._since_checkpoint
-        since[0] += 1
-        since[1] += rows
+    def _checkpoint_if_due(self) -> None:
+        commits, rows = self._checkpointed
+        now = (self.tally.commits, self.tally.events)
+        if now[0] - commits < CHECKPOINT_COMMITS and now[1] - rows < CHECKPOINT_ROWS:
+            return
+        self._checkpointed = now
         try:
-            size = self._log_size()
-            if (
-                since[0] >= CHECKPOINT_COMMITS
-                or since[1] >= CHECKPOINT_ROWS
-                or size - since[2] >= CHECKPOINT_BYTES
-            ):
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-                self._since_checkpoint = [0, 0, size]
-        except (sqlite3.Error, OSError) as error:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error as error:
             self._fail(error)
-
-    def _log_size(self) -> int:
-        try:
-            return os.stat(f"{self.path}-wal").st_size
-        except FileNotFoundError:
-            return 0
 
     def _empty_log(self) -> None:
         """Copy the log into the database and cut it to nothing; waits for all who read."""
         for _ in range(12):  # each attempt waits for 5 seconds
             if not self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                self._since_checkpoint = [0, 0, 0]
                 return
         raise sqlite3.OperationalError("the write-ahead log could not be emptied: it is being read")
 
