@@ -13,7 +13,7 @@ from onebit.service.engine import Engine
 from onebit.service.service import Service
 
 LABELS = ("sport", "politics", "tech")
-WORDS = "ball match vote law chip code film song rain snow".split()
+WORDS = ["ball", "match", "vote", "law", "chip", "code", "film", "song", "rain", "snow"]
 
 
 class Clock:
@@ -29,10 +29,14 @@ class Clock:
 class Home:
     """A folder with a configuration, in which a service is started, again and again.
 
-    text: the options of the model `news`, and whatever tables come after it.
+    text: the options of the model `news`, and whatever tables come after it. Nothing here pulls the
+    plug, so the journal need not wait for the disk unless `durability` says so.
     """
 
-    def __init__(self, folder: Path, text: str = "", service: str = "") -> None:
+    def __init__(
+        self, folder: Path, text: str = "", service: str = "", durability: str = "normal"
+    ) -> None:
+        self.durability = durability
         self.folder, self.clock = folder, Clock()
         self.journal = folder / "x.journal"
         self._numbers = itertools.count(1)
@@ -45,7 +49,8 @@ class Home:
         learner = "" if "learner" in options else 'learner = "Banditron"\n'
         self.config = self.folder / "x.toml"
         self.config.write_text(
-            f'[service]\njournal = "x.journal"\n{service}\n[models.news]\n{labels}{learner}{text}\n'
+            f'[service]\njournal = "x.journal"\ndurability = "{self.durability}"\n{service}\n'
+            f"[models.news]\n{labels}{learner}{text}\n"
         )
 
     def start(self, **options: Any) -> Service:

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from time import sleep
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -1374,9 +1375,14 @@ def stored_context(context: Any) -> bytes:
     elif isinstance(context, tuple) and len(context) == 2:
         context = list(zip(*(np.asarray(part).tolist() for part in context), strict=True))
     try:
-        return _encode(context)
+        stored = _encode(context)
     except (TypeError, ValueError) as error:
         raise Refused(f"a context is JSON: {error}", where="$.context") from None
+    if b"null" in stored:  # which is what becomes of numbers that are none
+        values = context.values() if isinstance(context, Mapping) else context
+        if any(isinstance(value, float) and not isfinite(value) for value in values):
+            raise Refused("a context has a number that is not finite", where="$.context")
+    return stored
 
 
 def learner_from(data: bytes) -> Learner:

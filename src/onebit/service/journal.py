@@ -189,8 +189,10 @@ class Journal:
         self._owner = _own(self.path)
         try:
             self._open()
-        except BaseException:
+        except BaseException as error:
             os.close(self._owner)
+            if isinstance(error, sqlite3.OperationalError | OSError):
+                raise Unavailable(f"{self.path}: the journal cannot be opened: {error}") from error
             raise
         self._writer = threading.Thread(target=self._write_all, name="journal", daemon=True)
         self._writer.start()
@@ -539,8 +541,9 @@ def _own(path: Path) -> int:
             f"{path} is in use by another process{f' ({owner})' if owner else ''}; "
             "a journal has one owner: stop that one first, or choose another journal"
         ) from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, str(os.getpid()).encode(), 0)
+    with contextlib.suppress(OSError):  # without room on the disk, nobody learns the number
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
     return lock
 
 
