@@ -11,6 +11,8 @@ import time
 import httpx
 import pytest
 from fake_service import FakeService
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from serving import serving
 
 from onebit.service import faults
@@ -291,6 +293,32 @@ def test_feedback_that_is_refused(steady, body):
     id = decide(steady)["id"]
     problem(steady.http.post(f"/v1/decisions/{id}/feedback", json=body), faults.Refused)
     problem(steady.http.put(f"/v1/decisions/{id}/feedback", json=body), faults.Refused)
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+json_values = st.recursive(
+    plain, lambda held: st.lists(held) | st.dictionaries(st.text(), held), max_leaves=8
+)
+fields = st.sampled_from(["context", "among", "key", "right", "label", "source", "decisions", "id"])
+bodies = st.binary() | (st.dictionaries(fields, json_values) | json_values).map(
+    lambda value: json.dumps(value).encode()
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_body_breaks_the_service(steady, data):
+    made = data.draw(st.sampled_from([made for made in OPERATIONS if made.body is not None]))
+    id = next(iter(steady.service.models["news"].records), "none")
+    answer = steady.http.request(
+        made.method,
+        made.path.format(name="counted", id=id, source="a"),
+        content=data.draw(bodies),
+        headers={"content-type": "application/json"},
+    )
+    assert answer.status_code < 500
+    if answer.status_code >= 400:
+        assert answer.json()["status"] == answer.status_code
 
 
 def test_paths_that_are_refused(steady):

@@ -608,8 +608,6 @@ class _Resource:
                 status = chosen.status
         except ServiceError as fault:
             body, status = _encode(problem_of(fault)), fault.status
-            if isinstance(fault, faults.Unavailable) and fault.__cause__ is not None:
-                log.error("%s", fault, exc_info=fault.__cause__)
             _explain(fault, call.headers)
         except _Gone:
             status = 499  # the client closed the connection; there is nobody to answer
