@@ -246,6 +246,18 @@ def test_busy(site):
     problem(site.http.post("/v1/feedback:batch", json=one), faults.Busy)
 
 
+def test_a_batch_for_two_models_of_which_one_is_busy(site):
+    def busy(answers):
+        raise faults.Busy("the queue is full")
+
+    site.service.models["counted"].submit_feedback_many = busy
+    answers = [{"id": decide(site, model)["id"], "right": True} for model in ("news", "counted")]
+    taken, refused = site.http.post("/v1/feedback:batch", json={"feedback": answers}).json()[
+        "feedback"
+    ]
+    assert taken["state"] == "learned" and refused["problem"]["status"] == 503
+
+
 # What is refused.
 
 
@@ -276,6 +288,7 @@ def test_busy(site):
         (b'{"context": {}, "key": ""}', faults.Refused, "$.key", "length >= 1"),
         (b'{"context": {}, "amogn": []}', faults.Refused, "$", "unknown field amogn"),
         (b'{"context": ' + b"[" * 100_000, faults.Refused, "", ""),
+        (b'{"context": {"a": [], "a": 1}}', faults.Refused, "$.context[...]", "got array"),
     ],
 )
 def test_bodies_that_are_refused(steady, body, kind, where, detail):
@@ -284,6 +297,13 @@ def test_bodies_that_are_refused(steady, body, kind, where, detail):
     said, place = problem(answer, kind)
     assert detail in said
     assert place == where or not where
+
+
+def test_lists_in_lists_without_end(steady):
+    body = b'{"settings": {"a": ' + b"[" * 100_000
+    headers = {"content-type": "application/json"}
+    answer = steady.http.post("/v1/models/news/retrain", content=body, headers=headers)
+    assert "without end" in problem(answer, faults.Malformed)[0]
 
 
 @pytest.mark.parametrize(

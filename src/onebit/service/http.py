@@ -564,20 +564,7 @@ class App:
         self._router = Router(routes, default=_Resource(self, "", {}), redirect_slashes=False)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            await self._router(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-        else:  # a web socket
-            await send({"type": "websocket.close", "code": 1000})
-
-
-async def _lifespan(receive: Any, send: Any) -> None:
-    while True:
-        event = await receive()
-        await send({"type": f"{event['type']}.complete"})
-        if event["type"] == "lifespan.shutdown":
-            return
+        await self._router(scope, receive, send)
 
 
 def make_app(service: Service) -> App:
