@@ -1,0 +1,44 @@
+"""A real server on a free port, in a thread."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import httpx
+
+from onebit.service.http import make_app
+from onebit.service.server import make_server
+
+
+class Site(NamedTuple):
+    service: Any
+    port: int
+    http: httpx.Client
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), 5)
+
+
+@contextmanager
+def serving(service: Any) -> Iterator[Site]:
+    server = make_server(make_app(service), service.configuration.service)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+            yield Site(service, port, client)
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+        service.close()
