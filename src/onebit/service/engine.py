@@ -161,6 +161,7 @@ class Engine:
         self.tally = ModelTally()
         self._rebuilding: threading.Thread | None = None
         self._edits = 0  # changes of the past since the process started
+        self.replayed_from = 0  # the position of the snapshot that start-up has used
         self.load()
 
     # Starting.
@@ -902,7 +903,10 @@ class Engine:
             thread.join()
 
     def _built(self, version: _Version) -> tuple[Learner, int]:
-        return self._replayed(version, *self._start(version, None))
+        learner, start = self._start(version, None)
+        learner, reached = self._replayed(version, learner, start)
+        self.replayed_from = start
+        return learner, reached
 
     def _start(self, version: _Version, affects: int | None) -> tuple[Learner, int]:
         """The newest learner to start from, and its position."""
@@ -968,9 +972,12 @@ class Engine:
         """The learner built from the journal alone, without snapshots: for `onebit replay`."""
         with self._lock:
             self.journal.flush()
-            base = self._base()
-            start = (learner_from(base[2]), base[1]) if base else (_fresh(self._version), 0)
-            return self._replayed(self._version, *start)[0]
+            return self._replayed(self._version, *self._first(self._version))[0]
+
+    def _first(self, version: _Version) -> tuple[Learner, int]:
+        """The learner at the beginning of the journal, and its position."""
+        base = self._base()
+        return (_fresh(version), 0) if base is None else (learner_from(base[2]), base[1])
 
     @property
     def learner(self) -> Learner:
