@@ -72,6 +72,7 @@ def serve(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    os.umask(0o077)  # what is written belongs to this user alone
     run = Run(found, read=lambda: read(host, port))
     if configuration is None:
         run.on_ready = _show_how
@@ -80,9 +81,8 @@ def serve(
 
 def _need_extra() -> None:
     try:
-        import prometheus_client
-        import starlette
-        import uvicorn  # noqa: F401
+        import onebit.service.http
+        import onebit.service.server  # noqa: F401
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"the service needs {error.name}: pip install 'onebit[serve]'"
@@ -165,6 +165,7 @@ class Run:
                     engine.replayed_from,
                 )  # fmt: skip
             self._front.reason = "the learners are being compiled"
+            log.info("compiling; the first start takes longest")
             service.warm_up()
         except BaseException as error:
             self._failure = error
@@ -306,6 +307,7 @@ def _demonstration(host: str | None, port: int | None) -> Configuration:
     given = {"host": host, "port": port}
     options = ServiceOptions(
         journal=str((DEMO / "onebit.journal").absolute()),
+        access_log=False,
         **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
     )
     if not is_loopback(options.host):

@@ -184,6 +184,8 @@ class Engine:
                     "('retire', 'restore') ORDER BY position",
                     (self.number,),
                 ).fetchall()
+                repaired = connection.execute("SELECT 1 FROM meta WHERE name = 'repaired'")
+                self._is_repaired = repaired.fetchone() is not None
             self._retired: set[Label] = set()
             for kind, body in retired:
                 label = _decode(body)["label"]
@@ -959,10 +961,13 @@ class Engine:
                     elif event.kind == "forget":
                         learner.forget(_decode(event.body)["share"])
             except _REFUSED as error:
-                raise Damaged(
+                said = (
                     f"{self.journal.path}: the event at position {reached} of {self.name} cannot "
                     f"be learned again: {error}"
-                ) from error
+                )
+                if not self._is_repaired:
+                    raise Damaged(said) from error
+                log.warning("%s; left out, because events before it were lost", said)
         return learner, reached
 
     def _context_of(self, row: DecisionRow) -> Any:

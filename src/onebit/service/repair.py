@@ -36,8 +36,7 @@ from onebit.service.journal import (
 )
 
 _MAGIC = b"SQLite format 3\0"
-_LEAF, _LEAF_OF_INDEX = 13, 10
-_B_TREE = (2, 5, _LEAF_OF_INDEX, _LEAF)
+_LEAF, _PATHS = 13, (2, 5, 10)  # kinds of pages: rows of a table; what leads to rows, and indices
 LARGEST_ROW = 2**28  # bytes
 
 
@@ -99,6 +98,7 @@ def _copied(pages: _Pages, copy: Path) -> tuple[dict[str, int], list[tuple[int, 
             "INSERT INTO models SELECT DISTINCT model, 'lost-' || model FROM decisions "
             "WHERE model NOT IN (SELECT number FROM models)"
         )
+        connection.execute("INSERT INTO meta VALUES ('repaired', ?)", (time.time(),))
         connection.execute("COMMIT")
         _copy_sources(pages.path, connection)
         events = {
@@ -334,11 +334,11 @@ class _Pages:
             except _Unreadable:
                 found.append(number)
                 continue
-            kind = page[100] if number == 1 else page[0]
-            is_path = kind in _B_TREE and kind != _LEAF
-            if number == 1 and not page.startswith(_MAGIC):
-                found.append(number)
-            elif number not in known and not is_path and any(page):
+            if number == 1:
+                is_known = page.startswith(_MAGIC)
+            else:
+                is_known = number in known or page[0] in _PATHS or not any(page)
+            if not is_known:
                 found.append(number)
         return found
 
@@ -413,15 +413,12 @@ def _sums(data: bytes, before: tuple[int, int], order: str) -> tuple[int, int]:
 def _varint(data: bytes, place: int) -> tuple[int, int]:
     """A number of variable length, and the place behind it."""
     number = 0
-    for i in range(9):
-        byte = data[place + i]
-        if i == 8:
-            number = (number << 8) | byte
-        else:
-            number = (number << 7) | (byte & 127)
-        if i == 8 or byte < 128:
-            return (number if number < 2**63 else number - 2**64), place + i + 1
-    raise AssertionError
+    for byte in data[place : place + 8]:
+        number, place = (number << 7) | (byte & 127), place + 1
+        if byte < 128:
+            return number, place
+    number = (number << 8) | data[place]  # the ninth byte has eight bits
+    return (number if number < 2**63 else number - 2**64), place + 1
 
 
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes by type
