@@ -42,6 +42,7 @@ ANSWER = {
 SERVERS = {
     "ASGI without a framework, uvicorn": ("bare", "uvicorn"),
     "Starlette, uvicorn": ("starlette", "uvicorn"),
+    "Starlette's router, uvicorn": ("router", "uvicorn"),
     "Litestar, uvicorn": ("litestar", "uvicorn"),
     "ASGI without a framework, granian": ("bare", "granian"),
     "Starlette, granian": ("starlette", "granian"),
@@ -118,6 +119,19 @@ def starlette() -> Any:
         return Response(answered, 201, HEADERS, "application/json")
 
     return Starlette(routes=[Route("/v1/models/{name}/decisions", decide, methods=["POST"])])
+
+
+def router() -> Any:
+    from starlette.routing import Route, Router
+
+    class Endpoint:  # an instance is taken for an ASGI application
+        def __init__(self) -> None:
+            self.app = bare()
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            await self.app(scope, receive, send)
+
+    return Router([Route("/v1/models/{name}/decisions", Endpoint())])
 
 
 def litestar() -> Any:

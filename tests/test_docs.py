@@ -115,7 +115,7 @@ printf '%s\\0' "${0##*/}" "$@" END >>"$RECORD"
 def commands_of(code: str, folder: Path) -> list[list[str]]:
     """The commands that a shell would run, with their arguments: none of them is run."""
     (folder / "bin").mkdir()
-    for path in ("bin/onebit", "bin/pip", "bin/python", "bin/sha256sum", "run"):
+    for path in ("bin/onebit", "bin/pip", "bin/python", "bin/sha256sum", "bin/curl", "run"):
         (folder / path).write_text(RECORD)
         (folder / path).chmod(0o755)
     env = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "RECORD": str(folder / "said")}
