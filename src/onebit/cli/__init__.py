@@ -24,6 +24,7 @@ app = App(
     help="""Learn to classify when all you ever hear is "right" or "wrong".
 
 Start with `onebit race`, then `onebit race --data mine.csv --label topic` on data of your own.
+`onebit serve` puts a learner beside a product.
 `onebit COMMAND --help` shows examples.""",
     suppress_keyboard_interrupt=False,  # main reports interruptions
 )

@@ -58,11 +58,11 @@ def replay(journal: Path, /, *, model: ModelName = None, out: Path | None = None
         f"{built.name}: {type(learner).__name__} with {learner.round:,} rounds, built from "
         f"{journal} up to position {built.position:,} in {seconds:.1f} s"
     )
-    if built.snapshot is None:
+    if built.compared is None:
         print("There is no current snapshot to compare it with.")
     else:
         same = "the same bytes" if built.is_same else "OTHER BYTES"
-        print(f"Snapshot {built.snapshot.path.name}: {same}")
+        print(f"Snapshot {built.compared.path.name}: {same}")
     if out is not None:
         learner.save(out)
         print(f"The learner is in {out}")

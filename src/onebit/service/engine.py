@@ -860,6 +860,7 @@ class Engine:
                 target=self._build_behind, args=(version, start), name=f"build {self.name}",
                 daemon=True,
             )  # fmt: skip
+            self.tally.lag = self.journal.position - start[1]
             self._rebuilding.start()
 
     def _build_behind(self, version: _Version, start: tuple[Learner, int]) -> None:
@@ -880,6 +881,7 @@ class Engine:
         finally:
             with self._lock:
                 self._rebuilding = None
+                self.tally.lag = 0
 
     def _take_over(self, version: _Version, learner: Learner) -> None:
         if version.number != self._version.number:

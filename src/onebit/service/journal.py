@@ -361,7 +361,9 @@ class Journal:
 
     def _checkpoint_if_due(self) -> None:
         try:
-            if os.stat(f"{self.path}-wal").st_size >= CHECKPOINT_BYTES:
+            log_bytes = os.stat(f"{self.path}-wal").st_size
+            self.tally.bytes = os.stat(self.path).st_size + log_bytes
+            if log_bytes >= CHECKPOINT_BYTES:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except (sqlite3.Error, OSError) as error:
             self._fail(error)
@@ -486,7 +488,10 @@ class ReadOnlyJournal(Journal):
             raise FileNotFoundError(f"there is no journal {self.path}")
         self.failure, self.tally, self._clock = None, JournalTally(), time.time
         self._lock = threading.Lock()
-        self._guard = self._connection = _reader(self.path)
+        try:
+            self._guard = self._connection = _reader(self.path)
+        except sqlite3.OperationalError as error:
+            raise Unavailable(f"{self.path} cannot be read: {error}") from None
         try:
             with _named_damage(self.path):
                 if schema_of(self._connection, self.path) < SCHEMA:

@@ -66,6 +66,7 @@ def repair(path: str | os.PathLike[str]) -> Repaired:
             Journal(copy).close()  # an empty journal
             Path(f"{copy}.lock").unlink()
             events, missing = _copied(pages, copy)
+            _give_to_owner(copy, path)
             unread = pages.unread()
         stamp = time.strftime("%Y%m%d-%H%M%S")
         kept = _put_in_place(path, copy, stamp)
@@ -80,6 +81,14 @@ def repair(path: str | os.PathLike[str]) -> Repaired:
 
 
 # The new journal.
+
+
+def _give_to_owner(copy: Path, path: Path) -> None:
+    """The new journal belongs to the user of the damaged one, and is as private."""
+    found = path.stat()
+    os.chmod(copy, found.st_mode & 0o777)
+    if os.geteuid() == 0:
+        os.chown(copy, found.st_uid, found.st_gid)
 
 
 def _copied(pages: _Pages, copy: Path) -> tuple[dict[str, int], list[tuple[int, int]]]:

@@ -86,7 +86,7 @@ class Run:
         try:
             self._service = service = Service(self._configuration)
             for name, engine in service.models.items():
-                learner = engine.learner
+                learner = engine._learner
                 log.info(
                     "model %s: %s, labels: %d, rounds: %d, replayed from position %d",
                     name, type(learner).__name__, len(learner.labels), learner.round,

@@ -58,7 +58,7 @@ class Replay(Engine):
     """
 
     is_same: bool | None = None
-    snapshot: Snapshot | None = None
+    compared: Snapshot | None = None  # that snapshot
 
     def __init__(self, journal: ReadOnlyJournal, name: str) -> None:
         super().__init__(journal, Model(name=name), folder=snapshots_of(journal.path))
@@ -77,7 +77,7 @@ class Replay(Engine):
                 learner, reached = self._replayed(version, learner, reached, snapshot.position)
                 with contextlib.suppress(FileNotFoundError):  # a newer one came meanwhile
                     self.is_same = snapshot.path.read_bytes() == persist.pack(*learner._dump())
-                    self.snapshot = snapshot
+                    self.compared = snapshot
                 break
         return self._replayed(version, learner, reached)
 
