@@ -90,9 +90,26 @@ def test_a_grid_runs_all_combinations_and_other_settings_stay():
     assert {settings["k"] for settings in fixed} == {0.5}
 
 
+def test_half_of_what_is_drawn_scales_rows_to_length_1():
+    raw = settings_tried(ob.UCWL, None, 21, "", 0)
+    drawn = settings_tried(ob.UCWL, None, 21, "", 0, tuning.PREPARATIONS)
+    assert [settings.pop("inputs", "raw") for settings in drawn].count("unit") == 10
+    assert drawn == raw  # the draws of the settings before it stay as they are
+    fixed = settings_tried("UCWL:inputs=unit", None, 4, "", 0, tuning.PREPARATIONS)
+    assert {settings["inputs"] for settings in fixed} == {"unit"}
+    assert len(settings_tried(ob.OneBit, None, 4, "", 0, tuning.PREPARATIONS)) == 1
+
+
+def test_lengths_are_tried_only_where_rows_differ_in_length():
+    tuned = quick(ob.UCWL, seed=2)
+    assert any(trial.settings.get("inputs") == "unit" for trial in tuned.table)
+    unit = quick(ob.UCWL, seed=2, prepare=["unit_norm"])
+    assert all("inputs" not in trial.settings for trial in unit.table)
+
+
 def test_the_learners_to_tune_hear_one_bit():
     names = {one.__name__ for one in ONE_BIT}
-    assert {"Banditron", "UCWL", "Confidit"} < names and len(names) == 13
+    assert {"OneBit", "Banditron", "UCWL", "Confidit"} < names and len(names) == 14
     assert not names & {"Perceptron", "AROW", "UniformRandom"}
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from onebit.contexts import HASHED, Rows, encode, encode_rows, listed
+from onebit.contexts import HASHED, Rows, encode, encode_rows, listed, unit_norm
 from onebit.core.jit import entry
 from onebit.datasets.blocks import csr, optional_module
 from onebit.settings import choice_of, real, whole
@@ -214,15 +214,8 @@ class _RowByRow(_Step):
         return arrays
 
 
-@entry
-def _unit_norm(values, indptr):
-    for row in range(len(indptr) - 1):
-        total = 0.0
-        for i in range(indptr[row], indptr[row + 1]):
-            total += np.float64(values[i]) * np.float64(values[i])
-        length = math.sqrt(total)
-        for i in range(indptr[row], indptr[row + 1]):
-            values[i] = np.float64(values[i]) / length
+def _unit_norm(values: np.ndarray, indptr: np.ndarray) -> None:
+    unit_norm(values, indptr, 0.0)
 
 
 @entry

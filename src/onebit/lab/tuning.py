@@ -18,6 +18,7 @@ import numpy as np
 
 from onebit import datasets
 from onebit._version import __version__
+from onebit.algorithms import OneBit
 from onebit.contexts import Rows, encode_rows
 from onebit.datasets.steps import width_of
 from onebit.lab import recipes
@@ -29,6 +30,7 @@ from onebit.learner import Labels, Learner
 from onebit.settings import Range, called_on, choice_of, whole
 
 MOST_TRIALS = 100_000
+PREPARATIONS = ("raw", "unit")  # the values of `inputs` that are tried
 _NEAR = 0.05  # of a range, at either end
 
 
@@ -89,9 +91,13 @@ class Candidate(NamedTuple):
 
 
 def learners_to_tune() -> list[type[Learner]]:
-    """The learners from one bit that have settings to search."""
+    """OneBit, and the learners from one bit that have settings to search."""
     known = [recipe.learner for recipe in recipes.default_recipes()]
-    return [learner for learner in known if learner.ranges and not learner.full_information]
+    return [
+        learner
+        for learner in known
+        if (learner.ranges or learner is OneBit) and not learner.full_information
+    ]
 
 
 def default_rounds(rows: int) -> int:
@@ -125,8 +131,9 @@ def tune(
     rows and their true labels, or a Dataset. labels: the possible labels; default: those found.
 
     Each learner runs with `trials` settings: its defaults, the settings known to suit a data set of
-    this name, and settings drawn evenly from its `ranges`. grid: values of settings to try instead,
-    in all combinations; other settings have their defaults.
+    this name, and settings drawn evenly from its `ranges`. Half of those drawn have inputs="unit",
+    unless all rows have length 1 anyway. grid: values of settings to try instead, in all
+    combinations; other settings have their defaults.
 
     rounds: how many rows are used, each once per run; default: a fifth, at least 1,000, and at most
     20,000 and half of the rows. order: rows are "shuffled" first, or stay as "given". repeats: runs
@@ -147,8 +154,14 @@ def tune(
     if rounds is None:
         rounds = default_rounds(size)
     rounds = whole("rounds", rounds, least=1, most=size)
-    candidates = candidates_of(learner, grid, trials, data.name, seed)
     course = np.random.default_rng(seed).permutation(size) if shuffles else np.arange(size)
+
+    def prepared(order: np.ndarray) -> Rows:
+        fresh = datasets.Steps(steps, features=data.columns)
+        return encode_rows(datasets.prepare(_taken(data.rows, order), fresh), FLOAT32, None)
+
+    inputs = () if _have_length_1(prepared(course[:rounds])) else PREPARATIONS
+    candidates = candidates_of(learner, grid, trials, data.name, seed, inputs)
     report = _reporter(progress, repeats * (len(candidates) * rounds + 2 * (size - rounds)))
 
     def mistakes(tried: Sequence[Recipe], part: np.ndarray) -> np.ndarray:
@@ -159,12 +172,9 @@ def tune(
                 order = np.random.default_rng([seed, repeat]).permutation(part)
             else:
                 order = part
-            fresh = datasets.Steps(steps, features=data.columns)
-            rows = datasets.prepare(_taken(data.rows, order), fresh)
-            rows = encode_rows(rows, FLOAT32, None)
             learners = [recipe.make(data.labels, seed=seed + repeat) for recipe in tried]
             y, last = data.places[order], [len(order)]
-            runs = sweep(learners, rows, y, checkpoints=last, progress=report)
+            runs = sweep(learners, prepared(order), y, checkpoints=last, progress=report)
             counts.append([run.trace.mistakes[-1] for run in runs])
         return np.array(counts).T
 
@@ -268,6 +278,14 @@ def _taken(rows: Rows, places: np.ndarray) -> Rows:
     return Rows(indices, rows.values[source], indptr, width, rows.columns)
 
 
+def _have_length_1(rows: Rows) -> bool:
+    """Whether all rows that are not empty have length 1, but for rounding."""
+    sizes = np.diff(rows.indptr)
+    row_of = np.repeat(np.arange(len(sizes)), sizes)
+    squares = np.bincount(row_of, np.square(rows.values, dtype=np.float64), len(sizes))
+    return bool(np.allclose(squares[sizes > 0], 1, rtol=1e-4, atol=0))
+
+
 # The candidates.
 
 
@@ -300,9 +318,17 @@ def _check_grid(grid: Mapping[str, Sequence[Any]], recipes: Sequence[Recipe]) ->
 
 
 def candidates_of(
-    learner: Any, grid: Mapping[str, Sequence[Any]] | None, trials: int, data: str, seed: int
+    learner: Any,
+    grid: Mapping[str, Sequence[Any]] | None,
+    trials: int,
+    data: str,
+    seed: int,
+    inputs: Sequence[str] = (),
 ) -> list[Candidate]:
-    """Distinct candidates; per learner its defaults, what suits the data, grid or drawn values."""
+    """Distinct candidates; per learner its defaults, what suits the data, grid or drawn values.
+
+    inputs: which values of the setting `inputs` are drawn, if any.
+    """
     trials = whole("trials", trials, least=1, most=MOST_TRIALS)
     recipes = _recipes(learner)
     _check_grid(grid or {}, recipes)
@@ -321,7 +347,8 @@ def candidates_of(
                 for values in itertools.product(*lists.values())
             ]
         else:
-            free = {name: tried for name, tried in kind.ranges.items() if name not in fixed}
+            searched = {**kind.ranges, "inputs": tuple(inputs)} if kind.ranges else {}
+            free = {name: tried for name, tried in searched.items() if tried and name not in fixed}
             settings += [
                 {**fixed, **drawn} for drawn in _drawn(free, max(trials - len(settings), 0), seed)
             ]
