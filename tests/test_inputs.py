@@ -107,7 +107,7 @@ def test_texts_and_tables_have_length_1_too():
 def test_raw_and_unit_learners_do_not_exchange_decisions():
     raw, unit = ob.UCWL(3), ob.UCWL(3, inputs="unit")
     assert "inputs" not in raw.settings and unit.settings["inputs"] == "unit"
-    with pytest.raises(ValueError, match="another model|other settings"):
+    with pytest.raises(ValueError, match=r"another model|other settings"):
         unit.learn(raw.decide([1.0, 2.0]), right=True)
     with pytest.raises(ValueError, match="inputs must be one of 'raw', 'unit', not 'scaled'"):
         ob.UCWL(3, inputs="scaled")
