@@ -154,8 +154,8 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
             return rows, y
         y = column_or_1d(y, warn=True)
         check_consistent_length(rows, y)
-        if is_first and hasattr(self, "n_features_in_"):
-            del self.n_features_in_  # of an earlier fit; a frame has it again
+        if is_first:
+            vars(self).pop("n_features_in_", None)  # of an earlier fit; a frame has it again
         validate_data(self, X, y, reset=is_first, skip_check_array=True)
         self._reads_matrices = False
         return rows, y
@@ -171,13 +171,12 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
 
     def decide(self, x: Any, *, among: Any = None) -> Decision:
         """Say a label for one row, and explore where the learner does. See `Learner.decide`."""
-        x = row_of_frame(x)
-        if isinstance(x, str | Mapping) and not hasattr(x, "tocsr"):
+        if hasattr(x, "tocsr"):
+            row = x.reshape(1, -1) if x.ndim == 1 else x
+        elif isinstance(row_of_frame(x), str | Mapping):
             check_is_fitted(self)
             self._check_kind(is_matrix=False)
             return self.learner_.decide(x, among=among)
-        if hasattr(x, "tocsr"):
-            row = x.reshape(1, -1) if x.ndim == 1 else x
         else:
             row = x if getattr(x, "ndim", 1) == 2 else [x]
         row = self._rows(row)
