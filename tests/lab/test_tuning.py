@@ -355,6 +355,14 @@ def main(tmp_path, monkeypatch):
     return main
 
 
+def test_the_command_tries_steps_too(main, capsys):
+    mine = ("--data", "mine.csv", "--label", "topic", "--learner", "UCWL", "--prepare", "auto")
+    assert main("tune", *mine, "--trials", "10", "--repeats", "1", "--rounds", "30") == 0
+    said = capsys.readouterr().out
+    assert "steps 1: standardise, unit_norm, constant\n" in said and "steps 1: eta=" in said
+    assert "error %" in said and "default %" in said
+
+
 def test_tune_a_file_and_race_the_result(main, tmp_path, capsys):
     mine = ("--data", "mine.csv", "--label", "topic")
     some = ("--learner", "UCWL", "--learner", "Confidit")

@@ -152,6 +152,9 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
         f"{found.trials:,} settings on {found.rounds:,} rows {taken}, repeats: {found.repeats}"
         + ("; the best of each learner" if len(best) > 1 else "")
     )
+    prepared = dict.fromkeys(trial.prepare for trial in tuned.table)
+    several = [prepare for prepare in prepared if prepare and len(prepared) > 1]
+    steps = {prepare: f"steps {n}: " for n, prepare in enumerate(several, 1)}
     numbers = ("error %", "±", "default %")
     table = options.table_of("learner", numbers, "settings")
     for trial in best.values() if len(best) > 1 else tuned.table[:_SHOWN]:
@@ -160,11 +163,13 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
             options.percent(trial.error),
             options.percent(trial.spread),
             options.percent(defaults[trial.learner].error),
-            settings_text(trial.settings)
-            + ("; prepared by " + ", ".join(trial.prepare) if trial.prepare else "")
+            steps.get(trial.prepare, "")
+            + settings_text(trial.settings)
             + (" (default)" if trial.is_default else ""),
         )
     console.print(table)
+    for prepare, name in steps.items():
+        console.print(f"{name}{', '.join(prepare)}")
     unseen = tuned.rest
     if unseen:
         console.print(

@@ -173,11 +173,13 @@ def tune(
         fresh = datasets.Steps(steps, features=data.columns)
         return encode_rows(datasets.prepare(_taken(data.rows, order), fresh), FLOAT32, None)
 
-    tried = [Preparation(steps)]
-    if not _have_length_1(prepared(course[:rounds], steps)):
+    tried, first_part = [Preparation(steps)], prepared(course[:rounds], steps)
+    if not _have_length_1(first_part):
         tried.append(Preparation(steps, "unit"))
     if prepare == "auto":
-        tried += [Preparation(more) for more in (DENSE if data.rows.columns else SPARSE)]
+        filled = len(first_part.values) / (rounds * (data.columns or math.inf))
+        is_dense = first_part.columns > 0 or filled >= 0.5
+        tried += [Preparation(more) for more in (DENSE if is_dense else SPARSE)]
     candidates = candidates_of(learner, grid, trials, data.name, seed, tried)
     report = _reporter(progress, repeats * (len(candidates) * rounds + 2 * (size - rounds)))
 
