@@ -951,39 +951,49 @@ class Engine:
             if self._rebuilding is not None and version is self._version:
                 return  # that one sees the change, and starts again if it has to
             self._rebuilding = threading.Thread(
-                target=self._build_behind, args=(version, start), name=f"build {self.name}",
-                daemon=True,
+                target=self._build_behind, args=(version, start, self._edits),
+                name=f"build {self.name}", daemon=True,
             )  # fmt: skip
             self.tally.lag = self.journal.position - start[1]
             self._rebuilding.start()
 
-    def _build_behind(self, version: _Version, start: tuple[Learner, int] | None) -> None:
-        """Build a learner while the present one goes on answering, then let it take over."""
+    def _build_behind(
+        self, version: _Version, start: tuple[Learner, int] | None, edits: int
+    ) -> None:
+        """Build a learner while the present one goes on answering, then let it take over.
+
+        edits: how many changes of the past there were when the start was chosen.
+        """
         try:
             while not self._closing:
-                edits = self._edits
                 try:
-                    learner, reached = self._replayed(version, *(start or self._start(version)))
-                    start = None
+                    if start is None:
+                        with self._lock:
+                            edits, start = self._edits, self._start(version)
+                    learner, reached = self._replayed(version, *start)
+                    start = None  # its learner has learned more by now
                     with self._lock:
                         if edits == self._edits:
                             self.journal.flush()
                             learner, _ = self._replayed(version, learner, reached)
                             self._take_over(version, learner)
+                            self._end_building()  # a change from here on starts another thread
                             return
                 except Unavailable as error:
                     with self._lock:
                         if isinstance(error, Damaged) and edits == self._edits:
                             raise
+                    start = None
                     sleep(0.1)  # the journal has failed: go on when it has been read anew
         except Exception:
             log.exception("%s: the learner could not be built again", self.name)
             with suppress(Unavailable):
                 self._drop_version(version)
-        finally:
-            with self._lock:
-                self._rebuilding = None
-                self.tally.lag = 0
+        with self._lock:
+            self._end_building()
+
+    def _end_building(self) -> None:
+        self._rebuilding, self.tally.lag = None, 0
 
     def _take_over(self, version: _Version, learner: Learner) -> None:
         if version.number != self._version.number:
