@@ -1,4 +1,4 @@
-"""A service that works on a disk that is written down. Started by test_disk.py, with a plan in JSON.
+"""A service on a disk that is written down. Started by test_disk.py, with a plan in JSON.
 
 What it is about to do and what was acknowledged go into the log of the disk as notes, so that the
 log says what must have been durable before each call.
@@ -18,7 +18,7 @@ from random import Random
 sys.path.insert(0, os.path.dirname(__file__))
 from running import Home, context
 
-from onebit.service import journal
+from onebit.service import journal, service
 from onebit.service.faults import ServiceError, Unavailable
 
 SHIM = ctypes.CDLL(None)
@@ -65,7 +65,8 @@ class Work:
             elif choice < 0.96 and self.restarts:
                 self.home.stop()
                 self.service = self.home.start(snapshot_every=15)
-        except Unavailable:
+        except Unavailable as fault:
+            self.refusal = str(fault)
             return False
         except ServiceError as fault:
             raise RuntimeError(f"refused: {fault}") from fault
@@ -116,6 +117,7 @@ class Work:
 def main() -> None:
     plan = json.loads(sys.argv[1])
     journal.CHECKPOINT_COMMITS = 12
+    service.RETRY = (0.02,)
     home = Home(Path(plan["folder"]), "revisions = true", durability="full")
     work = Work(home, plan["seed"])
     for rule in plan["rules"]:
@@ -129,8 +131,7 @@ def main() -> None:
             if refused:
                 break
         if refused:
-            said = work.service.unready()
-            note("refused", said)
+            note("refused", work.refusal)
             if seconds:  # it goes on refusing until there is room
                 until = time.monotonic() + seconds
                 while time.monotonic() < until:

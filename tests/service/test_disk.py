@@ -160,7 +160,7 @@ def test_power_loss_at_many_moments(shim, folder, fault):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", FAULTS)
 def test_power_loss_at_every_moment(shim, folder, fault):
-    check_fault(shim, folder, fault, seed=4, steps=80, share=1.0)
+    check_fault(shim, folder, fault, seed=4, steps=80, share=0.25 if FAULTS[fault] else 1.0)
 
 
 def check_fault(shim, folder, fault, seed, steps, share) -> None:
@@ -171,6 +171,6 @@ def check_fault(shim, folder, fault, seed, steps, share) -> None:
     if fault != "none":
         assert refusals, "nothing failed"
     for said in refusals:
-        assert "journal" in said
+        assert "not written" in said or "cannot be written" in said
     count = check_power_loss(home, calls, folder, seed, share)
     print(f"{fault}: {len(calls)} calls, {count} disks read")
