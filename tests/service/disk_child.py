@@ -42,7 +42,7 @@ class Work:
     def __init__(self, home: Home, seed: int) -> None:
         self.home, self.random, self.number = home, Random(seed), 0
         self.open: list[str] = []
-        self.restarts = True
+        self.restarts, self.refusal = True, ""
         self.answered: list[str] = []
         self.service = home.start(snapshot_every=15)
 
@@ -126,12 +126,13 @@ def main() -> None:
         seconds = rule.pop("seconds", None)
         fail(**rule)
         refused, work.restarts = 0, False
+        before = work.service.tally.failures
         for _ in range(200):
             refused += not work.step()
-            if refused:
+            if refused or work.service.tally.failures > before:
+                note("failed", work.refusal if refused else "")
                 break
-        if refused:
-            note("refused", work.refusal)
+        if work.service.tally.failures > before:
             if seconds:  # it goes on refusing until there is room
                 until = time.monotonic() + seconds
                 while time.monotonic() < until:

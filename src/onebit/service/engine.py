@@ -172,6 +172,11 @@ class Engine:
                     "('retire', 'restore') ORDER BY position",
                     (self.number,),
                 ).fetchall()
+                (self._labelled_at,) = connection.execute(  # the position of the newest label
+                    "SELECT coalesce(max(position), 0) FROM changes WHERE model = ? AND "
+                    "kind = 'label'",
+                    (self.number,),
+                ).fetchone()
             self._retired: set[Label] = set()
             for kind, body in retired:
                 label = _decode(body)["label"]
@@ -448,7 +453,7 @@ class Engine:
 
     def _labels_then(self, row: DecisionRow) -> list[Label]:
         """The labels in the order in which they had places when a decision was made."""
-        if row.configuration == self._version.number:
+        if row.configuration == self._version.number and row.position > self._labelled_at:
             return self._learner.labels
         with self.journal.reading() as connection:
             (body,) = connection.execute(
@@ -1095,6 +1100,8 @@ class Engine:
         position, time = self.journal.stamp()
         row = ChangeRow(position, self.number, time, kind, None, _encode(body).decode())
         self._reached = position
+        if kind == "label":
+            self._labelled_at = position
         return self.journal.append(row).done
 
     def submit_retrain(self, change: Retraining) -> Pending[Card]:
