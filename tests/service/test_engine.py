@@ -748,6 +748,17 @@ def test_retraining_while_the_old_learner_answers(home, monkeypatch):
     assert bytes_of(news) == before
 
 
+def test_feedback_again_while_the_learner_that_knows_the_revoked_one_answers(home, monkeypatch):
+    news = home(REVISIONS).start().models["news"]
+    ids = play(news, 5)
+    go = slow_building(monkeypatch)
+    news.revoke(ids[2])
+    assert news.feedback(ids[2], right=True).state == "learned"
+    go.set()
+    assert_pure(news)
+    assert news.look(ids[2]).feedback[-1].right is True
+
+
 def test_retraining_sees_what_is_not_yet_on_disk(home):
     news = home().start().models["news"]
     release = hold_commits(news.journal)

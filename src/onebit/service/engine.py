@@ -182,6 +182,7 @@ class Engine:
                 label = _decode(body)["label"]
                 (self._retired.add if kind == "retire" else self._retired.discard)(label)
             self._learner, self._reached = self._built(self._version)
+            self._is_stale = False  # whether the past has changed since it was built
             self._snapshot_at = self._reached
             self._watched = 0  # up to which position silence was looked for
             self._count()
@@ -574,10 +575,13 @@ class Engine:
         try:
             with _refusing("$"):
                 self._apply(self._learner, self._version, answer, entry.row, entry.decision)
-        except BaseException:
-            if waits:
-                self._start_again()  # the learner has counted a round that was not shown
-            raise
+        except BaseException as error:
+            # A learner that is being replaced may know feedback that was taken back since, and
+            # refuse to hear other feedback: the next one learns it from the journal.
+            if not (isinstance(error, Refused) and self._rebuilding is not None):
+                if waits:
+                    self._start_again()  # the learner has counted a round that was not shown
+                raise
         commit = self.journal.append(answer, statements=statements).done
         entry.answer, entry.commit = answer, commit
         self._remember(entry)
@@ -913,6 +917,7 @@ class Engine:
         if kind == "source":
             self._sources[body["source"]] = body["weight"]
         self._edits += 1
+        self._is_stale = True
         self._reached = position
         self._recent.clear()
         self._keys.clear()
@@ -974,7 +979,7 @@ class Engine:
             self.journal.append(statements=[self._let_take_charge(version)]).done.result()
             self._version = version
             self._steps = Steps(version.body.get("prepare") or ())
-        self._learner = learner
+        self._learner, self._is_stale = learner, False
         self._recent.clear()
         self._keys.clear()
         self._snapshot_at = 0  # take one soon
@@ -983,6 +988,7 @@ class Engine:
         """After a refused batch: the learner as the journal has it."""
         self.journal.flush()
         self._learner, self._reached = self._built(self._version)
+        self._is_stale = False
         self._recent.clear()
         self._keys.clear()
 
@@ -1338,7 +1344,7 @@ class Engine:
     def snapshot(self) -> Path | None:
         """Write the learner down as it is now; None if that makes no sense at the moment."""
         with self._lock:
-            if self._rebuilding is not None:
+            if self._is_stale:
                 return None
             position, version, dumped = self._reached, self._version.number, self._learner._dump()
             edits = self._edits
