@@ -191,11 +191,17 @@ class Engine:
                 ).fetchall()
                 repaired = connection.execute("SELECT 1 FROM meta WHERE name = 'repaired'")
                 self._is_repaired = repaired.fetchone() is not None
+                (self._labelled_at,) = connection.execute(  # the position of the newest label
+                    "SELECT coalesce(max(position), 0) FROM changes WHERE model = ? AND "
+                    "kind = 'label'",
+                    (self.number,),
+                ).fetchone()
             self._retired: set[Label] = set()
             for kind, body in retired:
                 label = _decode(body)["label"]
                 (self._retired.add if kind == "retire" else self._retired.discard)(label)
             self._learner, self._reached = self._built(self._version)
+            self._is_stale = False  # whether the past has changed since it was built
             self._snapshot_at = self._reached
             self._watched = 0  # up to which position silence was looked for
             self._count()
@@ -467,7 +473,7 @@ class Engine:
 
     def _labels_then(self, row: DecisionRow) -> list[Label]:
         """The labels in the order in which they had places when a decision was made."""
-        if row.configuration == self._version.number:
+        if row.configuration == self._version.number and row.position > self._labelled_at:
             return self._learner.labels
         with self.journal.reading() as connection:
             (body,) = connection.execute(
@@ -588,10 +594,13 @@ class Engine:
         try:
             with _refusing("$"):
                 self._apply(self._learner, self._version, answer, entry.row, entry.decision)
-        except BaseException:
-            if waits:
-                self._start_again()  # the learner has counted a round that was not shown
-            raise
+        except BaseException as error:
+            # A learner that is being replaced may know feedback that was taken back since, and
+            # refuse to hear other feedback: the next one learns it from the journal.
+            if not (isinstance(error, Refused) and self._rebuilding is not None):
+                if waits:
+                    self._start_again()  # the learner has counted a round that was not shown
+                raise
         commit = self.journal.append(answer, statements=statements).done
         entry.answer, entry.commit = answer, commit
         self._remember(entry)
@@ -927,6 +936,7 @@ class Engine:
         if kind == "source":
             self._sources[body["source"]] = body["weight"]
         self._edits += 1
+        self._is_stale = True
         self._reached = position
         self._recent.clear()
         self._keys.clear()
@@ -1000,7 +1010,7 @@ class Engine:
             self.journal.append(statements=[self._let_take_charge(version)]).done.result()
             self._version = version
             self._steps = Steps(version.body.get("prepare") or ())
-        self._learner = learner
+        self._learner, self._is_stale = learner, False
         self._recent.clear()
         self._keys.clear()
         self._snapshot_at = 0  # take one soon
@@ -1009,6 +1019,7 @@ class Engine:
         """After a refused batch: the learner as the journal has it."""
         self.journal.flush()
         self._learner, self._reached = self._built(self._version)
+        self._is_stale = False
         self._recent.clear()
         self._keys.clear()
 
@@ -1137,6 +1148,8 @@ class Engine:
         position, time = self.journal.stamp()
         row = ChangeRow(position, self.number, time, kind, None, _encode(body).decode())
         self._reached = position
+        if kind == "label":
+            self._labelled_at = position
         return self.journal.append(row).done
 
     def submit_retrain(self, change: Retraining) -> Pending[Card]:
@@ -1445,7 +1458,7 @@ class Engine:
     def snapshot(self) -> Path | None:
         """Write the learner down as it is now; None if that makes no sense at the moment."""
         with self._lock:
-            if self._rebuilding is not None:
+            if self._is_stale:
                 return None
             position, version, dumped = self._reached, self._version.number, self._learner._dump()
             edits = self._edits
