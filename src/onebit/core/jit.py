@@ -393,15 +393,21 @@ def not_inlined() -> None:
     whatever calls it, each time with all its optimisations."""
 
 
-def entry(function: Callable[..., Any]) -> Any:
-    """Compile a function that Python calls; the machine code is kept on disk."""
+def entry(function: Callable[..., Any], nogil: bool = True) -> Any:
+    """Compile a function that Python calls; the machine code is kept on disk.
+
+    nogil: other threads may run meanwhile.
+    """
     if not COMPILED:
         return function
-    compiled: Any = numba.njit(function, **_OPTIONS)
+    options: Any = {**_OPTIONS, "nogil": nogil}
+    compiled: Any = numba.njit(function, **options)
     if _folder is not None:
         compiled._cache = _Code(function, _folder)
     return compiled
 
+
+brief_entry = functools.partial(entry, nogil=False)  # takes less time than letting others run
 
 _found: dict[Any, Callable[..., Any]] = {}
 
