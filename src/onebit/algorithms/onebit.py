@@ -267,15 +267,15 @@ def _regress(table, row, stop, scale, constant, sums, label, right):
     """An answer for the ridge regression of a label: w += s x (z - w.x)/(1 + v), 1/s += x^2."""
     score, variance = np.float64(sums[0, label]), np.float64(sums[1, label])
     step = number(table, ((1.0 if right else -1.0) - score) / (1.0 + variance))
-    one, plane = number(table, 1.0), 2 * RIDGE
+    unit, plane = number(table, 1.0), 2 * RIDGE
     s = constant[1, label]
     constant[0, label] += step * s
-    constant[1, label] = s / (one + s)
+    constant[1, label] = s / (unit + s)
     for i in range(row.start, stop):
         j, x = at(row.indices, i), at(row.values, i) * scale
         s = table.table[j, plane + 1, label]
         table.table[j, plane, label] += step * s * x
-        table.table[j, plane + 1, label] = s / (one + s * x * x)
+        table.table[j, plane + 1, label] = s / (unit + s * x * x)
 
 
 @outline
