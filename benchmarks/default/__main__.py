@@ -3,6 +3,7 @@
     python -m benchmarks.default                                  # clean feedback, all sets
     python -m benchmarks.default --conditions flips15 --sets usps --learners OneBit UCWL
     python -m benchmarks.default --aside                          # the sets that were put aside
+    python -m benchmarks.default --ablate                         # OneBit without its ingredients
 
 Every run is written at once to the folder of results; a second call plays only what is missing.
 """
@@ -19,6 +20,7 @@ import numpy as np
 
 import onebit as ob
 from benchmarks.default import sets, tables
+from benchmarks.default.ablation import ablate
 from benchmarks.default.contestants import CONTESTANTS, ONEBIT, Contestant, revision
 from benchmarks.default.results import Cell, Results
 
@@ -97,7 +99,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000, help="at most so many rows of a set")
     parser.add_argument("--results", type=Path, default=Path("docs/results/default"))
     parser.add_argument("--table", action="store_true", help="play nothing; only write the table")
+    parser.add_argument("--ablate", action="store_true", help="only OneBit, part by part")
     arguments = parser.parse_args()
+    if arguments.ablate:
+        report = ablate(arguments.orders, say)
+        arguments.results.mkdir(parents=True, exist_ok=True)
+        (arguments.results / "ablation.md").write_text(report)
+        print(report)
+        return
     names = list(sets.ASIDE) if arguments.aside else arguments.sets
 
     results = Results(arguments.results)
