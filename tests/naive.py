@@ -1394,6 +1394,7 @@ class Expert(NamedTuple):
     shrink: float
     floor: float
     again: bool  # it learns kept rounds again
+    noise: float  # the chance that an answer is false, as it believes
     W: np.ndarray
     S: np.ndarray
 
@@ -1413,14 +1414,13 @@ class OneBit(Twin):
         super().__init__(K, d)
         self.maps, self.fix, self.draw_kept = maps, fix, draw_kept
 
-        def expert(kind, wide, prior, shrink=1.0, floor=0.0, again=False):
-            shape = (K, widths[wide] + 1)
-            return Expert(
-                kind, wide, prior, shrink, floor, again, np.zeros(shape), np.full(shape, prior)
-            )
+        def expert(kind, wide, prior, shrink=1.0, floor=0.0, again=False, noise=0.0):
+            W = np.zeros((K, widths[wide] + 1))
+            S = self.units(*W.shape) if kind == "full" else np.full(W.shape, prior)
+            return Expert(kind, wide, prior, shrink, floor, again, noise, W, S)
 
         self.experts = [
-            expert("softmax", False, 64.0, 1.0, 1e-4),
+            expert("softmax", False, 64.0, *((0.3, 1e-4, False, 0.3) if fix else (1.0, 1e-4))),
             expert("softmax", False, 64.0, 0.1, 1e-4, True),
             expert("softmax", False, 256.0, 0.3, 0.05, True),
             expert("ridge", False, 1.0),
@@ -1429,9 +1429,7 @@ class OneBit(Twin):
             self.experts += [
                 expert("softmax", True, 64.0, 0.1, 1e-4, True),
                 expert("softmax", True, 256.0, 0.3, 0.05, True),
-                Expert(
-                    "full", False, 1.0, 1.0, 0.0, False, np.zeros((K, d + 1)), self.units(K, d + 1)
-                ),
+                expert("full", False, 1.0),
             ]
         count = len(self.experts)
         self.weight, self.evidence = np.full(count, 1 / count), np.zeros(count)
@@ -1492,7 +1490,9 @@ class OneBit(Twin):
                     expert.S[label] = 1 / (1 / S + x**2)
             return
         p = softmax(u)
-        y = one_hot(a, self.K) if right else np.where(np.arange(self.K) == a, 0, p / (1 - p[a]))
+        chance = np.full(self.K, expert.noise if right else 1 - expert.noise)  # of this answer
+        chance[a] = 1 - chance[a]
+        y = p * chance / (p @ chance)
         moved = u.copy()
         for _ in range(5):  # Newton's method
             p = softmax(moved)
@@ -1510,7 +1510,8 @@ class OneBit(Twin):
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
         a = choice.label
-        self.weigh(self.forecasts(x)[:, a], right)
+        noise = np.array([expert.noise for expert in self.experts])
+        self.weigh(noise + (1 - 2 * noise) * self.forecasts(x)[:, a], right)
         for expert in self.experts:
             self.learn_expert(expert, x, a, right)
         self.heard += 1

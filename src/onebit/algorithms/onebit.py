@@ -8,7 +8,8 @@ Models ("experts") of two kinds learn from the same answers:
   Gaussian posteriors with diagonal covariances; a step is implicit (proximal): it minimises the
   loss at the new weights plus the distance from the old ones, measured by the covariance. The three
   differ in how far variances start and how fast they shrink. Two of them also learn some of the
-  last rounds again after every answer.
+  last rounds again after every answer. Of dense rows, the first takes every answer to be false with
+  a chance of 0.3.
 - A ridge regression of the answer, +1 or -1, per label (Confidit's), which falsified answers cannot
   mislead as far. Dense rows of few columns have a second one, with a full matrix per label.
 
@@ -86,6 +87,8 @@ FLOOR = (1e-4, 1e-4, 0.05, 0.0, 1e-4, 0.05)  # the least p (1 - p) by which they
 LEARNS_AGAIN = (False, True, True, False, True, True)
 PAIRS, PAIRS_AGAIN = (0, 2), (1, 3)  # experts are summed in pairs: the first, and how far the next
 
+# The first model of dense rows reckons with such a share of falsified answers.
+NOISY, NOISE, NOISY_SHRINK = 0, 0.3, 0.3
 AGAIN = 2  # kept rounds that are learned again after an answer
 BONUS = 2.0
 MEMORY = 0.999  # of the weights and their calibration, per answer
@@ -178,6 +181,12 @@ def _sum_up(narrow, wide, constant, sums, context, with_all):
             sum_pair(wide, plane - 2 * NARROW, row, row.stop, scale, start, out)
 
 
+@inline
+def _noise_of(expert, count):
+    """The share of falsified answers that an expert of so many reckons with."""
+    return NOISE if expert == NOISY and count > NARROW else 0.0
+
+
 @outline
 def _softmax(scores, mask, out):
     """Probabilities of the possible labels; 0 elsewhere."""
@@ -194,20 +203,25 @@ def _softmax(scores, mask, out):
 
 
 @inline
-def _set_target(p, said, right, target):
-    """The labels' probabilities after the answer; returns the largest change of one."""
+def _set_target(p, said, right, noise, target):
+    """The labels' probabilities after the answer; returns the largest change of one.
+
+    noise: the share of answers that are taken to be false.
+    """
     left = 0.0
     for label in range(len(p)):
         if label != said:
             left += p[label]
-    if not right and left <= 0.0:  # no label is left that could be right
+    is_said = p[said] * (1.0 - noise if right else noise)
+    is_not = left * (noise if right else 1.0 - noise)
+    if is_said + is_not <= 0.0:  # no label is left that could be right
         return 0.0
-    largest = 0.0
+    after, largest = is_said / (is_said + is_not), 0.0
     for label in range(len(p)):
         if label == said:
-            target[label] = 1.0 if right else 0.0
+            target[label] = after
         else:
-            target[label] = 0.0 if right else p[label] / left
+            target[label] = p[label] * ((1.0 - after) / left) if left > 0.0 else 0.0
         largest = max(largest, abs(target[label] - p[label]))
     return largest
 
@@ -237,7 +251,7 @@ def _newton_step(scores, scratch, moved, p):
 
 
 @outline
-def _find_change(scores, variances, mask, said, right, shrink, floor, change, scratch):
+def _find_change(scores, variances, mask, said, right, shrink, floor, noise, change, scratch):
     """Steps and shrinkages by an answer for a softmax model; False: there is nothing to learn.
 
     Minimises sum (moved - score)^2 / (2 variance) + cross-entropy(target, softmax(moved)).
@@ -248,7 +262,7 @@ def _find_change(scores, variances, mask, said, right, shrink, floor, change, sc
         moved[label] = scores[label]
         precision[label] = 1.0 / np.float64(variances[label])
     _softmax(moved, mask, p)
-    if _set_target(p, said, right, scratch[TARGET]) <= SMALLEST_STEP:
+    if _set_target(p, said, right, noise, scratch[TARGET]) <= SMALLEST_STEP:
         return False  # the steps would be smaller still
     for _ in range(NEWTON_STEPS):
         farthest = _newton_step(scores, scratch, moved, p)
@@ -302,6 +316,7 @@ def _learn(narrow, wide, experts, context, mask, said, right, with_all):
     for expert in range(len(experts.constant) // 2):
         plane = 2 * expert
         constant, sums = experts.constant[plane : plane + 2], experts.sums[plane : plane + 2]
+        noise = _noise_of(expert, len(experts.trust))
         if expert == RIDGE and with_all:
             for label in range(len(mask)):
                 answer = _answer_for(label, mask, said, right)
@@ -309,7 +324,8 @@ def _learn(narrow, wide, experts, context, mask, said, right, with_all):
                     _regress(narrow, row, stop, scale, constant, sums, label, answer)
         elif (with_all or LEARNS_AGAIN[expert]) and _find_change(
             sums[0], sums[1], mask, said, right,
-            SHRINK[expert], FLOOR[expert], experts.change, experts.scratch,
+            NOISY_SHRINK if noise > 0.0 else SHRINK[expert], FLOOR[expert], noise,
+            experts.change, experts.scratch,
         ):  # fmt: skip
             if expert < NARROW:
                 move_row(narrow, plane, row, stop, scale, constant, experts.change)
@@ -375,7 +391,9 @@ def _weigh(trust, forecasts, said, right):
     prior, best_evidence = (1.0 - MEMORY) * DOUBT, -np.inf
     for expert in range(len(trust)):
         line = trust[expert]
-        f = min(max(forecasts[expert, said], RAREST), 1.0 - RAREST)
+        noise = _noise_of(expert, len(trust))
+        f = noise + (1.0 - 2.0 * noise) * forecasts[expert, said]
+        f = min(max(f, RAREST), 1.0 - RAREST)
         x, offset, slope = math.log(f / (1.0 - f)), line[OFFSET], line[SLOPE]
         f = sigmoid(offset + slope * x)
         missed = (1.0 if right else 0.0) - f
