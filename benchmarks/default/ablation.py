@@ -75,6 +75,9 @@ VARIANTS: dict[str, Callable[[], None]] = {
     "OneBit": lambda: None,
     "no bonus": constants(algorithm, BONUS=0.0),
     "no first softmax model": without(0, 0),
+    "first softmax model believes all answers": constants(
+        algorithm, NOISE=0.0, NOISY_SHRINK=algorithm.SHRINK[algorithm.NOISY]
+    ),
     "no second softmax model": without(1, 1),
     "no third softmax model": without(2, 2),
     "no diagonal regression": without(3, 3),
