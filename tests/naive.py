@@ -1420,7 +1420,7 @@ class OneBit(Twin):
             return Expert(kind, wide, prior, shrink, floor, again, noise, W, S)
 
         self.experts = [
-            expert("softmax", False, 64.0, *((0.3, 1e-4, False, 0.35) if fix else (1.0, 1e-4))),
+            expert("softmax", False, 64.0, *((0.3, 1e-4, False, 0.4) if fix else (1.0, 1e-4))),
             expert("softmax", False, 64.0, 0.1, 1e-4, True),
             expert("softmax", False, 256.0, 0.3, 0.05, True),
             expert("ridge", False, 1.0),

@@ -9,7 +9,7 @@ Models ("experts") of two kinds learn from the same answers:
   loss at the new weights plus the distance from the old ones, measured by the covariance. The three
   differ in how far variances start and how fast they shrink. Two of them also learn some of the
   last rounds again after every answer. Of dense rows, the first takes every answer to be false with
-  a chance of 0.35.
+  a chance of 0.4.
 - A ridge regression of the answer, +1 or -1, per label (Confidit's), which falsified answers cannot
   mislead as far. Dense rows of few columns have a second one, with a full matrix per label.
 
@@ -88,7 +88,7 @@ LEARNS_AGAIN = (False, True, True, False, True, True)
 PAIRS, PAIRS_AGAIN = (0, 2), (1, 3)  # experts are summed in pairs: the first, and how far the next
 
 # The first model of dense rows reckons with such a share of falsified answers.
-NOISY, NOISE, NOISY_SHRINK = 0, 0.35, 0.3
+NOISY, NOISE, NOISY_SHRINK = 0, 0.4, 0.3
 AGAIN = 2  # kept rounds that are learned again after an answer
 BONUS = 2.0
 MEMORY = 0.999  # of the weights and their calibration, per answer
