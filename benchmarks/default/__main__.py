@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--ablate", action="store_true", help="only OneBit, part by part")
     arguments = parser.parse_args()
     if arguments.ablate:
-        report = ablate(arguments.orders, say)
+        report = ablate(arguments.orders, arguments.sets, say)
         arguments.results.mkdir(parents=True, exist_ok=True)
         (arguments.results / "ablation.md").write_text(report)
         print(report)

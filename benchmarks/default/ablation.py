@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,13 +90,17 @@ VARIANTS: dict[str, Callable[[], None]] = {
 }
 
 
-def play(variant: str, orders: int) -> list[float]:
+def runs_of(names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(condition, name) for condition, name in RUNS if name in names]
+
+
+def play(variant: str, orders: int, names: Sequence[str]) -> list[float]:
     """Errors of the variant in each of the runs, means over the orders. Replaces code."""
     from benchmarks.default.__main__ import channel_of
 
     VARIANTS[variant]()
     errors = []
-    for condition, name in RUNS:
+    for condition, name in runs_of(names):
         labels, ends = sets.load(name).labels, []
         for order in range(orders):
             rows = sets.rows_of(name, "raw", order, MOST_ROWS)
@@ -107,13 +111,13 @@ def play(variant: str, orders: int) -> list[float]:
     return errors
 
 
-def ablate(orders: int, say: Callable[[str], None]) -> str:
-    """A table of all variants."""
+def ablate(orders: int, names: Sequence[str], say: Callable[[str], None]) -> str:
+    """A table of all variants, on those of the sets that RUNS has."""
     lines = []
     for variant in VARIANTS:
         with tempfile.TemporaryDirectory(prefix="onebit-ablation-") as cache:
             run = subprocess.run(
-                [sys.executable, "-m", "benchmarks.default.ablation", variant, str(orders)],
+                [sys.executable, "-m", "benchmarks.default.ablation", variant, str(orders), *names],
                 env={**os.environ, "ONEBIT_CACHE": cache},
                 stdout=subprocess.PIPE,
                 text=True,
@@ -122,9 +126,12 @@ def ablate(orders: int, say: Callable[[str], None]) -> str:
         errors = json.loads(run.stdout)
         say(f"{variant}: {' '.join(map(percent, errors))}")
         lines.append([variant, *map(percent, errors)])
-    head = [name if condition == "clean" else f"{name}, {condition}" for condition, name in RUNS]
+    head = [
+        name if condition == "clean" else f"{name}, {condition}"
+        for condition, name in runs_of(names)
+    ]
     return table(["", *head], lines)
 
 
 if __name__ == "__main__":
-    print(json.dumps(play(sys.argv[1], int(sys.argv[2]))))
+    print(json.dumps(play(sys.argv[1], int(sys.argv[2]), sys.argv[3:])))
