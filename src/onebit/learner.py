@@ -247,14 +247,18 @@ class Learner(Declared):
         Nothing changes. `redo` counts the round; learn from the decision that it returns.
         """
         with self._lock:
-            indices, _ = encode(x, self._dtype, self.features, self._columns)
-            if self.round == 0 or self.round >= self._fades_at or not self._has_room_for(indices):
+            if not self._can_propose(x):
                 return self.copy().decide(x, among=among)
             columns = self._columns
             decision = self.decide(x, among=among)
             self._count_said(decision.place, -1)
             self.round, self._columns = self.round - 1, columns
             return decision
+
+    def _can_propose(self, x: Any) -> bool:
+        """Whether deciding about a context would change nothing but the count of the rounds."""
+        indices, _ = encode(x, self._dtype, self.features, self._columns)
+        return 0 < self.round < self._fades_at and self._has_room_for(indices)
 
     def redo(self, x: Any, decision: Decision) -> Decision:
         """Count a decision that this model made, as `decide` did then.
@@ -537,14 +541,9 @@ class Learner(Declared):
             work, count = self._restricted(places), len(places)
             return self._law(work, indices, values, self.round, count)
 
-    def probabilities_then(self, decision: Decision) -> np.ndarray:
-        """How likely each label was to be said when a decision was made.
-
-        To be asked right after `decide` or `propose`, before anything is learned.
-        """
+    def _probabilities_then(self, decision: Decision) -> np.ndarray:
+        """How likely each label was to be said, of the decision that was made last."""
         with self._lock:
-            check_decision(decision, self)
-            self._reserve_for(decision.row[0])
             work, count = self._as_then(decision)
             return self._law(work, *decision.row, decision.round, count)
 

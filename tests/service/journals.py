@@ -61,6 +61,7 @@ def played(path, rounds, *, seed=0, clock=None):
         engines[0].decide({"a": 1})
         engines[1].submit_source("bob", SourceChange(weight=0.5)).wait()
     for engine in engines:
+        engine.settle()
         engine.close()
     journal.close()
 

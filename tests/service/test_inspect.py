@@ -243,6 +243,23 @@ def test_replay_finds_a_snapshot_that_differs(journal):
         assert Replay(reader, "news").is_same is False
 
 
+def test_no_snapshot_of_a_learner_that_was_to_be_built_again(tmp_path, monkeypatch):
+    """The service stops before a revised answer is learned: the next start learns it."""
+    monkeypatch.setattr("onebit.service.engine.AT_ONCE", 0)
+    path = tmp_path / "j"
+    with closing(Journal(path)) as opened:
+        engine = Engine(opened, news(revisions=True), folder=tmp_path / "j.snapshots")
+        told = [engine.decide({"a": 1.0, f"b{i}": 1.0}) for i in range(20)]
+        for decision in told:
+            engine.feedback(decision.id, right=False)
+        engine._closing = True  # as if the service stopped at this moment
+        engine.revise(told[3].id, right=True)
+        engine.close()
+    with closing(Journal(path)) as opened:
+        engine = Engine(opened, news(revisions=True), folder=tmp_path / "j.snapshots")
+        assert bytes_of(engine.learner) == bytes_of(engine.replayed())
+
+
 # Backup.
 
 

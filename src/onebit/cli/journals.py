@@ -83,7 +83,6 @@ def retrain(
 
     A running service does it behind the scenes and answers meanwhile: give its --url, and its admin
     token in the environment variable ONEBIT_TOKEN. Without a running service, give the journal.
-    Change the configuration too: at its next start, the service follows the configuration.
 
     ```
     onebit retrain --url http://127.0.0.1:8331 --model news --learner Banditron:gamma=0.1

@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import shutil
 import sqlite3
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +37,9 @@ from onebit.service.journal import (
 )
 
 _MAGIC = b"SQLite format 3\0"
-_LEAF, _PATHS = 13, (2, 5, 10)  # kinds of pages: rows of a table; what leads to rows, and indices
+# Kinds of pages: rows of a table; entries of an index; what leads to them.
+_LEAF, _LEAF_OF_INDEX, _PATHS = 13, 10, (2, 5)
+_FACTS = re.compile(r"(version|configuration) of \d+")  # of a model, in the table `meta`
 LARGEST_ROW = 2**28  # bytes
 
 
@@ -106,6 +109,11 @@ def _copied(pages: _Pages, copy: Path) -> tuple[dict[str, int], list[tuple[int, 
         connection.execute(
             "INSERT INTO models SELECT DISTINCT model, 'lost-' || model FROM decisions "
             "WHERE model NOT IN (SELECT number FROM models)"
+        )
+        # The version in charge, if that was lost: the newest.
+        connection.execute(
+            "INSERT OR IGNORE INTO meta SELECT 'version of ' || model, max(number) "
+            "FROM configurations GROUP BY model"
         )
         connection.execute("INSERT INTO meta VALUES ('repaired', ?)", (time.time(),))
         connection.execute("COMMIT")
@@ -280,13 +288,17 @@ class _Pages:
 
     def _rows_of(self, number: int, page: bytes) -> Iterator[tuple[str, tuple[Any, ...]]]:
         start = 100 if number == 1 else 0
-        if page[start] != _LEAF:
+        if page[start] not in (_LEAF, _LEAF_OF_INDEX):
             return
         (cells,) = struct.unpack_from(">H", page, start + 3)
         if start + 8 + 2 * cells > self._size:
             return
         self._read.add(number)
-        for place in struct.unpack_from(f">{cells}H", page, start + 8):
+        places = struct.unpack_from(f">{cells}H", page, start + 8)
+        if page[start] == _LEAF_OF_INDEX:
+            yield from self._facts_of(page, places)
+            return
+        for place in places:
             rowid: Any = "?"
             try:
                 length, place = _varint(page, place)
@@ -303,6 +315,17 @@ class _Pages:
                 self.lost.append(f"page {number}, row {rowid}")
             else:
                 yield table, row
+
+    def _facts_of(
+        self, page: bytes, places: Iterable[int]
+    ) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """The rows of the table `meta`, which SQLite keeps like an index, that a repair keeps."""
+        for place in places:
+            with contextlib.suppress(_Unreadable, IndexError, ValueError, struct.error):
+                length, place = _varint(page, place)
+                row = _record(self._payload(page, place, length))
+                if len(row) == 2 and isinstance(row[0], str) and _FACTS.fullmatch(row[0]):
+                    yield "meta", row
 
     def _payload(self, page: bytes, place: int, length: int) -> bytes:
         """The bytes of a row; the part that does not fit its page is in further pages."""

@@ -69,6 +69,9 @@ class Replay(Engine):
             raise Damaged(f"{self.journal.path} does not say which learner {self.name} has")
         return version
 
+    def _resume(self) -> None:
+        """What was interrupted is the business of the service."""
+
     def _built(self, version: Any) -> tuple[Learner, int]:
         learner, reached = self._first(version)
         for snapshot in snapshots.found(self._folder, self.name):
@@ -154,7 +157,7 @@ def _facts(journal: ReadOnlyJournal, name: str, number: int) -> ModelFacts:
         answers, latest = ask("SELECT count(*), max(time) FROM answers WHERE model = ?")
         (changes,) = ask("SELECT count(*) FROM changes WHERE model = ?")
         (base,) = ask("SELECT coalesce(max(position), 0) FROM bases WHERE model = ?")
-        (version,) = ask("SELECT max(number) FROM configurations WHERE model = ?")
+        (version,) = ask("SELECT max(value) FROM meta WHERE name = 'version of ' || ?")
     found = snapshots.found(snapshots_of(journal.path), name)
     return ModelFacts(
         name=name,
