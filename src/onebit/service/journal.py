@@ -555,7 +555,7 @@ class ReadOnlyJournal(Journal):
             self._connection.close()
             raise
 
-    def append(self, *rows: Any, statements: Iterable[tuple[str, Any]] = ()) -> Commit:
+    def append(self, *rows: Any, **options: Any) -> Commit:
         raise Unavailable(f"{self.path} is only read here")
 
     def flush(self) -> None:
