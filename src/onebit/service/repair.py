@@ -33,6 +33,7 @@ from onebit.service.journal import (
     Journal,
     _finish_copy,
     _own,
+    _sync,
     _sync_folder,
 )
 
@@ -40,6 +41,7 @@ _MAGIC = b"SQLite format 3\0"
 # Kinds of pages: rows of a table; entries of an index; what leads to them.
 _LEAF, _LEAF_OF_INDEX, _PATHS = 13, 10, (2, 5)
 _FACTS = re.compile(r"(version|configuration) of \d+")  # of a model, in the table `meta`
+_LOCKED = 2**30  # the byte that SQLite locks: its page has no content
 LARGEST_ROW = 2**28  # bytes
 
 
@@ -72,12 +74,12 @@ def repair(path: str | os.PathLike[str]) -> Repaired:
             _give_to_owner(copy, path)
             unread = pages.unread()
         stamp = time.strftime("%Y%m%d-%H%M%S")
-        kept = _put_in_place(path, copy, stamp)
         snapshots = None
         folder = Path(f"{path}.snapshots")
         if (unread or pages.lost) and folder.is_dir():
             snapshots = Path(f"{folder}.damaged-{stamp}")
             folder.rename(snapshots)
+        kept = _put_in_place(path, copy, stamp)
         return Repaired(events, unread, pages.lost, missing, kept, snapshots)
     finally:
         os.close(owner)
@@ -126,11 +128,7 @@ def _copied(pages: _Pages, copy: Path) -> tuple[dict[str, int], list[tuple[int, 
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         connection.close()
-    file = os.open(copy, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    _sync(copy)
     return events, missing
 
 
@@ -369,14 +367,14 @@ class _Pages:
             if number == 1:
                 is_known = page.startswith(_MAGIC)
             else:
-                is_known = number in known or page[0] in _PATHS or not any(page)
+                is_known = number in known or page[0] in _PATHS
             if not is_known:
                 found.append(number)
         return found
 
     def _unused(self) -> set[int]:
         """Pages that the database keeps for later."""
-        found: set[int] = set()
+        found = {_LOCKED // self._size + 1}
         with contextlib.suppress(_Unreadable, struct.error):
             (trunk,) = struct.unpack_from(">I", self.page(1), 32)
             while trunk and trunk not in found:

@@ -18,7 +18,13 @@ from onebit.service import snapshots
 from onebit.service.configuration import Model
 from onebit.service.engine import Engine
 from onebit.service.faults import Damaged, UnknownModel
-from onebit.service.journal import ReadOnlyJournal, _named_damage, _reader, _sync_folder
+from onebit.service.journal import (
+    ReadOnlyJournal,
+    _named_damage,
+    _reader,
+    _sync,
+    _sync_folder,
+)
 from onebit.service.snapshots import Snapshot
 
 
@@ -210,11 +216,7 @@ def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int
         if problem != "ok":
             raise Damaged(f"{journal} is damaged, so no backup was made: {problem}")
         os.chmod(part, journal.stat().st_mode & 0o777)
-        file = os.open(part, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
+        _sync(part)
         os.replace(part, target)
         _sync_folder(target)
         return target.stat().st_size
