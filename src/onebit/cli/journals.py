@@ -236,7 +236,8 @@ def _print_repaired(journal: Path, found: Repaired) -> None:
         print("No event was lost.")
         return
     if found.pages:
-        print(f"Pages that cannot be read: {_listed(map(str, found.pages))}")
+        pages = _listed(map(str, found.pages))
+        print(f"Pages that cannot be read, or are part of a row that cannot be: {pages}")
     if found.rows:
         print(f"Rows that cannot be read: {_listed(found.rows)}")
     spans = [str(a) if a == b else f"{a}-{b}" for a, b in found.missing]

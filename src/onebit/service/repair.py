@@ -49,7 +49,7 @@ class Repaired(NamedTuple):
     """What a repair has found."""
 
     events: dict[str, int]  # rows in the new journal, by table
-    pages: list[int]  # pages that could not be read
+    pages: list[int]  # that could not be read, or are part of a row that could not be
     rows: list[str]  # rows that could not be read: "decisions 17"
     missing: list[tuple[int, int]]  # first and last of positions that no event has
     kept: Path  # the damaged journal
