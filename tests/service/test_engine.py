@@ -478,6 +478,19 @@ def test_labels_added_and_retired(home):
     assert_pure(news)
 
 
+def test_an_answer_is_revised_to_a_label_that_is_newer(home):
+    place = home(REVISIONS)
+    news = place.start().models["news"]
+    ids = play(news, 5)
+    news.submit_labels(LabelChange(add=["weather"])).future.result()
+    assert news.revise(ids[1], label="weather").state == "learned"
+    assert_pure(news)
+    news = place.restart().models["news"]
+    assert news.look(ids[1]).feedback[-1].label == "weather"
+    news.submit_retrain(Retraining(learner="Confidit"))
+    assert_pure(news)
+
+
 def test_labels_change_all_or_nothing(home):
     news = home().start().models["news"]
     news.decide(context(0))

@@ -309,7 +309,9 @@ class Schedule:
         answer = Answer(id=id, right=right, source=source) if label is None else None
         if answer is not None and self.random.random() < 0.3:
             (outcome,) = self.news.feedback_many([answer])
-            assert isinstance(outcome, expected if isinstance(expected, type) else Standing), outcome
+            assert isinstance(outcome, expected if isinstance(expected, type) else Standing), (
+                outcome
+            )
         elif isinstance(expected, type):
             with pytest.raises(expected):
                 self.news.feedback(id, right, label, source)
