@@ -33,7 +33,7 @@ def test_a_journal_of_an_earlier_version(tmp_path, version):
 
 
 def test_the_journal_that_is_kept_is_one_of_this_version(tmp_path):
-    """The newest one is what keep_journal.py writes now: if not, the schema has changed, or the rules."""
+    """The newest one is what keep_journal.py writes now; if not, schema or rules have changed."""
     text = (JOURNALS / f"v{SCHEMA}.toml").read_text().partition("[models.news]\n")[2]
     home = Home(tmp_path, text)
     try:

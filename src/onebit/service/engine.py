@@ -1149,6 +1149,7 @@ class Engine:
         Only what differs from the configuration that was followed before: labels and settings that
         were changed by requests stay, whether the process was started again or not.
         """
+        self.settle()
         with self._lock:
             self.model = model
             wanted = _version_of(model, 0)
