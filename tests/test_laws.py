@@ -53,7 +53,7 @@ SETTINGS: dict[str, list[dict]] = {
     "SCW": [{"variant": "II", "C": 0.5}],
     "SOBA": [{"form": "full"}, {"rho0": 0.2, "rho1": 0.1, "gamma": 0.3}],
     "SquareCB": [{"loss": "squared"}],
-    "UCWL": [{"kernel": "rbf(gamma=0.1)", "budget": 15, "remove": "random"}],
+    "UCWL": [{"kernel": "rbf(gamma=0.1)", "budget": 15, "remove": "random"}, {"inputs": "unit"}],
 }
 
 

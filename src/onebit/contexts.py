@@ -8,6 +8,8 @@ context give the same two arrays.
 A text is hashed by its words and pairs of words (see `texts`). In a dict, a number is the value of
 its name. A string with white space is a text whose words are hashed with the name, any other string
 is a category. None is a category of its own and NaN is absent; outside a dict NaN is refused.
+
+A learner with inputs="unit" then scales each context to length 1 (`unit_row`, `unit_rows`).
 """
 
 from __future__ import annotations
@@ -112,6 +114,48 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
             f"X must be a matrix, one row a context, not of shape {matrix.shape}{hint}"
         )
     return _dense(matrix, dtype, features)
+
+
+# Rows of length 1.
+
+
+@entry
+def unit_norm(values, indptr, least):
+    """Scale rows to length 1, in place. Returns how many values are now smaller than `least`.
+
+    A row of length 1, but for rounding, stays as it is: scaling twice is scaling once.
+    """
+    small = 0
+    rounding = 1e-6 if values.itemsize == 4 else 1e-12
+    for row in range(len(indptr) - 1):
+        total = 0.0
+        for i in range(indptr[row], indptr[row + 1]):
+            total += np.float64(values[i]) * np.float64(values[i])
+        length = 1.0 if abs(total - 1.0) < rounding else math.sqrt(total)
+        for i in range(indptr[row], indptr[row + 1]):
+            values[i] = np.float64(values[i]) / length
+            small += abs(np.float64(values[i])) < least
+    return small
+
+
+def unit_row(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A context scaled to length 1. Its values are changed in place."""
+    indptr, least = np.array([0, len(values)]), 1 / largest(values.dtype)
+    scale = direct(unit_norm, values.dtype, values, indptr, least)
+    if scale(values, indptr, least):
+        kept = np.abs(values) >= least
+        return indices[kept], values[kept]
+    return indices, values
+
+
+def unit_rows(rows: Rows) -> Rows:
+    """Many contexts scaled to length 1, each as by `unit_row`; copies."""
+    values, least = rows.values.copy(), 1 / largest(rows.values.dtype)
+    if not unit_norm(values, rows.indptr, least):
+        return rows._replace(values=values)
+    kept = np.abs(values) >= least
+    indptr = np.concatenate([[0], np.cumsum(kept)])[rows.indptr]
+    return _rows(rows.indices[kept], values[kept], indptr, rows.columns)
 
 
 def columns_of(x: Any) -> int:

@@ -26,7 +26,16 @@ import msgspec
 import numpy as np
 
 from onebit import persist
-from onebit.contexts import GROWTH_LIMIT, Rows, check_columns, columns_of, encode, encode_rows
+from onebit.contexts import (
+    GROWTH_LIMIT,
+    Rows,
+    check_columns,
+    columns_of,
+    encode,
+    encode_rows,
+    unit_row,
+    unit_rows,
+)
 from onebit.core.jit import direct, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
@@ -115,6 +124,11 @@ class Learner(Declared):
         doc="for a world that drifts: after how many rounds half of what was learned is left; it "
         "fades in 16 equal steps, each before a decision",
     )
+    inputs: Literal["raw", "unit"] = setting(
+        default="raw",
+        choices=("raw", "unit"),
+        doc='contexts are taken as they are ("raw"), or each is scaled to length 1 ("unit")',
+    )
 
     rescores = True  # learning reads the row's present scores; False: it never does
     forecasts: ClassVar[bool] = False  # scores are chances: they change when a label is added
@@ -145,6 +159,9 @@ class Learner(Declared):
             self.settings["silence"] = self.silence
         if self.half_life is not None:
             self.settings["half_life"] = self.half_life
+        if self.inputs != "raw":
+            self.settings["inputs"] = self.inputs
+        self._is_unit = self.inputs == "unit"
         self.salt, self._draws = "", self.seed
         if storage.planes is not None:
             self.planes = storage.planes  # type: ignore[misc] no longer the class's
@@ -202,6 +219,8 @@ class Learner(Declared):
         among: only these labels are possible this time.
         """
         row = indices, values = encode(x, self._dtype, self.features, self._columns)
+        if self._is_unit:
+            row = indices, values = unit_row(indices, values)
         if self._storage.check:
             self._storage.check(values)
         try:
@@ -529,6 +548,8 @@ class Learner(Declared):
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """How likely each label is to be said for this context now, in the order of `labels`."""
         indices, values = encode(x, self._dtype, self.features, self._columns)
+        if self._is_unit:
+            indices, values = unit_row(indices, values)
         if self._storage.check:
             self._storage.check(values)
         with self._lock:
@@ -586,11 +607,16 @@ class Learner(Declared):
 
     def _rows(self, X: Any) -> Rows:
         """Many contexts, encoded and checked."""
-        rows = encode_rows(X, self._dtype, self.features)
+        rows = self._encoded(X)
         check_columns(rows.columns, self._columns)
         if self._storage.check:
             self._storage.check(rows.values, rows.indptr)
         return rows
+
+    def _encoded(self, X: Any) -> Rows:
+        """Many contexts, as the learner reads them."""
+        rows = encode_rows(X, self._dtype, self.features)
+        return unit_rows(rows) if self._is_unit else rows
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())

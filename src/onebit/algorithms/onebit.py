@@ -432,7 +432,7 @@ class OneBit(Learner):
     planes = 2 * NARROW
     forecasts = True
     lockstep = None
-    inputs: Literal["auto", "dense", "sparse"] = setting(
+    inputs: Literal["auto", "dense", "sparse"] = setting(  # type: ignore[override] its own choices
         default="auto",
         check=partial(choice_of, choices=("auto", "dense", "sparse")),
         doc="how contexts are read: as dense rows, as sparse rows, or as the first one is",

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.contexts import Rows, check_columns, encode_rows
+from onebit.contexts import Rows, check_columns
 from onebit.core.jit import direct
 from onebit.core.lanes import (
     REPLICA,
@@ -163,7 +163,7 @@ def _of_a_kind(learners: Sequence[Learner], order: Any) -> Iterable[list[int]]:
     kinds: dict[Any, list[int]] = {}
     for place, learner in enumerate(learners):
         kind = (type(learner), learner._kind, tuple(learner.labels), learner.features)
-        kind = (*kind, learner._hearing, learner.half_life)
+        kind = (*kind, learner._hearing, learner.half_life, learner.inputs)
         if isinstance(order, str) and order == "shuffled":  # by each learner's own seed
             kind = (*kind, learner.seed)
         kinds.setdefault(kind, []).append(place)
@@ -209,7 +209,7 @@ def _course(
     test: Any = None,
 ) -> _Course:
     X, places = rows_and_places(like, data)
-    rows = encode_rows(X, like._dtype, like.features)
+    rows = like._encoded(X)
     size = len(rows.indptr) - 1
     if len(places) != size:
         raise ValueError(f"X has {size} rows and y {len(places)} labels")
@@ -218,7 +218,7 @@ def _course(
     points = points_of(checkpoints, total)
     if test is not None:
         test = rows_and_places(like, test, "test", "")
-        test_rows = encode_rows(test[0], like._dtype, like.features)
+        test_rows = like._encoded(test[0])
         check_columns(test_rows.columns, rows.columns)
         size = len(test_rows.indptr) - 1
         if not size or size != len(test[1]):

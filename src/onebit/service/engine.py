@@ -79,6 +79,20 @@ T = TypeVar("T")
 RECENT = 20_000  # decisions that are kept in memory, all that wait for the disk among them
 AT_ONCE = 500  # events: a past that is shorter is built again while requests wait
 SILENCE = "silence"  # the source of answers that nobody gave
+COMPACTED = 10_000  # decisions or answers that are compacted at once
+_COMPACTED = """
+FROM decisions WHERE model = :model AND position <= :until AND (
+    state <> 0
+    OR EXISTS (
+        SELECT 1 FROM answers a WHERE a.decision = decisions.position AND a.position <= :until)
+    OR (time < :expired
+        AND (active IS NULL OR (active <= :until AND NOT :hears_silence))
+        AND NOT EXISTS (SELECT 1 FROM answers a WHERE a.decision = decisions.position)))"""
+_DELETE_ANSWERS = "DELETE FROM answers WHERE model = :model AND position <= :until"
+_DELETE_CHANGES = """
+DELETE FROM changes WHERE model = :model AND position <= :until
+    AND kind IN ('revise', 'revoke', 'cancel', 'erase') AND NOT EXISTS (
+        SELECT 1 FROM decisions d WHERE d.position = json_extract(body, '$.decision'))"""
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 _REFUSED = (TypeError, ValueError, OverflowError, MemoryError)
 log = logging.getLogger("onebit.service")
@@ -137,10 +151,12 @@ class Engine:
         limits: Limits | None = None,
         keep: int = 3,
         snapshot_every: int = 10_000,
+        retention: float | None = None,
     ) -> None:
         self.journal, self.model, self.name = journal, model, model.name
-        self._limits = limits or Limits()
-        self._keep, self._snapshot_every = keep, snapshot_every
+        self.limit(limits or Limits(), keep, retention)
+        self._snapshot_every = snapshot_every
+        self._compacted = 0.0  # up to which time
         self._lock = threading.RLock()
         self._folder = folder
         self.number = _number_of(journal, model.name)
@@ -148,6 +164,7 @@ class Engine:
         self._rebuilding: threading.Thread | None = None
         self._edits = 0  # changes of the past since the process started
         self._closing = False
+        self.replayed_from = 0  # the position of the snapshot that start-up has used
         self.load()
         self._resume()
 
@@ -172,6 +189,8 @@ class Engine:
                     "('retire', 'restore') ORDER BY position",
                     (self.number,),
                 ).fetchall()
+                repaired = connection.execute("SELECT 1 FROM meta WHERE name = 'repaired'")
+                self._is_repaired = repaired.fetchone() is not None
                 (self._labelled_at,) = connection.execute(  # the position of the newest label
                     "SELECT coalesce(max(position), 0) FROM changes WHERE model = ? AND "
                     "kind = 'label'",
@@ -942,37 +961,49 @@ class Engine:
             if self._rebuilding is not None and version is self._version:
                 return  # that one sees the change, and starts again if it has to
             self._rebuilding = threading.Thread(
-                target=self._build_behind, args=(version, start), name=f"build {self.name}",
-                daemon=True,
+                target=self._build_behind, args=(version, start, self._edits),
+                name=f"build {self.name}", daemon=True,
             )  # fmt: skip
+            self.tally.lag = self.journal.position - start[1]
             self._rebuilding.start()
 
-    def _build_behind(self, version: _Version, start: tuple[Learner, int] | None) -> None:
-        """Build a learner while the present one goes on answering, then let it take over."""
+    def _build_behind(
+        self, version: _Version, start: tuple[Learner, int] | None, edits: int
+    ) -> None:
+        """Build a learner while the present one goes on answering, then let it take over.
+
+        edits: how many changes of the past there were when the start was chosen.
+        """
         try:
             while not self._closing:
-                edits = self._edits
                 try:
-                    learner, reached = self._replayed(version, *(start or self._start(version)))
-                    start = None
+                    if start is None:
+                        with self._lock:
+                            edits, start = self._edits, self._start(version)
+                    learner, reached = self._replayed(version, *start)
+                    start = None  # its learner has learned more by now
                     with self._lock:
                         if edits == self._edits:
                             self.journal.flush()
                             learner, _ = self._replayed(version, learner, reached)
                             self._take_over(version, learner)
+                            self._end_building()  # a change from here on starts another thread
                             return
                 except Unavailable as error:
                     with self._lock:
                         if isinstance(error, Damaged) and edits == self._edits:
                             raise
+                    start = None
                     sleep(0.1)  # the journal has failed: go on when it has been read anew
         except Exception:
             log.exception("%s: the learner could not be built again", self.name)
             with suppress(Unavailable):
                 self._drop_version(version)
-        finally:
-            with self._lock:
-                self._rebuilding = None
+        with self._lock:
+            self._end_building()
+
+    def _end_building(self) -> None:
+        self._rebuilding, self.tally.lag = None, 0
 
     def _take_over(self, version: _Version, learner: Learner) -> None:
         if version.number != self._version.number:
@@ -999,7 +1030,10 @@ class Engine:
             thread.join()
 
     def _built(self, version: _Version) -> tuple[Learner, int]:
-        return self._replayed(version, *self._start(version))
+        learner, start = self._start(version)
+        learner, reached = self._replayed(version, learner, start)
+        self.replayed_from = start
+        return learner, reached
 
     def _start(self, version: _Version, affects: int | None = None) -> tuple[Learner, int]:
         """The newest learner to start from, and its position."""
@@ -1029,10 +1063,12 @@ class Engine:
         base = self._base()
         return base[1] if base else 0
 
-    def _replayed(self, version: _Version, learner: Learner, after: int) -> tuple[Learner, int]:
+    def _replayed(
+        self, version: _Version, learner: Learner, after: int, until: int | None = None
+    ) -> tuple[Learner, int]:
         """Let a learner learn the events after a position; returns the last position too."""
         reached = after
-        for event in self.journal.history(self.number, after):
+        for event in self.journal.history(self.number, after, until):
             try:
                 if isinstance(event, DecisionRow):
                     reached = event.active or event.position
@@ -1050,10 +1086,13 @@ class Engine:
                     elif event.kind == "forget":
                         learner.forget(_decode(event.body)["share"])
             except _REFUSED as error:
-                raise Damaged(
+                said = (
                     f"{self.journal.path}: the event at position {reached} of {self.name} cannot "
                     f"be learned again: {error}"
-                ) from error
+                )
+                if not self._is_repaired:
+                    raise Damaged(said) from error
+                log.warning("%s; left out, because events before it were lost", said)
         return learner, reached
 
     def _context_of(self, row: DecisionRow) -> Any:
@@ -1063,9 +1102,12 @@ class Engine:
         """The learner built from the journal alone, without snapshots: for `onebit replay`."""
         with self._lock:
             self.journal.flush()
-            base = self._base()
-            start = (learner_from(base[2]), base[1]) if base else (_fresh(self._version), 0)
-            return self._replayed(self._version, *start)[0]
+            return self._replayed(self._version, *self._first(self._version))[0]
+
+    def _first(self, version: _Version) -> tuple[Learner, int]:
+        """The learner at the beginning of the journal, and its position."""
+        base = self._base()
+        return (_fresh(version), 0) if base is None else (learner_from(base[2]), base[1])
 
     @property
     def learner(self) -> Learner:
@@ -1140,8 +1182,8 @@ class Engine:
                 self._drop_version(version)
                 raise
 
-    def limit(self, limits: Limits, keep: int) -> None:
-        self._limits, self._keep = limits, keep
+    def limit(self, limits: Limits, keep: int, retention: float | None = None) -> None:
+        self._limits, self._keep, self._retention = limits, keep, retention
 
     def follow(self, model: Model) -> None:
         """Take over another configuration of the same model.
@@ -1317,6 +1359,78 @@ class Engine:
             self._hear_silence(self.model.wrong_after)
         if self._reached - self._snapshot_at >= self._snapshot_every:
             self.snapshot()
+        if self._retention is not None:
+            self._compact_old(self._retention)
+
+    def _compact_old(self, retention: float) -> None:
+        """Compact now and then: up to a twentieth older than they must be, rounds may stay."""
+        _, now = self.journal.stamp(0)
+        if now - retention - self._compacted >= retention / 20:
+            while self.compact(now - retention):
+                pass
+            self._compacted = now - retention
+
+    def compact(self, before: float) -> int:
+        """Keep what was learned before a time as a learner, and delete the rounds.
+
+        Deleted are decisions that were answered, cancelled, erased, or have expired, and their
+        answers. Open decisions stay. The learner, the base of the journal, and the deletion are
+        one transaction. At most COMPACTED events are taken at once: returns by how many positions
+        the base has moved on; 0 if there was nothing to compact.
+        """
+        with self._lock:
+            if self._rebuilding is not None:
+                return 0
+            version, edits = self._version, self._edits
+        self.journal.flush()
+        base = self._base()
+        start = base[1] if base else 0
+        until = self._last_before(start, before)
+        if until <= start:
+            return 0
+        learner, _ = self._replayed(version, *self._start(version, until + 1), until)
+        with self._lock:
+            if edits != self._edits or version is not self._version:
+                return 0  # the past has changed meanwhile
+            self._replace_by_base(learner, until)
+        return until - start
+
+    def _last_before(self, start: int, before: float) -> int:
+        """The last position before a time, at most COMPACTED events after the start."""
+        found = start
+        with self.journal.reading() as connection:
+            for table in ("decisions", "answers", "changes"):
+                rows = connection.execute(
+                    f"SELECT position, time FROM {table} WHERE position > ? AND model = ? "
+                    "ORDER BY position LIMIT ?",
+                    (start, self.number, COMPACTED),
+                ).fetchall()
+                # Times do not run backwards.
+                found = max([found, *(position for position, time in rows if time < before)])
+                if len(rows) == COMPACTED:
+                    before = min(before, rows[-1][1])
+        return found
+
+    def _replace_by_base(self, learner: Learner, until: int) -> None:
+        """Let a learner stand for what came up to a position."""
+        values = {
+            "model": self.number,
+            "version": self._version.number,
+            "until": until,
+            "learner": persist.pack(*learner._dump()),
+            "expired": self._expired_before(),
+            "hears_silence": self.model.wrong_after is not None,
+        }
+        with self.journal.reading() as connection:
+            gone = connection.execute(f"SELECT position {_COMPACTED}", values).fetchall()
+        base = "REPLACE INTO bases VALUES (:model, :version, :until, :learner)"
+        deletions = (f"DELETE {_COMPACTED}", _DELETE_ANSWERS, _DELETE_CHANGES)
+        statements = [(statement, values) for statement in (base, *deletions)]
+        self.journal.append(statements=statements).done.result()
+        for (position,) in gone:
+            entry = self._recent.pop(position, None)
+            if entry is not None and entry.row.key is not None:
+                self._keys.pop(entry.row.key, None)
 
     def _hear_silence(self, wrong_after: float) -> None:
         """Read silence as wrong where no feedback came in time."""

@@ -564,20 +564,7 @@ class App:
         self._router = Router(routes, default=_Resource(self, "", {}), redirect_slashes=False)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            await self._router(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-        else:  # a web socket
-            await send({"type": "websocket.close", "code": 1000})
-
-
-async def _lifespan(receive: Any, send: Any) -> None:
-    while True:
-        event = await receive()
-        await send({"type": f"{event['type']}.complete"})
-        if event["type"] == "lifespan.shutdown":
-            return
+        await self._router(scope, receive, send)
 
 
 def make_app(service: Service) -> App:
@@ -608,8 +595,6 @@ class _Resource:
                 status = chosen.status
         except ServiceError as fault:
             body, status = _encode(problem_of(fault)), fault.status
-            if isinstance(fault, faults.Unavailable) and fault.__cause__ is not None:
-                log.error("%s", fault, exc_info=fault.__cause__)
             _explain(fault, call.headers)
         except _Gone:
             status = 499  # the client closed the connection; there is nobody to answer

@@ -375,8 +375,11 @@ class Journal:
             return
         self._checkpointed = now
         try:
+            self.tally.bytes = sum(
+                os.stat(file).st_size for file in (self.path, f"{self.path}-wal")
+            )
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._fail(error)
 
     def _empty_log(self) -> None:
@@ -459,8 +462,12 @@ class Journal:
         answer = AnswerRow(*row[size:]) if row[size] is not None else None
         return DecisionRow(*row[:size]), answer
 
-    def history(self, model: int, after: int) -> Iterator[DecisionRow | Answered | ChangeRow]:
+    def history(
+        self, model: int, after: int, until: int | None = None
+    ) -> Iterator[DecisionRow | Answered | ChangeRow]:
         """What a learner is built from, in order: the events of a model after a position.
+
+        until: the last position that is wanted.
 
         Events that come meanwhile are read too. Changes of the past that come meanwhile are seen
         in part: whoever does not prevent them has to notice them, and begin again.
@@ -469,10 +476,11 @@ class Journal:
             with self.reading() as connection:
                 connection.execute("BEGIN")  # one view of the journal for all queries
                 last = _last_position(connection)
+                last = last if until is None else min(last, until)
                 upto = min(after + CHUNK, last)
                 events = list(_events(connection, model, after, upto))
             yield from events
-            if upto == last:
+            if upto >= last:
                 return
             after = upto
 
@@ -521,6 +529,44 @@ def _events(
     ]
     for _, event in merge(*queries, key=lambda pair: pair[0]):
         yield event
+
+
+class ReadOnlyJournal(Journal):
+    """A journal that is only read, also beside the process that owns it."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise FileNotFoundError(f"there is no journal {self.path}")
+        self.failure, self.tally, self._clock = None, JournalTally(), time.time
+        self._lock = threading.Lock()
+        try:
+            self._guard = self._connection = _reader(self.path)
+        except sqlite3.OperationalError as error:
+            raise Unavailable(f"{self.path} cannot be read: {error}") from None
+        try:
+            with _named_damage(self.path):
+                if schema_of(self._connection, self.path) < SCHEMA:
+                    raise Damaged(
+                        f"{self.path} is of an earlier version of onebit: "
+                        "start the service on it, which brings it up to date"
+                    )
+                self.position = _last_position(self._connection)
+                self._time = self._last_time()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def append(
+        self, *rows: Any, statements: Iterable[tuple[str, Any]] = (), truncates: bool = False
+    ) -> Commit:
+        raise Unavailable(f"{self.path} is only read here")
+
+    def flush(self) -> None:
+        """Nothing waits to be written."""
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 # One owner.

@@ -88,7 +88,7 @@ def newest_good(
     for snapshot in found(folder, model):
         if before is not None and snapshot.position >= before:
             continue
-        if snapshot.version != version or not _is_current(journal, number, snapshot):
+        if snapshot.version != version or not is_current(journal, number, snapshot):
             continue
         try:
             return algorithms.load(snapshot.path), snapshot.position
@@ -97,7 +97,8 @@ def newest_good(
     return None
 
 
-def _is_current(journal: Journal, number: int, snapshot: Snapshot) -> bool:
+def is_current(journal: Journal, number: int, snapshot: Snapshot) -> bool:
+    """Whether a snapshot is of this journal, and no change of the past came after it."""
     if snapshot.position > journal.position:
         return False
     with journal.reading() as connection:
