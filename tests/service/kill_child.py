@@ -15,20 +15,20 @@ from random import Random
 sys.path.insert(0, os.path.dirname(__file__))
 from running import Home, context
 
-from onebit.service import journal
+from onebit.service import engine, journal
 
 
 def say(*words) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-def load(engine, random: Random, first: int) -> None:
+def load(news, random: Random, first: int) -> None:
     """Decide and answer for ever."""
     open_ids, number = [], first
     while True:
         numbers = range(number, number + random.choice([1, 1, 5]))
         number = numbers.stop
-        made = [(i, engine.submit_decide(context(i), key=f"k{i}")) for i in numbers]
+        made = [(i, news.submit_decide(context(i), key=f"k{i}")) for i in numbers]
         for i, pending in made:
             told = pending.wait()
             say("decided", told.id, i, told.label)
@@ -38,20 +38,21 @@ def load(engine, random: Random, first: int) -> None:
             if choice < 0.9:
                 right = random.random() < 0.5
                 say("trying", id, "right" if right else "wrong")
-                engine.feedback(id, right=right)
+                news.feedback(id, right=right)
                 say("did", id, "right" if right else "wrong")
                 if choice < 0.05:
                     say("trying", id, "wrong" if right else "right")
-                    engine.revise(id, right=not right)
+                    news.revise(id, right=not right)
                     say("did", id, "wrong" if right else "right")
             elif choice < 0.95:
                 say("trying", id, "cancelled")
-                engine.cancel(id)
+                news.cancel(id)
                 say("did", id, "cancelled")
 
 
 def serve(folder: str, seed: int) -> None:
     journal.CHECKPOINT_COMMITS = 10
+    engine.AT_ONCE = 30  # more is built again behind the scenes
     home = Home(Path(folder), "revisions = true", durability="full")
     service = home.start(snapshot_every=25)
     random = Random(seed)

@@ -623,20 +623,20 @@ class Engine:
         decision: Decision | None,
     ) -> None:
         """Let a learner learn an answer, live or from the journal."""
-        right = None if answer.right is None else bool(answer.right)
+        right, label = _says(answer)
+        known = learner._labels.names
+        if label is not None and label not in known:
+            # The label is newer than the answer that was revised to name it, or is not one of this
+            # learner's: then all that can be learned is that what was said was wrong.
+            right, label = False, None
+        is_learned = self._counts(answer) and not (learner.full_information and label is None)
         if row.configuration == version.number:
-            if self._counts(answer):
+            if is_learned:
                 if decision is None:
                     decision = _decision_of(row)
-                learner.learn(decision, right=right, label=answer.label)
+                learner.learn(decision, right=right, label=label)
             return
-        known = set(learner.labels)
-        if (
-            not self._counts(answer)
-            or (learner.full_information and answer.label is None)
-            or row.label not in known
-            or (answer.label is not None and answer.label not in known)
-        ):
+        if not is_learned or row.label not in known:
             # Its round is counted all the same: if it is learned one day, because its source is
             # trusted again, later decisions must still find their own rounds free.
             learner.round += 1
@@ -646,7 +646,7 @@ class Engine:
             self._context_of(row),
             row.label,
             right=right,
-            label=answer.label,
+            label=label,
             propensity=row.propensity,
             among=among,
         )
@@ -1192,6 +1192,7 @@ class Engine:
         Only what differs from the configuration that was followed before: labels and settings that
         were changed by requests stay, whether the process was started again or not.
         """
+        self.settle()
         with self._lock:
             self.model = model
             wanted = _version_of(model, 0)

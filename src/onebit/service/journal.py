@@ -42,7 +42,7 @@ Durability = Literal["full", "normal"]
 SCHEMA = 1
 # After so many commits or rows, the write-ahead log is copied into the database: about 16 MiB.
 CHECKPOINT_COMMITS, CHECKPOINT_ROWS = 1_000, 10_000
-CHUNK = 20_000  # positions that are read in one transaction, which keeps the log from being emptied
+CHUNK = 2_000  # positions that are read at once: who reads keeps the log from being emptied
 ACTIVE, CANCELLED, ERASED = range(3)  # states of a decision
 
 _TABLES = """
@@ -479,7 +479,8 @@ class Journal:
                 last = _last_position(connection)
                 last = last if until is None else min(last, until)
                 upto = min(after + CHUNK, last)
-                yield from _events(connection, model, after, upto)
+                events = list(_events(connection, model, after, upto))
+            yield from events
             if upto >= last:
                 return
             after = upto

@@ -194,6 +194,7 @@ class Service:
         while not self._stopping.is_set():
             try:
                 with ExitStack() as locks:  # nobody is half way through a request meanwhile
+                    locks.enter_context(self._lock)
                     for engine in list(self._models.values()):
                         locks.enter_context(engine._lock)
                     self.journal.recover(self._load_all)
