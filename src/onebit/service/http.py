@@ -159,6 +159,10 @@ class Call:
         await self.commits.wait(pending.future)
         return pending.value
 
+    async def apart(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The result of what may take long, from a thread: other requests go on meanwhile."""
+        return await asyncio.to_thread(function, *arguments)
+
 
 class Commits:
     """Lets the requests of one commit wait for it with one wake-up of the event loop."""
@@ -325,13 +329,13 @@ def _outcome(answer: messages.Answer, result: messages.Standing | ServiceError) 
 @operation("GET", "/v1/decisions/{id}", "read", answer=messages.Record)
 async def look(call: Call) -> messages.Record:
     """All that is kept of a decision."""
-    return call.engine.look(call.names["id"])
+    return await call.apart(call.engine.look, call.names["id"])
 
 
 @operation("DELETE", "/v1/decisions/{id}", "admin", answer=messages.Standing)
 async def erase(call: Call) -> messages.Standing:
     """Erase what is stored about the context of a decision, and rebuild the learner without it."""
-    return await call.durable(call.engine.submit_erase(call.names["id"]))
+    return await call.durable(await call.apart(call.engine.submit_erase, call.names["id"]))
 
 
 @operation(
@@ -345,7 +349,10 @@ async def erase(call: Call) -> messages.Standing:
 async def revise(call: Call) -> messages.Standing:
     """Replace the feedback on a decision: it is learned as if it had always been so."""
     given = _verdict(call.body)
-    return await call.durable(call.engine.submit_revise(call.names["id"], given.right, given.label))
+    pending = await call.apart(
+        call.engine.submit_revise, call.names["id"], given.right, given.label
+    )
+    return await call.durable(pending)
 
 
 @operation(
@@ -357,7 +364,7 @@ async def revise(call: Call) -> messages.Standing:
 )
 async def revoke(call: Call) -> messages.Standing:
     """Take back the feedback on a decision: the learner is rebuilt without it."""
-    return await call.durable(call.engine.submit_revoke(call.names["id"]))
+    return await call.durable(await call.apart(call.engine.submit_revoke, call.names["id"]))
 
 
 @operation(
@@ -369,7 +376,7 @@ async def revoke(call: Call) -> messages.Standing:
 )
 async def cancel(call: Call) -> messages.Standing:
     """Say that a decision was not used. No feedback on it is taken any more."""
-    return await call.durable(call.engine.submit_cancel(call.names["id"]))
+    return await call.durable(await call.apart(call.engine.submit_cancel, call.names["id"]))
 
 
 @operation(
@@ -399,7 +406,7 @@ async def list_models(call: Call) -> messages.ModelList:
 @operation("GET", "/v1/models/{name}", "read", answer=messages.Card)
 async def card(call: Call) -> messages.Card:
     """What a model is, what it was told, and how well it does."""
-    return call.engine.card()
+    return await call.apart(call.engine.card)
 
 
 @operation(
@@ -413,7 +420,7 @@ async def card(call: Call) -> messages.Card:
 )
 async def retrain(call: Call) -> messages.Card:
     """Build another learner from the journal. The present one answers until it is ready."""
-    return await call.durable(call.engine.submit_retrain(call.body))
+    return await call.durable(await call.apart(call.engine.submit_retrain, call.body))
 
 
 @operation(
@@ -426,7 +433,7 @@ async def retrain(call: Call) -> messages.Card:
 )
 async def change_labels(call: Call) -> messages.Card:
     """Add labels, and retire labels: these are not said any more."""
-    return await call.durable(call.engine.submit_labels(call.body))
+    return await call.durable(await call.apart(call.engine.submit_labels, call.body))
 
 
 @operation(
@@ -438,13 +445,17 @@ async def change_labels(call: Call) -> messages.Card:
 )
 async def weigh_source(call: Call) -> messages.Card:
     """Say how much the feedback of a source counts, or put it into quarantine."""
-    return await call.durable(call.engine.submit_source(call.names["source"], call.body))
+    return await call.durable(
+        await call.apart(call.engine.submit_source, call.names["source"], call.body)
+    )
 
 
 @operation("DELETE", "/v1/models/{name}/sources/{source}", "admin", answer=messages.Card)
 async def remove_source(call: Call) -> messages.Card:
     """Remove all feedback of a source, and rebuild the learner without it."""
-    return await call.durable(call.engine.submit_remove_source(call.names["source"]))
+    return await call.durable(
+        await call.apart(call.engine.submit_remove_source, call.names["source"])
+    )
 
 
 # The service itself.
