@@ -137,7 +137,7 @@ def check_command(program: str, args: list[str]) -> None:
         for option, value in itertools.pairwise(args):
             if option == "--learner" and not value.startswith(YOURS):
                 recipe_of(value)
-            elif option == "--prepare":
+            elif option == "--prepare" and value != "auto":
                 ob.datasets.Steps([value])
 
 

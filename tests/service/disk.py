@@ -30,7 +30,10 @@ NOT_ON_DISK = ("-shm", ".lock")  # the index of the log, and the owner's lock: f
 
 
 class Record(NamedTuple):
-    """A call: o(pen), c(reate), w(rite), s(ync), t(runcate), r(ename), u(nlink), m(kdir); or n(ote)."""
+    """A call. Its kind: o(pen), c(reate), w(rite), s(ync), t(runcate), r(ename), u(nlink), m(kdir).
+
+    Or n(ote): what the program has to say.
+    """
 
     kind: str
     error: int

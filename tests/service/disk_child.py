@@ -1,4 +1,4 @@
-"""A service that works on a disk that is written down. Started by test_disk.py, with a plan in JSON.
+"""A service on a disk that is written down. Started by test_disk.py, with a plan in JSON.
 
 What it is about to do and what was acknowledged go into the log of the disk as notes, so that the
 log says what must have been durable before each call.
@@ -18,7 +18,7 @@ from random import Random
 sys.path.insert(0, os.path.dirname(__file__))
 from running import Home, context
 
-from onebit.service import journal
+from onebit.service import journal, service
 from onebit.service.faults import ServiceError, Unavailable
 
 SHIM = ctypes.CDLL(None)
@@ -42,7 +42,7 @@ class Work:
     def __init__(self, home: Home, seed: int) -> None:
         self.home, self.random, self.number = home, Random(seed), 0
         self.open: list[str] = []
-        self.restarts = True
+        self.restarts, self.refusal = True, ""
         self.answered: list[str] = []
         self.service = home.start(snapshot_every=15)
 
@@ -65,7 +65,8 @@ class Work:
             elif choice < 0.96 and self.restarts:
                 self.home.stop()
                 self.service = self.home.start(snapshot_every=15)
-        except Unavailable:
+        except Unavailable as fault:
+            self.refusal = str(fault)
             return False
         except ServiceError as fault:
             raise RuntimeError(f"refused: {fault}") from fault
@@ -116,6 +117,7 @@ class Work:
 def main() -> None:
     plan = json.loads(sys.argv[1])
     journal.CHECKPOINT_COMMITS = 12
+    service.RETRY = (0.02,)
     home = Home(Path(plan["folder"]), "revisions = true", durability="full")
     work = Work(home, plan["seed"])
     for rule in plan["rules"]:
@@ -124,13 +126,13 @@ def main() -> None:
         seconds = rule.pop("seconds", None)
         fail(**rule)
         refused, work.restarts = 0, False
+        before = work.service.tally.failures
         for _ in range(200):
             refused += not work.step()
-            if refused:
+            if refused or work.service.tally.failures > before:
+                note("failed", work.refusal if refused else "")
                 break
-        if refused:
-            said = work.service.unready()
-            note("refused", said)
+        if work.service.tally.failures > before:
             if seconds:  # it goes on refusing until there is room
                 until = time.monotonic() + seconds
                 while time.monotonic() < until:

@@ -160,17 +160,16 @@ def test_power_loss_at_many_moments(shim, folder, fault):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", FAULTS)
 def test_power_loss_at_every_moment(shim, folder, fault):
-    check_fault(shim, folder, fault, seed=4, steps=80, share=1.0)
+    check_fault(shim, folder, fault, seed=4, steps=80, share=0.25 if FAULTS[fault] else 1.0)
 
 
 def check_fault(shim, folder, fault, seed, steps, share) -> None:
     rules = [dict(rule) for rule in FAULTS[fault]]
     home, calls = recorded(shim, folder, seed, steps, rules, close=seed % 2 == 0)
     notes = [json.loads(call.data) for call in calls if call.kind == "n"]
-    refusals = [note[1] for note in notes if note[0] == "refused"]
-    if fault != "none":
-        assert refusals, "nothing failed"
-    for said in refusals:
-        assert "journal" in said
+    refusals = [note[1] for note in notes if note[0] == "failed"]
+    assert len(refusals) == len(rules), "nothing failed"
+    for said in refusals:  # a checkpoint fails behind the scenes, and nobody may be refused
+        assert "not written" in said or "cannot be written" in said or fault == "checkpoint"
     count = check_power_loss(home, calls, folder, seed, share)
     print(f"{fault}: {len(calls)} calls, {count} disks read")

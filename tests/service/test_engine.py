@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from running import LABELS, Home, assert_pure, context, play
+from running import LABELS, Home, assert_pure, context, named, play
 
 import onebit as ob
 from onebit import testing
@@ -102,11 +102,11 @@ def test_a_snapshot_is_of_one_moment_though_the_learner_goes_on():
     for name in [name for name in LEARNERS if hasattr(ob, name)]:
         learner = getattr(ob, name)(LABELS)
         for i in range(5):
-            learner.learn(learner.decide(context(i)), label=LABELS[i % 3])
+            learner.learn(learner.decide(named(i)), label=LABELS[i % 3])
         dumped = learner._dump()
         then = ob.persist.pack(*dumped)
         for i in range(5, 15):
-            learner.learn(learner.decide(context(i)), label=LABELS[i % 3])
+            learner.learn(learner.decide(named(i)), label=LABELS[i % 3])
         assert ob.persist.pack(*dumped) == then, name
 
 
@@ -748,6 +748,17 @@ def test_retraining_while_the_old_learner_answers(home, monkeypatch):
     assert bytes_of(news) == before
 
 
+def test_feedback_again_while_the_learner_that_knows_the_revoked_one_answers(home, monkeypatch):
+    news = home(REVISIONS).start().models["news"]
+    ids = play(news, 5)
+    go = slow_building(monkeypatch)
+    news.revoke(ids[2])
+    assert news.feedback(ids[2], right=True).state == "learned"
+    go.set()
+    assert_pure(news)
+    assert news.look(ids[2]).feedback[-1].right is True
+
+
 def test_retraining_sees_what_is_not_yet_on_disk(home):
     news = home().start().models["news"]
     release = hold_commits(news.journal)
@@ -862,7 +873,7 @@ def test_several_models(home):
 def test_a_saved_learner_is_the_beginning(home):
     learner = ob.Banditron(LABELS, seed=5)
     for i in range(10):
-        learner.learn(learner.decide(context(i)), label=LABELS[i % 3])
+        learner.learn(learner.decide(named(i)), label=LABELS[i % 3])
     place = home()
     learner.save(place.folder / "saved.onebit")
     place.config.write_text(
@@ -878,7 +889,7 @@ def test_a_saved_learner_is_the_beginning(home):
     assert bytes_of(news) == before
     assert_pure(news)
     shutil.rmtree(f"{place.journal}.snapshots")
-    learner.learn(learner.decide(context(0)), right=True)
+    learner.learn(learner.decide(named(0)), right=True)
     learner.save(place.folder / "saved.onebit")  # another file: retrained, with all answers
     news = place.restart().models["news"]
     news.settle()

@@ -163,8 +163,8 @@ class Engine:
         self.tally = ModelTally()
         self._rebuilding: threading.Thread | None = None
         self._edits = 0  # changes of the past since the process started
-        self.replayed_from = 0  # the position of the snapshot that start-up has used
         self._closing = False
+        self.replayed_from = 0  # the position of the snapshot that start-up has used
         self.load()
         self._resume()
 
@@ -191,12 +191,17 @@ class Engine:
                 ).fetchall()
                 repaired = connection.execute("SELECT 1 FROM meta WHERE name = 'repaired'")
                 self._is_repaired = repaired.fetchone() is not None
+                (self._labelled_at,) = connection.execute(  # the position of the newest label
+                    "SELECT coalesce(max(position), 0) FROM changes WHERE model = ? AND "
+                    "kind = 'label'",
+                    (self.number,),
+                ).fetchone()
             self._retired: set[Label] = set()
             for kind, body in retired:
                 label = _decode(body)["label"]
                 (self._retired.add if kind == "retire" else self._retired.discard)(label)
             self._learner, self._reached = self._built(self._version)
-            self._is_stale = False  # whether a change of the past is not learned yet
+            self._is_stale = False  # whether the past has changed since it was built
             self._snapshot_at = self._reached
             self._watched = 0  # up to which position silence was looked for
             self._count()
@@ -468,7 +473,7 @@ class Engine:
 
     def _labels_then(self, row: DecisionRow) -> list[Label]:
         """The labels in the order in which they had places when a decision was made."""
-        if row.configuration == self._version.number:
+        if row.configuration == self._version.number and row.position > self._labelled_at:
             return self._learner.labels
         with self.journal.reading() as connection:
             (body,) = connection.execute(
@@ -589,10 +594,13 @@ class Engine:
         try:
             with _refusing("$"):
                 self._apply(self._learner, self._version, answer, entry.row, entry.decision)
-        except BaseException:
-            if waits:
-                self._start_again()  # the learner has counted a round that was not shown
-            raise
+        except BaseException as error:
+            # A learner that is being replaced may know feedback that was taken back since, and
+            # refuse to hear other feedback: the next one learns it from the journal.
+            if not (isinstance(error, Refused) and self._rebuilding is not None):
+                if waits:
+                    self._start_again()  # the learner has counted a round that was not shown
+                raise
         commit = self.journal.append(answer, statements=statements).done
         entry.answer, entry.commit = answer, commit
         self._remember(entry)
@@ -928,6 +936,7 @@ class Engine:
         if kind == "source":
             self._sources[body["source"]] = body["weight"]
         self._edits += 1
+        self._is_stale = True
         self._reached = position
         self._recent.clear()
         self._keys.clear()
@@ -943,7 +952,6 @@ class Engine:
         """
         version = version or self._version
         with self._lock:
-            self._is_stale = self._is_stale or version is self._version
             self.journal.flush()
             start = self._start(version, affects)
             if self.journal.position - start[1] <= AT_ONCE and self._rebuilding is None:
@@ -953,39 +961,49 @@ class Engine:
             if self._rebuilding is not None and version is self._version:
                 return  # that one sees the change, and starts again if it has to
             self._rebuilding = threading.Thread(
-                target=self._build_behind, args=(version, start), name=f"build {self.name}",
-                daemon=True,
+                target=self._build_behind, args=(version, start, self._edits),
+                name=f"build {self.name}", daemon=True,
             )  # fmt: skip
             self.tally.lag = self.journal.position - start[1]
             self._rebuilding.start()
 
-    def _build_behind(self, version: _Version, start: tuple[Learner, int] | None) -> None:
-        """Build a learner while the present one goes on answering, then let it take over."""
+    def _build_behind(
+        self, version: _Version, start: tuple[Learner, int] | None, edits: int
+    ) -> None:
+        """Build a learner while the present one goes on answering, then let it take over.
+
+        edits: how many changes of the past there were when the start was chosen.
+        """
         try:
             while not self._closing:
-                edits = self._edits
                 try:
-                    learner, reached = self._replayed(version, *(start or self._start(version)))
-                    start = None
+                    if start is None:
+                        with self._lock:
+                            edits, start = self._edits, self._start(version)
+                    learner, reached = self._replayed(version, *start)
+                    start = None  # its learner has learned more by now
                     with self._lock:
                         if edits == self._edits:
                             self.journal.flush()
                             learner, _ = self._replayed(version, learner, reached)
                             self._take_over(version, learner)
+                            self._end_building()  # a change from here on starts another thread
                             return
                 except Unavailable as error:
                     with self._lock:
                         if isinstance(error, Damaged) and edits == self._edits:
                             raise
+                    start = None
                     sleep(0.1)  # the journal has failed: go on when it has been read anew
         except Exception:
             log.exception("%s: the learner could not be built again", self.name)
             with suppress(Unavailable):
                 self._drop_version(version)
-        finally:
-            with self._lock:
-                self._rebuilding = None
-                self.tally.lag = 0
+        with self._lock:
+            self._end_building()
+
+    def _end_building(self) -> None:
+        self._rebuilding, self.tally.lag = None, 0
 
     def _take_over(self, version: _Version, learner: Learner) -> None:
         if version.number != self._version.number:
@@ -1001,6 +1019,7 @@ class Engine:
         """After a refused batch: the learner as the journal has it."""
         self.journal.flush()
         self._learner, self._reached = self._built(self._version)
+        self._is_stale = False
         self._recent.clear()
         self._keys.clear()
 
@@ -1129,6 +1148,8 @@ class Engine:
         position, time = self.journal.stamp()
         row = ChangeRow(position, self.number, time, kind, None, _encode(body).decode())
         self._reached = position
+        if kind == "label":
+            self._labelled_at = position
         return self.journal.append(row).done
 
     def submit_retrain(self, change: Retraining) -> Pending[Card]:
@@ -1437,7 +1458,7 @@ class Engine:
     def snapshot(self) -> Path | None:
         """Write the learner down as it is now; None if that makes no sense at the moment."""
         with self._lock:
-            if self._rebuilding is not None or self._is_stale:
+            if self._is_stale:
                 return None
             position, version, dumped = self._reached, self._version.number, self._learner._dump()
             edits = self._edits

@@ -376,8 +376,10 @@ class Journal:
             return
         self._checkpointed = now
         try:
+            self.tally.bytes = sum(
+                os.stat(file).st_size for file in (self.path, f"{self.path}-wal")
+            )
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            self.tally.bytes = os.stat(self.path).st_size
         except (sqlite3.Error, OSError) as error:
             self._fail(error)
 
@@ -466,19 +468,19 @@ class Journal:
     ) -> Iterator[DecisionRow | Answered | ChangeRow]:
         """What a learner is built from, in order: the events of a model after a position.
 
+        until: the last position that is wanted.
+
         Events that come meanwhile are read too. Changes of the past that come meanwhile are seen
-        in part: whoever does not prevent them has to notice them, and begin again. until: the last
-        position that is wanted; None: the end.
+        in part: whoever does not prevent them has to notice them, and begin again.
         """
         while True:
             with self.reading() as connection:
                 connection.execute("BEGIN")  # one view of the journal for all queries
                 last = _last_position(connection)
-                if until is not None:
-                    last = min(last, until)
+                last = last if until is None else min(last, until)
                 upto = min(after + CHUNK, last)
                 yield from _events(connection, model, after, upto)
-            if upto == last:
+            if upto >= last:
                 return
             after = upto
 
@@ -555,7 +557,9 @@ class ReadOnlyJournal(Journal):
             self._connection.close()
             raise
 
-    def append(self, *rows: Any, **options: Any) -> Commit:
+    def append(
+        self, *rows: Any, statements: Iterable[tuple[str, Any]] = (), truncates: bool = False
+    ) -> Commit:
         raise Unavailable(f"{self.path} is only read here")
 
     def flush(self) -> None:
