@@ -225,9 +225,9 @@ def main() -> None:
         line("SQLite alone, commits of 100 rows", rows, "rows/s")
         with server(folder, given.learner) as (port, process):
             if given.memory:
-                for million in range(1, 11):
-                    rate, _ = uvloop.run(play(port, 100_000, 4, 100))
-                    print(f"{million * 100_000:>10,} rounds {memory_of(process):8,.0f} MiB", flush=True)
+                for rounds in range(100_000, 1_000_001, 100_000):
+                    uvloop.run(play(port, 100_000, 4, 100))
+                    print(f"{rounds:>10,} rounds {memory_of(process):8,.0f} MiB", flush=True)
                 return
             uvloop.run(play(port, 2_000, 64, 1))
             rate, took = uvloop.run(play(port, given.rounds, 64, 1))

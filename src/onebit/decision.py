@@ -168,8 +168,8 @@ def check_decision(decision: Any, learner: Learner) -> None:
         raise ValueError(
             "this decision's context is not a row of indices and values, as decide made it"
         )
-    if learner._storage.check:
-        learner._storage.check(values)
+    if learner._check_values:
+        learner._check_values(values)
     names, size = learner._labels.names, decision.size
     try:
         fits = (

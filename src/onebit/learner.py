@@ -31,8 +31,8 @@ from onebit.contexts import (
     Rows,
     check_columns,
     columns_of,
-    encode,
     encode_rows,
+    encoder,
     unit_row,
     unit_rows,
 )
@@ -71,6 +71,7 @@ Labels = int | Sequence[str] | Sequence[int]
 NEAR, SMALL = 2**19, 3 * 2**22
 STEPS = 16  # in which half of what was learned fades
 NEVER = 2**63
+NO_ORDER = np.empty(0, np.int64)  # of rows: as they are
 
 _ALIVE: weakref.WeakSet[Learner] = weakref.WeakSet()
 _is_taken = plain(is_taken)
@@ -144,6 +145,7 @@ class Learner(Declared):
         self._take_settings(given)
         self._check_settings()
         self._storage = storage = self._make_storage()
+        self._check_values = storage.check
         self._params = self._make_params()
         self.silence, self._hearing = hearing(self.silence)
         if self._hearing.silence_is_wrong and self.full_information:
@@ -168,6 +170,7 @@ class Learner(Declared):
         self._rescores = self.rescores or storage.rescores
         self._dtype = precision(storage.dtype if self.dtype is None else self.dtype)
         self.dtype = self._dtype.name  # type: ignore[assignment]
+        self._encode = encoder(self._dtype, self.features)
         self.round = 0
         self._columns = self.features or 0  # of dense rows; 0: there was none yet
         self._slots = no_slots()
@@ -218,11 +221,11 @@ class Learner(Declared):
         of a data frame, or a pair (indices, values).
         among: only these labels are possible this time.
         """
-        row = indices, values = encode(x, self._dtype, self.features, self._columns)
+        row = indices, values = self._encode(x, self._columns)
         if self._is_unit:
             row = indices, values = unit_row(indices, values)
-        if self._storage.check:
-            self._storage.check(values)
+        if self._check_values:
+            self._check_values(values)
         try:
             self._acquire()
             places = None if among is None else self._places(among)
@@ -276,7 +279,7 @@ class Learner(Declared):
 
     def _can_propose(self, x: Any) -> bool:
         """Whether deciding about a context would change nothing but the count of the rounds."""
-        indices, _ = encode(x, self._dtype, self.features, self._columns)
+        indices, _ = self._encode(x, self._columns)
         return 0 < self.round < self._fades_at and self._has_room_for(indices)
 
     def redo(self, x: Any, decision: Decision) -> Decision:
@@ -547,11 +550,11 @@ class Learner(Declared):
 
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """How likely each label is to be said for this context now, in the order of `labels`."""
-        indices, values = encode(x, self._dtype, self.features, self._columns)
+        indices, values = self._encode(x, self._columns)
         if self._is_unit:
             indices, values = unit_row(indices, values)
-        if self._storage.check:
-            self._storage.check(values)
+        if self._check_values:
+            self._check_values(values)
         with self._lock:
             if self.round >= self._fades_at:  # as it will be said; but looking changes nothing
                 faded = self.copy()
@@ -609,8 +612,8 @@ class Learner(Declared):
         """Many contexts, encoded and checked."""
         rows = self._encoded(X)
         check_columns(rows.columns, self._columns)
-        if self._storage.check:
-            self._storage.check(rows.values, rows.indptr)
+        if self._check_values:
+            self._check_values(rows.values, rows.indptr)
         return rows
 
     def _encoded(self, X: Any) -> Rows:
@@ -728,16 +731,12 @@ class Learner(Declared):
             self._reserve(width)
             return work
         self._check_width(width)
-        slots, have = self._wider_slots(width), len(self._state.table)
-        fresh = indices[slots[indices] == 0]
-        if len(fresh):
-            self._reserve(have + len(fresh))
-            slots[fresh] = np.arange(have + 1, have + len(fresh) + 1)
-        places = self._work.places
-        if len(indices) > len(places):
-            places = np.zeros(2 * len(indices), np.uint32)
-        self._slots = slots
-        self._work = self._work._replace(slots=slots, places=places)
+        places = self._give_places(indices, np.array([0, len(indices)]), NO_ORDER, width)
+        if len(places) > len(self._work.places):
+            self._work = self._work._replace(places=np.zeros(2 * len(places), np.uint32))
+        slots, places = self._work.slots, self._work.places
+        if work.slots is slots and work.places is places:
+            return work
         return work._replace(slots=slots, places=places)
 
     def _has_room_for(self, indices: np.ndarray) -> bool:
@@ -747,15 +746,16 @@ class Learner(Declared):
             return width <= len(self._state.table)
         return width <= len(self._slots) and bool(self._slots[indices].all())
 
-    def _maps(self, columns: int, width: int) -> bool:
+    def _maps(self, columns: int, width: int, replicas: int = 1) -> bool:
         """Whether features are given places as they occur; columns, width: of the rows at hand.
 
         They are once indices are so large, as those of hashed names, that a row for each would take
         much memory; unless the number of features is fixed or the first context was a dense row.
+        replicas: how many learners share the table.
         """
         if len(self._slots):
             return True
-        row = self._buffer.itemsize * int(np.prod(self._buffer.shape[1:]))
+        row = replicas * self._buffer.itemsize * math.prod(self._buffer.shape[1:])
         is_large = width > NEAR or width * row > SMALL
         return is_large and self._may_map and not (columns or self._columns)
 
@@ -774,17 +774,24 @@ class Learner(Declared):
         if not rows.width or not self._maps(rows.columns, rows.width):
             self._reserve(rows.width)
             return rows
-        slots, have = self._wider_slots(rows.width), len(self._state.table)
-        places, seen = np.zeros_like(rows.indices), np.zeros(len(rows.indptr) - 1, np.uint8)
-        count = place_rows(rows.indices, rows.indptr, order, slots, have, seen, places)
+        places = self._give_places(rows.indices, rows.indptr, order, rows.width)
+        return rows._replace(indices=places, width=len(self._state.table))
+
+    def _give_places(
+        self, indices: np.ndarray, indptr: np.ndarray, order: np.ndarray, width: int
+    ) -> np.ndarray:
+        """Make room for the features of rows; their places come back."""
+        slots, have = self._wider_slots(width), len(self._state.table)
+        places, seen = np.zeros(len(indices), np.uint32), np.zeros(len(indptr) - 1, np.uint8)
+        count = place_rows(indices, indptr, order, slots, have, seen, places)
         try:
             self._reserve(count)
         except BaseException:
             slots[slots > have] = 0
             raise
-        self._slots = slots
-        self._work = self._work._replace(slots=slots)
-        return rows._replace(indices=places, width=count)
+        if slots is not self._work.slots:
+            self._slots, self._work = slots, self._work._replace(slots=slots)
+        return places
 
     def _found(self, rows: Rows) -> Rows:
         """Rows with places for indices, without the features that never occurred."""
@@ -842,7 +849,7 @@ class Learner(Declared):
         return limit
 
     def _bytes_for(self, rows: int) -> int:
-        table = rows * int(np.prod(self._buffer.shape[1:])) * self._dtype.itemsize
+        table = rows * math.prod(self._buffer.shape[1:]) * self._dtype.itemsize
         return table + self._storage.size(rows, self._size)
 
     def _check_memory(self, rows: int) -> None:

@@ -12,6 +12,7 @@ from journals import news, played
 from onebit.service import export as exporting
 from onebit.service.engine import Engine, id_of
 from onebit.service.export import COLUMNS, export
+from onebit.service.faults import Damaged
 from onebit.service.journal import DecisionRow, Journal
 
 
@@ -76,3 +77,13 @@ def test_beside_a_service_and_of_nothing(tmp_path):
     assert row["state"] == "erased" and row["context"] is None and row["probabilities"] is None
     leftovers = [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
     assert not leftovers
+
+
+def test_damage_is_named(journal, tmp_path):
+    data = bytearray(journal.read_bytes())
+    for page in range(20, len(data) // 4096, 2):
+        data[page * 4096 : (page + 1) * 4096] = bytes(4096)
+    (tmp_path / "j").write_bytes(data)
+    with pytest.raises(Damaged, match=r"is damaged: .* --repair"):
+        export(tmp_path / "j", tmp_path / "r.parquet")
+    assert [path.name for path in tmp_path.iterdir() if "parquet" in path.name] == []

@@ -192,6 +192,18 @@ def test_before_the_models_are_there(configuration, monkeypatch):
     assert seen
 
 
+def test_a_stop_during_the_start(configuration, monkeypatch, caplog):
+    caplog.set_level("INFO", "onebit.service")
+    may_end = threading.Event()
+    monkeypatch.setattr(command, "PATIENCE", 0.1)
+    monkeypatch.setattr(command, "Service", lambda _: may_end.wait(60))
+    run = command.Run(check(configuration), lambda: check(configuration))
+    with meanwhile(lambda: wait_for(lambda: run._server.started)):
+        run()
+    may_end.set()
+    assert "stopped during the start" in caplog.text
+
+
 def test_a_start_that_fails(configuration):
     with closing(Journal(configuration.parent / "onebit.journal")):
         run = command.Run(check(configuration), lambda: check(configuration))

@@ -83,7 +83,6 @@ def retrain(
 
     A running service does it behind the scenes and answers meanwhile: give its --url, and its admin
     token in the environment variable ONEBIT_TOKEN. Without a running service, give the journal.
-    Change the configuration too: at its next start, the service follows the configuration.
 
     ```
     onebit retrain --url http://127.0.0.1:8331 --model news --learner Banditron:gamma=0.1
@@ -237,7 +236,8 @@ def _print_repaired(journal: Path, found: Repaired) -> None:
         print("No event was lost.")
         return
     if found.pages:
-        print(f"Pages that cannot be read: {_listed(map(str, found.pages))}")
+        pages = _listed(map(str, found.pages))
+        print(f"Pages that cannot be read, or are part of a row that cannot be: {pages}")
     if found.rows:
         print(f"Rows that cannot be read: {_listed(found.rows)}")
     spans = [str(a) if a == b else f"{a}-{b}" for a, b in found.missing]

@@ -103,7 +103,8 @@ def sweep(
     for places in _of_a_kind(learners, order):
         like = learners[places[0]]
         data = (X, y) if y is not None else X
-        course = _course(like, data, epochs, order, checkpoints, channel, test)
+        alike = [learners[place] for place in places]
+        course = _course(alike, data, epochs, order, checkpoints, channel, test)
         check_delays(links[0], course.points[-1] if course.points else 0)
         for place in places:
             check_columns(course.rows.columns, learners[place]._columns)
@@ -178,10 +179,12 @@ class SharedRows(NamedTuple):
     slots: np.ndarray  # the places of features, as in `core.slots`
 
 
-def _shared(like: Learner, rows: Rows, order: np.ndarray) -> SharedRows:
-    if rows.columns or not like._may_map:
+def _shared(learners: Sequence[Learner], rows: Rows, order: np.ndarray) -> SharedRows:
+    """Places for indices if one of the learners has places, or would have with so large a table."""
+    replicas = min(len(learners), LARGEST_GROUP)
+    if not any(learner._maps(rows.columns, rows.width, replicas) for learner in learners):
         return SharedRows(rows.indices, rows.width, no_slots())
-    slots, places = widened(no_slots(), rows.width), np.zeros_like(rows.indices)
+    slots, places = widened(no_slots(), max(rows.width, 1)), np.zeros_like(rows.indices)
     seen = np.zeros(len(rows.indptr) - 1, np.uint8)
     count = place_rows(rows.indices, rows.indptr, order, slots, 0, seen, places)
     return SharedRows(places, count, slots)
@@ -200,7 +203,7 @@ class _Course(NamedTuple):
 
 
 def _course(
-    like: Learner,
+    learners: Sequence[Learner],
     data: Any,
     epochs: int,
     order: Any,
@@ -208,6 +211,7 @@ def _course(
     channel: Sequence[Step] = (),
     test: Any = None,
 ) -> _Course:
+    like = learners[0]
     X, places = rows_and_places(like, data)
     rows = like._encoded(X)
     size = len(rows.indptr) - 1
@@ -225,7 +229,7 @@ def _course(
             raise ValueError(
                 f"test has {size} rows and {len(test[1])} labels; it needs a label a row"
             )
-    return _Course(rows, _shared(like, rows, rounds), places, rounds, points, channel, test)
+    return _Course(rows, _shared(learners, rows, rounds), places, rounds, points, channel, test)
 
 
 def _groups(

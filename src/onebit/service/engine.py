@@ -952,6 +952,7 @@ class Engine:
         """
         version = version or self._version
         with self._lock:
+            self._is_stale = self._is_stale or version is self._version
             self.journal.flush()
             start = self._start(version, affects)
             if self.journal.position - start[1] <= AT_ONCE and self._rebuilding is None:

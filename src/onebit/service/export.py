@@ -7,7 +7,7 @@ run meanwhile.
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ import msgspec
 
 from onebit.service.journal import ReadOnlyJournal
 
-CHUNK = 20_000  # rows
+CHUNK = 5_000  # rows
 _decode, _encode = msgspec.json.decode, msgspec.json.encode
 _QUERY = """
 SELECT m.name, d.position, d.token, d.round, d.configuration, d.time, d.key, d.context, d.among,
@@ -55,28 +55,36 @@ def export(
 ) -> int:
     """Write the decisions of a journal, or of one of its models; returns how many."""
     import polars
+    from polars.io.plugins import register_io_source
 
     types: Any = {
         name: polars.Datetime("us", "UTC") if kind == "Datetime" else getattr(polars, kind)
         for name, kind in COLUMNS.items()
     }
     journal, out = ReadOnlyJournal(path), Path(out)
-    total = 0
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.absolute().parent) as name:
-            folder = Path(name)
-            parts: list[Path] = []
+    part = out.with_name(f".{out.name}.{secrets.token_hex(8)}")
+    total, failures = 0, []
+
+    def frames(*_: Any) -> Iterator[polars.DataFrame]:
+        nonlocal total
+        try:
             for rows in _chunks(journal, model):
-                parts.append(folder / f"{len(parts):06}.parquet")
-                polars.DataFrame(rows, schema=types, orient="row").write_parquet(parts[-1])
                 total += len(rows)
-            if not parts:
-                parts.append(folder / "empty.parquet")
-                polars.DataFrame(schema=types).write_parquet(parts[-1])
-            polars.scan_parquet(parts).sink_parquet(folder / "all")
-            os.replace(folder / "all", out)
+                yield polars.DataFrame(rows, schema=types, orient="row")
+        except Exception as error:
+            failures.append(error)  # polars would show it as text
+            raise
+
+    try:
+        register_io_source(frames, schema=types).sink_parquet(part, row_group_size=4 * CHUNK)
+        os.replace(part, out)
+    except Exception:
+        if failures:
+            raise failures[0] from None
+        raise
     finally:
         journal.close()
+        part.unlink(missing_ok=True)
     return total
 
 

@@ -227,6 +227,7 @@ class Journal:
             # Another connection stays open, so that closing the first one makes no checkpoint.
             self._guard = _reader(self.path)
             self._guard.execute("SELECT count(*) FROM meta").fetchone()
+            self.tally.bytes = os.stat(self.path).st_size
             self.position = _last_position(self._connection)
             self._time = self._last_time()
             query = "SELECT coalesce(max(number), 0) FROM configurations"
@@ -680,11 +681,7 @@ def _copy_what_is_readable(path: Path) -> None:
         guard.close()
     finally:
         connection.close()
-    file = os.open(copy, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    _sync(copy)
     os.rename(copy, f"{path}.recovered")
     _sync_folder(path)
     _finish_copy(path)
@@ -714,8 +711,12 @@ def _make_folder(folder: Path) -> None:
 
 def _sync_folder(path: Path) -> None:
     """Make durable which names the folder of a path has."""
-    folder = os.open(path.absolute().parent, os.O_RDONLY)
+    _sync(path.absolute().parent)
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)

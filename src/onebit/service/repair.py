@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import shutil
 import sqlite3
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,11 +33,15 @@ from onebit.service.journal import (
     Journal,
     _finish_copy,
     _own,
+    _sync,
     _sync_folder,
 )
 
 _MAGIC = b"SQLite format 3\0"
-_LEAF, _PATHS = 13, (2, 5, 10)  # kinds of pages: rows of a table; what leads to rows, and indices
+# Kinds of pages: rows of a table; entries of an index; what leads to them.
+_LEAF, _LEAF_OF_INDEX, _PATHS = 13, 10, (2, 5)
+_FACTS = re.compile(r"(version|configuration) of \d+")  # of a model, in the table `meta`
+_LOCKED = 2**30  # the byte that SQLite locks: its page has no content
 LARGEST_ROW = 2**28  # bytes
 
 
@@ -44,7 +49,7 @@ class Repaired(NamedTuple):
     """What a repair has found."""
 
     events: dict[str, int]  # rows in the new journal, by table
-    pages: list[int]  # pages that could not be read
+    pages: list[int]  # that could not be read, or are part of a row that could not be
     rows: list[str]  # rows that could not be read: "decisions 17"
     missing: list[tuple[int, int]]  # first and last of positions that no event has
     kept: Path  # the damaged journal
@@ -69,12 +74,12 @@ def repair(path: str | os.PathLike[str]) -> Repaired:
             _give_to_owner(copy, path)
             unread = pages.unread()
         stamp = time.strftime("%Y%m%d-%H%M%S")
-        kept = _put_in_place(path, copy, stamp)
         snapshots = None
         folder = Path(f"{path}.snapshots")
         if (unread or pages.lost) and folder.is_dir():
             snapshots = Path(f"{folder}.damaged-{stamp}")
             folder.rename(snapshots)
+        kept = _put_in_place(path, copy, stamp)
         return Repaired(events, unread, pages.lost, missing, kept, snapshots)
     finally:
         os.close(owner)
@@ -107,6 +112,11 @@ def _copied(pages: _Pages, copy: Path) -> tuple[dict[str, int], list[tuple[int, 
             "INSERT INTO models SELECT DISTINCT model, 'lost-' || model FROM decisions "
             "WHERE model NOT IN (SELECT number FROM models)"
         )
+        # The version in charge, if that was lost: the newest.
+        connection.execute(
+            "INSERT OR IGNORE INTO meta SELECT 'version of ' || model, max(number) "
+            "FROM configurations GROUP BY model"
+        )
         connection.execute("INSERT INTO meta VALUES ('repaired', ?)", (time.time(),))
         connection.execute("COMMIT")
         _copy_sources(pages.path, connection)
@@ -118,11 +128,7 @@ def _copied(pages: _Pages, copy: Path) -> tuple[dict[str, int], list[tuple[int, 
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         connection.close()
-    file = os.open(copy, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    _sync(copy)
     return events, missing
 
 
@@ -280,13 +286,17 @@ class _Pages:
 
     def _rows_of(self, number: int, page: bytes) -> Iterator[tuple[str, tuple[Any, ...]]]:
         start = 100 if number == 1 else 0
-        if page[start] != _LEAF:
+        if page[start] not in (_LEAF, _LEAF_OF_INDEX):
             return
         (cells,) = struct.unpack_from(">H", page, start + 3)
         if start + 8 + 2 * cells > self._size:
             return
         self._read.add(number)
-        for place in struct.unpack_from(f">{cells}H", page, start + 8):
+        places = struct.unpack_from(f">{cells}H", page, start + 8)
+        if page[start] == _LEAF_OF_INDEX:
+            yield from self._facts_of(page, places)
+            return
+        for place in places:
             rowid: Any = "?"
             try:
                 length, place = _varint(page, place)
@@ -303,6 +313,17 @@ class _Pages:
                 self.lost.append(f"page {number}, row {rowid}")
             else:
                 yield table, row
+
+    def _facts_of(
+        self, page: bytes, places: Iterable[int]
+    ) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """The rows of the table `meta`, which SQLite keeps like an index, that a repair keeps."""
+        for place in places:
+            with contextlib.suppress(_Unreadable, IndexError, ValueError, struct.error):
+                length, place = _varint(page, place)
+                row = _record(self._payload(page, place, length))
+                if len(row) == 2 and isinstance(row[0], str) and _FACTS.fullmatch(row[0]):
+                    yield "meta", row
 
     def _payload(self, page: bytes, place: int, length: int) -> bytes:
         """The bytes of a row; the part that does not fit its page is in further pages."""
@@ -346,14 +367,14 @@ class _Pages:
             if number == 1:
                 is_known = page.startswith(_MAGIC)
             else:
-                is_known = number in known or page[0] in _PATHS or not any(page)
+                is_known = number in known or page[0] in _PATHS
             if not is_known:
                 found.append(number)
         return found
 
     def _unused(self) -> set[int]:
         """Pages that the database keeps for later."""
-        found: set[int] = set()
+        found = {_LOCKED // self._size + 1}
         with contextlib.suppress(_Unreadable, struct.error):
             (trunk,) = struct.unpack_from(">I", self.page(1), 32)
             while trunk and trunk not in found:

@@ -24,6 +24,7 @@ from onebit.service.server import make_server
 from onebit.service.service import Service
 
 log = logging.getLogger("onebit.service")
+PATIENCE = 5.0  # seconds for a start to end that is to be stopped
 
 
 class Run:
@@ -53,7 +54,7 @@ class Run:
         self.address = _address(listening)
         log.info("onebit %s, SQLite %s", __version__, sqlite3.sqlite_version)
         log.info("address %s", self.address)
-        starting = threading.Thread(target=self._start, name="start")
+        starting = threading.Thread(target=self._start, name="start", daemon=True)
         # uvicorn has handlers of its own while it runs, and raises the signal again afterwards.
         before = {
             number: signal.signal(number, handle)
@@ -68,8 +69,10 @@ class Run:
             self._server.run(sockets=[listening])
         finally:
             notify("STOPPING=1")
-            starting.join()
-            if self._service is not None:
+            starting.join(PATIENCE)
+            if starting.is_alive():
+                log.info("stopped during the start; nothing was accepted")
+            elif self._service is not None:
                 self._service.close()
                 log.info("stopped; all that was accepted is in the journal")
             for number, handle in before.items():

@@ -18,7 +18,13 @@ from onebit.service import snapshots
 from onebit.service.configuration import Model
 from onebit.service.engine import Engine
 from onebit.service.faults import Damaged, UnknownModel
-from onebit.service.journal import ReadOnlyJournal, _named_damage, _reader, _sync_folder
+from onebit.service.journal import (
+    ReadOnlyJournal,
+    _named_damage,
+    _reader,
+    _sync,
+    _sync_folder,
+)
 from onebit.service.snapshots import Snapshot
 
 
@@ -68,6 +74,9 @@ class Replay(Engine):
         if version is None:
             raise Damaged(f"{self.journal.path} does not say which learner {self.name} has")
         return version
+
+    def _resume(self) -> None:
+        """What was interrupted is the business of the service."""
 
     def _built(self, version: Any) -> tuple[Learner, int]:
         learner, reached = self._first(version)
@@ -154,7 +163,7 @@ def _facts(journal: ReadOnlyJournal, name: str, number: int) -> ModelFacts:
         answers, latest = ask("SELECT count(*), max(time) FROM answers WHERE model = ?")
         (changes,) = ask("SELECT count(*) FROM changes WHERE model = ?")
         (base,) = ask("SELECT coalesce(max(position), 0) FROM bases WHERE model = ?")
-        (version,) = ask("SELECT max(number) FROM configurations WHERE model = ?")
+        (version,) = ask("SELECT max(value) FROM meta WHERE name = 'version of ' || ?")
     found = snapshots.found(snapshots_of(journal.path), name)
     return ModelFacts(
         name=name,
@@ -207,11 +216,7 @@ def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int
         if problem != "ok":
             raise Damaged(f"{journal} is damaged, so no backup was made: {problem}")
         os.chmod(part, journal.stat().st_mode & 0o777)
-        file = os.open(part, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
+        _sync(part)
         os.replace(part, target)
         _sync_folder(target)
         return target.stat().st_size
