@@ -118,7 +118,7 @@ def main() -> None:
     plan = json.loads(sys.argv[1])
     journal.CHECKPOINT_COMMITS = 12
     service.RETRY = (0.02,)
-    home = Home(Path(plan["folder"]), "revisions = true", durability="full")
+    home = Home(Path(plan["folder"]), "revisions = true", durability=plan["durability"])
     work = Work(home, plan["seed"])
     for rule in plan["rules"]:
         for _ in range(rule.pop("after")):

@@ -37,12 +37,15 @@ def shim(tmp_path_factory) -> Path:
     return built(tmp_path_factory.mktemp("shim"))
 
 
-def recorded(shim: Path, folder: Path, seed: int, steps: int, rules=(), close=False):
+def recorded(
+    shim: Path, folder: Path, seed: int, steps: int, rules=(), close=False, durability="full"
+):
     """What a service did on a disk with these faults."""
     home = folder / f"disk{seed}"
     home.mkdir()
     log = folder / f"log{seed}"
-    plan = {"folder": str(home), "seed": seed, "steps": steps, "rules": list(rules), "close": close}
+    plan = {"folder": str(home), "seed": seed, "steps": steps, "rules": list(rules)}
+    plan |= {"close": close, "durability": durability}
     env = {
         **os.environ,
         "NUMBA_DISABLE_JIT": "1",
@@ -93,7 +96,9 @@ class Promised:
         assert_pure(news)
 
 
-def check_power_loss(home: Path, calls: list[Record], folder: Path, seed: int, share: float) -> int:
+def check_power_loss(
+    home: Path, calls: list[Record], folder: Path, seed: int, share: float, keeps: bool = True
+) -> int:
     """Cut the power after some of the calls, in all ways; returns how many disks were read."""
     random, disk, promised, count = Random(seed), Disk(home), Promised(), 0
     config = (home / "x.toml").read_text()
@@ -113,7 +118,8 @@ def check_power_loss(home: Path, calls: list[Record], folder: Path, seed: int, s
                 service = place.start(snapshot_every=10**9)
                 with service.journal.reading() as connection:
                     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-                promised.check(service)
+                if keeps:
+                    promised.check(service)
                 news = service.models["news"]
                 news.feedback(news.decide(context(1)).id, right=True)
                 assert_pure(news)
@@ -148,6 +154,12 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_power_loss(shim, folder, fault):
     check_fault(shim, folder, fault, seed=1, steps=30, share=0.006)
+
+
+def test_power_loss_without_waiting_for_the_disk(shim, folder):
+    """Under "normal" the last moments may be lost, and the learner is still that of the journal."""
+    home, calls = recorded(shim, folder, seed=5, steps=40, durability="normal")
+    assert check_power_loss(home, calls, folder, seed=5, share=0.02, keeps=False)
 
 
 @pytest.mark.slow

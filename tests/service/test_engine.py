@@ -1019,6 +1019,17 @@ def test_a_journal_that_was_only_begun(home):
     play(place.start().models["news"], 2)
 
 
+def test_what_a_killed_process_has_left_is_removed(home):
+    place = home()
+    play(place.start().models["news"], 3)
+    place.stop()
+    parts = [Path(f"{place.journal}.copy"), Path(f"{place.journal}.snapshots/.news@1.onebit.ab")]
+    for part in parts:
+        part.write_bytes(b"half of something")
+    assert_pure(place.start().models["news"])
+    assert not any(part.exists() for part in parts)
+
+
 def test_migration(home, monkeypatch):
     place = home()
     play(place.start().models["news"], 3)

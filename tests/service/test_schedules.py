@@ -497,7 +497,7 @@ def run(folder: Path, seed: int, patch: pytest.MonkeyPatch) -> None:
 
 
 def test_schedules(folder, monkeypatch):
-    for seed in range(25):
+    for seed in range(50):
         run(folder, seed, monkeypatch)
 
 

@@ -688,7 +688,9 @@ def _copy_what_is_readable(path: Path) -> None:
 
 
 def _finish_copy(path: Path) -> None:
-    """Put a complete copy in the place of the journal, if there is one."""
+    """Put a complete copy in the place of the journal, if there is one; remove one that is not."""
+    for suffix in ("", "-journal"):
+        Path(f"{path}.copy{suffix}").unlink(missing_ok=True)
     copy = Path(f"{path}.recovered")
     if not copy.exists():
         return

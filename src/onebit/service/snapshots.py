@@ -62,6 +62,8 @@ def drop_newer(folder: Path, position: int) -> None:
         if snapshot.position > position:
             log.warning("snapshot %s is newer than the journal: removed", snapshot.path.name)
             snapshot.path.unlink(missing_ok=True)
+    for part in folder.glob(".*@*.onebit.*"):  # left by a process that ended while it wrote
+        part.unlink(missing_ok=True)
 
 
 def found(folder: Path, model: str | None = None) -> list[Snapshot]:
