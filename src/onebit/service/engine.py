@@ -683,6 +683,7 @@ class Engine:
 
     def _check_in_time(self, entry: _Entry) -> None:
         if self._is_expired(entry):
+            self.tally.expired += 1
             raise Expired(
                 f"decision {id_of(entry.row)} was made more than "
                 f"{self.model.expires_after:,.0f} s ago (expires_after)"
