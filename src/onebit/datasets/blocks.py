@@ -89,7 +89,7 @@ def _encoding(name: str) -> str:
         ) from None
 
 
-def optional_module(module: str, package: str, purpose: str) -> Any:
+def optional_module(module: str, package: str, purpose: str, extra: str = "lab") -> Any:
     """A module that may not be installed. purpose: the beginning of the error's sentence."""
     try:
         importlib.import_module(module.partition(".")[0])
@@ -97,7 +97,7 @@ def optional_module(module: str, package: str, purpose: str) -> Any:
     except ImportError:
         raise ValueError(
             f"{purpose} {package}, which is not installed; "
-            f"pip install 'onebit[lab]', or pip install {package}"
+            f"pip install 'onebit[{extra}]', or pip install {package}"
         ) from None
 
 

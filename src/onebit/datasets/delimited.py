@@ -28,10 +28,8 @@ NumberedRow = tuple[int, list[str]]  # a row with the number of its first line
 
 
 def delimited_blocks(options: Options) -> Iterator[Block]:
-    delimiter = options.delimiter or ("\t" if options.format == "tsv" else ",")
-    rows = _rows(options, delimiter)
+    rows = numbered_rows(options)
     for line, names in rows:  # the header, if the file has any row
-        _check_header(options, line, names, delimiter)
         part = list(islice(rows, _ROWS))
         columns = _layout(options, line, names, part)
         while part:
@@ -48,9 +46,10 @@ def _check_header(options: Options, line: int, names: list[str], delimiter: str)
         raise bad(options.path, line, problem, remedy)
 
 
-def _rows(options: Options, delimiter: str) -> Iterator[NumberedRow]:
-    """Non-empty rows, all as wide as the first."""
+def numbered_rows(options: Options) -> Iterator[NumberedRow]:
+    """The header, then the rows that are not empty, all as wide as the header."""
     path = options.path
+    delimiter = options.delimiter or ("\t" if options.format == "tsv" else ",")
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
     reader = csv.reader(text_lines(path, options.encoding), delimiter=delimiter, strict=True)
     line, width = 1, 0
@@ -66,6 +65,8 @@ def _rows(options: Options, delimiter: str) -> Iterator[NumberedRow]:
                 remedy = "shorten it, or close a quote that is open"
             raise bad(path, line, problem, remedy) from None
         if row:
+            if not width:
+                _check_header(options, line, row, delimiter)
             width = width or len(row)
             if len(row) != width:
                 problem = f"{len(row)} fields, but the header has {width}"
@@ -79,8 +80,8 @@ def _layout(options: Options, line: int, names: list[str], part: list[NumberedRo
     firsts: list[tuple[int, str]] = []
     for place in range(len(names)):
         cells = ((number, row[place]) for number, row in part)
-        firsts.append(next((cell for cell in cells if not _is_missing(cell[1])), (line, "0")))
-    columns = layout(options, line, names, [_is_number(cell) for _, cell in firsts])
+        firsts.append(next((cell for cell in cells if not is_missing_cell(cell[1])), (line, "0")))
+    columns = layout(options, line, names, [is_number_cell(cell) for _, cell in firsts])
     for place in columns.categories:
         number, cell = firsts[place]
         if names[place] not in options.categories and _WITH_COMMA.fullmatch(cell):
@@ -91,11 +92,11 @@ def _layout(options: Options, line: int, names: list[str], part: list[NumberedRo
     return columns
 
 
-def _is_missing(cell: str) -> bool:
+def is_missing_cell(cell: str) -> bool:
     return cell.strip().lower() in _MISSING
 
 
-def _is_number(cell: str) -> bool:
+def is_number_cell(cell: str) -> bool:
     try:
         float(cell)
         return True
@@ -124,9 +125,9 @@ def _numbers(path: str, columns: Layout, part: list[NumberedRow]) -> np.ndarray:
 
 
 def _number(path: str, line: int, column: str, cell: str) -> float:
-    if _is_missing(cell):
+    if is_missing_cell(cell):
         return 0.0
-    if not _is_number(cell):
+    if not is_number_cell(cell):
         problem = f"{cell!r} in column {column!r} is not a number, but values before it are"
         raise bad(path, line, problem, f"mend it, or pass {argument('categories', [column])}")
     if not math.isfinite(float(cell)):

@@ -15,7 +15,15 @@ _ROWS = 50_000  # of a block
 
 def parquet_blocks(options: Options) -> Iterator[Block]:
     """The rows of a file; the number of a row, from 1, is reported as its line."""
-    path = options.path
+    are_numbers, parts = parquet_parts(options.path)
+    columns = layout(options, 1, list(are_numbers), list(are_numbers.values()))
+    for first, part in parts:
+        yield _block(options, columns, part, first)
+
+
+def parquet_parts(path: str) -> tuple[dict[str, bool], Iterator[tuple[int, Any]]]:
+    """The columns of a file, and whether each holds numbers; the number of a row with the data
+    frame that begins with it, for all parts of the file."""
     polars = optional_module("polars", "polars", f"{path}: Parquet is read through")
     with open(path, "rb"):  # raises the usual error if the file is missing
         pass
@@ -26,15 +34,17 @@ def parquet_blocks(options: Options) -> Iterator[Block]:
     except polars.exceptions.PolarsError as error:
         problem = f"not a Parquet file ({str(error).splitlines()[0]})"
         raise bad(path, 1, problem, "was it written to its end?") from None
-    are_numbers = [dtype.is_numeric() or dtype == polars.Boolean for dtype in schema.values()]
-    columns = layout(options, 1, list(schema), are_numbers)
-    for start in range(0, rows, _ROWS):
-        try:
-            part = table.slice(start, _ROWS).collect()
-        except polars.exceptions.PolarsError as error:
-            problem = f"damaged here or after it ({str(error).splitlines()[0]})"
-            raise bad(path, start + 1, problem, "fetch or make the file again") from None
-        yield _block(options, columns, part, start + 1)
+
+    def parts() -> Iterator[tuple[int, Any]]:
+        for start in range(0, rows, _ROWS):
+            try:
+                yield start + 1, table.slice(start, _ROWS).collect()
+            except polars.exceptions.PolarsError as error:
+                problem = f"damaged here or after it ({str(error).splitlines()[0]})"
+                raise bad(path, start + 1, problem, "fetch or make the file again") from None
+
+    kinds = schema.items()
+    return {name: k.is_numeric() or k == polars.Boolean for name, k in kinds}, parts()
 
 
 def _block(options: Options, columns: Layout, part: Any, first: int) -> Block:
