@@ -12,6 +12,7 @@ from onebit.cli.data import data
 from onebit.cli.options import show_on_any_terminal
 from onebit.cli.race import race
 from onebit.cli.study import study
+from onebit.cli.teach import teach
 from onebit.cli.tune import tune
 from onebit.settings import command_line
 
@@ -27,6 +28,7 @@ Start with `onebit race`, then `onebit race --data mine.csv --label topic` on da
 app.command(race)
 app.command(study)
 app.command(tune)
+app.command(teach)
 app.command(data)
 
 
