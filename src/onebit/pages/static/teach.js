@@ -3,7 +3,7 @@
 // The page holds a few guesses ahead, so that the next item is there at once. Every answer goes
 // into a queue that survives a reload, and leaves it when the server has it on disk.
 
-const WAIT = 40; // ms that a guess made earlier waits for a newer one
+const WAIT = 25; // ms that a guess made earlier waits for a newer one
 const PATIENCE = 1500; // ms that the page waits for a second guess
 const ACTIONS = {right: 'Right', wrong: 'Wrong', skip: 'Skip', undo: 'Undo'};
 const KEYS = {
@@ -231,7 +231,8 @@ function adopt() {
 
 const turn = () => ({
   page, ask, seen: current && visible ? current.id : null,
-  have: [...(current && !visible ? [current] : []), ...next].map(guess => guess.id),
+  have: [...(current && !visible ? [current] : []), ...next.slice(0, 16)]
+    .map(guess => guess.id),
 });
 
 async function post(path, body) {
@@ -335,7 +336,11 @@ function merged(held, fresh) {
 
 let waiting_for = 0; // the request whose guess is shown next
 
+let filling = false;
+
 async function fill() {
+  if (filling) return;
+  filling = true;
   try {
     const response = await post('ahead', turn());
     if (!response.ok) return;
@@ -343,6 +348,8 @@ async function fill() {
     take((await response.json()).guesses, {path: 'ahead', number});
   } catch {
     say_online(false);
+  } finally {
+    filling = false;
   }
 }
 

@@ -33,6 +33,7 @@ from onebit.service.teach.lessons import Kind, Lesson, Lessons, key_of, parsed_k
 
 MODEL = "teach"  # the name of the model in the journal
 AHEAD = 8  # guesses that a page holds
+ENOUGH = 3  # with so many, it need not wait for an item that is not ready
 CHOSEN = 16  # items that are made ready for a page
 HELD = 600.0  # seconds for which an item is kept for a page that says nothing
 POOL = 48  # items among which the least sure one is looked for
@@ -223,8 +224,6 @@ class Teacher:
                 guesses.append(self._guess(place, turn.ask, futures))
             except ItemError:
                 continue
-            if len(guesses) >= AHEAD:
-                break
         until = time.monotonic() + HELD
         for guess in guesses:
             self._held[guess.place] = (turn.page, until)
@@ -344,7 +343,7 @@ class Teacher:
     # Which item comes next.
 
     def _next(self, turn: Turn, held: set[int], count: int) -> Iterator[int]:
-        """Items to guess at. Once a page has a few guesses, it need not wait for further ones."""
+        """Items to guess at, for a page that has so many guesses already."""
         ask, chosen = self._chosen.get(turn.page, (None, []))
         if ask != turn.ask:
             chosen = []
@@ -361,11 +360,12 @@ class Teacher:
         for place in chosen:
             self._held[place] = (turn.page, until)
         for place in list(chosen):
-            if count >= 3 and not self.items.ready(place):
-                continue
-            chosen.remove(place)
-            yield place
-            count += 1
+            if count >= AHEAD:
+                return
+            if count < ENOUGH or self.items.ready(place):
+                chosen.remove(place)
+                yield place
+                count += self.items.usable(place)
 
     def _release(self, page: str, held: set[int]) -> None:
         for place, (holder, _) in list(self._held.items()):
