@@ -162,8 +162,7 @@ class Teacher:
 
     @property
     def engine(self) -> Engine:
-        if self._service is None:
-            raise Refused("name two labels first")
+        assert self._service is not None
         return self._service.models[MODEL]
 
     @property
@@ -518,7 +517,7 @@ class Teacher:
 
     def add_labels(self, new: NewLabels) -> None:
         """Labels that may be said from now on."""
-        labels = [checked_label(label) for label in new.add]
+        labels = list(dict.fromkeys(checked_label(label) for label in new.add))
         with self._lock:
             if self._service is None:
                 self._labels = [*dict.fromkeys([*self._labels, *labels])]
@@ -537,6 +536,8 @@ class Teacher:
             self._held.pop(guess.place, None)
 
     def _working(self) -> _Working:
+        if self._service is None:
+            raise Refused("name two labels first")
         return _Working(self)
 
     # Looking.
@@ -601,7 +602,7 @@ class Teacher:
 
     def why(self, id: str) -> list[tuple[str, float]]:
         """The parts of an item that speak for the label that is said, and those against it."""
-        with self._lock:
+        with self._working():
             row, place = self._row(id)
             if place is None:
                 return []
@@ -612,7 +613,8 @@ class Teacher:
 
     def learner_file(self) -> bytes:
         """The learner, for `onebit.load`."""
-        self.engine.settle()
+        with self._working():
+            self.engine.settle()
         return persist.pack(*self.engine.learner._dump())
 
 
