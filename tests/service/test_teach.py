@@ -20,6 +20,7 @@ pytest.importorskip("PIL")
 import httpx
 import numpy as np
 import polars
+from serving import served
 
 import onebit as ob
 from onebit import persist
@@ -28,7 +29,6 @@ from onebit.service.items import open_items
 from onebit.service.teach.app import POLICY, make_app
 from onebit.service.teach.lessons import Lessons
 from onebit.service.teach.teacher import Ask, Teacher
-from serving import served
 
 LABELS = ["fruit", "animal", "tool"]
 WORDS = {
@@ -251,7 +251,7 @@ def test_labels_may_be_named_in_the_page_alone(notes: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("order", ["order", "random", "unsure"])
 def test_every_item_is_asked_once_in_any_order(notes: Path, tmp_path: Path, order: str) -> None:
-    with teaching(notes, tmp_path / "t") as (teacher, client):
+    with teaching(notes, tmp_path / "t") as (_, client):
         person = Person(client, order=order)
         person.look()
         places = []
@@ -402,9 +402,7 @@ def test_a_secret_keeps_strangers_out(notes: Path, tmp_path: Path) -> None:
         assert client.get("/stats").status_code == 401
 
 
-@pytest.mark.parametrize(
-    "label", ["", " ", "x" * 101, "a\u202eb", "a\x00b", "\u200f"]
-)
+@pytest.mark.parametrize("label", ["", " ", "x" * 101, "a\u202eb", "a\x00b", "\u200f"])
 def test_labels_that_cannot_be_read_are_refused(notes: Path, tmp_path: Path, label: str) -> None:
     with teaching(notes, tmp_path / "t") as (_, client):
         refused = client.post("/labels", json={"add": [label]})

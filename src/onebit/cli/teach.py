@@ -9,7 +9,7 @@ import sys
 import threading
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -21,7 +21,7 @@ def teach(
     labels: Annotated[list[str] | None, Parameter(negative=())] = None,
     text: str | None = None,
     embed: str | None = None,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     delimiter: str | None = None,
     folder: Path | None = None,
     host: str = "127.0.0.1",
@@ -53,9 +53,9 @@ def teach(
         A function of yours, module:function, that makes a vector of an image's path, a text, or a
         row. Its code is executed.
     encoding
-        The encoding of a text or csv file.
+        The encoding of a text or csv file: cp1252, latin-1. Default: utf-8.
     delimiter
-        The field separator of a csv file.
+        The field separator of a csv file. Default: a comma; a tab in .tsv.
     folder
         Where the progress is kept. Default: .onebit in a folder of images, FILE.teach beside a
         file, and digits.teach here.
@@ -78,10 +78,15 @@ def teach(
     logging.basicConfig(format="onebit: %(message)s", level=logging.WARNING)
     port = whole("--port", port, least=0, most=65535)
     named = [name.strip() for part in labels or [] for name in part.split(",") if name.strip()]
-    items = open_items(source, text=text, embed=embed, encoding=encoding, delimiter=delimiter)
+    given = {"text": text, "embed": embed, "encoding": encoding, "delimiter": delimiter}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    items = open_items(source, **chosen)
+    arguments = [repr(str(source))] if source is not None else []
+    arguments += [f"{name}={value!r}" for name, value in chosen.items()]
+    opened = f"open_items({', '.join(arguments)})"
     where = folder or _folder(source)
     try:
-        teacher = Teacher(items, where, named or list(items.labels))
+        teacher = Teacher(items, where, named or list(items.labels), opened)
     except ServiceError as fault:
         raise ValueError(fault.detail) from None
     with teacher:

@@ -105,9 +105,10 @@ function reveal() {
   if (!current || visible) return;
   visible = true;
   const is_question = current.kind === 'yes' || current.kind === 'no';
-  by_id('ask').textContent = is_question ? 'Is this' : current.kind === 'again' ? 'Then it is' : 'It is';
+  by_id('ask').textContent = 
+    is_question ? 'Is it' : current.kind === 'again' ? 'Then it guesses' : 'It guesses';
   by_id('guess').textContent = current.label + (is_question ? '?' : '');
-  by_id('sure').textContent = `${percent(current.sure)} sure`;
+  by_id('sure').textContent = stats?.answers ? `${percent(current.sure)} sure` : 'no idea yet';
   const hints = [];
   if (current.explored && !is_question)
     hints.push(`It tries “${current.label}” to learn more about it; “${current.best}” seems likelier.`);
@@ -209,9 +210,13 @@ function enqueue(path, body, guess = null) {
 }
 
 function keep_queue() {
-  if (queue.length) stored.set(`queue ${page}`, queue);
-  else stored.remove(`queue ${page}`);
-  stored.set(`alive ${page}`, Date.now());
+  if (queue.length) {
+    stored.set(`queue ${page}`, queue);
+    stored.set(`alive ${page}`, Date.now());
+  } else {
+    stored.remove(`queue ${page}`);
+    stored.remove(`alive ${page}`);
+  }
   show_saved();
 }
 
@@ -287,7 +292,7 @@ function show_saved() {
     saved.textContent = waiting
       ? `No connection. ${waiting} not yet saved; kept in this browser`
       : 'No connection';
-  else if (waiting < 2) saved.textContent = 'Everything is saved';
+  else if (waiting < 2) saved.textContent = `Everything is saved in ${root.dataset.journal}`;
   else saved.textContent = `Saving ${waiting} …`;
 }
 
@@ -336,20 +341,17 @@ function merged(held, fresh) {
 
 let waiting_for = 0; // the request whose guess is shown next
 
-let filling = false;
+let filling = 0; // the newest request for guesses; answers to older ones are of no use
 
 async function fill() {
-  if (filling) return;
-  filling = true;
+  const request = ++filling;
   try {
     const response = await post('ahead', turn());
-    if (!response.ok) return;
+    if (!response.ok || request !== filling) return;
     say_online(true);
     take((await response.json()).guesses, {path: 'ahead', number});
   } catch {
     say_online(false);
-  } finally {
-    filling = false;
   }
 }
 
@@ -649,6 +651,7 @@ function show_stats(fresh) {
   by_id('start').hidden = stats.open;
   by_id('work').hidden = !stats.open;
   by_id('intro').hidden = stats.answers >= 10;
+  root.classList.toggle('begun', stats.answers > 0);
   if (!stats.open && before === null) by_id('first-labels').value = stats.suggested.join(', ');
   if (stats.open && !stats.ready) {
     by_id('card').replaceChildren(make('p', {className: 'end',
@@ -794,7 +797,9 @@ function listen() {
     if (!current && !waiting_for && stats?.ready && !queue.length) fill();
   });
   events.addEventListener('message', event => {
-    if (Number(event.data) !== stats?.version) refresh();
+    if (Number(event.data) === stats?.version) return;
+    refresh();
+    if (!current && !waiting_for && stats?.ready) fill(); // somebody may have undone an answer
   });
   events.addEventListener('error', () => {
     say_online(false);

@@ -154,7 +154,7 @@ class _App:
         if "secret" in request.query_params:
             return RedirectResponse("./", 303)
         items, folder = self._teacher.items, str(self._teacher.folder)
-        text = teach_page(items.name, folder, items.kind, export.python_line(self._teacher))
+        text = teach_page(items.name, folder, items.kind, export.python_lines(self._teacher))
         return Response(text.encode(errors="replace"), media_type="text/html")
 
     async def static(self, request: Request) -> Response:

@@ -82,17 +82,16 @@ FILES: dict[str, tuple[str, str, Callable[[Teacher], bytes]]] = {
 }
 
 
-def python_line(teacher: Teacher) -> str:
-    """Python that loads the learner and says what it thinks of the first item."""
+def python_lines(teacher: Teacher) -> str:
+    """Python that loads the learner and says which label the first item has."""
     file = f"{teacher.items.name}.onebit"
     return "\n".join(
         [
             "import onebit as ob",
+            "from onebit.service.items import open_items",
+            "",
             f"learner = ob.load({file!r})",
-            f"learner.predict([{_context(teacher)}])",
+            f"items = {teacher.opened}",
+            "learner.predict([items.context(0)])",
         ]
     )
-
-
-def _context(teacher: Teacher) -> str:
-    return {"image": "features", "text": '"a text"', "row": "row"}[teacher.items.kind]

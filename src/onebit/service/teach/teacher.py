@@ -106,10 +106,20 @@ class Guess(Struct, kw_only=True):
 
 
 class Teacher:
-    """One source, its learner, and everyone who teaches it."""
+    """One source, its learner, and everyone who teaches it.
 
-    def __init__(self, items: Items, folder: Path, labels: Sequence[Label] = ()) -> None:
-        self.items, self.folder = items, folder
+    folder: where the progress is kept. labels: in addition to those that the folder knows. opened:
+    the Python expression that opens the items.
+    """
+
+    def __init__(
+        self,
+        items: Items,
+        folder: Path,
+        labels: Sequence[Label] = (),
+        opened: str = "open_items()",
+    ) -> None:
+        self.items, self.folder, self.opened = items, folder, opened
         self.version = 0  # counts changes
         self.on_change: Callable[[], None] = lambda: None
         self._lock = threading.RLock()
