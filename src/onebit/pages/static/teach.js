@@ -4,7 +4,7 @@
 // into a queue that survives a reload, and leaves it when the server has it on disk.
 
 const WAIT = 25; // ms that a guess made earlier waits for a newer one
-const PATIENCE = 1500; // ms that the page waits for a second guess
+const PATIENCE = 1500; // ms that the page waits for a guess that only the server can make
 const ACTIONS = {right: 'Right', wrong: 'Wrong', skip: 'Skip', undo: 'Undo'};
 const KEYS = {
   right: ['a', 'ArrowRight'], wrong: ['x', 'ArrowLeft'], skip: [' ', 'ArrowDown'],
@@ -236,7 +236,7 @@ function adopt() {
 
 const turn = () => ({
   page, ask, seen: current && visible ? current.id : null,
-  have: [...(current && !visible ? [current] : []), ...next.slice(0, 16)]
+  have: [...(current && !visible && !waiting_for ? [current] : []), ...next.slice(0, 16)]
     .map(guess => guess.id),
 });
 
@@ -319,12 +319,13 @@ function take(guesses, entry) {
   }
   if (waiting_for === entry.number) waiting_for = 0;
   next = merged(next.filter(guess => places.has(guess.place) || !entry.number), fresh);
+  if (waiting_for) return; // what is on the screen is answered already
   if (current && !visible) {
     const newer = fresh.find(guess => guess.place === current.place);
     if (newer) current = newer;
     next = next.filter(guess => guess.place !== current.place);
     reveal();
-  } else if (!current && !waiting_for) {
+  } else if (!current) {
     advance();
     reveal();
   }
@@ -362,7 +363,7 @@ function advance() {
 // What a person does.
 
 function can_act() {
-  return current && visible && !document.querySelector('dialog[open]');
+  return current && visible && !waiting_for && !document.querySelector('dialog[open]');
 }
 
 function answer(body) {
@@ -424,9 +425,14 @@ function take_back(id, guess = null) {
     return;
   }
   if (stats) stats.mine = stats.mine.filter(known => known !== id);
-  waiting_for = enqueue('undo', {id});
-  if (guess) done.set(guess.place, waiting_for);
+  const sent = enqueue('undo', {id});
+  if (guess) done.set(guess.place, sent);
+  if (!online) return;
+  waiting_for = sent;
   pressed = performance.now();
+  setTimeout(() => {
+    if (waiting_for === sent) waiting_for = 0;
+  }, PATIENCE);
 }
 
 function name_label(text) {
