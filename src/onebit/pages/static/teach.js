@@ -254,6 +254,7 @@ async function send_all() {
     while (queue.length) {
       const entry = queue[0];
       const is_turn = ['answer', 'skip', 'undo'].includes(entry.path);
+      const asked = asking;
       const response = await post(entry.path, is_turn ? {...turn(), ...entry.body} : entry.body);
       if (response.status >= 500) throw new Error(String(response.status));
       const answer = await response.json();
@@ -261,7 +262,7 @@ async function send_all() {
       keep_queue();
       say_online(true);
       if (response.ok) {
-        if (is_turn) take(answer.guesses, entry);
+        if (is_turn) take(answer.guesses, entry, asked);
       } else {
         complain(`Not saved: ${answer.detail}`);
         if (is_turn && !current) fill();
@@ -303,7 +304,12 @@ function complain(words) {
 
 // Guesses that come from the server.
 
-function take(guesses, entry) {
+// asked: what was wanted when they were asked for; a person may want something else by now.
+function take(guesses, entry, asked) {
+  if (asked !== asking && entry.path !== 'undo') {
+    if (waiting_for === entry.number) waiting_for = 0;
+    return;
+  }
   ended = guesses.length === 0;
   const returns = entry.path === 'undo' || entry.expects === 'again';
   const fresh = guesses.filter(guess => (done.get(guess.place) ?? 0) <= entry.number);
@@ -341,16 +347,17 @@ function merged(held, fresh) {
 }
 
 let waiting_for = 0; // the request whose guess is shown next
+let asking = 0; // counts changes of what is asked
 
 let filling = 0; // the newest request for guesses; answers to older ones are of no use
 
 async function fill() {
-  const request = ++filling;
+  const request = ++filling, asked = asking;
   try {
     const response = await post('ahead', turn());
     if (!response.ok || request !== filling) return;
     say_online(true);
-    take((await response.json()).guesses, {path: 'ahead', number});
+    take((await response.json()).guesses, {path: 'ahead', number}, asked);
   } catch {
     say_online(false);
   }
@@ -601,6 +608,7 @@ for (const end of ['pointerup', 'pointercancel'])
 // What is asked.
 
 function asked_anew() {
+  asking++;
   stored.set('ask', ask);
   next = [];
   ended = false;
@@ -676,7 +684,7 @@ function show_stats(fresh) {
     `${stats.explored} guesses explored`,
     people.length > 1 ? people.map(([name, count]) => `${name}: ${count}`).join(', ') : '',
   ].filter(Boolean).join(' · ');
-  if (String(before?.labels) !== String(stats.labels)) show_labels();
+  if (shown_labels !== String(stats.labels)) show_labels();
   show_by_label();
   show_last();
   show_unusable();
@@ -696,8 +704,11 @@ function show_curve() {
   }, Math.max(0, 400 - (performance.now() - curve_at)));
 }
 
+let shown_labels = null;
+
 function show_labels() {
   if (!stats) return;
+  shown_labels = String(stats.labels);
   const shortcuts = new Map([...label_keys()].map(([key, label]) => [label, key]));
   by_id('chips').replaceChildren(...stats.labels.slice(0, SHOWN_AS_CHIPS).map(label => {
     const chip = make('button', {type: 'button', className: 'chip'},

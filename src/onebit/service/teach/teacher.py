@@ -121,6 +121,7 @@ class Teacher:
     ) -> None:
         self.items, self.folder, self.opened = items, folder, opened
         self.version = 0  # counts changes
+        self._has_changed = False  # by the request that has the lock
         self.on_change: Callable[[], None] = lambda: None
         self._lock = threading.RLock()
         self._service: Service | None = None
@@ -201,7 +202,7 @@ class Teacher:
                 copy.scores([context])
         finally:
             self._warm.set()
-            self._changed()
+            self._tell()
 
     def _contexts(self, places: Iterable[int]) -> Iterator[Any]:
         for place in places:
@@ -210,7 +211,8 @@ class Teacher:
             except ItemError:
                 continue
 
-    def _changed(self) -> None:
+    def _tell(self) -> None:
+        """Let all pages know that something has changed."""
         self.version += 1
         self.on_change()
 
@@ -464,7 +466,7 @@ class Teacher:
                         propensity=row.propensity,
                     )
                 )
-                self._changed()
+                self._has_changed = True
                 is_open = right is False and kind == "free" and place is not None
                 if is_open and turn.ask.again and turn.ask.only is None:
                     first = self._second(place, turn.ask, futures)
@@ -490,7 +492,7 @@ class Teacher:
                         futures.append(self.engine.submit_cancel(id).future)
                         self._drop(id)
                 self._lessons.skipped.add(item)
-                self._changed()
+                self._has_changed = True
             return self._ahead(turn, [], futures)
 
     def undo(self, turn: GuessTurn) -> list[Guess]:
@@ -503,7 +505,7 @@ class Teacher:
                 self._lessons.remove(turn.id)
             self._lessons.skipped.discard(item)
             self._first = 0 if place is None else min(self._first, place)
-            self._changed()
+            self._has_changed = True
             first: list[Guess] = []
             if place is not None:
                 only = row.label if kind in ("yes", "no") else None
@@ -523,7 +525,7 @@ class Teacher:
                 raise Cancelled(f"there is no answer to {change.id!r} that could be revised")
             futures.append(self.engine.submit_revise(change.id, right, label).future)
             self._lessons.revise(change.id, label == lesson.said if right is None else right, label)
-            self._changed()
+            self._has_changed = True
 
     def add_labels(self, new: NewLabels) -> None:
         """Labels that may be said from now on."""
@@ -538,7 +540,7 @@ class Teacher:
                 self.engine.submit_labels(LabelChange(add=labels)).wait()
                 self._labels = list(self.engine.learner.labels)
                 self._guesses.clear()  # they list the labels there were
-            self._changed()
+            self._tell()
 
     def _drop(self, id: str) -> None:
         guess = self._guesses.pop(id, None)
@@ -639,14 +641,18 @@ class _Working:
         return self._futures
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self._teacher._lock.release()
+        teacher = self._teacher
+        has_changed, teacher._has_changed = teacher._has_changed, False
+        teacher._lock.release()
         try:
             for future in self._futures:
                 future.result()
         except Unavailable:
-            with self._teacher._lock:  # the lessons are ahead of what is on disk
-                self._teacher._read()
+            with teacher._lock:  # the lessons are ahead of what is on disk
+                teacher._read()
             raise
+        if has_changed:
+            teacher._tell()
 
 
 def _labels_before(path: Path) -> list[Label]:
