@@ -170,7 +170,9 @@ function item_parts(item) {
 }
 
 function show_scores() {
-  by_id('scores').replaceChildren(...current.scores.map(([label, share]) => {
+  const places = new Map(stats?.labels.map((label, i) => [label, i]));
+  const shown = [...current.scores].sort(([a], [b]) => places.get(a) - places.get(b));
+  by_id('scores').replaceChildren(...shown.map(([label, share]) => {
     const bar = make('span', {className: 'bar'});
     bar.style.setProperty('--share', percent(share));
     const row = make('li', {}, make('span', {className: 'label', textContent: label, dir: 'auto'}),
