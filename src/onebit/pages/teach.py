@@ -30,14 +30,15 @@ def curve(since_start: np.ndarray, recent: np.ndarray, width: int) -> Markup:
     places = np.unique(np.linspace(0, count - 1, min(count, POINTS)).astype(int))
 
     def series(number: int, name: str, errors: np.ndarray) -> charts.Series:
-        points = [charts.Point(i + 1, *[float(errors[i])] * 3) for i in places]
+        heights = [float(errors[i]) for i in places]
+        points = [charts.Point(i + 1, y, y, y) for i, y in zip(places, heights, strict=True)]
         end = f"{percent(errors[-1], 0)}%"
         return charts.Series(name, charts.coloured(number), points, (name,), end)
 
     window = min(count, 50)
     words = charts.Words(
         title="Error after each answer",
-        desc=f"After {counted(count, 'guess').replace('guesss', 'guesses')}: "
+        desc=f"After {counted(count, 'item')}: "
         f"{percent(recent[-1], 0)}% of the last {window} were wrong, and "
         f"{percent(since_start[-1], 0)}% of all.",
         x="guesses",

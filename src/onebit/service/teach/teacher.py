@@ -467,8 +467,8 @@ class Teacher:
                     )
                 )
                 self._has_changed = True
-                is_open = right is False and kind == "free" and place is not None
-                if is_open and turn.ask.again and turn.ask.only is None:
+                is_open = right is False and kind == "free" and turn.ask.only is None
+                if is_open and turn.ask.again and place is not None:
                     first = self._second(place, turn.ask, futures)
             self._drop(turn.id)
             return self._ahead(turn, first, futures)
@@ -585,11 +585,14 @@ class Teacher:
 
     def _shown(self, lesson: Lesson) -> dict[str, Any]:
         place = self.items.place(lesson.item)
-        item = None if place is None else self.items[place]
+        title, picture = lesson.item, None
+        if place is not None:
+            item = self.items[place]
+            title, picture = item.title, picture_of(place, item)
         return {
             "id": lesson.id,
-            "title": lesson.item if item is None else item.title,
-            "picture": None if item is None else picture_of(place, item),
+            "title": title,
+            "picture": picture,
             "kind": lesson.kind,
             "said": lesson.said,
             "right": lesson.right,
