@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -24,10 +25,12 @@ from serving import served
 
 import onebit as ob
 from onebit import persist
+from onebit.cli.teach import _folder
 from onebit.service import faults
 from onebit.service.items import open_items
 from onebit.service.teach.app import POLICY, make_app
-from onebit.service.teach.lessons import Lessons
+from onebit.service.teach.export import python_lines
+from onebit.service.teach.lessons import Lesson, Lessons
 from onebit.service.teach.teacher import Ask, Teacher
 
 LABELS = ["fruit", "animal", "tool"]
@@ -494,11 +497,53 @@ while guesses:
         assert teacher.engine.learner.round == len(ids)
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_the_command(notes: Path, tmp_path: Path, host: str) -> None:
+    """It prints its address, serves, and stops by Ctrl-C with everything saved."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "onebit.cli", "teach", notes.name, "--labels", "a,b"),
+            *("--labels", "c", "--host", host, "--port", "0", "--no-open"),
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+    )
+    assert process.stdout is not None
+    address = process.stdout.readline().split()[-1]
+    assert ("?secret=" in address) == (host == "0.0.0.0")
+    with httpx.Client(follow_redirects=True) as client:
+        assert client.get(address).status_code == 200
+        stats = client.get(f"{address.partition('?')[0]}stats").json()
+    assert stats["labels"] == ["a", "b", "c"] and stats["items"] == 90
+    process.send_signal(signal.SIGINT)
+    words = process.communicate(timeout=60)[0]
+    assert process.returncode == 0 and "Everything is saved in notes.txt.teach" in words
+    assert (tmp_path / "notes.txt.teach" / "teach.journal").exists()
+
+
+def test_where_the_progress_is(tmp_path: Path) -> None:
+    assert _folder(None) == Path("digits.teach")
+    assert _folder(tmp_path) == tmp_path / ".onebit"
+    assert _folder(tmp_path / "a.csv") == tmp_path / "a.csv.teach"
+
+
+def test_the_lines_of_python_work(notes: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    items = open_items(notes)
+    with Teacher(items, tmp_path / "t", LABELS, f"open_items({str(notes)!r})") as teacher:
+        lines = python_lines(teacher)
+        (tmp_path / "notes.txt.onebit").write_bytes(teacher.learner_file())
+    names: dict = {}
+    exec(lines, names)
+    assert names["learner"].labels == LABELS
+
+
 def test_speed_ignores_pauses() -> None:
     lessons = Lessons()
     assert lessons.per_minute() is None
-    from onebit.service.teach.lessons import Lesson
-
     now = time.time()
     for i in range(10):
         moment = now + 2 * i + 1000 * (i > 5)

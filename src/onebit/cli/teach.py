@@ -8,6 +8,7 @@ import secrets
 import sys
 import threading
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,13 +95,20 @@ def teach(
         server = make_server(None, ServiceOptions(host=host, port=port))
         app = make_app(teacher, secret, lambda: server.should_exit)
         server.config.app = app
-        sockets = [server.config.bind_socket()]
+        try:
+            sockets = [server.config.bind_socket()]
+        except SystemExit:  # uvicorn has logged why
+            raise ValueError(
+                f"port {port} cannot be used; --port 0 takes any that is free"
+            ) from None
         address = _address(host, sockets[0].getsockname()[1], secret)
         print(f"Teach {items.name}: {address}\nProgress is kept in {where}. Ctrl-C stops.")
         sys.stdout.flush()
         if open and _has_display():
             threading.Timer(0.5, webbrowser.open, [address]).start()
-        server.run(sockets)
+        with suppress(KeyboardInterrupt):
+            server.run(sockets)
+    print(f"Stopped. Everything is saved in {where}.")
 
 
 def _folder(source: Path | None) -> Path:

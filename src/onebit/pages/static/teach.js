@@ -668,7 +668,11 @@ function show_stats(fresh) {
   by_id('work').hidden = !stats.open;
   by_id('intro').hidden = stats.answers >= 10;
   root.classList.toggle('begun', stats.answers > 0);
-  if (!stats.open && before === null) by_id('first-labels').value = stats.suggested.join(', ');
+  root.classList.toggle('open', stats.open);
+  if (!stats.open && before === null) {
+    by_id('first-labels').value = stats.suggested.join(', ');
+    show_samples();
+  }
   if (stats.open && !stats.ready) {
     by_id('card').replaceChildren(make('p', {className: 'end',
       textContent: 'Getting ready. The first start takes up to a minute.'}));
@@ -691,6 +695,17 @@ function show_stats(fresh) {
   show_last();
   show_unusable();
   if (before?.guesses !== stats.guesses || before.version !== stats.version) show_curve();
+}
+
+// A few of the pictures, so that a person can see which labels they need.
+function show_samples() {
+  if (root.dataset.kind !== 'image') return;
+  const places = [0, 1, 2, 3].map(i => Math.floor(i * stats.items / 4));
+  by_id('samples').replaceChildren(...[...new Set(places)].map(place => {
+    const image = make('img', {alt: '', src: `items/${place}/picture?size=256`});
+    image.addEventListener('error', () => image.remove());
+    return image;
+  }));
 }
 
 function show_curve() {
