@@ -30,8 +30,15 @@ WITHIN = "not slow and not exhaustive"
 BASIC = f"{WITHIN} and not thorough"
 SIZES = {
     "": Size(f"{BASIC} and not compiled", "", f"{BASIC} and compiled", 1),
-    "--slow": Size(f"{WITHIN} and thorough", BASIC, "(compiled or slow) and not exhaustive", 1),
-    "--all": Size("(thorough or exhaustive) and not slow", BASIC, "", 8),
+    "--slow": Size(
+        f"{WITHIN} and (thorough or untraced)",
+        f"{BASIC} and not untraced",
+        "(compiled or slow) and not exhaustive",
+        1,
+    ),
+    "--all": Size(
+        "(thorough or exhaustive or untraced) and not slow", f"{BASIC} and not untraced", "", 8
+    ),
 }
 
 

@@ -1386,14 +1386,15 @@ class KernelNewtron(Dual, Sampled):
 
 
 class Expert(NamedTuple):
-    """One of OneBit's models; W and S are [label, feature]."""
+    """One of OneBit's models; W and S are [label, feature], of matrices S is [label, d, d]."""
 
-    kind: str  # "softmax" or "ridge"
+    kind: str  # "softmax", "ridge", or "full": a ridge regression with matrices
     wide: bool  # it sees the Fourier features too
     prior: float
     shrink: float
     floor: float
     again: bool  # it learns kept rounds again
+    noise: float  # the chance that an answer is false, as it believes
     W: np.ndarray
     S: np.ndarray
 
@@ -1407,19 +1408,19 @@ class OneBit(Twin):
     """
 
     AGAIN, MEMORY, TRUST, RAREST, RING, DRAW = 2, 0.999, 20.0, 1e-3, 1000, 8
+    LEAST_WEIGHT = 1e-3  # of the expert with matrices, for it to widen the bounds
 
     def __init__(self, K: int, d: int, *, widths: tuple[int, int], draw_kept, maps, fix=None):
         super().__init__(K, d)
         self.maps, self.fix, self.draw_kept = maps, fix, draw_kept
 
-        def expert(kind, wide, prior, shrink=1.0, floor=0.0, again=False):
-            shape = (K, widths[wide] + 1)
-            return Expert(
-                kind, wide, prior, shrink, floor, again, np.zeros(shape), np.full(shape, prior)
-            )
+        def expert(kind, wide, prior, shrink=1.0, floor=0.0, again=False, noise=0.0):
+            W = np.zeros((K, widths[wide] + 1))
+            S = self.units(*W.shape) if kind == "full" else np.full(W.shape, prior)
+            return Expert(kind, wide, prior, shrink, floor, again, noise, W, S)
 
         self.experts = [
-            expert("softmax", False, 64.0, 1.0, 1e-4),
+            expert("softmax", False, 64.0, *((0.3, 1e-4, False, 0.4) if fix else (1.0, 1e-4))),
             expert("softmax", False, 64.0, 0.1, 1e-4, True),
             expert("softmax", False, 256.0, 0.3, 0.05, True),
             expert("ridge", False, 1.0),
@@ -1428,6 +1429,7 @@ class OneBit(Twin):
             self.experts += [
                 expert("softmax", True, 64.0, 0.1, 1e-4, True),
                 expert("softmax", True, 256.0, 0.3, 0.05, True),
+                expert("full", False, 1.0),
             ]
         count = len(self.experts)
         self.weight, self.evidence = np.full(count, 1 / count), np.zeros(count)
@@ -1440,7 +1442,12 @@ class OneBit(Twin):
         x = np.append(x, 1.0)
         if len(x) < expert.W.shape[1]:  # Fourier features are not there yet
             x = np.concatenate([x[:-1], np.zeros(expert.W.shape[1] - len(x)), [1.0]])
-        return x, expert.W @ x, expert.S @ x**2
+        variances = expert.S @ x @ x if expert.kind == "full" else expert.S @ x**2
+        return x, expert.W @ x, variances
+
+    @staticmethod
+    def units(K: int, size: int) -> np.ndarray:
+        return np.tile(np.eye(size), (K, 1, 1))
 
     def forecasts(self, row: np.ndarray) -> np.ndarray:
         found = []
@@ -1453,9 +1460,10 @@ class OneBit(Twin):
         return self.weight @ self.forecasts(x)
 
     def upper(self, x: np.ndarray, round: int = 0) -> np.ndarray:
-        q = self.scores(x)
-        _, _, v = self.look(self.experts[3], x)
-        width = self.weight[3] * np.sqrt(v) / 2
+        q, width = self.scores(x), 0.0
+        for weight, expert in zip(self.weight, self.experts, strict=True):
+            if expert.kind == "ridge" or (expert.kind == "full" and weight >= self.LEAST_WEIGHT):
+                width += weight * np.sqrt(self.look(expert, x)[2]) / 2
         bonus = 2 * max(0.0, 1 - q.max()) * math.sqrt(math.log(1 + round))
         if self.K == 2:
             bonus = 0.0
@@ -1468,16 +1476,23 @@ class OneBit(Twin):
 
     def learn_expert(self, expert: Expert, row: np.ndarray, a: int, right: bool) -> None:
         x, u, v = self.look(expert, row)
-        if expert.kind == "ridge":
+        if expert.kind != "softmax":
             answers = {a: 1.0 if right else -1.0}
             if self.K == 2:
                 answers[1 - a] = -answers[a]
             for label, z in answers.items():
-                expert.W[label] += expert.S[label] * x * (z - u[label]) / (1 + v[label])
-                expert.S[label] = 1 / (1 / expert.S[label] + x**2)
+                S = expert.S[label]
+                Sx = S @ x if expert.kind == "full" else S * x
+                expert.W[label] += Sx * (z - u[label]) / (1 + v[label])
+                if expert.kind == "full":
+                    expert.S[label] = S - np.outer(Sx, Sx) / (1 + v[label])
+                else:
+                    expert.S[label] = 1 / (1 / S + x**2)
             return
         p = softmax(u)
-        y = one_hot(a, self.K) if right else np.where(np.arange(self.K) == a, 0, p / (1 - p[a]))
+        chance = np.full(self.K, expert.noise if right else 1 - expert.noise)  # of this answer
+        chance[a] = 1 - chance[a]
+        y = p * chance / (p @ chance)
         moved = u.copy()
         for _ in range(5):  # Newton's method
             p = softmax(moved)
@@ -1495,7 +1510,8 @@ class OneBit(Twin):
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
         a = choice.label
-        self.weigh(self.forecasts(x)[:, a], right)
+        noise = np.array([expert.noise for expert in self.experts])
+        self.weigh(noise + (1 - 2 * noise) * self.forecasts(x)[:, a], right)
         for expert in self.experts:
             self.learn_expert(expert, x, a, right)
         self.heard += 1
@@ -1503,6 +1519,8 @@ class OneBit(Twin):
         if self.fix and self.fix(self, x):
             for expert in self.experts:
                 expert.W[:], expert.S[:] = 0.0, expert.prior
+                if expert.kind == "full":
+                    expert.S[:] = self.units(self.K, expert.W.shape[1])
             for i, kept in enumerate(self.kept):
                 for expert in self.experts:
                     self.learn_expert(expert, *kept)
@@ -1532,5 +1550,5 @@ class OneBit(Twin):
             self.H[m] += prior * np.eye(2)
             slope = missed * features + prior * (np.array([0.0, 1.0]) - self.theta[m])
             self.theta[m] += np.linalg.solve(self.H[m], slope)
-            self.theta[m] = np.clip(self.theta[m], [-1.0, 0.5], [1.0, 2.0])
+            self.theta[m] = np.clip(self.theta[m], [-1.0, 0.1], [1.0, 2.0])
         self.weight = softmax(self.evidence)

@@ -56,7 +56,7 @@ def test_every_law_has_a_learner_that_breaks_it():
     assert set(broken.BY_LAW) == set(LAWS)
 
 
-@pytest.mark.slow if COMPILED else pytest.mark.exhaustive  # every law on Banditron once more
+@pytest.mark.exhaustive if COMPILED else pytest.mark.thorough  # every law on Banditron once more
 def test_check_learner_passes_a_learner_that_keeps_all_laws():
     testing.check_learner(ob.Banditron)
 

@@ -90,6 +90,7 @@ def forged(draw: random.Random, fields: dict) -> dict:
     return fields
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_forged_decision_is_refused_or_harmless(make, request):
     draw = random.Random(request.node.name)

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
+from onebit.lab.sweeping import _course
 
 FAR = 2**20  # columns of a stream
 
@@ -101,6 +102,23 @@ def test_lockstep_has_rows_for_features_of_the_stream_and_of_its_learners(make):
     learners = [make(4, seed=seed) for seed in range(5)]
     ob.simulate(learners[1], X[40:], y[40:])
     ob.simulate(learners[2], *words(5, 20, 4, seed=9))  # features that the stream has not
+    for learner, run in zip(learners, ob.sweep(learners, X, y, test=(X, y)), strict=True):
+        trace = ob.simulate(learner, X, y)
+        assert np.array_equal(trace.mistakes, run.trace.mistakes)
+        assert run.test_error == (learner.predict(X) != y).mean()
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_near_features_have_places_in_lockstep_if_a_learner_has_far_ones(far, monkeypatch):
+    monkeypatch.setattr("onebit.learner.NEAR", 100)
+    rng = np.random.default_rng(1)
+    X, y = (rng.random((60, 12)) < 0.3).astype(np.float32), rng.integers(3, size=60)
+    X = [(np.flatnonzero(x).astype(np.int32), x[x > 0]) for x in X]
+    learners = [ob.Banditron(3, seed=seed) for seed in range(4)]
+    if far:
+        ob.simulate(learners[2], *words(5, 20, 3))
+    course = _course(learners, (X, y), 1, "given", None)
+    assert (len(course.shared.slots) > 0) == far and course.shared.table_rows == 12
     for learner, run in zip(learners, ob.sweep(learners, X, y, test=(X, y)), strict=True):
         trace = ob.simulate(learner, X, y)
         assert np.array_equal(trace.mistakes, run.trace.mistakes)

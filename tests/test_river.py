@@ -65,6 +65,13 @@ def test_labels_are_added_as_they_come():
     assert list(model.predict_proba_one({"a": 1})) == ["sport", "tech", 3, None]
 
 
+def test_a_text_is_a_context():
+    model = OneBitClassifier("UCWL")
+    for text, topic in [("a cup match", "sport"), ("the vote on a law", "politics")] * 20:
+        model.learn_one(text, topic)
+    assert [model.predict_one(text) for text in ("a match", "a vote")] == ["sport", "politics"]
+
+
 def test_onebit_in_a_pipeline():
     model = preprocessing.StandardScaler() | OneBitClassifier()
     metric = evaluate.progressive_val_score(

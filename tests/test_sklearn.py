@@ -150,6 +150,76 @@ def test_texts_in_a_pipeline():
     assert model.predict(["a cup match", "the court"]).tolist() == ["sport", "politics"]
 
 
+TICKETS = ["the goal of the match", "the vote on the law", "a cup match", "the court reads the law"]
+TOPICS = np.array(["sport", "politics"] * 20)
+
+
+def as_array(rows):
+    return np.array(rows, object)
+
+
+def as_dicts(rows):
+    return [{"body": text, "team": "A", "age": 3.0} for text in rows]
+
+
+def as_polars(rows):
+    return pytest.importorskip("polars").DataFrame(as_dicts(rows))
+
+
+def as_pandas(rows):
+    return pytest.importorskip("pandas").DataFrame(as_dicts(rows))
+
+
+def as_column(rows):
+    return pytest.importorskip("pandas").Series(rows)
+
+
+@pytest.mark.parametrize("form", [list, as_array, as_dicts, as_polars, as_pandas, as_column])
+def test_texts_and_tables_are_read_by_onebit(form):
+    rows = form(TICKETS * 10)
+    model = OneBitClassifier("UCWL").fit(rows, TOPICS)
+    unseen = form(["a match of the cup", "the vote of the court"])
+    assert model.predict(unseen).tolist() == ["sport", "politics"]
+    assert model.predict_proba(unseen).shape == (2, 2)
+    by_hand = ob.UCWL(labels=["politics", "sport"])
+    ob.simulate(by_hand, rows, TOPICS, order="shuffled")
+    assert np.array_equal(model.learner_.weights, by_hand.weights)
+    again = OneBitClassifier("UCWL").partial_fit(rows, TOPICS, classes=["sport", "politics"])
+    assert again.partial_fit(rows, TOPICS).score(rows, TOPICS) == 1
+    assert cross_val_score(OneBitClassifier("UCWL"), rows, TOPICS, cv=3).min() > 0.8
+
+
+def test_a_text_or_a_dict_is_decided_on():
+    model = OneBitClassifier("UCWL").fit(TICKETS * 10, TOPICS)
+    decision = model.decide("a match of the cup")
+    model.learn(decision, right=True)
+    assert decision.label == "sport" and not hasattr(model, "n_features_in_")
+    table = OneBitClassifier("UCWL").fit(as_dicts(TICKETS * 10), TOPICS)
+    assert table.decide(as_dicts(["the court"])[0]).label == "politics"
+    frame = as_polars(TICKETS * 10)
+    table = OneBitClassifier("UCWL").fit(frame, TOPICS)
+    assert table.n_features_in_ == 3 and list(table.feature_names_in_) == ["body", "team", "age"]
+    assert table.decide(frame.row(0, named=True)).label == "sport"
+    with pytest.raises(ValueError, match="feature names"):
+        table.predict(frame.rename({"body": "text"}))
+
+
+def test_texts_and_matrices_do_not_mix():
+    model = OneBitClassifier("UCWL").fit(TICKETS * 10, TOPICS)
+    for call in (model.predict, lambda rows: model.decide(rows[0])):
+        with pytest.raises(ValueError, match=r"X is a matrix, and .* fitted with texts or dicts"):
+            call(X)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(TICKETS, TOPICS)
+    assert model.predict(["the law"]) == ["politics"]
+    model.fit(X, NAMES)
+    for call in (lambda rows: model.predict(rows), lambda rows: model.decide(rows[0])):
+        with pytest.raises(ValueError, match=r"X is texts or dicts, and .* with a matrix"):
+            call(TICKETS)
+    model.fit(TICKETS * 10, TOPICS)
+    assert not hasattr(model, "n_features_in_")
+
+
 def test_a_pickled_model_goes_on():
     model = OneBitClassifier("Banditron").fit(X, Y)
     again = pickle.loads(pickle.dumps(model))

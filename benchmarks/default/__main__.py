@@ -3,6 +3,7 @@
     python -m benchmarks.default                                  # clean feedback, all sets
     python -m benchmarks.default --conditions flips15 --sets usps --learners OneBit UCWL
     python -m benchmarks.default --aside                          # the sets that were put aside
+    python -m benchmarks.default --ablate                         # OneBit without its ingredients
 
 Every run is written at once to the folder of results; a second call plays only what is missing.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ import numpy as np
 
 import onebit as ob
 from benchmarks.default import sets, tables
-from benchmarks.default.contestants import CONTESTANTS, ONEBIT, Contestant, revision
+from benchmarks.default.ablation import ablate
+from benchmarks.default.contestants import CONTESTANTS, ONEBIT, Contestant, Setting, revision
 from benchmarks.default.results import Cell, Results
 
 SHORTEST = 3_000  # rows: shorter sets are played with clean feedback only
@@ -45,7 +48,13 @@ def say(text: str) -> None:
 
 
 def play_missing(
-    results: Results, name: str, contestant: Contestant, condition: str, order: int, most: int
+    results: Results,
+    name: str,
+    contestant: Contestant,
+    settings: Sequence[Setting],
+    condition: str,
+    order: int,
+    most: int,
 ) -> None:
     """Play the settings of a contestant that have no cell yet."""
     data = sets.load(name)
@@ -54,7 +63,7 @@ def play_missing(
     for prepare in contestant.prepares(data):
         wanted = {
             cell.key: cell
-            for setting in contestant.settings(condition)
+            for setting in settings
             for cell in [
                 Cell(name, contestant.name, prepare, setting, condition, order, rows, code, {})
             ]
@@ -65,8 +74,8 @@ def play_missing(
         played = sets.rows_of(name, prepare, order, most)
         channel = channel_of(condition, played.y)
         begin, best = time.perf_counter(), 1.0
-        settings = [cell.setting for cell in wanted.values()]
-        for run in contestant.play(settings, played, data.labels, channel, order):
+        missing = [cell.setting for cell in wanted.values()]
+        for run in contestant.play(missing, played, data.labels, channel, order):
             cell = Cell(
                 *(name, contestant.name, prepare, run.setting, condition, order, rows, code),
                 run.errors,
@@ -96,8 +105,18 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=2, help="orders of the rows: 0, 1, ...")
     parser.add_argument("--rows", type=int, default=10_000, help="at most so many rows of a set")
     parser.add_argument("--results", type=Path, default=Path("docs/results/default"))
+    parser.add_argument(
+        "--recommended", action="store_true", help="recommended settings with clean feedback too"
+    )
     parser.add_argument("--table", action="store_true", help="play nothing; only write the table")
+    parser.add_argument("--ablate", action="store_true", help="only OneBit, part by part")
     arguments = parser.parse_args()
+    if arguments.ablate:
+        report = ablate(arguments.orders, arguments.sets, say)
+        arguments.results.mkdir(parents=True, exist_ok=True)
+        (arguments.results / "ablation.md").write_text(report)
+        print(report)
+        return
     names = list(sets.ASIDE) if arguments.aside else arguments.sets
 
     results = Results(arguments.results)
@@ -111,9 +130,13 @@ def main() -> None:
                 if not contestant.fits(data):
                     say(f"{name}: {contestant.name} does not take such rows; left out")
                     continue
+                settings = contestant.settings(condition, arguments.recommended)
                 for order in range(arguments.orders):
                     try:
-                        play_missing(results, name, contestant, condition, order, arguments.rows)
+                        play_missing(
+                            *(results, name, contestant, settings),
+                            *(condition, order, arguments.rows),
+                        )
                     except Exception as error:  # the other cells are still worth having
                         say(f"{name}, {condition}, {contestant.name} FAILED: {error!r}")
             sets.forget()

@@ -42,8 +42,8 @@ class Contestant(NamedTuple):
     recommended: tuple[Setting, ...] = ()  # for the other conditions
     fits: Callable[[Data], bool] = lambda data: True
 
-    def settings(self, condition: str) -> tuple[Setting, ...]:
-        return self.grid if condition == "clean" else self.recommended
+    def settings(self, condition: str, recommended: bool) -> tuple[Setting, ...]:
+        return self.grid if condition == "clean" and not recommended else self.recommended
 
     def prepares(self, data: Data) -> tuple[str, ...]:
         return ("raw",) if self.name == ONEBIT else preparations(data.kind)

@@ -8,20 +8,23 @@ context give the same two arrays.
 A text is hashed by its words and pairs of words (see `texts`). In a dict, a number is the value of
 its name. A string with white space is a text whose words are hashed with the name, any other string
 is a category. None is a category of its own and NaN is absent; outside a dict NaN is refused.
+
+A learner with inputs="unit" then scales each context to length 1 (`unit_row`, `unit_rows`).
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy import empty
+from numpy import empty, ndarray
 
-from onebit.core.jit import direct, entry
+from onebit.core.jit import brief_entry, compiled_as, direct, entry
+from onebit.core.lanes import at
 from onebit.texts import Text, is_text, text_columns
 
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
@@ -50,21 +53,37 @@ def encode(
 
     columns: those of earlier dense rows; 0: there were none.
     """
-    if type(x) is tuple:
-        if len(x) == 2:  # the quickest way in, once for all arrays that are what they should be
+    return encoder(dtype, features)(x, columns)
+
+
+@functools.cache
+def encoder(dtype: np.dtype, features: int | None) -> Callable[[Any, int], tuple[Any, Any]]:
+    """`encode` for contexts of this precision, as a function of x and columns."""
+    limit, top, copy = _limit(features), largest(dtype), None
+
+    def encode_one(x: Any, columns: int) -> tuple[Any, Any]:
+        nonlocal copy
+        if type(x) is tuple and len(x) == 2:  # most are pairs of arrays that are fit for use
             indices, values = x
             if (
-                type(indices) is type(values) is np.ndarray
+                type(indices) is type(values) is ndarray
                 and indices.dtype is _INT32
                 and values.dtype is dtype
                 and indices.ndim == values.ndim == 1
             ):
-                size, limit = len(indices), GROWTH_LIMIT if features is None else features
+                if copy is None:  # it may have to be compiled
+                    copy = _row_copier(dtype)
+                size = len(indices)
                 out_indices, out_values = empty(size, _UINT32), empty(size, dtype)
-                copy, top = _row_copier(dtype)
-                kept, wrong, _ = copy(indices, values, limit, top, out_indices, out_values)
-                if kept == size and not wrong:
+                if copy(indices, values, limit, top, out_indices, out_values) == size:
                     return out_indices, out_values
+        return _encode(x, dtype, features, columns)
+
+    return encode_one
+
+
+def _encode(x: Any, dtype: np.dtype, features: int | None, columns: int) -> tuple[Any, Any]:
+    if type(x) is tuple:
         return _pair(x, dtype, features)
     if isinstance(x, str):
         width = HASHED if features is None else features
@@ -112,6 +131,48 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
             f"X must be a matrix, one row a context, not of shape {matrix.shape}{hint}"
         )
     return _dense(matrix, dtype, features)
+
+
+# Rows of length 1.
+
+
+@entry
+def unit_norm(values, indptr, least):
+    """Scale rows to length 1, in place. Returns how many values are now smaller than `least`.
+
+    A row of length 1, but for rounding, stays as it is: scaling twice is scaling once.
+    """
+    small = 0
+    rounding = 1e-6 if values.itemsize == 4 else 1e-12
+    for row in range(len(indptr) - 1):
+        total = 0.0
+        for i in range(indptr[row], indptr[row + 1]):
+            total += np.float64(values[i]) * np.float64(values[i])
+        length = 1.0 if abs(total - 1.0) < rounding else math.sqrt(total)
+        for i in range(indptr[row], indptr[row + 1]):
+            values[i] = np.float64(values[i]) / length
+            small += abs(np.float64(values[i])) < least
+    return small
+
+
+def unit_row(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A context scaled to length 1. Its values are changed in place."""
+    indptr, least = np.array([0, len(values)]), 1 / largest(values.dtype)
+    scale = direct(unit_norm, values.dtype, values, indptr, least)
+    if scale(values, indptr, least):
+        kept = np.abs(values) >= least
+        return indices[kept], values[kept]
+    return indices, values
+
+
+def unit_rows(rows: Rows) -> Rows:
+    """Many contexts scaled to length 1, each as by `unit_row`; copies."""
+    values, least = rows.values.copy(), 1 / largest(rows.values.dtype)
+    if not unit_norm(values, rows.indptr, least):
+        return rows._replace(values=values)
+    kept = np.abs(values) >= least
+    indptr = np.concatenate([[0], np.cumsum(kept)])[rows.indptr]
+    return _rows(rows.indices[kept], values[kept], indptr, rows.columns)
 
 
 def columns_of(x: Any) -> int:
@@ -244,7 +305,7 @@ def _limit(features: int | None) -> int:
 
 # Pairs, and rows of sparse and dense matrices.
 
-GOOD, UNSORTED, UNFIT, TWICE, NEGATIVE, TOO_WIDE, NOT_PACKED = range(7)
+GOOD, UNSORTED, UNFIT, TWICE, NEGATIVE, TOO_WIDE = range(6)
 LARGEST_SINGLE, LARGEST_DOUBLE = 1e15, 1e120
 
 
@@ -278,21 +339,49 @@ def _copy_row(indices, values, limit, largest, out_indices, out_values):
     return kept, GOOD, 0
 
 
-@entry
-def _copy_packed_row(indices, values, limit, largest, out_indices, out_values):
-    """_copy_row for arrays of which the types are known, but neither lengths nor strides."""
+def is_rising(indices: Any, values: Any, least: Any, most: Any) -> bool:
+    """Whether the indices increase, and the sizes of all values are from least to most."""
+    sizes = np.abs(values.astype(np.float64))
+    return bool((indices[1:] > indices[:-1]).all() and ((least <= sizes) & (sizes <= most)).all())
+
+
+@compiled_as(is_rising)
+def _is_rising(indices, values, least, most):
+    wrong = 0  # loops without a branch: the compiler makes vector operations of them
+    for i in range(len(values)):
+        size = abs(np.float64(at(values, i)))
+        wrong += not least <= size <= most
+    for i in range(1, len(indices)):
+        wrong += at(indices, i) <= at(indices, i - 1)
+    return wrong == 0
+
+
+@brief_entry
+def _copy_good_row(indices, values, limit, largest, out_indices, out_values):
+    """Copy a row that is fit for use as it is, and return its size; -1: it is not.
+
+    The types of the arrays are known, but neither their lengths nor their strides.
+    """
+    size = len(indices)
     packed = indices.strides[0] == indices.itemsize and values.strides[0] == values.itemsize
-    if len(indices) != len(values) or not packed:
-        return 0, NOT_PACKED, 0
-    return _copy_row(indices, values, limit, largest, out_indices, out_values)
+    if size != len(values) or not packed:
+        return -1
+    if size == 0:
+        return 0
+    inside = indices[0] >= 0 and indices[size - 1] < limit
+    if not (inside and is_rising(indices, values, 1 / largest, largest)):
+        return -1
+    for i in range(size):
+        out_indices[i] = indices[i]
+        out_values[i] = values[i]
+    return size
 
 
-@functools.cache
-def _row_copier(dtype: np.dtype) -> tuple[Any, float]:
-    """_copy_packed_row for int32 and this type, without looking at types at every call."""
+def _row_copier(dtype: np.dtype) -> Any:
+    """_copy_good_row for int32 and this type, without looking at types at every call."""
     indices, values = np.empty(0, np.int32), np.empty(0, dtype)
     like = (indices, values, 0, 0.0, indices.astype(np.uint32), values)
-    return direct(_copy_packed_row, dtype, *like), largest(dtype)
+    return direct(_copy_good_row, dtype, *like)
 
 
 def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:

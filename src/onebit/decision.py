@@ -69,13 +69,14 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def to_bytes(self) -> bytes:
         """The decision as bytes, to be kept until the feedback comes; with a checksum."""
-        stored = _Stored(
-            **{name: _plain(getattr(self, name)) for name in _SHARED},
-            dtype=self.values.dtype.name,
-            indices=self.indices.astype("<u4").tobytes(),
-            values=self.values.astype(self.values.dtype.newbyteorder("<")).tobytes(),
-        )
-        body = _MAGIC + msgspec.msgpack.encode(stored)
+        indices, values = self.row
+        stored = (  # the fields of `_Stored`, in order
+            self.label, self.greedy, self.propensity, self.round, self.place, self.greedy_place,
+            self.note, self.other, self.size, self.among, self.origin, values.dtype.name,
+            indices.astype("<u4", copy=False).tobytes(),
+            values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes(), self.salt,
+        )  # fmt: skip
+        body = _MAGIC + _encode(stored)
         if len(body) + _DIGEST > MOST_BYTES:
             raise ValueError(f"a decision of {len(body)} bytes: more than {MOST_BYTES}")
         return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
@@ -105,9 +106,8 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def _plain(value: Any) -> Any:
-    """Uncompiled entries answer with numpy's numbers."""
-    return value.item() if isinstance(value, np.generic) else value
+# Uncompiled entries answer with numpy's numbers.
+_encode = msgspec.msgpack.Encoder(enc_hook=lambda number: number.item()).encode
 
 
 _SHARED = [name for name in Decision.__struct_fields__ if name != "row"]
@@ -168,8 +168,8 @@ def check_decision(decision: Any, learner: Learner) -> None:
         raise ValueError(
             "this decision's context is not a row of indices and values, as decide made it"
         )
-    if learner._storage.check:
-        learner._storage.check(values)
+    if learner._check_values:
+        learner._check_values(values)
     names, size = learner._labels.names, decision.size
     try:
         fits = (

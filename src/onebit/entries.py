@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.contexts import LARGEST_DOUBLE, LARGEST_SINGLE
+from onebit.contexts import LARGEST_DOUBLE, LARGEST_SINGLE, is_rising
 from onebit.core import choosing, rounds, sums
 from onebit.core.jit import direct, entry, inline
 from onebit.core.rounds import Choice, Row, Turn
@@ -31,13 +31,7 @@ def _is_context(indices, values):
     if len(indices) > 1 and not packed:
         return False
     top = LARGEST_SINGLE if values.itemsize == 4 else LARGEST_DOUBLE
-    least = 0.99 / top  # single precision rounds
-    wrong, before = 0, -1
-    for i in range(len(indices)):
-        j, size = np.int64(indices[i]), abs(np.float64(values[i]))
-        wrong += (j <= before) | (not least <= size <= top)
-        before = j
-    return wrong == 0
+    return is_rising(indices, values, 0.99 / top, top)  # single precision rounds
 
 
 @inline

@@ -85,10 +85,10 @@ def _without_parts(learner: Learner, x: Any, row: Any) -> Iterator[tuple[str, An
         for i in range(min(len(indices), MOST_PARTS)):
             yield f"column {indices[i]}", learner._without(indices, values, i, columns_of(x))
         return
-    for n, (name, rest) in enumerate(shorter):
+    for n, (name, remaining) in enumerate(shorter):
         if n == MOST_PARTS:
             return
-        yield name, encode(rest, learner._dtype, learner.features)
+        yield name, encode(remaining, learner._dtype, learner.features)
 
 
 def _without_words(text: str) -> Iterator[tuple[str, str]]:
@@ -100,7 +100,7 @@ def _without_words(text: str) -> Iterator[tuple[str, str]]:
 def _without_names(x: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, value in x.items():
         if isinstance(value, str) and is_text(value):
-            for word, rest in _without_words(value):
-                yield f"{name} {word}", {**x, name: Text(rest)}
+            for word, remaining in _without_words(value):
+                yield f"{name} {word}", {**x, name: Text(remaining)}
         else:
             yield f"{name}={value}", {key: kept for key, kept in x.items() if key != name}

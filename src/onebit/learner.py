@@ -26,7 +26,16 @@ import msgspec
 import numpy as np
 
 from onebit import persist
-from onebit.contexts import GROWTH_LIMIT, Rows, check_columns, columns_of, encode, encode_rows
+from onebit.contexts import (
+    GROWTH_LIMIT,
+    Rows,
+    check_columns,
+    columns_of,
+    encode_rows,
+    encoder,
+    unit_row,
+    unit_rows,
+)
 from onebit.core.jit import direct, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
@@ -62,6 +71,7 @@ Labels = int | Sequence[str] | Sequence[int]
 NEAR, SMALL = 2**19, 3 * 2**22
 STEPS = 16  # in which half of what was learned fades
 NEVER = 2**63
+NO_ORDER = np.empty(0, np.int64)  # of rows: as they are
 
 _ALIVE: weakref.WeakSet[Learner] = weakref.WeakSet()
 _is_taken = plain(is_taken)
@@ -115,6 +125,11 @@ class Learner(Declared):
         doc="for a world that drifts: after how many rounds half of what was learned is left; it "
         "fades in 16 equal steps, each before a decision",
     )
+    inputs: Literal["raw", "unit"] = setting(
+        default="raw",
+        choices=("raw", "unit"),
+        doc='contexts are taken as they are ("raw"), or each is scaled to length 1 ("unit")',
+    )
 
     rescores = True  # learning reads the row's present scores; False: it never does
     forecasts: ClassVar[bool] = False  # scores are chances: they change when a label is added
@@ -130,6 +145,7 @@ class Learner(Declared):
         self._take_settings(given)
         self._check_settings()
         self._storage = storage = self._make_storage()
+        self._check_values = storage.check
         self._params = self._make_params()
         self.silence, self._hearing = hearing(self.silence)
         if self._hearing.silence_is_wrong and self.full_information:
@@ -145,12 +161,16 @@ class Learner(Declared):
             self.settings["silence"] = self.silence
         if self.half_life is not None:
             self.settings["half_life"] = self.half_life
+        if self.inputs != "raw":
+            self.settings["inputs"] = self.inputs
+        self._is_unit = self.inputs == "unit"
         self.salt, self._draws = "", self.seed
         if storage.planes is not None:
             self.planes = storage.planes  # type: ignore[misc] no longer the class's
         self._rescores = self.rescores or storage.rescores
         self._dtype = precision(storage.dtype if self.dtype is None else self.dtype)
         self.dtype = self._dtype.name  # type: ignore[assignment]
+        self._encode = encoder(self._dtype, self.features)
         self.round = 0
         self._columns = self.features or 0  # of dense rows; 0: there was none yet
         self._slots = no_slots()
@@ -201,9 +221,11 @@ class Learner(Declared):
         of a data frame, or a pair (indices, values).
         among: only these labels are possible this time.
         """
-        row = indices, values = encode(x, self._dtype, self.features, self._columns)
-        if self._storage.check:
-            self._storage.check(values)
+        row = indices, values = self._encode(x, self._columns)
+        if self._is_unit:
+            row = indices, values = unit_row(indices, values)
+        if self._check_values:
+            self._check_values(values)
         try:
             self._acquire()
             places = None if among is None else self._places(among)
@@ -247,14 +269,18 @@ class Learner(Declared):
         Nothing changes. `redo` counts the round; learn from the decision that it returns.
         """
         with self._lock:
-            indices, _ = encode(x, self._dtype, self.features, self._columns)
-            if self.round == 0 or self.round >= self._fades_at or not self._has_room_for(indices):
+            if not self._can_propose(x):
                 return self.copy().decide(x, among=among)
             columns = self._columns
             decision = self.decide(x, among=among)
             self._count_said(decision.place, -1)
             self.round, self._columns = self.round - 1, columns
             return decision
+
+    def _can_propose(self, x: Any) -> bool:
+        """Whether deciding about a context would change nothing but the count of the rounds."""
+        indices, _ = self._encode(x, self._columns)
+        return 0 < self.round < self._fades_at and self._has_room_for(indices)
 
     def redo(self, x: Any, decision: Decision) -> Decision:
         """Count a decision that this model made, as `decide` did then.
@@ -524,9 +550,11 @@ class Learner(Declared):
 
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """How likely each label is to be said for this context now, in the order of `labels`."""
-        indices, values = encode(x, self._dtype, self.features, self._columns)
-        if self._storage.check:
-            self._storage.check(values)
+        indices, values = self._encode(x, self._columns)
+        if self._is_unit:
+            indices, values = unit_row(indices, values)
+        if self._check_values:
+            self._check_values(values)
         with self._lock:
             if self.round >= self._fades_at:  # as it will be said; but looking changes nothing
                 faded = self.copy()
@@ -537,14 +565,9 @@ class Learner(Declared):
             work, count = self._restricted(places), len(places)
             return self._law(work, indices, values, self.round, count)
 
-    def probabilities_then(self, decision: Decision) -> np.ndarray:
-        """How likely each label was to be said when a decision was made.
-
-        To be asked right after `decide` or `propose`, before anything is learned.
-        """
+    def _probabilities_then(self, decision: Decision) -> np.ndarray:
+        """How likely each label was to be said, of the decision that was made last."""
         with self._lock:
-            check_decision(decision, self)
-            self._reserve_for(decision.row[0])
             work, count = self._as_then(decision)
             return self._law(work, *decision.row, decision.round, count)
 
@@ -587,11 +610,16 @@ class Learner(Declared):
 
     def _rows(self, X: Any) -> Rows:
         """Many contexts, encoded and checked."""
-        rows = encode_rows(X, self._dtype, self.features)
+        rows = self._encoded(X)
         check_columns(rows.columns, self._columns)
-        if self._storage.check:
-            self._storage.check(rows.values, rows.indptr)
+        if self._check_values:
+            self._check_values(rows.values, rows.indptr)
         return rows
+
+    def _encoded(self, X: Any) -> Rows:
+        """Many contexts, as the learner reads them."""
+        rows = encode_rows(X, self._dtype, self.features)
+        return unit_rows(rows) if self._is_unit else rows
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())
@@ -703,16 +731,12 @@ class Learner(Declared):
             self._reserve(width)
             return work
         self._check_width(width)
-        slots, have = self._wider_slots(width), len(self._state.table)
-        fresh = indices[slots[indices] == 0]
-        if len(fresh):
-            self._reserve(have + len(fresh))
-            slots[fresh] = np.arange(have + 1, have + len(fresh) + 1)
-        places = self._work.places
-        if len(indices) > len(places):
-            places = np.zeros(2 * len(indices), np.uint32)
-        self._slots = slots
-        self._work = self._work._replace(slots=slots, places=places)
+        places = self._give_places(indices, np.array([0, len(indices)]), NO_ORDER, width)
+        if len(places) > len(self._work.places):
+            self._work = self._work._replace(places=np.zeros(2 * len(places), np.uint32))
+        slots, places = self._work.slots, self._work.places
+        if work.slots is slots and work.places is places:
+            return work
         return work._replace(slots=slots, places=places)
 
     def _has_room_for(self, indices: np.ndarray) -> bool:
@@ -722,15 +746,16 @@ class Learner(Declared):
             return width <= len(self._state.table)
         return width <= len(self._slots) and bool(self._slots[indices].all())
 
-    def _maps(self, columns: int, width: int) -> bool:
+    def _maps(self, columns: int, width: int, replicas: int = 1) -> bool:
         """Whether features are given places as they occur; columns, width: of the rows at hand.
 
         They are once indices are so large, as those of hashed names, that a row for each would take
         much memory; unless the number of features is fixed or the first context was a dense row.
+        replicas: how many learners share the table.
         """
         if len(self._slots):
             return True
-        row = self._buffer.itemsize * int(np.prod(self._buffer.shape[1:]))
+        row = replicas * self._buffer.itemsize * math.prod(self._buffer.shape[1:])
         is_large = width > NEAR or width * row > SMALL
         return is_large and self._may_map and not (columns or self._columns)
 
@@ -749,17 +774,24 @@ class Learner(Declared):
         if not rows.width or not self._maps(rows.columns, rows.width):
             self._reserve(rows.width)
             return rows
-        slots, have = self._wider_slots(rows.width), len(self._state.table)
-        places, seen = np.zeros_like(rows.indices), np.zeros(len(rows.indptr) - 1, np.uint8)
-        count = place_rows(rows.indices, rows.indptr, order, slots, have, seen, places)
+        places = self._give_places(rows.indices, rows.indptr, order, rows.width)
+        return rows._replace(indices=places, width=len(self._state.table))
+
+    def _give_places(
+        self, indices: np.ndarray, indptr: np.ndarray, order: np.ndarray, width: int
+    ) -> np.ndarray:
+        """Make room for the features of rows; their places come back."""
+        slots, have = self._wider_slots(width), len(self._state.table)
+        places, seen = np.zeros(len(indices), np.uint32), np.zeros(len(indptr) - 1, np.uint8)
+        count = place_rows(indices, indptr, order, slots, have, seen, places)
         try:
             self._reserve(count)
         except BaseException:
             slots[slots > have] = 0
             raise
-        self._slots = slots
-        self._work = self._work._replace(slots=slots)
-        return rows._replace(indices=places, width=count)
+        if slots is not self._work.slots:
+            self._slots, self._work = slots, self._work._replace(slots=slots)
+        return places
 
     def _found(self, rows: Rows) -> Rows:
         """Rows with places for indices, without the features that never occurred."""
@@ -817,7 +849,7 @@ class Learner(Declared):
         return limit
 
     def _bytes_for(self, rows: int) -> int:
-        table = rows * int(np.prod(self._buffer.shape[1:])) * self._dtype.itemsize
+        table = rows * math.prod(self._buffer.shape[1:]) * self._dtype.itemsize
         return table + self._storage.size(rows, self._size)
 
     def _check_memory(self, rows: int) -> None:

@@ -42,8 +42,10 @@ class _Growing:
         self.places[label] = len(self.places)
 
 
-def _named(x: Mapping[Any, Any]) -> dict[str, Any]:
-    """The features by names that are strings; River has any kind of names."""
+def _context(x: Mapping[Any, Any] | str) -> dict[str, Any] | str:
+    """A text, or features by names that are strings; River has any kind of names."""
+    if isinstance(x, str):
+        return x
     return {name if isinstance(name, str) else str(name): value for name, value in x.items()}
 
 
@@ -51,7 +53,8 @@ class OneBitClassifier(base.Classifier):
     """A classifier that plays the one-bit game with the labels it is given.
 
     In `learn_one` the learner says a label and is told whether that label is right. Labels are
-    added as they come. While there is only one label, nothing is learned.
+    added as they come. While there is only one label, nothing is learned. x is a dict of numbers
+    and strings, or a text.
 
     learner: a learner's name, with settings if need be ("UCWL:eta=0.9"); a recipe or its file; or a
     class or function that is called as learner(labels, seed=seed). seed: of the learner.
@@ -67,13 +70,13 @@ class OneBitClassifier(base.Classifier):
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+    def learn_one(self, x: Any, y: Any) -> None:
         """Say a label for x, and learn whether it is y."""
         growing = self._growing
         growing.add(y)
         if growing.learner is None:
             return
-        decision = growing.learner.decide(_named(x))
+        decision = growing.learner.decide(_context(x))
         place = growing.places[y]
         self.mistakes += decision.label != place
         if growing.learner.full_information:
@@ -81,7 +84,7 @@ class OneBitClassifier(base.Classifier):
         else:
             growing.learner.learn(decision, right=decision.label == place)
 
-    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Any, float]:
         """The probabilities of the labels so far, without exploration.
 
         OneBit's forecasts that a label is right, clipped at 0 and divided by their sum. Of the
@@ -90,7 +93,7 @@ class OneBitClassifier(base.Classifier):
         growing = self._growing
         if growing.learner is None:
             return dict.fromkeys(growing.places, 1.0)
-        shares = label_probabilities(growing.learner, [_named(x)])[0]
+        shares = label_probabilities(growing.learner, [_context(x)])[0]
         return dict(zip(growing.places, shares.tolist(), strict=True))
 
 
@@ -130,7 +133,7 @@ class OneBitPolicy(bandit.base.ContextualPolicy):
         among = None
         if len(arms) < len(growing.places):
             among = [growing.places[arm] for arm in arms]
-        decision = growing.learner.decide(_named(context), among=among)
+        decision = growing.learner.decide(_context(context), among=among)
         arm = next(arm for arm in arms if growing.places[arm] == decision.label)
         self._keep(_key(arm, context), decision)
         return arm

@@ -113,7 +113,7 @@ def argument(name: str, value: Any = None) -> str:
 
 # The settings of a learner: its own, and those that every learner has.
 
-SHARED = ("features", "seed", "dtype", "silence", "half_life")
+SHARED = ("features", "seed", "dtype", "silence", "half_life", "inputs")
 
 
 def own_settings(learner: type) -> list[str]:

@@ -2,12 +2,13 @@
 
 from onebit.sklearn import OneBitClassifier
 
-model = make_pipeline(TfidfVectorizer(), OneBitClassifier())
-model.fit(texts, topics)
+model = OneBitClassifier()
+model.fit(texts, topics)            # or a matrix, or a data frame
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,31 @@ import numpy as np
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.multiclass import check_classification_targets, unique_labels
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import (
+        check_consistent_length,
+        check_is_fitted,
+        column_or_1d,
+        validate_data,
+    )
 except ImportError as error:
     raise ImportError(
         "onebit.sklearn needs scikit-learn 1.6 or newer: pip install 'onebit[sklearn]'"
     ) from error
 
 from onebit.adapting import LearnerMaker, label_probabilities, make_learner
+from onebit.contexts import listed, row_of_frame
 from onebit.decision import Decision
 from onebit.lab.simulation import simulate_places
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+
+
+def _read_by_onebit(X: Any) -> list[Any] | None:
+    """Texts or dicts as a list, and the rows of a frame with strings as dicts; None: a matrix."""
+    rows = listed(X)
+    if not isinstance(rows, Sequence) or isinstance(rows, str):
+        return None
+    return list(rows) if any(isinstance(row, str | Mapping) for row in rows) else None
 
 
 class OneBitClassifier(ClassifierMixin, BaseEstimator):
@@ -34,12 +49,16 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
     For every row the learner says a label and is told whether that label is right. Only references
     such as AROW are told the true label.
 
+    X is a matrix, or rows that onebit reads itself: a list or column of texts, a list of dicts, or
+    a data frame that has columns of strings.
+
     learner: a learner's name, with settings if need be ("UCWL:eta=0.9"); a recipe or its file; or a
     class or function that is called as learner(labels, seed=seed). epochs: how often `fit` plays
     all rows, each time in a new random order. seed: of the learner and of the order of rows.
 
-    After `fit` or `partial_fit` there are `classes_` (the labels, sorted), `n_features_in_`,
-    `learner_` (the learner itself) and `mistakes_` (how many labels it said that were wrong). The
+    After `fit` or `partial_fit` there are `classes_` (the labels, sorted), `n_features_in_` (unless
+    rows are texts or dicts), `learner_` (the learner itself) and `mistakes_` (how many labels it
+    said that were wrong). The
     learner's labels are `classes_` if these are strings or ints, and else places in `classes_`.
     """
 
@@ -57,7 +76,7 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> OneBitClassifier:
         """Play all rows with a new learner, in random order."""
-        X, y = validate_data(self, X, y, **_ROWS)
+        X, y = self._rows_and_labels(X, y, is_first=True)
         check_classification_targets(y)
         self._start(np.unique(y))
         return self._play(X, y, self.epochs, "shuffled")
@@ -70,7 +89,7 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
         is_first = not hasattr(self, "learner_")
         if is_first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
-        X, y = validate_data(self, X, y, reset=is_first, **_ROWS)
+        X, y = self._rows_and_labels(X, y, is_first)
         check_classification_targets(y)
         if is_first:
             self._start(unique_labels(classes))
@@ -117,7 +136,36 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **_ROWS)
+        rows = _read_by_onebit(X)
+        if rows is None:
+            self._check_kind(is_matrix=True)
+            return validate_data(self, X, reset=False, **_ROWS)
+        self._check_kind(is_matrix=False)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return rows
+
+    def _rows_and_labels(self, X: Any, y: Any, is_first: bool) -> tuple[Any, np.ndarray]:
+        rows = _read_by_onebit(X)
+        if not is_first:
+            self._check_kind(is_matrix=rows is None)
+        if rows is None:
+            rows, y = validate_data(self, X, y, reset=is_first, **_ROWS)
+            self._reads_matrices = True
+            return rows, y
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(rows, y)
+        if is_first:
+            vars(self).pop("n_features_in_", None)  # of an earlier fit; a frame has it again
+        validate_data(self, X, y, reset=is_first, skip_check_array=True)
+        self._reads_matrices = False
+        return rows, y
+
+    def _check_kind(self, is_matrix: bool) -> None:
+        if is_matrix != self._reads_matrices:
+            before, now = "texts or dicts", "a matrix"
+            if self._reads_matrices:
+                before, now = now, before
+            raise ValueError(f"X is {now}, and OneBitClassifier was fitted with {before}")
 
     # Live use, where the feedback on a decision comes later.
 
@@ -125,6 +173,10 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
         """Say a label for one row, and explore where the learner does. See `Learner.decide`."""
         if hasattr(x, "tocsr"):
             row = x.reshape(1, -1) if x.ndim == 1 else x
+        elif isinstance(row_of_frame(x), str | Mapping):
+            check_is_fitted(self)
+            self._check_kind(is_matrix=False)
+            return self.learner_.decide(x, among=among)
         else:
             row = x if getattr(x, "ndim", 1) == 2 else [x]
         row = self._rows(row)

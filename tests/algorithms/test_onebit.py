@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from streams import draws
 
 import onebit as ob
+from onebit import persist
 from onebit.core.draws import uniform
 from onebit.storage import experts as storage
 
@@ -96,4 +97,52 @@ def test_it_is_its_twin(K, d, dense, monkeypatch):
         twin.learn(X[t], choice, right, t, draws(seed, t))
     held = learner._state.held.experts
     assert_allclose(held.trust[:, storage.WEIGHT], twin.weight, rtol=1e-6)
-    assert_allclose(held.constant[0::2, :K], [e.W[:, -1] for e in twin.experts], rtol=1e-5)
+    constants = [e.W[:, -1] for e in twin.experts if e.kind != "full"]
+    assert_allclose(held.constant[0::2, :K], constants, rtol=1e-5)
+    if dense:
+        full = learner._state.held.full
+        assert_allclose(full.table[:, 0, :K].T, twin.experts[-1].W, rtol=1e-5, atol=1e-9)
+        assert_allclose(full.held.matrix, twin.experts[-1].S, rtol=1e-6, atol=1e-9)
+
+
+def played(learner, X, y):
+    for row, truth in zip(X, y, strict=True):
+        decision = learner.decide(row)
+        learner.learn(decision, right=decision.label == truth)
+    return learner
+
+
+def test_matrices_that_would_take_much_room_are_not_kept(monkeypatch):
+    X, y = data(3, 4, 20, 1)
+    monkeypatch.setattr(storage, "FULL_NUMBERS", 3 * 5**2)
+    learner = played(ob.OneBit(3, seed=1), X, y)
+    trust = learner._state.held.experts.trust
+    assert len(trust) == 7
+    assert learner._state.held.full.held.matrix.shape == (3, 5, 5)
+    learner.add_label(3)
+    held = learner._state.held
+    assert held.full.held.matrix.size == 0
+    assert_allclose(held.experts.trust[:, 1:], trust[:-1, 1:])
+    shares = trust[:-1, storage.WEIGHT] / trust[:-1, storage.WEIGHT].sum()
+    assert_allclose(held.experts.trust[:, storage.WEIGHT], shares)
+    played(learner, X, y)
+
+
+def test_an_older_model_goes_on_without_matrices(tmp_path):
+    X, y = data(3, 4, 120, 2)
+    learner = played(ob.OneBit(3, seed=1), X, y)
+    learner.save(tmp_path / "new.onebit")
+    head, arrays = persist.read(tmp_path / "new.onebit")
+    del arrays["matrix"], arrays["full"]
+    trust = arrays["trust"][:-1]
+    trust[:, storage.WEIGHT] /= trust[:, storage.WEIGHT].sum()
+    persist.write(tmp_path / "old.onebit", head, arrays | {"trust": trust})
+    old = ob.load(tmp_path / "old.onebit")
+    assert len(old._state.held.experts.trust) == 6
+    played(old, X, y)
+    old.forget(0.5)
+    old.save(tmp_path / "again.onebit")
+    again = ob.load(tmp_path / "again.onebit")
+    assert_allclose(again.scores(X), old.scores(X))
+    again.forget()
+    assert len(again._state.held.experts.trust) == 7

@@ -31,7 +31,7 @@ def test_names_are_unique_and_every_entry_tells_its_origin():
     names = [entry.name for entry in KNOWN]
     assert len(set(names)) == len(names) and set(FETCHED) <= set(names)
     for entry in KNOWN:
-        assert entry.what and entry.source and entry.licence
+        assert entry.contents and entry.source and entry.licence
         assert (entry.make is None) == bool(entry.file) == bool(entry.shuffle)
 
 

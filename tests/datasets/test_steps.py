@@ -21,7 +21,16 @@ from sklearn.utils import murmurhash3_32
 import onebit as ob
 from onebit.datasets import Dataset, Steps, digits, prepare
 
-ALL = ["unit_norm", "binary", "log_counts", "tfidf", "constant", "hash:7", "hash:1024"]
+ALL = [
+    "standardise",
+    "unit_norm",
+    "binary",
+    "log_counts",
+    "tfidf",
+    "constant",
+    "hash:7",
+    "hash:1024",
+]
 ALL += ["fourier:5:gamma=0.3", "fourier:9:seed=4"]
 
 
@@ -121,6 +130,30 @@ def test_whole_chunks_and_row_by_row_are_one_bit_for_bit(rows, names, cuts, dtyp
         indices, values = one_by_one(X[i])
         assert indices.tolist() == whole[i].indices.tolist()
         assert values.tobytes() == whole[i].data.tobytes() and values.dtype == dtype
+
+
+def test_standardise_has_the_means_and_deviations_of_the_rows_so_far():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4)) * [1, 100, 0.01, 0] + [0, 1e4, -1, 3]
+    made = prepare(X, Steps(["standardise"], dtype=np.float64))
+    assert made[0].tolist() == [0, 0, 0, 0] and np.abs(made).max() <= 5
+    for row in (1, 7, 49):
+        past = X[: row + 1, :3]
+        assert np.allclose(made[row, :3], (X[row, :3] - past.mean(axis=0)) / past.std(axis=0))
+    assert not made[:, 3].any()  # a column that never changes
+    X[40, 0] = 1e6
+    assert prepare(X, ["standardise"])[40, 0] == 5
+
+
+def test_standardise_is_for_dense_rows_of_one_width():
+    with pytest.raises(ValueError, match="standardise must know how many columns"):
+        prepare([([1, 2], [1.0, 1.0])], ["standardise"])
+    steps = Steps(["standardise"])
+    steps([1.0, 2.0])
+    with pytest.raises(ValueError, match="made for rows of 2 columns, and these have 3"):
+        steps([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"1,048,576 columns of 300 rows.* too much"):
+        prepare([{"a": 1}] * 300, ["standardise"])
 
 
 def test_row_by_row_before_deciding_is_the_stream():

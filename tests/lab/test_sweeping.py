@@ -24,7 +24,7 @@ def weights(X, y, learners, channel=(), replicas=None, **more):
     """What learners of a group have learned, as learners by themselves."""
     kept = []
     course = _course(
-        learners[0], (X, y), more.get("epochs", 1), more.get("order", "given"), None, channel
+        learners, (X, y), more.get("epochs", 1), more.get("order", "given"), None, channel
     )
     original = _Together.__init__
 
@@ -197,7 +197,7 @@ def test_scores_that_overflow_are_the_same_in_lockstep():
         one._reserve(6)
         one._state.table[:] = 3e37
         one._state.table[1] *= -1
-    course = _course(learners[0], (X, y), 1, "given", None)
+    course = _course(learners, (X, y), 1, "given", None)
     runs = _run_lockstep(learners, 4, course, lambda rounds: None)
     for one, run in zip(learners, runs, strict=True):
         assert_same(run, ob.simulate(one, X, y))

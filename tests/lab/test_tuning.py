@@ -17,7 +17,7 @@ import onebit as ob
 from onebit import cli
 from onebit.core.jit import COMPILED
 from onebit.lab import recipes, streams, tuning
-from onebit.lab.tuning import candidates_of, default_rounds, learners_to_tune
+from onebit.lab.tuning import Preparation, candidates_of, default_rounds, learners_to_tune
 from onebit.learner import Learner
 from onebit.settings import Range
 
@@ -90,9 +90,46 @@ def test_a_grid_runs_all_combinations_and_other_settings_stay():
     assert {settings["k"] for settings in fixed} == {0.5}
 
 
+def test_half_of_what_is_drawn_scales_rows_to_length_1():
+    ways = [Preparation(), Preparation((), "unit")]
+    raw = settings_tried(ob.UCWL, None, 21, "", 0)
+    drawn = settings_tried(ob.UCWL, None, 21, "", 0, ways)
+    assert [settings.pop("inputs", "raw") for settings in drawn].count("unit") == 10
+    assert drawn == raw  # the draws of the settings before it stay as they are
+    fixed = settings_tried("UCWL:inputs=unit", None, 4, "", 0, ways)
+    assert {settings["inputs"] for settings in fixed} == {"unit"}
+    assert len(settings_tried(ob.OneBit, None, 4, "", 0, ways)) == 1
+
+
+def test_steps_are_tried_too():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, 3)) * [1, 0.01, 100] + [0, 0, 300]
+    y = (X[:, 1] > 0) + 2 * (X[:, 2] > 300)
+    data = ob.datasets.Dataset("", "", X, y, [0, 1, 2, 3])
+    tuned = quick(ob.UCWL, data, trials=13, prepare="auto")
+    tried = [trial.prepare for trial in tuned.table]
+    assert tried.count(tuning.DENSE[0]) == 4 and set(tried) == {(), *tuning.DENSE}
+    assert tuned.prepare == tuned.table[0].prepare == tuning.DENSE[0]
+    assert [trial.prepare for trial in tuned.table if trial.is_default] == [()]
+    same = {key: [value] for key, value in tuned.settings.items()}
+    again = quick(ob.UCWL, data, grid=same, prepare=tuned.prepare)
+    assert tuned.error in [trial.error for trial in again.table]
+    both = quick(ob.UCWL, data, grid={"eta": [0.6, 0.9]}, prepare="auto")
+    assert len(both.table) == 5  # the defaults, and both values with and without steps
+    words = quick(ob.UCWL, trials=9, prepare="auto")
+    assert {trial.prepare for trial in words.table} == {(), *tuning.SPARSE}
+
+
+def test_lengths_are_tried_only_where_rows_differ_in_length():
+    tuned = quick(ob.UCWL, seed=2)
+    assert any(trial.settings.get("inputs") == "unit" for trial in tuned.table)
+    unit = quick(ob.UCWL, seed=2, prepare=["unit_norm"])
+    assert all("inputs" not in trial.settings for trial in unit.table)
+
+
 def test_the_learners_to_tune_hear_one_bit():
     names = {one.__name__ for one in ONE_BIT}
-    assert {"Banditron", "UCWL", "Confidit"} < names and len(names) == 13
+    assert {"OneBit", "Banditron", "UCWL", "Confidit"} < names and len(names) == 14
     assert not names & {"Perceptron", "AROW", "UniformRandom"}
 
 
@@ -316,6 +353,14 @@ def main(tmp_path, monkeypatch):
         return end.value.code
 
     return main
+
+
+def test_the_command_tries_steps_too(main, capsys):
+    mine = ("--data", "mine.csv", "--label", "topic", "--learner", "UCWL", "--prepare", "auto")
+    assert main("tune", *mine, "--trials", "10", "--repeats", "1", "--rounds", "30") == 0
+    said = capsys.readouterr().out
+    assert "steps 1: standardise, unit_norm, constant\n" in said and "steps 1: eta=" in said
+    assert "error %" in said and "default %" in said
 
 
 def test_tune_a_file_and_race_the_result(main, tmp_path, capsys):

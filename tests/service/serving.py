@@ -1,26 +1,58 @@
-"""A server in a thread, for tests."""
+"""A real server on a free port, in a thread."""
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
+
+import httpx
 
 from onebit.service.configuration import ServiceOptions
+from onebit.service.http import make_app
 from onebit.service.server import make_server
 
 
+class Site(NamedTuple):
+    service: Any
+    port: int
+    http: httpx.Client
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), 5)
+
+
 @contextmanager
-def served(make: Callable[[Callable[[], bool]], Any]) -> Iterator[str]:
-    """The address of an application. make: makes it, given whether the server stops."""
-    server = make_server(None, ServiceOptions(port=0))
+def serving(service: Any) -> Iterator[Site]:
+    try:
+        with (
+            listening(lambda _: make_app(service), service.configuration.service) as port,
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as client,
+        ):
+            yield Site(service, port, client)
+    finally:
+        service.close()
+
+
+@contextmanager
+def listening(
+    make: Callable[[Callable[[], bool]], Any], options: ServiceOptions | None = None
+) -> Iterator[int]:
+    """The port of an application. make: makes it, given a function that says if the server stops."""
+    server = make_server(None, options or ServiceOptions())
     server.config.app = make(lambda: server.should_exit)
-    sockets = [server.config.bind_socket()]
-    thread = threading.Thread(target=server.run, args=(sockets,), daemon=True)
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     try:
-        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+        yield listener.getsockname()[1]
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(20)
+        assert not thread.is_alive()

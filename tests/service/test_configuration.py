@@ -12,8 +12,8 @@ from onebit.service.configuration import (
     check,
     difference,
     duration,
-    is_loopback,
 )
+from onebit.service.tokens import is_loopback
 
 NEWS = """
 [models.news]

@@ -376,7 +376,8 @@ def test_rows_of_numbers_are_vectors(tmp_path):
     items = open_items(text_file(tmp_path, b"x\ty\tlabel\n1\t2.5\ta\n?\t-3\tb\n", "t.tsv"))
     np.testing.assert_array_equal(items.context(0), [1, 2.5])
     np.testing.assert_array_equal(items.context(1), [0, -3])
-    assert items[0].title == "x: 1.0, y: 2.5, label: a"
+    assert items[0].title == "x: 1, y: 2.5, label: a"
+    assert items[1].fields == {"x": "", "y": -3, "label": "b"}
 
 
 def test_keys_of_rows_stay_when_rows_are_added(tmp_path):
@@ -387,7 +388,7 @@ def test_keys_of_rows_stay_when_rows_are_added(tmp_path):
 
 
 def test_a_table_with_one_column_of_texts_is_a_text(tmp_path):
-    data = b"what was said,label\ngood work my friend,a\nthe app is slow,b\n"
+    data = b"what was said,Label\ngood work my friend,a\nthe app is slow,b\n"
     items = open_items(text_file(tmp_path, data, "t.csv"))
     assert items.kind == "text" and items.context(1) == "the app is slow"
 
@@ -429,6 +430,7 @@ def test_parquet_gives_the_same_items_as_csv(tmp_path):
         (b"", "the file is empty"),
         (b"a,b\n", "the file is empty"),
         (b"a,a\n1,2\n", "column 'a' appears twice"),
+        (b"Label\na\n", "no column but the label"),
         (b"a,b\n1\n", "1 fields, but the header has 2"),
         (b"a;b\n1;2\n", "if ';' separates the columns"),
         (b'a,b\n1,"\n', "mend the quotes"),

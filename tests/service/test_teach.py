@@ -21,7 +21,7 @@ pytest.importorskip("PIL")
 import httpx
 import numpy as np
 import polars
-from serving import served
+from serving import listening
 
 import onebit as ob
 from onebit import persist
@@ -90,8 +90,10 @@ class Person:
 def teaching(source, folder, labels=LABELS, **options):
     with (
         Teacher(open_items(source), folder, labels) as teacher,
-        served(lambda stopping: make_app(teacher, stopping=stopping, **options)) as address,
-        httpx.Client(base_url=address, follow_redirects=True, timeout=60) as client,
+        listening(lambda stopping: make_app(teacher, stopping=stopping, **options)) as port,
+        httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", follow_redirects=True, timeout=60
+        ) as client,
     ):
         yield teacher, client
 

@@ -8,9 +8,10 @@ Models ("experts") of two kinds learn from the same answers:
   Gaussian posteriors with diagonal covariances; a step is implicit (proximal): it minimises the
   loss at the new weights plus the distance from the old ones, measured by the covariance. The three
   differ in how far variances start and how fast they shrink. Two of them also learn some of the
-  last rounds again after every answer.
+  last rounds again after every answer. Of dense rows, the first takes every answer to be false with
+  a chance of 0.4.
 - A ridge regression of the answer, +1 or -1, per label (Confidit's), which falsified answers cannot
-  mislead as far.
+  mislead as far. Dense rows of few columns have a second one, with a full matrix per label.
 
 Each expert forecasts the chance that a label is right. The forecasts are averaged with weights that
 follow from how well each expert has lately forecast the answers, after a calibration by a bounded
@@ -64,6 +65,7 @@ from onebit.storage.experts import (
     WEIGHT,
     DenseExperts,
     SparseExperts,
+    clear_full,
     fix_scales,
     keep_round,
     kept_input,
@@ -71,23 +73,27 @@ from onebit.storage.experts import (
     narrow_table,
     place_of,
     prepared,
+    regress_full,
+    sum_up_full,
     wide_table,
 )
 
 # Expert by expert: softmax, softmax, softmax, ridge regression; for dense rows also two softmax
-# models of all features.
-NARROW, RIDGE = 4, 3
+# models of all features; for those of few columns also a ridge regression with full matrices.
+NARROW, RIDGE, FULL = 4, 3, 6
 PRIOR = (64.0, 64.0, 256.0, 1.0, 64.0, 256.0)  # variance of a weight before anything is learned
 SHRINK = (1.0, 0.1, 0.3, 1.0, 0.1, 0.3)  # how fast variances shrink
 FLOOR = (1e-4, 1e-4, 0.05, 0.0, 1e-4, 0.05)  # the least p (1 - p) by which they do
 LEARNS_AGAIN = (False, True, True, False, True, True)
 PAIRS, PAIRS_AGAIN = (0, 2), (1, 3)  # experts are summed in pairs: the first, and how far the next
 
+# The first model of dense rows reckons with such a share of falsified answers.
+NOISY, NOISE, NOISY_SHRINK = 0, 0.4, 0.3
 AGAIN = 2  # kept rounds that are learned again after an answer
 BONUS = 2.0
 MEMORY = 0.999  # of the weights and their calibration, per answer
 DOUBT = 20.0  # answers that the calibration's prior is worth
-FLATTEST, STEEPEST, FARTHEST = 0.5, 2.0, 1.0  # slopes and offset of the calibration
+FLATTEST, STEEPEST, FARTHEST = 0.1, 2.0, 1.0  # slopes and offset of the calibration
 RAREST = 1e-3  # forecasts are believed between this and 1 - this
 NEWTON_STEPS = 5
 SMALLEST_STEP = 1e-4  # below it an expert has nothing to learn
@@ -166,13 +172,19 @@ def _sum_up(narrow, wide, constant, sums, context, with_all):
     not_inlined()
     row, scale = context.row, context.scale
     first, gap = PAIRS if with_all else PAIRS_AGAIN
-    for expert in range(first, len(sums) // 2, gap):
+    for expert in range(first, len(constant) // 2, gap):
         plane = 2 * expert
         start, out = constant[plane : plane + 4], sums[plane : plane + 4]
         if expert < NARROW:
             sum_pair(narrow, plane, row, context.narrow, scale, start, out)
         else:
             sum_pair(wide, plane - 2 * NARROW, row, row.stop, scale, start, out)
+
+
+@inline
+def _noise_of(expert, count):
+    """The share of falsified answers that an expert of so many reckons with."""
+    return NOISE if expert == NOISY and count > NARROW else 0.0
 
 
 @outline
@@ -191,20 +203,25 @@ def _softmax(scores, mask, out):
 
 
 @inline
-def _set_target(p, said, right, target):
-    """The labels' probabilities after the answer; returns the largest change of one."""
+def _set_target(p, said, right, noise, target):
+    """The labels' probabilities after the answer; returns the largest change of one.
+
+    noise: the share of answers that are taken to be false.
+    """
     left = 0.0
     for label in range(len(p)):
         if label != said:
             left += p[label]
-    if not right and left <= 0.0:  # no label is left that could be right
+    is_said = p[said] * (1.0 - noise if right else noise)
+    is_not = left * (noise if right else 1.0 - noise)
+    if is_said + is_not <= 0.0:  # no label is left that could be right
         return 0.0
-    largest = 0.0
+    after, largest = is_said / (is_said + is_not), 0.0
     for label in range(len(p)):
         if label == said:
-            target[label] = 1.0 if right else 0.0
+            target[label] = after
         else:
-            target[label] = 0.0 if right else p[label] / left
+            target[label] = p[label] * ((1.0 - after) / left) if left > 0.0 else 0.0
         largest = max(largest, abs(target[label] - p[label]))
     return largest
 
@@ -234,7 +251,7 @@ def _newton_step(scores, scratch, moved, p):
 
 
 @outline
-def _find_change(scores, variances, mask, said, right, shrink, floor, change, scratch):
+def _find_change(scores, variances, mask, said, right, shrink, floor, noise, change, scratch):
     """Steps and shrinkages by an answer for a softmax model; False: there is nothing to learn.
 
     Minimises sum (moved - score)^2 / (2 variance) + cross-entropy(target, softmax(moved)).
@@ -245,7 +262,7 @@ def _find_change(scores, variances, mask, said, right, shrink, floor, change, sc
         moved[label] = scores[label]
         precision[label] = 1.0 / np.float64(variances[label])
     _softmax(moved, mask, p)
-    if _set_target(p, said, right, scratch[TARGET]) <= SMALLEST_STEP:
+    if _set_target(p, said, right, noise, scratch[TARGET]) <= SMALLEST_STEP:
         return False  # the steps would be smaller still
     for _ in range(NEWTON_STEPS):
         farthest = _newton_step(scores, scratch, moved, p)
@@ -263,19 +280,32 @@ def _find_change(scores, variances, mask, said, right, shrink, floor, change, sc
 
 
 @inline
-def _regress(table, row, stop, scale, constant, sums, label, right):
+def _answer_for(label, mask, said, right):
+    """1: the label was right, -1: it was wrong, 0: nobody knows."""
+    left = 0
+    for other in range(len(mask)):
+        left += mask[other] == 0
+    if label == said:
+        return 1.0 if right else -1.0
+    if left == 2 and mask[label] == 0:  # of two labels, one is right
+        return -1.0 if right else 1.0
+    return 0.0
+
+
+@inline
+def _regress(table, row, stop, scale, constant, sums, label, answer):
     """An answer for the ridge regression of a label: w += s x (z - w.x)/(1 + v), 1/s += x^2."""
     score, variance = np.float64(sums[0, label]), np.float64(sums[1, label])
-    step = number(table, ((1.0 if right else -1.0) - score) / (1.0 + variance))
-    one, plane = number(table, 1.0), 2 * RIDGE
+    step = number(table, (answer - score) / (1.0 + variance))
+    unit, plane = number(table, 1.0), 2 * RIDGE
     s = constant[1, label]
     constant[0, label] += step * s
-    constant[1, label] = s / (one + s)
+    constant[1, label] = s / (unit + s)
     for i in range(row.start, stop):
         j, x = at(row.indices, i), at(row.values, i) * scale
         s = table.table[j, plane + 1, label]
         table.table[j, plane, label] += step * s * x
-        table.table[j, plane + 1, label] = s / (one + s * x * x)
+        table.table[j, plane + 1, label] = s / (unit + s * x * x)
 
 
 @outline
@@ -283,26 +313,35 @@ def _learn(narrow, wide, experts, context, mask, said, right, with_all):
     """An answer for the experts; unless for all, for those that learn again."""
     not_inlined()
     row, stop, scale = context.row, context.narrow, context.scale
-    for expert in range(len(experts.trust)):
+    for expert in range(len(experts.constant) // 2):
         plane = 2 * expert
         constant, sums = experts.constant[plane : plane + 2], experts.sums[plane : plane + 2]
+        noise = _noise_of(expert, len(experts.trust))
         if expert == RIDGE and with_all:
-            left = 0
             for label in range(len(mask)):
-                left += mask[label] == 0
-            for label in range(len(mask)):  # of two labels, one is right
-                if label == said or (left == 2 and mask[label] == 0):
-                    is_right = right == (label == said)
-                    _regress(narrow, row, stop, scale, constant, sums, label, is_right)
+                answer = _answer_for(label, mask, said, right)
+                if answer != 0.0:
+                    _regress(narrow, row, stop, scale, constant, sums, label, answer)
         elif (with_all or LEARNS_AGAIN[expert]) and _find_change(
             sums[0], sums[1], mask, said, right,
-            SHRINK[expert], FLOOR[expert], experts.change, experts.scratch,
+            NOISY_SHRINK if noise > 0.0 else SHRINK[expert], FLOOR[expert], noise,
+            experts.change, experts.scratch,
         ):  # fmt: skip
             if expert < NARROW:
                 move_row(narrow, plane, row, stop, scale, constant, experts.change)
             else:
                 plane -= 2 * NARROW
                 move_row(wide, plane, row, row.stop, scale, constant, experts.change)
+
+
+@inline
+def _learn_full(state, context, mask, said, right):
+    """An answer for the regression with full matrices, where there is one."""
+    if len(state.held.experts.trust) > FULL:
+        for label in range(len(mask)):
+            answer = _answer_for(label, mask, said, right)
+            if answer != 0.0:
+                regress_full(state, context, label, answer)
 
 
 @inline
@@ -313,6 +352,8 @@ def _learn_kept(state, place, with_all):
     context = kept_input(state, place)
     _sum_up(narrow, wide, experts.constant, experts.sums, context, with_all)
     _learn(narrow, wide, experts, context, experts.all_labels, label, right, with_all)
+    if with_all:
+        _learn_full(state, context, experts.all_labels, label, right)
 
 
 @inline
@@ -350,7 +391,9 @@ def _weigh(trust, forecasts, said, right):
     prior, best_evidence = (1.0 - MEMORY) * DOUBT, -np.inf
     for expert in range(len(trust)):
         line = trust[expert]
-        f = min(max(forecasts[expert, said], RAREST), 1.0 - RAREST)
+        noise = _noise_of(expert, len(trust))
+        f = noise + (1.0 - 2.0 * noise) * forecasts[expert, said]
+        f = min(max(f, RAREST), 1.0 - RAREST)
         x, offset, slope = math.log(f / (1.0 - f)), line[OFFSET], line[SLOPE]
         f = sigmoid(offset + slope * x)
         missed = (1.0 if right else 0.0) - f
@@ -379,20 +422,19 @@ def _weigh(trust, forecasts, said, right):
 
 @outline
 def _forecast(trust, sums, forecasts, mask, scores, widths):
-    """Forecasts of the experts, their mean as scores, and the regression's share of widths."""
+    """Forecasts of the experts, their mean as scores, and the regressions' share of widths."""
     not_inlined()
     kind = scores.dtype.type
     for label in range(len(mask)):
-        scores[label] = 0.0
-        widths[label] = kind(
-            trust[RIDGE, WEIGHT] * 0.5 * math.sqrt(np.float64(sums[2 * RIDGE + 1, label]))
-        )
+        scores[label] = widths[label] = 0.0
     for expert in range(len(trust)):
         forecast, weight = forecasts[expert], trust[expert, WEIGHT]
         for label in range(len(mask)):
             forecast[label] = sums[2 * expert, label]
-        if expert == RIDGE:
+        if expert in (RIDGE, FULL):
             for label in range(len(mask)):
+                deviation = math.sqrt(np.float64(sums[2 * expert + 1, label]))
+                widths[label] += kind(weight * 0.5 * deviation)
                 forecast[label] = 0.5 * (1.0 + forecast[label])
         else:
             _softmax(forecast, mask, forecast)
@@ -432,7 +474,7 @@ class OneBit(Learner):
     planes = 2 * NARROW
     forecasts = True
     lockstep = None
-    inputs: Literal["auto", "dense", "sparse"] = setting(
+    inputs: Literal["auto", "dense", "sparse"] = setting(  # type: ignore[override] its own choices
         default="auto",
         check=partial(choice_of, choices=("auto", "dense", "sparse")),
         doc="how contexts are read: as dense rows, as sparse rows, or as the first one is",
@@ -449,6 +491,9 @@ class OneBit(Learner):
         narrow, wide = narrow_table(state), wide_table(state)
         with_all = row.start < row.stop  # always; a constant would be compiled once more
         _sum_up(narrow, wide, experts.constant, experts.sums, context, with_all)
+        if len(experts.trust) > FULL:
+            plane = 2 * FULL
+            sum_up_full(state, context, experts.trust[FULL, WEIGHT], experts.sums[plane:])
         _forecast(
             experts.trust, experts.sums, experts.forecasts, work.mask, work.scores, work.widths
         )
@@ -476,9 +521,11 @@ class OneBit(Learner):
         if anew:
             _clear(narrow.table, experts.constant, not anew)
             _clear(wide.table, experts.constant, anew)
+            clear_full(state)
         else:
             context, with_all = last_input(state, row), not anew  # always
             _learn(narrow, wide, experts, context, work.mask, said, right, with_all)
+            _learn_full(state, context, work.mask, said, right)
         last = experts.count[KEPT] - 1
         for i in range(0 if anew else max(last, 0), last + 1):
             for n in range(0 if anew else 1, 1 + AGAIN):  # 0: the round itself
@@ -498,7 +545,7 @@ class OneBit(Learner):
     def _storage_for(self, columns: int | None) -> Storage:
         """Dense storage for so many columns, or sparse storage."""
         dtype, priors = precision(self.dtype or "float32"), PRIOR if columns else PRIOR[:NARROW]
-        untold = (1.0 / len(priors), 0.0, 0.0, 1.0, DOUBT, 0.0, DOUBT)
+        untold = (0.0, 0.0, 0.0, 1.0, DOUBT, 0.0, DOUBT)
         if columns:
             return DenseExperts(priors, NARROW, untold, columns, self.seed, dtype)
         return SparseExperts(priors, untold, dtype)

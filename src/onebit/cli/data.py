@@ -34,7 +34,7 @@ def list_() -> None:
     for entry in list_all():
         sizes = [f"{number:,}" for number in entry.size or ()] or [""] * 3
         style = None if entry.make or entry.find() else "dim"
-        table.add_row(entry.name, *sizes, _where(entry), entry.what, style=style)
+        table.add_row(entry.name, *sizes, _where(entry), entry.contents, style=style)
     options.console(width=160).print(table)
     print("`onebit data info NAME` describes a data set")
 
@@ -67,7 +67,7 @@ def info(name: str, /, *, files: FileOptions | None = None) -> None:
     entry = named(name)
     path = entry.find()
     how = files.given() if files and entry.is_own else {}
-    facts = {"what": entry.what, "source": entry.source, "licence": entry.licence}
+    facts = {"what": entry.contents, "source": entry.source, "licence": entry.licence}
     if entry.make or path:
         facts |= _facts_of_rows(entry, how)
         facts["order"] = f"{entry.shuffle}: shuffle" if entry.shuffle else ""

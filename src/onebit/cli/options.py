@@ -23,9 +23,9 @@ Seed = Annotated[int, Parameter(help="The seed of all random numbers.")]
 Prepare = Annotated[
     Repeated,
     Parameter(
-        help="A step that prepares every row: unit_norm, binary, log_counts, tfidf, constant, "
-        "hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for several, "
-        "from first to last)."
+        help="A step that prepares every row: unit_norm, binary, log_counts, tfidf, standardise, "
+        "constant, hash:COLUMNS, fourier:COLUMNS:gamma=1 or nystroem:COLUMNS:gamma=1 (repeat for "
+        "several, from first to last)."
     ),
 ]
 Imports = Annotated[

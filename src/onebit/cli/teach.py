@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import secrets
+import signal
 import sys
 import threading
 import webbrowser
@@ -68,14 +70,15 @@ def teach(
     open
         Open the page in a browser, if there is a display.
     """
-    from onebit.service.configuration import ServiceOptions, is_loopback
-    from onebit.service.faults import ServiceError
+    from onebit.service.configuration import ServiceOptions
     from onebit.service.items import open_items
     from onebit.service.server import make_server
     from onebit.service.teach.app import make_app
     from onebit.service.teach.teacher import Teacher
+    from onebit.service.tokens import is_loopback
     from onebit.settings import whole
 
+    gc.enable()  # `main` has disabled it for short commands
     logging.basicConfig(format="onebit: %(message)s", level=logging.WARNING)
     port = whole("--port", port, least=0, most=65535)
     named = [name.strip() for part in labels or [] for name in part.split(",") if name.strip()]
@@ -86,11 +89,7 @@ def teach(
     arguments += [f"{name}={value!r}" for name, value in chosen.items()]
     opened = f"open_items({', '.join(arguments)})"
     where = folder or _folder(source)
-    try:
-        teacher = Teacher(items, where, named or list(items.labels), opened)
-    except ServiceError as fault:
-        raise ValueError(fault.detail) from None
-    with teacher:
+    with Teacher(items, where, named or list(items.labels), opened) as teacher:
         secret = None if is_loopback(host) else secrets.token_urlsafe(16)
         server = make_server(None, ServiceOptions(host=host, port=port))
         app = make_app(teacher, secret, lambda: server.should_exit)
@@ -106,7 +105,8 @@ def teach(
         sys.stdout.flush()
         if open and _has_display():
             threading.Timer(0.5, webbrowser.open, [address]).start()
-        with suppress(KeyboardInterrupt):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after it has stopped
             server.run(sockets)
     print(f"Stopped. Everything is saved in {where}.")
 

@@ -38,7 +38,7 @@ def tune(
     settings are usually found. All candidates learn the same rows from right or wrong. The best is
     written to a file that `onebit race --learner` reads, and `onebit.read_recipe` in Python. Rows
     after the first part do not influence the choice: on them the best is compared with the
-    defaults.
+    defaults. With --prepare auto, steps that often help are tried as well.
 
     ```
     onebit tune --data mine.csv --label topic --learner UCWL
@@ -46,6 +46,7 @@ def tune(
     onebit tune --data digits --learner Banditron --grid gamma=0.05,0.1,0.2,0.4
     onebit tune --data digits --learner Confidit:width=eta --grid eta=0.1,1,10 --grid reg=0.1,1
     onebit tune --data 20news --prepare log_counts --prepare unit_norm
+    onebit tune --data satimage --prepare auto
     ```
 
     Parameters
@@ -88,7 +89,7 @@ def tune(
     values = _values(grid or []) or None
     learners = learner or learners_to_tune()
     candidates_of(learners, values, trials, "", seed)  # refuse wrong settings before reading data
-    steps = Steps(prepare or []).names
+    steps = "auto" if prepare == ["auto"] else Steps(prepare or []).names
     table = load(data, files.given(), seed=seed)
     with options.rounds_bar("tuning") as update:
         tuned = tune(
@@ -151,6 +152,9 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
         f"{found.trials:,} settings on {found.rounds:,} rows {taken}, repeats: {found.repeats}"
         + ("; the best of each learner" if len(best) > 1 else "")
     )
+    prepared = dict.fromkeys(trial.prepare for trial in tuned.table)
+    several = [prepare for prepare in prepared if prepare and len(prepared) > 1]
+    steps = {prepare: f"steps {n}: " for n, prepare in enumerate(several, 1)}
     numbers = ("error %", "±", "default %")
     table = options.table_of("learner", numbers, "settings")
     for trial in best.values() if len(best) > 1 else tuned.table[:_SHOWN]:
@@ -159,9 +163,13 @@ def _print(tuned: Tuned, data: str, about: str) -> None:
             options.percent(trial.error),
             options.percent(trial.spread),
             options.percent(defaults[trial.learner].error),
-            settings_text(trial.settings) + (" (default)" if trial.is_default else ""),
+            steps.get(trial.prepare, "")
+            + settings_text(trial.settings)
+            + (" (default)" if trial.is_default else ""),
         )
     console.print(table)
+    for prepare, name in steps.items():
+        console.print(f"{name}{', '.join(prepare)}")
     unseen = tuned.rest
     if unseen:
         console.print(

@@ -11,6 +11,7 @@ a small numpy array, and the same code gives the same bits.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import namedtuple
 from typing import Any, NamedTuple
@@ -78,7 +79,7 @@ def state_type(lanes: int) -> type:
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Zeros that start at a cache line; untouched pages take no memory."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     raw = np.zeros(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size].view(dtype).reshape(shape)

@@ -104,7 +104,7 @@ def optional_module(module: str, package: str, purpose: str, extra: str = "lab")
 class Block(NamedTuple):
     """Consecutive rows of a file, their labels as written, and the line number of each row."""
 
-    X: Any  # CSR
+    X: Any  # CSR, or an array
     y: np.ndarray
     lines: np.ndarray
 
@@ -216,6 +216,10 @@ def joined(blocks: list[Block]) -> Block:
     """Concatenated blocks, as wide as the widest."""
     if len(blocks) == 1:
         return blocks[0]
+    y = np.concatenate([block.y for block in blocks])
+    lines = np.concatenate([block.lines for block in blocks])
+    if isinstance(blocks[0].X, np.ndarray):
+        return Block(np.concatenate([block.X for block in blocks]), y, lines)
     starts = np.cumsum([0, *(len(block.X.data) for block in blocks)])
     ends = [block.X.indptr[1:] + start for block, start in zip(blocks, starts, strict=False)]
     X = csr(
@@ -224,15 +228,17 @@ def joined(blocks: list[Block]) -> Block:
         np.concatenate([np.zeros(1, np.int64), *ends]),
         max(block.X.shape[1] for block in blocks),
     )
-    y = np.concatenate([block.y for block in blocks])
-    return Block(X, y, np.concatenate([block.lines for block in blocks]))
+    return Block(X, y, lines)
 
 
 def _part(block: Block, start: int, stop: int) -> Block:
+    y, lines = block.y[start:stop], block.lines[start:stop]
+    if isinstance(block.X, np.ndarray):
+        return Block(block.X[start:stop], y, lines)
     first, last = block.X.indptr[start], block.X.indptr[stop]
     indptr = block.X.indptr[start : stop + 1] - first
     X = csr(block.X.data[first:last], block.X.indices[first:last], indptr, block.X.shape[1])
-    return Block(X, block.y[start:stop], block.lines[start:stop])
+    return Block(X, y, lines)
 
 
 def in_chunks(blocks: Iterable[Block], rows: int) -> Iterator[Block]:

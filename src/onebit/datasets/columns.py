@@ -1,7 +1,7 @@
 """Rows from the columns of a table.
 
-A table of numbers has a column per number. In a table with names or texts, each row is the context
-that the same row as a dict is: `contexts.encode` makes it.
+A table of numbers is an array, or a sparse matrix if it is very wide. In a table with names or
+texts, each row is the context that the same row as a dict is: `contexts.encode` makes it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from onebit.contexts import HASHED, encode
 from onebit.datasets.blocks import Block, Options, bad, cast, csr
 from onebit.settings import argument
 from onebit.texts import Text
+
+MOST_DENSE = 4096  # columns of a table of numbers that is an array
 
 
 class Layout(NamedTuple):
@@ -86,6 +88,8 @@ def block_of(
         rows = _named_rows(options, columns, numbers, texts)
         return Block(hashed(rows, lines.tolist(), options), labels, lines)
     values = cast(numbers.ravel(), options, lambda i: int(lines[i // width]))
+    if 0 < width <= MOST_DENSE:
+        return Block(values.reshape(numbers.shape), labels, lines)
     X: Any = sparse.csr_matrix(values.reshape(numbers.shape))
     indptr = X.indptr.astype(np.int64)
     return Block(csr(X.data, X.indices.astype(np.int32), indptr, X.shape[1]), labels, lines)

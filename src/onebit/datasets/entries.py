@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     """A data set by its name, and what is known of it before it is read."""
 
     name: str
-    what: str  # its rows are
+    contents: str  # what its rows are
     source: str
     licence: str
     size: tuple[int, int, int] | None = None  # rows, features, labels
@@ -60,7 +60,7 @@ class Entry(NamedTuple):
         if options:
             raise TypeError(f"{self.name} takes no options; leave out {', '.join(options)}")
         table = table_of(path, self.change(fields_of(path)))
-        about = f"{len(table.y):,} {self.what}, {len(table.labels)} labels"
+        about = f"{len(table.y):,} {self.contents}, {len(table.labels)} labels"
         return table._replace(name=self.name, about=f"{about}; {self.shuffle}: shuffle")
 
     def makers(self) -> list[Callable[..., Any]]:

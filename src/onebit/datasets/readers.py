@@ -91,8 +91,9 @@ def read(
     of a csv or tsv file; default: a comma or a tab. encoding ("utf-8"): of text. format: "npz",
     "svmlight", "vw", "csv", "tsv" or "parquet". dtype (float32): of the values.
 
-    A table of numbers has a column for each of its columns. In any other table, a row is the
-    context that the same row as a dict is: strings with white space are texts.
+    A table of numbers is an array with the same columns; with more than 4,096 columns, a sparse
+    matrix. In any other table, a row is the context that the same row as a dict is: strings with
+    white space are texts.
 
     A missing value in a column of names counts as a name; a missing number is 0. A row without a
     label is refused.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from onebit.contexts import HASHED, Rows, encode, encode_rows, listed
+from onebit.contexts import HASHED, Rows, encode, encode_rows, listed, unit_norm
 from onebit.core.jit import entry
 from onebit.datasets.blocks import csr, optional_module
 from onebit.settings import choice_of, real, whole
@@ -34,13 +34,16 @@ class Steps:
     - log_counts: log(1 + count); a negative count, as signed hashing makes it, keeps its sign.
     - tfidf: value times log((1 + rows) / (1 + rows that have the feature)) + 1, counted over the
       rows up to and including the current one.
+    - standardise: value minus the column's mean, divided by its standard deviation, both over the
+      rows up to and including the current one; at most 5 above or below.
     - constant: a feature of value 1 as column 0; all other columns move up by 1.
     - hash:COLUMNS: features are hashed with a sign into COLUMNS columns; collisions add up.
     - fourier:COLUMNS:gamma=1:seed=0: random Fourier features of the kernel
       exp(-gamma ||x - x'||^2): a linear learner on these columns approximates this kernel.
     - nystroem:COLUMNS:gamma=1: the same from the kernel's values at landmarks, the first rows.
 
-    fourier and nystroem use scikit-learn. All rows must have as many columns as the first rows.
+    fourier and nystroem use scikit-learn. For them and for standardise, all rows must have as many
+    columns as the first rows.
 
     features: how many columns contexts have; dicts are hashed into this many. dtype: of the values.
     """
@@ -214,15 +217,8 @@ class _RowByRow(_Step):
         return arrays
 
 
-@entry
-def _unit_norm(values, indptr):
-    for row in range(len(indptr) - 1):
-        total = 0.0
-        for i in range(indptr[row], indptr[row + 1]):
-            total += np.float64(values[i]) * np.float64(values[i])
-        length = math.sqrt(total)
-        for i in range(indptr[row], indptr[row + 1]):
-            values[i] = np.float64(values[i]) / length
+def _unit_norm(values: np.ndarray, indptr: np.ndarray) -> None:
+    unit_norm(values, indptr, 0.0)
 
 
 @entry
@@ -262,6 +258,73 @@ def _tfidf(indices, values, indptr, rows_with, rows):
             rows_with[indices[i]] += 1
             rarity = math.log((1.0 + rows) / (1.0 + rows_with[indices[i]])) + 1.0
             values[i] = np.float64(values[i]) * rarity
+
+
+_LARGEST = 2**28  # numbers that a step makes: 1 or 2 GiB
+_FARTHEST = 5.0  # standard deviations
+
+
+def _check_known(name: str, width: Width) -> None:
+    if not width.is_known:
+        raise ValueError(
+            f"{name} must know how many columns rows have, and pairs do not say; "
+            "fix their number with Steps(..., features=), or put hash:COLUMNS before"
+        )
+
+
+def _check_same(name: str, width: Width, columns: int) -> None:
+    if width.columns > columns:
+        raise ValueError(
+            f"{name} was made for rows of {columns} columns, and these have "
+            f"{width.columns}; fix their number first (features=), or put hash:COLUMNS before"
+        )
+
+
+class _Standardise(_Step):
+    order_matters = True
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._columns = np.zeros((2, 0))  # of each: mean, sum of squared distances from it
+
+    def width(self, width: Width, rows: int) -> Width:
+        if not self._rows:
+            _check_known("standardise", width)
+        else:
+            _check_same("standardise", width, self._columns.shape[1])
+        columns = self._columns.shape[1] if self._rows else width.columns
+        if rows * columns > _LARGEST:
+            raise ValueError(
+                f"standardise fills all {columns:,} columns of {rows:,} rows, which is too much; "
+                "it is for dense rows: take unit_norm, or put hash:COLUMNS before"
+            )
+        return Width(columns, True)
+
+    def __call__(self, arrays: _Arrays, width: Width) -> _Arrays:
+        if arrays.rows and not self._rows:
+            self._columns = np.zeros((2, width.columns))
+        made = np.zeros((arrays.rows, self._columns.shape[1]), arrays.values.dtype)
+        _fill(*arrays, made)
+        _standardise(made, *self._columns, self._rows)
+        self._rows += arrays.rows
+        rows = encode_rows(made, made.dtype, None)  # leaves out zeros
+        return _Arrays(rows.indices, rows.values, rows.indptr)
+
+
+@entry
+def _standardise(matrix, means, squares, rows):
+    for row in range(len(matrix)):
+        rows += 1
+        for j in range(len(means)):
+            value = np.float64(matrix[row, j])
+            before = value - means[j]
+            means[j] += before / rows
+            squares[j] += before * (value - means[j])
+            if squares[j] > 0.0:
+                distance = (value - means[j]) / math.sqrt(squares[j] / rows)
+                matrix[row, j] = min(max(distance, -_FARTHEST), _FARTHEST)
+            else:
+                matrix[row, j] = 0.0
 
 
 class _Constant(_Step):
@@ -310,7 +373,6 @@ def _murmur3(numbers: np.ndarray) -> np.ndarray:
 # Feature maps. scikit-learn draws or fits them. They are applied here, because with BLAS the bits
 # of a row would depend on its batch.
 
-_LARGEST = 2**28  # numbers in a map: 1 or 2 GiB
 _BLOCK = 2**20  # numbers mapped at once
 
 
@@ -346,19 +408,12 @@ class _Map(_Step):
     def width(self, width: Width, rows: int) -> Width:
         if rows and not self.is_fitted:
             self._check(width, rows)
-        elif self.is_fitted and width.columns > self._taken:
-            raise ValueError(
-                f"{self._name} was made for rows of {self._taken} columns, and these have "
-                f"{width.columns}; fix their number first (features=), or put hash:COLUMNS before"
-            )
+        elif self.is_fitted:
+            _check_same(self._name, width, self._taken)
         return Width(self._columns, True)
 
     def _check(self, width: Width, rows: int) -> None:
-        if not width.is_known:
-            raise ValueError(
-                f"{self._name} must know how many columns rows have, and pairs do not say; "
-                "fix their number with Steps(..., features=), or put hash:COLUMNS before"
-            )
+        _check_known(self._name, width)
         if not width.columns:
             raise ValueError(f"{self._name} cannot map rows that have no columns")
         if width.columns * self._columns > _LARGEST:
@@ -468,6 +523,7 @@ _PLAIN: dict[str, Callable[[], _Step]] = {
     "binary": lambda: _RowByRow(_binary),
     "log_counts": lambda: _RowByRow(_log_counts),
     "tfidf": _TfIdf,
+    "standardise": _Standardise,
     "constant": _Constant,
 }
 # Steps that make a number of columns: the class, the types of its settings, and an example.

@@ -127,7 +127,7 @@ def _bound(
     data: str, learner: Learner, known: Sequence[bounds.Comparator], rounds: np.ndarray
 ) -> Bound | None:
     """The mean bound over the repeats, if a bound is proved for this learner and its settings."""
-    if not known or "kernel" in learner.settings:
+    if not known or not {"kernel", "inputs"}.isdisjoint(learner.settings):
         return None
     if type(learner) is algorithms.Banditron and learner.settings["gamma"] <= 0.5:
         settings = {"labels": len(learner.labels), "gamma": learner.settings["gamma"]}

@@ -176,14 +176,14 @@ def _in_chunks(
 def rows_and_places(
     learner: Learner,
     chunk: Any,
-    what: str = "without y, X is chunks, and a chunk",
+    name: str = "without y, X is chunks, and a chunk",
     hint: str = "; for rows and their labels say simulate(learner, X, y)",
 ) -> tuple[Any, np.ndarray]:
     """The rows of a Dataset or of a pair (X, y), and their labels as places."""
     if hasattr(chunk, "labels"):
         return chunk.X, _places_in(learner, chunk)
     if not isinstance(chunk, tuple) or len(chunk) != 2:
-        raise TypeError(f"{what} is a Dataset or a pair (X, y), not {type(chunk).__name__}{hint}")
+        raise TypeError(f"{name} is a Dataset or a pair (X, y), not {type(chunk).__name__}{hint}")
     return chunk[0], learner._labels.places(chunk[1])
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.contexts import Rows, check_columns, encode_rows
+from onebit.contexts import Rows, check_columns
 from onebit.core.jit import direct
 from onebit.core.lanes import (
     REPLICA,
@@ -103,7 +103,8 @@ def sweep(
     for places in _of_a_kind(learners, order):
         like = learners[places[0]]
         data = (X, y) if y is not None else X
-        course = _course(like, data, epochs, order, checkpoints, channel, test)
+        alike = [learners[place] for place in places]
+        course = _course(alike, data, epochs, order, checkpoints, channel, test)
         check_delays(links[0], course.points[-1] if course.points else 0)
         for place in places:
             check_columns(course.rows.columns, learners[place]._columns)
@@ -163,7 +164,7 @@ def _of_a_kind(learners: Sequence[Learner], order: Any) -> Iterable[list[int]]:
     kinds: dict[Any, list[int]] = {}
     for place, learner in enumerate(learners):
         kind = (type(learner), learner._kind, tuple(learner.labels), learner.features)
-        kind = (*kind, learner._hearing, learner.half_life)
+        kind = (*kind, learner._hearing, learner.half_life, learner.inputs)
         if isinstance(order, str) and order == "shuffled":  # by each learner's own seed
             kind = (*kind, learner.seed)
         kinds.setdefault(kind, []).append(place)
@@ -178,10 +179,12 @@ class SharedRows(NamedTuple):
     slots: np.ndarray  # the places of features, as in `core.slots`
 
 
-def _shared(like: Learner, rows: Rows, order: np.ndarray) -> SharedRows:
-    if rows.columns or not like._may_map:
+def _shared(learners: Sequence[Learner], rows: Rows, order: np.ndarray) -> SharedRows:
+    """Places for indices if one of the learners has places, or would have with so large a table."""
+    replicas = min(len(learners), LARGEST_GROUP)
+    if not any(learner._maps(rows.columns, rows.width, replicas) for learner in learners):
         return SharedRows(rows.indices, rows.width, no_slots())
-    slots, places = widened(no_slots(), rows.width), np.zeros_like(rows.indices)
+    slots, places = widened(no_slots(), max(rows.width, 1)), np.zeros_like(rows.indices)
     seen = np.zeros(len(rows.indptr) - 1, np.uint8)
     count = place_rows(rows.indices, rows.indptr, order, slots, 0, seen, places)
     return SharedRows(places, count, slots)
@@ -200,7 +203,7 @@ class _Course(NamedTuple):
 
 
 def _course(
-    like: Learner,
+    learners: Sequence[Learner],
     data: Any,
     epochs: int,
     order: Any,
@@ -208,8 +211,9 @@ def _course(
     channel: Sequence[Step] = (),
     test: Any = None,
 ) -> _Course:
+    like = learners[0]
     X, places = rows_and_places(like, data)
-    rows = encode_rows(X, like._dtype, like.features)
+    rows = like._encoded(X)
     size = len(rows.indptr) - 1
     if len(places) != size:
         raise ValueError(f"X has {size} rows and y {len(places)} labels")
@@ -218,14 +222,14 @@ def _course(
     points = points_of(checkpoints, total)
     if test is not None:
         test = rows_and_places(like, test, "test", "")
-        test_rows = encode_rows(test[0], like._dtype, like.features)
+        test_rows = like._encoded(test[0])
         check_columns(test_rows.columns, rows.columns)
         size = len(test_rows.indptr) - 1
         if not size or size != len(test[1]):
             raise ValueError(
                 f"test has {size} rows and {len(test[1])} labels; it needs a label a row"
             )
-    return _Course(rows, _shared(like, rows, rounds), places, rounds, points, channel, test)
+    return _Course(rows, _shared(learners, rows, rounds), places, rounds, points, channel, test)
 
 
 def _groups(

@@ -11,13 +11,14 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from onebit import datasets
 from onebit._version import __version__
+from onebit.algorithms import OneBit
 from onebit.contexts import Rows, encode_rows
 from onebit.datasets.steps import width_of
 from onebit.lab import recipes
@@ -29,7 +30,18 @@ from onebit.learner import Labels, Learner
 from onebit.settings import Range, called_on, choice_of, whole
 
 MOST_TRIALS = 100_000
+# Steps that prepare="auto" tries, for dense rows and for sparse rows.
+DENSE = (("standardise", "unit_norm", "constant"),)
+SPARSE = (("log_counts", "unit_norm"), ("log_counts", "tfidf", "unit_norm"))
 _NEAR = 0.05  # of a range, at either end
+_WAY = "way of preparation"  # drawn as if it were a setting
+
+
+class Preparation(NamedTuple):
+    """How rows are prepared: by steps beforehand, then by the learner, as its `inputs` says."""
+
+    steps: tuple[str, ...] = ()
+    inputs: str = "raw"
 
 
 class Trial(NamedTuple):
@@ -40,6 +52,7 @@ class Trial(NamedTuple):
     error: float  # mean share of rounds whose said label was wrong
     spread: float | None  # standard deviation over the repeats; None: a single run
     is_default: bool
+    prepare: tuple[str, ...] = ()
 
 
 class Rest(NamedTuple):
@@ -84,14 +97,19 @@ class Candidate(NamedTuple):
     is_default: bool
 
     def trial(self, errors: np.ndarray) -> Trial:
-        learner, settings = self.recipe.learner, self.recipe.settings
-        return Trial(learner, settings, float(errors.mean()), _spread(errors), self.is_default)
+        learner, settings, steps = self.recipe.learner, self.recipe.settings, self.recipe.prepare
+        error, spread = float(errors.mean()), _spread(errors)
+        return Trial(learner, settings, error, spread, self.is_default, steps)
 
 
 def learners_to_tune() -> list[type[Learner]]:
-    """The learners from one bit that have settings to search."""
+    """OneBit, and the learners from one bit that have settings to search."""
     known = [recipe.learner for recipe in recipes.default_recipes()]
-    return [learner for learner in known if learner.ranges and not learner.full_information]
+    return [
+        learner
+        for learner in known
+        if (learner.ranges or learner is OneBit) and not learner.full_information
+    ]
 
 
 def default_rounds(rows: int) -> int:
@@ -110,7 +128,7 @@ def tune(
     rounds: int | None = None,
     repeats: int = 3,
     order: Literal["shuffled", "given"] = "shuffled",
-    prepare: Sequence[str] = (),
+    prepare: Sequence[str] | Literal["auto"] = (),
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tuned:
@@ -125,14 +143,16 @@ def tune(
     rows and their true labels, or a Dataset. labels: the possible labels; default: those found.
 
     Each learner runs with `trials` settings: its defaults, the settings known to suit a data set of
-    this name, and settings drawn evenly from its `ranges`. grid: values of settings to try instead,
-    in all combinations; other settings have their defaults.
+    this name, and settings drawn evenly from its `ranges`. Half of those drawn have inputs="unit",
+    unless all rows have length 1 anyway. grid: values of settings to try instead, in all
+    combinations; other settings have their defaults.
 
     rounds: how many rows are used, each once per run; default: a fifth, at least 1,000, and at most
     20,000 and half of the rows. order: rows are "shuffled" first, or stay as "given". repeats: runs
     of each candidate with other draws, on the same rows in a new order (unless order="given"); the
     mean is compared. Ties go to the earlier candidate, the defaults first. prepare: steps as in
-    `datasets.prepare`. progress: called with the rounds done and the total.
+    `datasets.prepare`; "auto" also tries steps that often help, and `prepare` of the result says
+    which were best. progress: called with the rounds done and the total.
 
     The other rows do not influence the choice. Afterwards the chosen settings and the defaults
     learn these rows from the start: see `rest`.
@@ -141,14 +161,26 @@ def tune(
     seed = whole("seed", seed, least=0, most=2**62)
     shuffles = choice_of("order", order, ("shuffled", "given")) == "shuffled"
     called_on("progress", progress)
-    steps = datasets.Steps(prepare).names
+    steps = () if prepare == "auto" else tuple(datasets.Steps(prepare).names)
     data = _data(X, y, labels)
     size = len(data.places)
     if rounds is None:
         rounds = default_rounds(size)
     rounds = whole("rounds", rounds, least=1, most=size)
-    candidates = candidates_of(learner, grid, trials, data.name, seed)
     course = np.random.default_rng(seed).permutation(size) if shuffles else np.arange(size)
+
+    def prepared(order: np.ndarray, steps: Sequence[str]) -> Rows:
+        fresh = datasets.Steps(steps, features=data.columns)
+        return encode_rows(datasets.prepare(_taken(data.rows, order), fresh), FLOAT32, None)
+
+    tried, first_part = [Preparation(steps)], prepared(course[:rounds], steps)
+    if not _have_length_1(first_part):
+        tried.append(Preparation(steps, "unit"))
+    if prepare == "auto":
+        filled = len(first_part.values) / (rounds * (data.columns or math.inf))
+        is_dense = first_part.columns > 0 or filled >= 0.5
+        tried += [Preparation(more) for more in (DENSE if is_dense else SPARSE)]
+    candidates = candidates_of(learner, grid, trials, data.name, seed, tried)
     report = _reporter(progress, repeats * (len(candidates) * rounds + 2 * (size - rounds)))
 
     def mistakes(tried: Sequence[Recipe], part: np.ndarray) -> np.ndarray:
@@ -159,13 +191,16 @@ def tune(
                 order = np.random.default_rng([seed, repeat]).permutation(part)
             else:
                 order = part
-            fresh = datasets.Steps(steps, features=data.columns)
-            rows = datasets.prepare(_taken(data.rows, order), fresh)
-            rows = encode_rows(rows, FLOAT32, None)
-            learners = [recipe.make(data.labels, seed=seed + repeat) for recipe in tried]
             y, last = data.places[order], [len(order)]
-            runs = sweep(learners, rows, y, checkpoints=last, progress=report)
-            counts.append([run.trace.mistakes[-1] for run in runs])
+            found: dict[int, int] = {}
+            for steps in dict.fromkeys(recipe.prepare for recipe in tried):
+                places = [place for place, recipe in enumerate(tried) if recipe.prepare == steps]
+                learners = [tried[place].make(data.labels, seed=seed + repeat) for place in places]
+                rows = prepared(order, steps)
+                runs = sweep(learners, rows, y, checkpoints=last, progress=report)
+                ends = (int(run.trace.mistakes[-1]) for run in runs)
+                found.update(zip(places, ends, strict=True))
+            counts.append([found[place] for place in range(len(tried))])
         return np.array(counts).T
 
     made = mistakes([candidate.recipe for candidate in candidates], course[:rounds])
@@ -179,7 +214,7 @@ def tune(
     return Tuned(
         best.recipe.learner,
         best.recipe.settings,
-        tuple(steps),
+        best.recipe.prepare,
         Found(
             data=data.name,
             error=table[0].error,
@@ -268,6 +303,14 @@ def _taken(rows: Rows, places: np.ndarray) -> Rows:
     return Rows(indices, rows.values[source], indptr, width, rows.columns)
 
 
+def _have_length_1(rows: Rows) -> bool:
+    """Whether all rows that are not empty have length 1, but for rounding."""
+    sizes = np.diff(rows.indptr)
+    row_of = np.repeat(np.arange(len(sizes)), sizes)
+    squares = np.bincount(row_of, np.square(rows.values, dtype=np.float64), len(sizes))
+    return bool(np.allclose(squares[sizes > 0], 1, rtol=1e-4, atol=0))
+
+
 # The candidates.
 
 
@@ -300,34 +343,49 @@ def _check_grid(grid: Mapping[str, Sequence[Any]], recipes: Sequence[Recipe]) ->
 
 
 def candidates_of(
-    learner: Any, grid: Mapping[str, Sequence[Any]] | None, trials: int, data: str, seed: int
+    learner: Any,
+    grid: Mapping[str, Sequence[Any]] | None,
+    trials: int,
+    data: str,
+    seed: int,
+    preparations: Sequence[Preparation] = (Preparation(),),
 ) -> list[Candidate]:
-    """Distinct candidates; per learner its defaults, what suits the data, grid or drawn values."""
+    """Distinct candidates; per learner its defaults, what suits the data, grid or drawn values.
+
+    preparations: the first is that of the defaults. Settings are drawn together with any of them,
+    and each combination of a grid is tried with the steps of all.
+    """
     trials = whole("trials", trials, least=1, most=MOST_TRIALS)
     recipes = _recipes(learner)
     _check_grid(grid or {}, recipes)
     candidates: dict[Any, Candidate] = {}
+    usual = preparations[0]
     for recipe in recipes:
+        recipe = replace(recipe, prepare=usual.steps)
         kind, fixed = recipe.learner, recipe.settings
         suited = recipe.suited_to(data.lower())
-        settings = [fixed] + [suited.settings] * (suited is not recipe)
+        settings = [(fixed, usual)] + [(suited.settings, usual)] * (suited is not recipe)
         if grid:
             lists = {name: grid[name] for name in settings_of(kind) if name in grid}
             count = math.prod(len(values) for values in lists.values())
             if count > MOST_TRIALS:
                 raise ValueError(f"the grid has {count:,} combinations; at most {MOST_TRIALS:,}")
             settings += [
-                {**fixed, **dict(zip(lists, values, strict=True))}
+                ({**fixed, **dict(zip(lists, values, strict=True))}, way)
+                for way in preparations
+                if way.inputs == "raw"
                 for values in itertools.product(*lists.values())
             ]
         else:
             free = {name: tried for name, tried in kind.ranges.items() if name not in fixed}
-            settings += [
-                {**fixed, **drawn} for drawn in _drawn(free, max(trials - len(settings), 0), seed)
-            ]
-        for given in settings:
-            tried = Recipe(kind, check_settings(kind, given).settings)
-            key = (kind, repr(tried.settings))
+            ways = {_WAY: tuple(preparations)} if kind.ranges else {}
+            for drawn in _drawn({**free, **ways}, max(trials - len(settings), 0), seed):
+                way = drawn.pop(_WAY, usual)
+                inputs = {"inputs": way.inputs} if way.inputs != "raw" else {}
+                settings.append(({**inputs, **fixed, **drawn}, way))
+        for given, way in settings:
+            tried = Recipe(kind, check_settings(kind, given).settings, way.steps)
+            key = (kind, repr(tried.settings), way.steps)
             candidates.setdefault(key, Candidate(tried, recipe, given is fixed))
     return list(candidates.values())
 

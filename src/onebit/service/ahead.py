@@ -178,12 +178,12 @@ class Ahead:
             self._changed.notify()
 
     def close(self) -> None:
-        """Stop after the item that is being made."""
+        """Stop after the item that is being made, and wait for that a moment."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(timeout=5)
 
     def _run(self) -> None:
         if sys.platform == "linux":  # it has a priority for each thread

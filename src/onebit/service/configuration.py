@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import os
 import re
 import tomllib
@@ -34,7 +33,7 @@ from onebit.datasets import Steps
 from onebit.lab.lookup import learner_named, name_of
 from onebit.lab.recipes import check_made_of_settings, read_recipe
 from onebit.learner import Learner
-from onebit.service.tokens import Tokens, nearest, read_tokens
+from onebit.service.tokens import Tokens, is_loopback, nearest, read_tokens
 from onebit.settings import unknown_setting
 
 Seconds = Annotated[float, Meta(gt=0, description="a time")]
@@ -422,14 +421,6 @@ def _check_model(model: Model, limits: Limits) -> None:
 
 
 # Tokens.
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the host's address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _tokens(options: ServiceOptions, models: dict[str, Any]) -> Tokens | None:

@@ -24,12 +24,12 @@ from starlette.routing import Route, Router
 
 from onebit._version import __version__
 from onebit.service import faults, messages
-from onebit.service.configuration import Configuration, is_loopback
+from onebit.service.configuration import Configuration
 from onebit.service.contract import Engine, Pending, Service
 from onebit.service.faults import ServiceError
 from onebit.service.messages import ONE_OF_TWO, Feedback, Outcome, Verdict, context_of, problem_of
 from onebit.service.metrics import CONTENT_TYPE, Metrics
-from onebit.service.tokens import Token, Verb
+from onebit.service.tokens import Token, Verb, is_loopback
 
 log = logging.getLogger("onebit.service")
 access_log = logging.getLogger("onebit.access")
@@ -91,16 +91,18 @@ def operation(
     body: Any = None,
     answer: Any,
     status: int = 200,
-    faults: Sequence[type[ServiceError]] = (),
+    also: Sequence[type[ServiceError]] = (),
 ) -> Callable[[Callable[[Call], Awaitable[Any]]], Callable[[Call], Awaitable[Any]]]:
-    """Declare a route. faults: those that no route of its kind has."""
+    """Declare a route. also: its faults beside those that follow from the other arguments."""
 
     def declared(run: Callable[[Call], Awaitable[Any]]) -> Callable[[Call], Awaitable[Any]]:
-        possible = [*faults]
+        possible = [*also]
         if "{name}" in path:
-            possible.append(UnknownModel)
+            possible.append(faults.UnknownModel)
         if "{id}" in path:
-            possible.append(UnknownDecision)
+            possible.append(faults.UnknownDecision)
+        if "{source}" in path and body is None:
+            possible.append(faults.Refused)
         possible += _FOR_BODIES if body is not None else ()
         possible += _FOR_CALLERS if verb is not None else ()
         decode = None if body is None else msgspec.json.Decoder(body).decode
@@ -111,13 +113,10 @@ def operation(
     return declared
 
 
-UnknownModel, UnknownDecision = faults.UnknownModel, faults.UnknownDecision
-
-
 class Call:
     """A request on its way through a route."""
 
-    __slots__ = ("body", "commits", "headers", "metrics", "names", "service", "token")
+    __slots__ = ("_model", "body", "commits", "headers", "metrics", "names", "service", "token")
 
     def __init__(self, app: App, names: dict[str, str]) -> None:
         self.service, self.commits, self.metrics = app.service, app.commits, app.metrics
@@ -125,6 +124,7 @@ class Call:
         self.body: Any = None
         self.token: Token | None = None
         self.headers: Headers = []
+        self._model = ""
 
     def permit(self, verb: Verb, model: str) -> None:
         token = self.token
@@ -137,10 +137,11 @@ class Call:
 
     @property
     def model(self) -> str:
-        """The name of the model that the path is about."""
-        if "id" in self.names:
-            return self.service.model_of(self.names["id"])
-        return self.names.get("name", "*")
+        """The name of the model that the path is about; "*": all models."""
+        if not self._model:
+            id = self.names.get("id")
+            self._model = self.service.model_of(id) if id else self.names.get("name", "*")
+        return self._model
 
     @property
     def engine(self) -> Engine:
@@ -150,7 +151,7 @@ class Call:
         engine = self.service.models.get(model)
         if engine is None:
             known = ", ".join(filter(self.may_read, self.service.models)) or "none"
-            raise UnknownModel(f"no model {model!r}; there are: {known}")
+            raise faults.UnknownModel(f"no model {model!r}; there are: {known}")
         return engine
 
     async def durable(self, pending: Pending[T]) -> T:
@@ -213,7 +214,7 @@ def _check_batch(call: Call, size: int) -> None:
     body=messages.Question,
     answer=messages.Told,
     status=201,
-    faults=[faults.KeyReused],
+    also=[faults.KeyReused],
 )
 async def decide(call: Call) -> messages.Told:
     """Say a label for a context."""
@@ -230,7 +231,7 @@ async def decide(call: Call) -> messages.Told:
     "feedback",
     body=Annotated[Feedback, Meta(extra_json_schema=ONE_OF_TWO)],
     answer=messages.Standing,
-    faults=[faults.Expired, faults.Cancelled, faults.Contradiction, faults.KeyReused],
+    also=[faults.Expired, faults.Cancelled, faults.Contradiction, faults.KeyReused],
 )
 async def give_feedback(call: Call) -> messages.Standing:
     """Say whether a decision was right, or which label would have been."""
@@ -264,7 +265,7 @@ def _verdict(verdict: Verdict, where: str = "$") -> _Given:
     body=messages.Questions,
     answer=messages.ToldMany,
     status=201,
-    faults=[faults.KeyReused],
+    also=[faults.KeyReused],
 )
 async def decide_many(call: Call) -> messages.ToldMany:
     """Say labels for many contexts, or for none of them."""
@@ -289,17 +290,25 @@ async def give_feedback_many(call: Call) -> messages.Outcomes:
     outcomes: list[Any] = [None] * len(answers)
     places: dict[str, list[int]] = {}
     for i, answer in enumerate(answers):
+        _verdict(answer, f"$.feedback[{i}]")
         try:
-            _verdict(answer, f"$.feedback[{i}]")
             model = call.service.model_of(answer.id)
             call.permit("feedback", model)
             places.setdefault(model, []).append(i)
         except ServiceError as fault:
             outcomes[i] = fault
+    submitted: list[tuple[list[int], Pending[list[messages.Standing | ServiceError]]]] = []
     for model, chosen in places.items():
         mine = [answers[i] for i in chosen]
-        results = await call.durable(call.engine_of(model).submit_feedback_many(mine))
-        for i, result in zip(chosen, results, strict=True):
+        try:
+            submitted.append((chosen, call.engine_of(model).submit_feedback_many(mine)))
+        except ServiceError as fault:
+            if len(places) == 1:
+                raise
+            for i in chosen:
+                outcomes[i] = fault
+    for chosen, pending in submitted:
+        for i, result in zip(chosen, await call.durable(pending), strict=True):
             outcomes[i] = result
     return messages.Outcomes([*map(_outcome, answers, outcomes)])
 
@@ -331,7 +340,7 @@ async def erase(call: Call) -> messages.Standing:
     "feedback",
     body=Annotated[Verdict, Meta(extra_json_schema=ONE_OF_TWO)],
     answer=messages.Standing,
-    faults=[faults.Expired, faults.Cancelled, faults.Contradiction],
+    also=[faults.Expired, faults.Cancelled, faults.Contradiction],
 )
 async def revise(call: Call) -> messages.Standing:
     """Replace the feedback on a decision: it is learned as if it had always been so."""
@@ -344,7 +353,7 @@ async def revise(call: Call) -> messages.Standing:
     "/v1/decisions/{id}/feedback",
     "feedback",
     answer=messages.Standing,
-    faults=[faults.Expired, faults.Cancelled, faults.Contradiction],
+    also=[faults.Expired, faults.Cancelled, faults.Contradiction],
 )
 async def revoke(call: Call) -> messages.Standing:
     """Take back the feedback on a decision: the learner is rebuilt without it."""
@@ -356,7 +365,7 @@ async def revoke(call: Call) -> messages.Standing:
     "/v1/decisions/{id}/cancel",
     "decide",
     answer=messages.Standing,
-    faults=[faults.Expired, faults.Contradiction],
+    also=[faults.Expired, faults.Contradiction],
 )
 async def cancel(call: Call) -> messages.Standing:
     """Say that a decision was not used. No feedback on it is taken any more."""
@@ -368,7 +377,7 @@ async def cancel(call: Call) -> messages.Standing:
     "/v1/decisions/{id}/shown",
     "decide",
     answer=messages.Standing,
-    faults=[faults.Expired, faults.Cancelled, faults.Contradiction],
+    also=[faults.Expired, faults.Cancelled, faults.Contradiction],
 )
 async def show(call: Call) -> messages.Standing:
     """Say that a decision was shown, where the model counts only those (deferred = true)."""
@@ -378,7 +387,7 @@ async def show(call: Call) -> messages.Standing:
 # Models.
 
 
-@operation("GET", "/v1/models", None, answer=messages.ModelList, faults=[faults.NoToken])
+@operation("GET", "/v1/models", None, answer=messages.ModelList, also=[faults.NoToken])
 async def list_models(call: Call) -> messages.ModelList:
     """The models that the bearer of the token may read."""
     configured = call.service.configuration.models
@@ -400,7 +409,7 @@ async def card(call: Call) -> messages.Card:
     body=messages.Retraining,
     answer=messages.Card,
     status=202,
-    faults=[faults.Contradiction],
+    also=[faults.Contradiction],
 )
 async def retrain(call: Call) -> messages.Card:
     """Build another learner from the journal. The present one answers until it is ready."""
@@ -413,7 +422,7 @@ async def retrain(call: Call) -> messages.Card:
     "admin",
     body=messages.LabelChange,
     answer=messages.Card,
-    faults=[faults.Contradiction],
+    also=[faults.Contradiction],
 )
 async def change_labels(call: Call) -> messages.Card:
     """Add labels, and retire labels: these are not said any more."""
@@ -447,7 +456,7 @@ async def health(call: Call) -> messages.Health:
     return messages.Health()
 
 
-@operation("GET", "/ready", None, answer=messages.Readiness, faults=[faults.Unavailable])
+@operation("GET", "/ready", None, answer=messages.Readiness, also=[faults.Unavailable])
 async def ready(call: Call) -> messages.Readiness:
     """Whether requests are taken: all models are compiled and caught up with the journal."""
     if reason := call.service.unready():
@@ -555,20 +564,7 @@ class App:
         self._router = Router(routes, default=_Resource(self, "", {}), redirect_slashes=False)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            await self._router(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-        else:  # a web socket
-            await send({"type": "websocket.close", "code": 1000})
-
-
-async def _lifespan(receive: Any, send: Any) -> None:
-    while True:
-        event = await receive()
-        await send({"type": f"{event['type']}.complete"})
-        if event["type"] == "lifespan.shutdown":
-            return
+        await self._router(scope, receive, send)
 
 
 def make_app(service: Service) -> App:
@@ -599,8 +595,6 @@ class _Resource:
                 status = chosen.status
         except ServiceError as fault:
             body, status = _encode(problem_of(fault)), fault.status
-            if isinstance(fault, faults.Unavailable) and fault.__cause__ is not None:
-                log.error("%s", fault, exc_info=fault.__cause__)
             _explain(fault, call.headers)
         except _Gone:
             status = 499  # the client closed the connection; there is nobody to answer
@@ -640,7 +634,7 @@ class _Resource:
         ):
             call.permit(chosen.verb, call.model)
         if chosen.decode is not None:
-            data = await _read(headers, receive, configuration)
+            data = await _read(headers, receive, configuration.service.limits.body)
             call.body = _decoded(chosen, data)
         answer = await chosen.run(call)
         if isinstance(answer, bytes):
@@ -658,7 +652,7 @@ def _explain(fault: ServiceError, headers: Headers) -> None:
         headers.append((b"retry-after", b"%d" % math.ceil(fault.retry_after)))
     if isinstance(fault, faults.NoToken):
         headers.append((b"www-authenticate", b"Bearer"))
-    if isinstance(fault, faults.TooSlow | faults.TooLarge):  # the rest of the body is not read
+    if isinstance(fault, faults.TooLarge):  # the rest of the body is not read
         headers.append((b"connection", b"close"))
 
 
@@ -666,9 +660,9 @@ def _check_names(names: dict[str, str]) -> None:
     for name, value in names.items():
         if not _PATTERNS[name].fullmatch(value):
             if name == "name":
-                raise UnknownModel(f"no model {value!r}")
+                raise faults.UnknownModel(f"no model {value!r}")
             if name == "id":
-                raise UnknownDecision(f"no decision {value!r}")
+                raise faults.UnknownDecision(f"no decision {value!r}")
             raise faults.Refused(f"the {name} in the path must match {NAMES[name]['pattern']}")
 
 
@@ -698,28 +692,23 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
         raise faults.NotPermitted("without tokens, pages of other sites may not send requests")
 
 
-async def _read(headers: dict[bytes, bytes], receive: Any, configuration: Configuration) -> bytes:
-    """The body, unless it is too long, too slow, or not JSON."""
+async def _read(headers: dict[bytes, bytes], receive: Any, limit: int) -> bytes:
+    """The body, unless it is too long or not JSON. The server watches over the time it takes."""
     media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media != JSON:
         raise faults.WrongMediaType("send JSON, with the header content-type: application/json")
-    limit, seconds = configuration.service.limits.body, configuration.service.timeouts.body
     if int(headers.get(b"content-length", b"0")) > limit:
         raise faults.TooLarge(f"a body has at most {limit:,} bytes")
     parts: list[bytes] = []
     size, unfinished = 0, True
-    try:
-        async with asyncio.timeout(seconds):
-            while unfinished:
-                event = await receive()
-                if event["type"] == "http.disconnect":
-                    raise _Gone
-                parts.append(event.get("body", b""))
-                size, unfinished = size + len(parts[-1]), event.get("more_body", False)
-                if size > limit:
-                    raise faults.TooLarge(f"a body has at most {limit:,} bytes")
-    except TimeoutError:
-        raise faults.TooSlow(f"the body did not arrive within {seconds:g} s") from None
+    while unfinished:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise _Gone
+        parts.append(event.get("body", b""))
+        size, unfinished = size + len(parts[-1]), event.get("more_body", False)
+        if size > limit:
+            raise faults.TooLarge(f"a body has at most {limit:,} bytes")
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

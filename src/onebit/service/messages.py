@@ -10,15 +10,16 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from onebit.contexts import GROWTH_LIMIT, LARGEST_SINGLE
 from onebit.service.faults import Refused, ServiceError, TooLarge
 
+LARGEST = 1e15  # number in a context. This and the next are as in `contexts`, which takes long
+INDICES = 2**24  # to import; a client should not wait for it.
 Label = str | int
 State = Literal["open", "waiting", "learned", "cancelled", "expired", "erased"]
 
-_BOUNDS = {"type": "number", "minimum": -LARGEST_SINGLE, "maximum": LARGEST_SINGLE}
-_INDEX = {"type": "integer", "minimum": 0, "maximum": GROWTH_LIMIT - 1}
-Number = Annotated[float, Meta(ge=-LARGEST_SINGLE, le=LARGEST_SINGLE)]
+_BOUNDS = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
+_INDEX = {"type": "integer", "minimum": 0, "maximum": INDICES - 1}
+Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 # A pair is a list here, not a tuple[int, Number]: msgspec 0.22.0 reads foreign memory where a
 # bounded number and a tuple are alternatives of each other. `context_of` checks pairs instead.
 Entries = Annotated[
@@ -278,14 +279,14 @@ def context_of(context: Context, most: int, where: str = "$.context") -> Any:
         if not (type(pair) is list and len(pair) == 2 and _is_index(pair[0])):
             raise Refused(
                 "an entry is a number, or all entries are pairs of an index (a whole number from "
-                f"0 to {GROWTH_LIMIT - 1}) and a number",
+                f"0 to {INDICES - 1}) and a number",
                 where=f"{where}[{i}]",
             )
     return [[int(index), value] for index, value in pairs]
 
 
 def _is_index(number: float) -> bool:
-    return number.is_integer() and 0 <= number < GROWTH_LIMIT
+    return number.is_integer() and 0 <= number < INDICES
 
 
 def problem_of(fault: ServiceError) -> Problem:

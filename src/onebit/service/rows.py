@@ -20,7 +20,11 @@ from onebit.service.taught import LONGEST_TITLE, Embed, Item, Items, Skipped
 from onebit.settings import argument
 
 _LARGEST_NUMBER = 3e38  # of float32
-_LABEL = "label"  # a column of this name holds what is to be learned: no learner may see it
+
+
+def _is_truth(column: str) -> bool:
+    """Whether a column holds what is to be learned, by its name: no learner may see it."""
+    return column.strip().lower() == "label"
 
 
 class Rows(Items):
@@ -30,7 +34,7 @@ class Rows(Items):
 
     def __init__(self, name: str, table: _Table, embed: Embed | None = None) -> None:
         self._table = table
-        self._columns = [i for i, column in enumerate(table.names) if column != _LABEL]
+        self._columns = [i for i, column in enumerate(table.names) if not _is_truth(column)]
         self._is_dense = all(table.are_numbers[i] for i in self._columns)
         self._text = table.wordiest()
         super().__init__(name, table.keys, table.skipped, embed)
@@ -73,8 +77,14 @@ class _Table:
             raise nothing(path, "row", self.skipped)
 
     def fields(self, i: int) -> dict[str, Any]:
-        """A row by the names of its columns."""
-        return dict(zip(self.names, self.rows[i], strict=True))
+        """A row by the names of its columns, for a person: 1 and not 1.0, nothing for None."""
+        cells = (
+            int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+            for cell in self.rows[i]
+        )
+        return {
+            name: "" if cell is None else cell for name, cell in zip(self.names, cells, strict=True)
+        }
 
     def wordiest(self) -> str | None:
         """The column that has the longest texts, if one has any: three words in half of its
@@ -83,7 +93,7 @@ class _Table:
         for name, is_number, cells in zip(
             self.names, self.are_numbers, zip(*self.rows[:1000], strict=True), strict=True
         ):
-            if not is_number and name != _LABEL:
+            if not is_number and not _is_truth(name):
                 words = sorted(len(cell.split()) for cell in cells)
                 if words[len(words) // 2] >= 3:
                     found.append((sum(words), name))
@@ -157,8 +167,11 @@ def rows_of(
     """The items of a table: the texts of a column, or whole rows."""
     table = _Table(path, encoding, delimiter)
     name = Path(path).name
-    if text is None and set(table.names) - {_LABEL} == {table.wordiest()}:
-        text = table.wordiest()  # there is nothing else
+    seen = [column for column in table.names if not _is_truth(column)]
+    if not seen:
+        raise ValueError(f"{path}: there is no column but the label; a learner needs others")
+    if text is None and seen == [table.wordiest()]:
+        text = seen[0]
     if text is None:
         return Rows(name, table, embed)
     if text not in table.names:
@@ -171,7 +184,7 @@ def rows_of(
     for i, line in enumerate(table.lines):
         columns = table.fields(i)
         found = columns.pop(text)
-        if found is None or not str(found).strip():
+        if not str(found).strip():
             skipped.append((f"line {line}", f"there is no text in column {text!r}"))
         else:
             texts.append(str(found))

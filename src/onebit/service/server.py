@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
+from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import Any
 
 import msgspec
@@ -61,6 +62,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # Headers and body are written separately. asyncio does this only for some sockets.
+        transport.get_extra_info("socket").setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         if len(self.connections) > self.limits.connections:
             self._refuse(faults.Busy("too many connections"))
         else:  # a connection on which nothing is ever sent
@@ -93,6 +96,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes = False, 0
+        self._stop_timer()  # the body gets as long again
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -105,15 +109,15 @@ class LimitedProtocol(HttpToolsProtocol):
             self._slow = None
 
     def _too_slow(self) -> None:
-        """The application gives up on a slow body by itself; the rest is given up here."""
         self._slow = None
         if self.transport.is_closing():
             return
-        if self._in_head:
-            seconds = self.timeouts.body
-            self._refuse(faults.TooSlow(f"the headers did not arrive within {seconds:g} s"))
-        elif self.cycle.response_complete:
+        if not self._in_head and self.cycle.response_complete:  # it was answered without its body
             self.transport.close()
+        else:
+            part = "headers" if self._in_head else "body"
+            seconds = self.timeouts.body
+            self._refuse(faults.TooSlow(f"the {part} did not arrive within {seconds:g} s"))
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(faults.Malformed(msg))

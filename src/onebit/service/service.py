@@ -17,8 +17,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from onebit.service import snapshots
 from onebit.service.configuration import Configuration, Difference, difference
 from onebit.service.engine import Engine, parsed_id
 from onebit.service.faults import ServiceError, UnknownDecision, UnknownModel
@@ -67,7 +71,9 @@ class Service:
         self.journal.on_failure = self._on_failure
         self._models: dict[str, Engine] = {}
         self._names: dict[int, str] = {}
+        self._folder = Path(f"{options.journal}.snapshots")
         try:
+            snapshots.drop_newer(self._folder, self.journal.position)
             for name in configuration.models:
                 self._add(name)
             self._unready = ""
@@ -93,10 +99,11 @@ class Service:
         engine = Engine(
             self.journal,
             model,
-            folder=Path(f"{options.journal}.snapshots"),
+            folder=self._folder,
             limits=options.limits,
             keep=options.snapshots,
             snapshot_every=self._snapshot_every,
+            retention=options.retention,
         )
         engine.follow(model)
         self._models[name] = engine
@@ -137,14 +144,16 @@ class Service:
         """Follow another configuration without losing a request; says what was different."""
         with self._lock:
             changed = difference(self.configuration, configuration)
-            self.configuration = configuration
+            options, running = configuration.service, self.configuration.service
+            kept = {key: getattr(running, key) for key in changed.restart}
+            self.configuration = replace(configuration, service=replace(options, **kept))
             for name in changed.removed:
                 engine = self._models.pop(name)
                 self._names.pop(engine.number)
                 engine.close()
             for name, engine in self._models.items():
                 engine.follow(configuration.models[name])
-                engine.limit(configuration.service.limits, configuration.service.snapshots)
+                engine.limit(options.limits, options.snapshots, options.retention)
             for name in changed.added:
                 self._add(name)
             return changed
@@ -184,10 +193,11 @@ class Service:
         self._unready = "the journal is being read anew"
         while not self._stopping.is_set():
             try:
-                self.journal.recover()
-                for engine in self._models.values():
-                    engine.settle()
-                    engine.load()
+                with ExitStack() as locks:  # nobody is half way through a request meanwhile
+                    locks.enter_context(self._lock)
+                    for engine in list(self._models.values()):
+                        locks.enter_context(engine._lock)
+                    self.journal.recover(self._load_all)
             except Exception as error:
                 log.error("the journal cannot be read anew yet: %s", error)
                 self._stopping.wait(RETRY[min(attempt, len(RETRY) - 1)])
@@ -196,6 +206,11 @@ class Service:
                 self._unready = ""
                 log.warning("the journal was read anew; requests are accepted again")
                 return
+
+    def _load_all(self) -> None:
+        snapshots.drop_newer(self._folder, self.journal.position)
+        for engine in self._models.values():
+            engine.load()
 
     def close(self) -> None:
         """Answer what was accepted, write snapshots, and let go of the journal."""

@@ -11,8 +11,10 @@ Tokens are kept as digests and compared in constant time. Neither tokens nor dig
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import hmac
+import ipaddress
 import os
 import re
 import stat
@@ -150,3 +152,12 @@ def nearest(name: str, known: Sequence[str]) -> str:
     """The part of a message about an unknown name that tells the right one."""
     near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+
+
+@functools.lru_cache(256)
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the host's address."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -8,7 +8,8 @@ weights of the constant feature are in a table of their own. There are two stora
 - `DenseExperts`: rows of a fixed number of columns. The columns are standardised, and random
   Fourier features (Rahimi & Recht 2007) of several wave lengths are added. Experts of the table
   `narrow` see the columns alone, those of the table `wide` see all features. The scales are those
-  of the first rows that were answered; then they are fixed.
+  of the first rows that were answered; then they are fixed. Where it takes little room, one more
+  expert is a ridge regression of the columns with full matrices (`storage.full`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from onebit.core.draws import uniforms
 from onebit.core.jit import compiled_as, entry, generic, implement, inline, not_inlined, outline
 from onebit.core.lanes import aligned_zeros, at, bare, lanes_for, state_type
 from onebit.core.rounds import Row
-from onebit.core.sums import number, squared_norm
+from onebit.core.sums import dot, dot_and_variance, number, squared_norm
+from onebit.core.updates import regress
 from onebit.storage.base import Storage
+from onebit.storage.full import Full
 
 KEPT_ROUNDS = 1000
 KEPT_ENTRIES = 2**18  # of the kept sparse rows together: of long rows, fewer are kept
@@ -42,6 +45,8 @@ PART = 0.25  # the length of a row's Fourier features; the columns have about 1
 FARTHEST = 5.0  # standard deviations: columns are clipped there
 SEEN, MEDIAN = range(2)  # places in Dense.scales; a median of 0: scales are not fixed yet
 CENTRE, SQUARES, FACTOR = range(3)  # places in Dense.columns
+FULL_NUMBERS = 2**20  # full matrices are kept if they have no more numbers together
+LEAST_WEIGHT = 1e-3  # of their expert; below it, their widths are not worth the time
 _WAVE_DRAW = 2**41  # the first stream of the draws of waves
 
 
@@ -81,6 +86,9 @@ class Dense(NamedTuple):
     experts: Any
     narrow: Any  # a state: weights and variances of the columns
     wide: Any  # a state: those of the columns and the Fourier features
+    full: Any  # a state: weights and full matrices of the columns and a constant; or of nothing
+    full_row: Any  # scratch space: columns and constant
+    full_sums: Any  # [2, lane] scratch space
     scales: Any  # [2] answered rows that were seen; median distance between rows
     columns: Any  # [3, column] mean, sum of squared distances from it, 1 / standard deviation
     waves: Any  # [column + 1, wave] a wave's directions, and last its phase, in turns
@@ -137,6 +145,21 @@ def wide_table(state):
 def fix_scales(state):
     """Take the row that was prepared last into the scales; True: they are fixed now, so that all
     is to be learned anew."""
+
+
+@generic
+def sum_up_full(state, context, weight, sums):
+    """Scores and variances by full matrices, for an expert of this weight in the forecast."""
+
+
+@generic
+def regress_full(state, context, label, answer):
+    """A step of the ridge regression with full matrices, towards +1 or -1."""
+
+
+@generic
+def clear_full(state):
+    """The expert with full matrices knows nothing again."""
 
 
 @inline
@@ -224,6 +247,21 @@ def _wide_sparse(state):
 @implement(fix_scales, Sparse)
 def _no_scales(state):
     return False
+
+
+@implement(sum_up_full, Sparse)
+def _sum_up_nothing(state, context, weight, sums):
+    return None
+
+
+@implement(regress_full, Sparse)
+def _regress_nothing(state, context, label, answer):
+    return None
+
+
+@implement(clear_full, Sparse)
+def _clear_nothing(state):
+    return None
 
 
 # Dense rows.
@@ -360,6 +398,55 @@ def _wide_dense(state):
     return state.held.wide
 
 
+@outline
+def _sum_up_full(full, row, weight, out, sums):
+    not_inlined()
+    scores, variances = out[0], out[1]
+    variances[:] = 0.0
+    if weight < LEAST_WEIGHT:
+        dot(full, row, 0, scores)
+    else:
+        dot_and_variance(full, row, scores, variances)
+    for label in range(len(scores)):
+        sums[0, label], sums[1, label] = scores[label], variances[label]
+
+
+@outline
+def _regress_full(full, row, label, answer):
+    not_inlined()
+    regress(full, row, label, answer, 1.0)
+
+
+@inline
+def _full_row(held, context):
+    """Columns and constant."""
+    row = held.full_row
+    for j in range(context.narrow):
+        row[j] = at(context.row.values, j)
+    row[context.narrow] = 1.0
+    return Row(held.every, row, 0, context.narrow + 1)
+
+
+@implement(sum_up_full, Dense)
+def _sum_up_dense(state, context, weight, sums):
+    held = state.held
+    _sum_up_full(held.full, _full_row(held, context), weight, held.full_sums, sums)
+
+
+@implement(regress_full, Dense)
+def _regress_dense(state, context, label, answer):
+    _regress_full(state.held.full, _full_row(state.held, context), label, answer)
+
+
+@implement(clear_full, Dense)
+def _clear_dense(state):
+    table, matrix = state.held.full.table, state.held.full.held.matrix
+    table[:], matrix[:] = 0.0, 0.0
+    for label in range(len(matrix)):
+        for j in range(matrix.shape[1]):
+            matrix[label, j, j] = 1.0
+
+
 @implement(fix_scales, Dense)
 def _fix_scales(state):
     held = state.held
@@ -439,7 +526,8 @@ class _ExpertStorage(Storage):
     """What both storages have in common."""
 
     def __init__(self, priors: Sequence[float], calibration: Sequence[float], dtype: Any) -> None:
-        """priors: the variances to start from. calibration: a line of `trust` to start from."""
+        """priors: the variances to start from. calibration: a line of `trust` to start from, but
+        for the weight: experts begin with equal ones."""
         self.priors, self.calibration = np.array(priors), np.array(calibration)
         self._dtype = np.dtype(dtype)
 
@@ -452,8 +540,9 @@ class _ExpertStorage(Storage):
             table[:, :, : saved.shape[2]] = saved
         return state_type(lanes)(table, np.empty(0))
 
-    def _experts(self, arrays: dict[str, np.ndarray], labels: int) -> Experts:
-        count, lanes = len(self.priors), lanes_for(labels)
+    def _experts(self, arrays: dict[str, np.ndarray], labels: int, besides: int = 0) -> Experts:
+        """besides: how many experts there are without planes of their own."""
+        count, lanes = len(self.priors) + besides, lanes_for(labels)
         constant = self._table(1, self.priors, labels, arrays.get("constant"))
         experts = Experts(
             constant=constant.table[0],
@@ -467,8 +556,13 @@ class _ExpertStorage(Storage):
             change=aligned_zeros((2, lanes), self._dtype),
             scratch=np.zeros((5, lanes)),
         )
+        experts.trust[:, WEIGHT] = 1 / count
         if arrays:
-            experts.trust[:] = arrays["trust"]
+            experts.trust[:] = arrays["trust"][:count]
+            if count < len(arrays["trust"]):  # an expert has gone
+                evidence = experts.trust[:, EVIDENCE]
+                weights = np.exp(evidence - evidence.max())
+                experts.trust[:, WEIGHT] = weights / weights.sum()
             before = len(arrays["times_said"])
             experts.tries[SAID, :before] = arrays["times_said"]
             experts.tries[ANSWERED, :before] = arrays["times_answered"]
@@ -495,11 +589,12 @@ class _ExpertStorage(Storage):
             "heard": experts.count[HEARD:].copy(),
         }
 
-    def _shapes(self, kept: int, features: int, labels: int) -> dict[str, tuple[Any, Any]]:
+    def _shapes(self, kept: int, labels: int, besides: int) -> dict[str, tuple[Any, Any]]:
         """Shape and type of each array; None: any length."""
+        count = len(self.priors)
         return {
-            "constant": ((1, 2 * len(self.priors), labels), self._dtype),
-            "trust": ((len(self.priors), len(self.calibration)), np.float64),
+            "constant": ((1, 2 * count, labels), self._dtype),
+            "trust": ((count + besides, len(self.calibration)), np.float64),
             "times_said": ((labels,), np.float64),
             "times_answered": ((labels,), np.float64),
             "said": ((kept,), np.int64),
@@ -509,7 +604,7 @@ class _ExpertStorage(Storage):
 
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
         kept = len(np.atleast_1d(arrays.get("said", np.empty(0))))
-        shapes = self._shapes(kept, features, labels)
+        shapes = self._shapes(kept, labels, "matrix" in arrays)
         if arrays.keys() != shapes.keys() or kept > KEPT_ROUNDS:
             return False
         for name, (shape, dtype) in shapes.items():
@@ -609,8 +704,8 @@ class SparseExperts(_ExpertStorage):
     def moved(self, arrays: dict[str, np.ndarray], places: np.ndarray) -> dict[str, np.ndarray]:
         return arrays | {"indices": places[arrays["indices"]].astype(np.uint32)}
 
-    def _shapes(self, kept: int, features: int, labels: int) -> dict[str, tuple[Any, Any]]:
-        return super()._shapes(kept, features, labels) | {
+    def _shapes(self, kept: int, labels: int, besides: int) -> dict[str, tuple[Any, Any]]:
+        return super()._shapes(kept, labels, besides) | {
             "sizes": ((kept,), np.int64),
             "indices": (None, np.uint32),
             "values": (None, self._dtype),
@@ -666,7 +761,7 @@ class DenseExperts(_ExpertStorage):
     ) -> None:
         """narrow: how many experts see the columns alone."""
         super().__init__(priors, calibration, dtype)
-        self.columns, self.seed = columns, seed
+        self.columns, self.seed, self._full = columns, seed, Full(1.0)
         self.narrow_priors, self.wide_priors = np.split(self.priors, [narrow])
         draw = uniforms(seed, np.arange(WAVES), _WAVE_DRAW)
         self._phase = uniforms(seed, np.arange(WAVES), _WAVE_DRAW + 1)
@@ -680,13 +775,34 @@ class DenseExperts(_ExpertStorage):
         turns = uniforms(self.seed, places, _WAVE_DRAW + 3)
         return (radius * np.cos(2 * math.pi * turns)).reshape(columns, WAVES)
 
+    def _may_have_full(self, labels: int) -> bool:
+        return labels * (self.columns + 1) ** 2 <= FULL_NUMBERS
+
+    def _full_state(self, arrays: dict[str, np.ndarray], labels: int) -> Any:
+        """A state of full matrices; of no feature where there is no room.
+
+        Where the arrays have none, neither: there is no telling what it would have learned.
+        """
+        if not self._may_have_full(labels) or (arrays and "matrix" not in arrays):
+            arrays, size, count = {}, 0, 0
+        else:
+            size, count = self.columns + 1, labels
+        lanes = lanes_for(labels)
+        table = aligned_zeros((size, 1, lanes), np.float64)
+        if arrays:
+            table[:, :, : arrays["full"].shape[2]] = arrays["full"]
+        return state_type(lanes)(table, np.empty(0), self._full.lay_out(arrays, size, count))
+
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Dense:
         columns, dtype = self.columns, self._dtype
-        size = columns + WAVES
+        size, full = columns + WAVES, self._full_state(arrays, labels)
         held = Dense(
-            experts=self._experts(arrays, labels),
+            experts=self._experts(arrays, labels, besides=len(full.table) > 0),
             narrow=self._table(columns, self.narrow_priors, labels, arrays.get("narrow")),
             wide=self._table(size, self.wide_priors, labels, arrays.get("wide")),
+            full=full,
+            full_row=np.zeros(columns + 1),
+            full_sums=aligned_zeros((2, lanes_for(labels)), np.float64),
             scales=np.zeros(2),
             columns=np.zeros((3, columns)),
             waves=np.vstack([self._waves, self._phase]).astype(dtype),
@@ -708,29 +824,50 @@ class DenseExperts(_ExpertStorage):
         return held.narrow.table[:, 0, :labels].T.copy()
 
     def arrays(self, held: Dense, features: int, labels: int) -> dict[str, np.ndarray]:
-        return super().arrays(held, features, labels) | {
-            "narrow": held.narrow.table[:, :, :labels].copy(),
-            "wide": held.wide.table[:, :, :labels].copy(),
-            "kept": held.kept[self._places(held.experts)],
-            "scales": held.scales.copy(),
-            "columns": held.columns.copy(),
-        }
+        full = {}
+        if len(held.full.table):
+            full = {
+                "full": held.full.table[:, :, :labels].copy(),
+                "matrix": held.full.held.matrix.copy(),
+            }
+        return (
+            super().arrays(held, features, labels)
+            | full
+            | {
+                "narrow": held.narrow.table[:, :, :labels].copy(),
+                "wide": held.wide.table[:, :, :labels].copy(),
+                "kept": held.kept[self._places(held.experts)],
+                "scales": held.scales.copy(),
+                "columns": held.columns.copy(),
+            }
+        )
 
-    def _shapes(self, kept: int, features: int, labels: int) -> dict[str, tuple[Any, Any]]:
+    def _shapes(self, kept: int, labels: int, besides: int) -> dict[str, tuple[Any, Any]]:
         columns, narrow, wide = self.columns, len(self.narrow_priors), len(self.wide_priors)
-        return super()._shapes(kept, features, labels) | {
-            "narrow": ((columns, 2 * narrow, labels), self._dtype),
-            "wide": ((columns + WAVES, 2 * wide, labels), self._dtype),
-            "kept": ((kept, columns), self._dtype),
-            "scales": ((2,), np.float64),
-            "columns": ((3, columns), np.float64),
-        }
+        full: dict[str, tuple[Any, Any]] = {}
+        if besides and self._may_have_full(labels):
+            full = {
+                "full": ((columns + 1, 1, labels), np.float64),
+                "matrix": ((labels, columns + 1, columns + 1), np.float64),
+            }
+        return (
+            super()._shapes(kept, labels, besides)
+            | full
+            | {
+                "narrow": ((columns, 2 * narrow, labels), self._dtype),
+                "wide": ((columns + WAVES, 2 * wide, labels), self._dtype),
+                "kept": ((kept, columns), self._dtype),
+                "scales": ((2,), np.float64),
+                "columns": ((3, columns), np.float64),
+            }
+        )
 
     def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
         return (
             super().is_sound(table, arrays)
             and self._are_variances(arrays["narrow"], self.narrow_priors)
             and self._are_variances(arrays["wide"], self.wide_priors)
+            and ("matrix" not in arrays or self._full.is_sound(arrays["full"], arrays))
             and bool((arrays["scales"] >= 0).all())
             and bool((arrays["columns"][SQUARES:] >= 0).all())
         )
@@ -739,7 +876,10 @@ class DenseExperts(_ExpertStorage):
         number, wide = self._dtype.itemsize, self.columns + WAVES
         tables = self.columns * len(self.narrow_priors) + wide * len(self.wide_priors)
         rows = KEPT_ROUNDS * (self.columns + wide) + self.columns * WAVES
-        return super().size(features, labels) + number * (2 * tables * lanes_for(labels) + rows)
+        own = number * (2 * tables * lanes_for(labels) + rows)
+        if self._may_have_full(labels):
+            own += self._full.size(self.columns + 1, labels)
+        return super().size(features, labels) + own
 
     def swing(self, features: int) -> int:
         return KEPT_ROUNDS * (9 + self.columns * self._dtype.itemsize)
@@ -748,6 +888,9 @@ class DenseExperts(_ExpertStorage):
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         table, arrays = super().faded(table, arrays, keep)
+        if "matrix" in arrays:
+            full, matrix = self._full.faded(arrays["full"].copy(), arrays, keep)
+            arrays |= {"full": full, **matrix}
         return table, arrays | {
             "narrow": self._faded_table(arrays["narrow"], self.narrow_priors, keep),
             "wide": self._faded_table(arrays["wide"], self.wide_priors, keep),

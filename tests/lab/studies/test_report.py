@@ -377,7 +377,7 @@ def test_verdict_counts_each_number_once() -> None:
     found = verdict(banditron())
     assert (found.holds, found.fails, found.untold) == (4, 0, 1)
     assert [found.count(near) for near in ("near", "rough", "far")] == [3, 0, 2]
-    assert found.furthest[0].what == "Reuters4, Perceptron"
+    assert found.furthest[0].name == "Reuters4, Perceptron"
     ran = sum(
         v.ours is not None for t in confidit().sections[0].tables[:1] for r in t.values for v in r
     )

@@ -436,7 +436,7 @@ def test_cells_depend_on_which_functions_make_the_rows(codes, monkeypatch):
     before = codes()
     known = {entry.name: entry for entry in catalogue.KNOWN}
     changed = known["synsep"]._replace(make=known["synnonsep"].make)
-    monkeypatch.setattr(catalogue, "KNOWN", (changed, known["digits"]._replace(what="images")))
+    monkeypatch.setattr(catalogue, "KNOWN", (changed, known["digits"]._replace(contents="images")))
     assert [int(a != b) for a, b in zip(codes(), before, strict=True)] == DRAWN
 
 

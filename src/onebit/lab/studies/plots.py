@@ -273,4 +273,4 @@ def ratios(pairs: list[Pair], where: str, width: int = 340) -> Markup:
 def pair_in_words(pair: Pair) -> str:
     ours, paper = shown(pair.ours, pair.percent), _as_published(pair.published, pair.percent)
     table = f" ({pair.table})" if pair.table else ""
-    return f"{pair.what}{table}: paper {paper}, ours {ours}"
+    return f"{pair.name}{table}: paper {paper}, ours {ours}"

@@ -362,10 +362,10 @@ def _check(study: Study) -> None:
                 _check_part(study.experiment(part.experiment), study.data, part)
 
 
-def _check_known(what: str, names: Iterable[str], known: Iterable[str]) -> None:
+def _check_known(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in known:
-            raise ValueError(f"no {what} {name!r}; there are {', '.join(known)}")
+            raise ValueError(f"no {kind} {name!r}; there are {', '.join(known)}")
 
 
 def _is_drawn(data: Data) -> bool:
@@ -374,12 +374,12 @@ def _is_drawn(data: Data) -> bool:
 
 def _check_sizes(study: Study, experiment: Experiment) -> None:
     folds = experiment.protocol == "folds"
-    for which, sizes in (("", experiment), ("quick ", experiment.quick)):
+    for prefix, sizes in (("", experiment), ("quick ", experiment.quick)):
         for key, high in _MOST.items():
             value, low = getattr(sizes, key), 2 if folds and key == "repeats" else 1
             if value is not None and not low <= value <= high:
                 raise ValueError(
-                    f"{which}{key} must be between {low:,} and {high:,}, not {value:,}"
+                    f"{prefix}{key} must be between {low:,} and {high:,}, not {value:,}"
                 )
     if experiment.rounds and (experiment.epochs > 1 or folds):
         raise ValueError("rounds say how long an online experiment is, without epochs")

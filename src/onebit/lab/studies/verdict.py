@@ -16,7 +16,7 @@ NEAR, ROUGH = 0.10, 0.25  # of the paper's number
 class Pair:
     """A number of the paper and ours."""
 
-    what: str  # "Amazon7, Confidit"
+    name: str  # "Amazon7, Confidit"
     ours: float
     published: float
     percent: bool  # both are shares, shown in per cent
@@ -73,7 +73,7 @@ def verdict(findings: Findings) -> Verdict:
     told = [check.holds for section in findings.sections for check in section.checks]
     pairs = [pair for section in findings.sections for pair in _pairs(section)]
     # Each number of the paper counts once, even if it is shown several times.
-    once = {(pair.what, pair.published): pair for pair in reversed(pairs)}
+    once = {(pair.name, pair.published): pair for pair in reversed(pairs)}
     return Verdict(told.count(True), told.count(False), told.count(None), [*once.values()][::-1])
 
 

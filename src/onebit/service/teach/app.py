@@ -23,7 +23,6 @@ from starlette.routing import Route
 
 from onebit.pages.teach import curve, teach_page
 from onebit.service import faults
-from onebit.service.configuration import is_loopback
 from onebit.service.faults import ServiceError
 from onebit.service.items import ItemError
 from onebit.service.messages import problem_of
@@ -37,6 +36,7 @@ from onebit.service.teach.teacher import (
     Teacher,
     Turn,
 )
+from onebit.service.tokens import is_loopback
 
 MOST_BYTES = 2**16  # of a body
 STATIC = ("page.css", "teach.css", "teach.js", "icon.svg")

@@ -176,7 +176,8 @@ class FakeEngine:
         return self._state(id, "open")
 
     def submit_erase(self, id):
-        return self._state(id, "erased", context=None)
+        self.records[id] = replace(self.records[id], state="erased", context=None)
+        return self.commits.pending(Standing(id, "erased"))
 
     def submit_retrain(self, change):
         self.learner = self.learner if change.learner is UNSET else change.learner

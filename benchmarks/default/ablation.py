@@ -1,0 +1,137 @@
+"""What each ingredient of OneBit is worth: its mistakes without it.
+
+`python -m benchmarks.default --ablate` plays every variant in a process of its own. There,
+constants and functions of OneBit are replaced before anything is compiled. Compiled code is kept by
+the text of the sources, which a variant does not change: so each process has its own cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import onebit as ob
+from benchmarks.default import sets
+from benchmarks.default.tables import percent, table
+from onebit.algorithms import onebit as algorithm
+from onebit.core.jit import not_inlined, outline
+from onebit.storage import experts as storage
+
+MOST_ROWS = 6_000
+RUNS = (
+    *(("clean", name) for name in ("20news", "usps", "satimage", "optdigits", "segment")),
+    *(("flips40", name) for name in ("20news", "usps", "satimage", "optdigits")),
+)
+
+
+def constants(module: Any, **values: Any) -> Callable[[], None]:
+    def replace() -> None:
+        for name, value in values.items():
+            assert hasattr(module, name), name
+            setattr(module, name, value)
+
+    return replace
+
+
+def without(first: int, last: int) -> Callable[[], None]:
+    """No weight for the experts from the first to the last."""
+
+    def replace() -> None:
+        original, evidence = algorithm._weigh, storage.EVIDENCE
+
+        @outline
+        def weigh(trust, forecasts, said, right):
+            not_inlined()
+            for expert in range(first, min(last + 1, len(trust))):
+                trust[expert, evidence] = -1e9
+            original(trust, forecasts, said, right)
+
+        algorithm._weigh = weigh
+
+    return replace
+
+
+def weigh_equally() -> None:
+    original, weight = algorithm._weigh, storage.WEIGHT
+
+    @outline
+    def weigh(trust, forecasts, said, right):
+        not_inlined()
+        original(trust, forecasts, said, right)
+        for expert in range(len(trust)):
+            trust[expert, weight] = 1.0 / len(trust)
+
+    algorithm._weigh = weigh
+
+
+VARIANTS: dict[str, Callable[[], None]] = {
+    "OneBit": lambda: None,
+    "no bonus": constants(algorithm, BONUS=0.0),
+    "no first softmax model": without(0, 0),
+    "first softmax model believes all answers": constants(
+        algorithm, NOISE=0.0, NOISY_SHRINK=algorithm.SHRINK[algorithm.NOISY]
+    ),
+    "no second softmax model": without(1, 1),
+    "no third softmax model": without(2, 2),
+    "no diagonal regression": without(3, 3),
+    "no regression with full matrices": constants(storage, FULL_NUMBERS=0),
+    "no models of Fourier features": without(4, 5),
+    "only models of Fourier features": without(0, 3),
+    "no learning again": constants(algorithm, AGAIN=0),
+    "no calibration": constants(algorithm, FLATTEST=1.0, STEEPEST=1.0, FARTHEST=0.0),
+    "equal weights": weigh_equally,
+}
+
+
+def runs_of(names: Sequence[str]) -> list[tuple[str, str]]:
+    return [(condition, name) for condition, name in RUNS if name in names]
+
+
+def play(variant: str, orders: int, names: Sequence[str]) -> list[float]:
+    """Errors of the variant in each of the runs, means over the orders. Replaces code."""
+    from benchmarks.default.__main__ import channel_of
+
+    VARIANTS[variant]()
+    errors = []
+    for condition, name in runs_of(names):
+        labels, ends = sets.load(name).labels, []
+        for order in range(orders):
+            rows = sets.rows_of(name, "raw", order, MOST_ROWS)
+            learner = ob.OneBit(labels, seed=order)
+            trace = ob.simulate(learner, rows.X, rows.y, channel=channel_of(condition, rows.y))
+            ends.append(trace.error[-1])
+        errors.append(float(np.mean(ends)))
+    return errors
+
+
+def ablate(orders: int, names: Sequence[str], say: Callable[[str], None]) -> str:
+    """A table of all variants, on those of the sets that RUNS has."""
+    lines = []
+    for variant in VARIANTS:
+        with tempfile.TemporaryDirectory(prefix="onebit-ablation-") as cache:
+            run = subprocess.run(
+                [sys.executable, "-m", "benchmarks.default.ablation", variant, str(orders), *names],
+                env={**os.environ, "ONEBIT_CACHE": cache},
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+            )
+        errors = json.loads(run.stdout)
+        say(f"{variant}: {' '.join(map(percent, errors))}")
+        lines.append([variant, *map(percent, errors)])
+    head = [
+        name if condition == "clean" else f"{name}, {condition}"
+        for condition, name in runs_of(names)
+    ]
+    return table(["", *head], lines)
+
+
+if __name__ == "__main__":
+    print(json.dumps(play(sys.argv[1], int(sys.argv[2]), sys.argv[3:])))

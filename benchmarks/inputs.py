@@ -1,0 +1,99 @@
+"""How rows are best scaled: `python -m benchmarks.inputs`. The tables of docs/inputs.md.
+
+Learners hear one bit per round, in one pass. Needs the data sets in the folder ONEBIT_DATA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import onebit as ob
+from benchmarks.texts import amazon
+from onebit.lab.streams import load
+
+STEPS = ["standardise", "unit_norm", "constant"]
+
+
+def table(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of a data set as an array, and their labels."""
+    data = load(name)
+    X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
+    return np.asarray(X, np.float32), np.array(data.labels)[data.y]
+
+
+def error(
+    make: Callable[..., ob.Learner], rows: Any, y: np.ndarray, labels: Any, seed: int
+) -> float:
+    """In per cent."""
+    return 100 * float(ob.simulate(make(labels, seed=seed), rows, y).error[-1])
+
+
+def as_dicts(X: np.ndarray) -> list[dict[str, float]]:
+    names = [f"column {j}" for j in range(X.shape[1])]
+    return [dict(zip(names, row, strict=True)) for row in X.tolist()]
+
+
+def scaling() -> None:
+    """Learners at their defaults on raw rows, rows of length 1, and standardised rows."""
+    for name in ("usps", "optdigits", "satimage", "segment", "shuttle", "vowel"):
+        X, y = table(name)
+        labels = np.unique(y).tolist()
+        for learner in (ob.UCWL, ob.Confidit, ob.FastCB):
+            errors = []
+            for seed in range(3):
+                order = np.random.default_rng(seed).permutation(len(y))[:20_000]
+                rows, truth = X[order], y[order]
+
+                def unit(labels: Any, seed: int, kind: Any = learner) -> ob.Learner:
+                    return kind(labels, seed=seed, inputs="unit")
+
+                standard = ob.datasets.prepare(rows, STEPS)
+                runs = [(learner, rows), (unit, rows), (learner, standard)]
+                errors.append([error(make, given, truth, labels, seed) for make, given in runs])
+            raw, unit_length, standardised = np.mean(errors, axis=0)
+            print(
+                f"{name:10} {learner.__name__:9} raw {raw:5.1f}  unit {unit_length:5.1f}  "
+                f"standardised {standardised:5.1f}",
+                flush=True,
+            )
+
+
+def numbers() -> None:
+    """OneBit on the same rows as lists of numbers and as dicts of numbers."""
+    for name, count in {
+        "shuttle": 5000,
+        "satimage": 4000,
+        "segment": 2310,
+        "optdigits": 4000,
+    }.items():
+        X, y = table(name)
+        labels, errors = np.unique(y).tolist(), []
+        for seed in range(2):
+            order = np.random.default_rng(seed).permutation(len(y))[:count]
+            forms = (as_dicts(X[order]), X[order])
+            errors.append([error(ob.OneBit, rows, y[order], labels, seed) for rows in forms])
+        dicts, lists = np.mean(errors, axis=0)
+        print(f"{name:10} OneBit    dicts {dicts:5.1f}  lists {lists:5.1f}", flush=True)
+
+
+def numbers_beside_texts() -> None:
+    """OneBit on texts with a number beside them that says nothing."""
+    texts, tasks = amazon()
+    products = np.array(tasks["Amazon, 14 products"])
+    order = np.random.default_rng(0).permutation(len(texts))[:10_000]
+    y = products[order]
+    rows = [{"body": texts[i]} for i in order]
+    hours = [{**row, "hour": len(row["body"]) % 24} for row in rows]
+    sizes = [{**row, "characters": len(row["body"])} for row in rows]
+    for name, given in {"text": rows, "text, hour": hours, "text, characters": sizes}.items():
+        wrong = error(ob.OneBit, given, y, np.unique(y).tolist(), 0)
+        print(f"{name:20} {wrong:5.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    numbers_beside_texts()
+    numbers()
+    scaling()
