@@ -1116,6 +1116,11 @@ class Engine:
         with self._lock:
             return self._learner.copy()
 
+    def forecasts(self, contexts: Sequence[Any]) -> np.ndarray:
+        """The scores [context, label] as the learner is now. Nothing is written down."""
+        with self._lock, _refusing("$.context"):
+            return self._learner.scores([self._prepared(context) for context in contexts])
+
     # Other changes.
 
     def submit_labels(self, change: LabelChange) -> Pending[Card]:
