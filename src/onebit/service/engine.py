@@ -77,6 +77,20 @@ T = TypeVar("T")
 RECENT = 20_000  # decisions that are kept in memory, all that wait for the disk among them
 AT_ONCE = 2_000  # events: a past that is shorter is built again while requests wait
 SILENCE = "silence"  # the source of answers that nobody gave
+COMPACTED = 10_000  # decisions or answers that are compacted at once
+_COMPACTED = """
+FROM decisions WHERE model = :model AND position <= :until AND (
+    state <> 0
+    OR EXISTS (
+        SELECT 1 FROM answers a WHERE a.decision = decisions.position AND a.position <= :until)
+    OR (time < :expired
+        AND (active IS NULL OR (active <= :until AND NOT :hears_silence))
+        AND NOT EXISTS (SELECT 1 FROM answers a WHERE a.decision = decisions.position)))"""
+_DELETE_ANSWERS = "DELETE FROM answers WHERE model = :model AND position <= :until"
+_DELETE_CHANGES = """
+DELETE FROM changes WHERE model = :model AND position <= :until
+    AND kind IN ('revise', 'revoke', 'cancel', 'erase') AND NOT EXISTS (
+        SELECT 1 FROM decisions d WHERE d.position = json_extract(body, '$.decision'))"""
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 _REFUSED = (TypeError, ValueError, OverflowError, MemoryError)
 log = logging.getLogger("onebit.service")
@@ -135,10 +149,12 @@ class Engine:
         limits: Limits | None = None,
         keep: int = 3,
         snapshot_every: int = 10_000,
+        retention: float | None = None,
     ) -> None:
         self.journal, self.model, self.name = journal, model, model.name
-        self._limits = limits or Limits()
-        self._keep, self._snapshot_every = keep, snapshot_every
+        self.limit(limits or Limits(), keep, retention)
+        self._snapshot_every = snapshot_every
+        self._compacted = 0.0  # up to which time
         self._lock = threading.RLock()
         self._folder = folder
         self.number = _number_of(journal, model.name)
@@ -917,10 +933,12 @@ class Engine:
         base = self._base()
         return base[1] if base else 0
 
-    def _replayed(self, version: _Version, learner: Learner, after: int) -> tuple[Learner, int]:
+    def _replayed(
+        self, version: _Version, learner: Learner, after: int, until: int | None = None
+    ) -> tuple[Learner, int]:
         """Let a learner learn the events after a position; returns the last position too."""
         reached = after
-        for event in self.journal.history(self.number, after):
+        for event in self.journal.history(self.number, after, until):
             try:
                 if isinstance(event, DecisionRow):
                     reached = event.active or event.position
@@ -1021,8 +1039,8 @@ class Engine:
                 raise Busy("a learner is being built already", retry_after=5)
             self._build_again(None, version)
 
-    def limit(self, limits: Limits, keep: int) -> None:
-        self._limits, self._keep = limits, keep
+    def limit(self, limits: Limits, keep: int, retention: float | None = None) -> None:
+        self._limits, self._keep, self._retention = limits, keep, retention
 
     def follow(self, model: Model) -> None:
         """Take over another configuration of the same model."""
@@ -1173,6 +1191,78 @@ class Engine:
             self._hear_silence(self.model.wrong_after)
         if self._reached - self._snapshot_at >= self._snapshot_every:
             self.snapshot()
+        if self._retention is not None:
+            self._compact_old(self._retention)
+
+    def _compact_old(self, retention: float) -> None:
+        """Compact now and then: up to a twentieth older than they must be, rounds may stay."""
+        _, now = self.journal.stamp(0)
+        if now - retention - self._compacted >= retention / 20:
+            while self.compact(now - retention):
+                pass
+            self._compacted = now - retention
+
+    def compact(self, before: float) -> int:
+        """Keep what was learned before a time as a learner, and delete the rounds.
+
+        Deleted are decisions that were answered, cancelled, erased, or have expired, and their
+        answers. Open decisions stay. The learner, the base of the journal, and the deletion are
+        one transaction. At most COMPACTED events are taken at once: returns by how many positions
+        the base has moved on; 0 if there was nothing to compact.
+        """
+        with self._lock:
+            if self._rebuilding is not None:
+                return 0
+            version, edits = self._version, self._edits
+        self.journal.flush()
+        base = self._base()
+        start = base[1] if base else 0
+        until = self._last_before(start, before)
+        if until <= start:
+            return 0
+        learner, _ = self._replayed(version, *self._start(version, until + 1), until)
+        with self._lock:
+            if edits != self._edits or version is not self._version:
+                return 0  # the past has changed meanwhile
+            self._replace_by_base(learner, until)
+        return until - start
+
+    def _last_before(self, start: int, before: float) -> int:
+        """The last position before a time, at most COMPACTED events after the start."""
+        found = start
+        with self.journal.reading() as connection:
+            for table in ("decisions", "answers", "changes"):
+                rows = connection.execute(
+                    f"SELECT position, time FROM {table} WHERE position > ? AND model = ? "
+                    "ORDER BY position LIMIT ?",
+                    (start, self.number, COMPACTED),
+                ).fetchall()
+                # Times do not run backwards.
+                found = max([found, *(position for position, time in rows if time < before)])
+                if len(rows) == COMPACTED:
+                    before = min(before, rows[-1][1])
+        return found
+
+    def _replace_by_base(self, learner: Learner, until: int) -> None:
+        """Let a learner stand for what came up to a position."""
+        values = {
+            "model": self.number,
+            "version": self._version.number,
+            "until": until,
+            "learner": persist.pack(*learner._dump()),
+            "expired": self._expired_before(),
+            "hears_silence": self.model.wrong_after is not None,
+        }
+        with self.journal.reading() as connection:
+            gone = connection.execute(f"SELECT position {_COMPACTED}", values).fetchall()
+        base = "REPLACE INTO bases VALUES (:model, :version, :until, :learner)"
+        deletions = (f"DELETE {_COMPACTED}", _DELETE_ANSWERS, _DELETE_CHANGES)
+        statements = [(statement, values) for statement in (base, *deletions)]
+        self.journal.append(statements=statements).done.result()
+        for (position,) in gone:
+            entry = self._recent.pop(position, None)
+            if entry is not None and entry.row.key is not None:
+                self._keys.pop(entry.row.key, None)
 
     def _hear_silence(self, wrong_after: float) -> None:
         """Read silence as wrong where no feedback came in time."""

@@ -428,8 +428,13 @@ class Journal:
         answer = AnswerRow(*row[size:]) if row[size] is not None else None
         return DecisionRow(*row[:size]), answer
 
-    def history(self, model: int, after: int) -> Iterator[DecisionRow | Answered | ChangeRow]:
-        """What a learner is built from, in order: the events of a model after a position."""
+    def history(
+        self, model: int, after: int, until: int | None = None
+    ) -> Iterator[DecisionRow | Answered | ChangeRow]:
+        """What a learner is built from, in order: the events of a model after a position.
+
+        until: the last position that is wanted.
+        """
         with self.reading() as connection:
             connection.execute("BEGIN")  # one view of the journal for all queries
             queries: list[Any] = [
@@ -466,8 +471,43 @@ class Journal:
                     )
                 ),
             ]
-            for _, event in merge(*queries, key=lambda pair: pair[0]):
+            for position, event in merge(*queries, key=lambda pair: pair[0]):
+                if until is not None and position > until:
+                    return
                 yield event
+
+
+class ReadOnlyJournal(Journal):
+    """A journal that is only read, also beside the process that owns it."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise FileNotFoundError(f"there is no journal {self.path}")
+        self.failure, self.tally, self._clock = None, JournalTally(), time.time
+        self._lock = threading.Lock()
+        self._guard = self._connection = _reader(self.path)
+        try:
+            with _named_damage(self.path):
+                if schema_of(self._connection, self.path) < SCHEMA:
+                    raise Damaged(
+                        f"{self.path} is of an earlier version of onebit: "
+                        "start the service on it, which brings it up to date"
+                    )
+                self.position = self._last_position()
+                self._time = self._last_time()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def append(self, *rows: Any, statements: Iterable[tuple[str, Any]] = ()) -> Commit:
+        raise Unavailable(f"{self.path} is only read here")
+
+    def flush(self) -> None:
+        """Nothing waits to be written."""
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 # One owner.

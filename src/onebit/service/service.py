@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from onebit.service.configuration import Configuration, Difference, difference
 from onebit.service.engine import Engine, parsed_id
 from onebit.service.faults import ServiceError, UnknownDecision, UnknownModel
@@ -97,6 +99,7 @@ class Service:
             limits=options.limits,
             keep=options.snapshots,
             snapshot_every=self._snapshot_every,
+            retention=options.retention,
         )
         engine.follow(model)
         self._models[name] = engine
@@ -137,14 +140,16 @@ class Service:
         """Follow another configuration without losing a request; says what was different."""
         with self._lock:
             changed = difference(self.configuration, configuration)
-            self.configuration = configuration
+            options, running = configuration.service, self.configuration.service
+            kept = {key: getattr(running, key) for key in changed.restart}
+            self.configuration = replace(configuration, service=replace(options, **kept))
             for name in changed.removed:
                 engine = self._models.pop(name)
                 self._names.pop(engine.number)
                 engine.close()
             for name, engine in self._models.items():
                 engine.follow(configuration.models[name])
-                engine.limit(configuration.service.limits, configuration.service.snapshots)
+                engine.limit(options.limits, options.snapshots, options.retention)
             for name in changed.added:
                 self._add(name)
             return changed

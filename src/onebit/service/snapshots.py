@@ -7,7 +7,7 @@ A snapshot is a model file (`onebit.load` reads it) whose name says which events
 
 The last change of the past is the position of the newest change that it knows of. If a later one
 affects a position that the snapshot has learned, the snapshot is of no use. The token is that of
-the last decision up to its position: a journal restored from a backup has another one there.
+the model's last decision up to its position: a journal that went on from a backup has another.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def newest_good(
     for snapshot in found(folder, model):
         if before is not None and snapshot.position >= before:
             continue
-        if snapshot.version != version or not _is_current(journal, number, snapshot):
+        if snapshot.version != version or not is_current(journal, number, snapshot):
             continue
         try:
             return algorithms.load(snapshot.path), snapshot.position
@@ -85,7 +85,8 @@ def newest_good(
     return None
 
 
-def _is_current(journal: Journal, number: int, snapshot: Snapshot) -> bool:
+def is_current(journal: Journal, number: int, snapshot: Snapshot) -> bool:
+    """Whether a snapshot is of this journal, and no change of the past came after it."""
     if snapshot.position > journal.position:
         return False
     with journal.reading() as connection:
@@ -104,7 +105,8 @@ def _place(journal: Journal, number: int, position: int) -> tuple[int, str]:
             (number,),
         ).fetchone()[0]
         token = connection.execute(
-            "SELECT token FROM decisions WHERE position <= ? ORDER BY position DESC LIMIT 1",
-            (position,),
+            "SELECT token FROM decisions WHERE position <= ? AND model = ? "
+            "ORDER BY position DESC LIMIT 1",
+            (position, number),
         ).fetchone()
     return edit, "" if token is None else token[0]
