@@ -1,6 +1,7 @@
 """Charts as inline SVG: scales, axes, curves with bands, labels that keep out of each other's way.
 
 Colours are CSS variables, so that dark mode can change them; static/ has the style and the script.
+No element has a style of its own, so that pages may forbid that (Content-Security-Policy).
 
 No plotting library is used, because a page must be one small file that works without a network, on
 paper, in dark mode and for a screen reader. matplotlib's SVG has fixed colours and no tooltips, and
@@ -45,7 +46,7 @@ BOLD = 1.12  # how much wider bold letters are
 @dataclass(frozen=True, slots=True)
 class Looks:
     kind: str  # "top", "muted", "reference" or "bound"
-    colour: str
+    colour: str  # a value of data-c in the style
     marker: str
     dash: str
 
@@ -59,13 +60,13 @@ def coloured(number: int) -> Looks:
     """Each has a colour of its own; where they start again, with another marker."""
     cycle, slot = divmod(number, COLOURS)
     kind = "top" if number < LEADING else "muted"
-    return Looks(kind, f"var(--c{slot + 1})", MARKERS[(slot - cycle) % len(MARKERS)], "none")
+    return Looks(kind, f"c{slot + 1}", MARKERS[(slot - cycle) % len(MARKERS)], "none")
 
 
 def reference(number: int) -> Looks:
     """For methods that are told the true label: dashed and grey."""
     dash = DASHES[number % len(DASHES)]
-    return Looks("reference", "var(--reference)", MARKERS[number % len(MARKERS)], dash)
+    return Looks("reference", "reference", MARKERS[number % len(MARKERS)], dash)
 
 
 Key = TypeVar("Key")
