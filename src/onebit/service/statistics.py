@@ -352,7 +352,6 @@ class Statistics:
                     Delay(bounds[i], bounds[i + 1], count) for i, count in enumerate(summary.delays)
                 ],
                 alarms=list(summary.alarms),
-                heard_since_restart=summary.alarm.heard,
                 last=list(reversed(summary.last)),
             )
 
@@ -382,7 +381,6 @@ class Report(Struct):
     labels: list[LabelCounts]  # the most frequent first
     delays: list[Delay]
     alarms: list[Alarm]
-    heard_since_restart: int  # answers since the alarm last rang, or found that right had risen
     last: list[int]  # positions of the newest decisions, the newest first
 
     def quantile(self, part: float) -> float | None:
