@@ -8,6 +8,7 @@ import sys
 from cyclopts import App
 
 from onebit._version import __version__
+from onebit.cli.dashboard import dashboard
 from onebit.cli.data import data
 from onebit.cli.options import show_on_any_terminal
 from onebit.cli.race import race
@@ -28,6 +29,7 @@ app.command(race)
 app.command(study)
 app.command(tune)
 app.command(data)
+app.command(dashboard)
 
 
 def main() -> None:

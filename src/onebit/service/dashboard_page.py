@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from onebit.pages import charts
 from onebit.pages.charts import Bar, Frame, Mark, Point, Series, Tick, Words
-from onebit.pages.rendering import TEMPLATES, counted, percent, render
+from onebit.pages.rendering import TEMPLATES, percent, render
 from onebit.service.influence import Influence
 from onebit.service.messages import Label
 from onebit.service.model_card import ModelCard, ShownDecision
@@ -27,6 +27,7 @@ from onebit.service.statistics import (
     Stretch,
     interval,
     joined,
+    sum_of,
 )
 
 Order = Literal["said", "accuracy", "name"]
@@ -36,7 +37,7 @@ ROWS = 25  # of the table of labels
 LONGEST = 120  # characters of a label
 TABLES = ("rounds", "labels", "delays", "alarms", "decisions")  # that can be had as csv
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
-_DELAY_TICKS = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 21600, 86400, 7 * 86400, 30 * 86400, 365 * 86400)  # fmt: skip
+_DELAY_TICKS = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 21600, 86400, 604800, 30 * 86400)
 
 
 # Words
@@ -101,21 +102,12 @@ class View:
     influences: list[Influence]
     search: str = ""
     order: Order = "said"
-    models: list[str] = field(default_factory=list)
 
 
-def whole_page(model: str, models: Sequence[str], view: View | None, version: str) -> str:
+def whole_page(model: str, view: View | None, version: str) -> str:
     """The page. Without a view, its script asks for a token and fetches the parts."""
-    return render(
-        "dashboard.html",
-        model=model,
-        models=models,
-        parts=parts(view) if view else "",
-        search=view.search if view else "",
-        order=view.order if view else "said",
-        orders=ORDERS,
-        version=version,
-    )
+    shown = parts(view) if view else ""
+    return render("dashboard.html", model=model, parts=shown, version=version)
 
 
 def list_page(models: Sequence[Counted] | None, version: str) -> str:
@@ -140,7 +132,7 @@ def parts(view: View) -> Markup:
     """The part of the page that changes while rounds come."""
     report = view.report
     stretches = joined(report.stretches, POINTS)
-    labels, rest = _chosen_labels(report.labels, view.search, view.order)
+    labels, further = _chosen_labels(report.labels, view.search, view.order)
     return Markup(
         render(
             "dashboard_parts.html",
@@ -155,7 +147,8 @@ def parts(view: View) -> Markup:
             most=report.quantile(0.9),
             alarm=report.alarms[-1] if report.alarms else None,
             labels=labels,
-            label_rest=rest,
+            further=sum_of(further),
+            further_count=len(further),
             strongest=max((part[1] for i in view.influences for part in i.parts), default=1.0),
         )
     )
@@ -163,20 +156,14 @@ def parts(view: View) -> Markup:
 
 def _chosen_labels(
     labels: Sequence[LabelCounts], search: str, order: Order
-) -> tuple[list[LabelCounts], Counts | None]:
-    """The labels of the table, and all further ones together."""
+) -> tuple[list[LabelCounts], list[LabelCounts]]:
+    """The labels of the table, and those for which it has no room."""
     found = [counts for counts in labels if search.lower() in str(counts.label).lower()]
     if order == "accuracy":  # by the upper end: few answers are no proof of a poor label
         found.sort(key=lambda counts: (counts.accuracy_interval[1], -counts.decisions))
     elif order == "name":
         found.sort(key=lambda counts: str(counts.label).lower())
-    further = found[ROWS:]
-    if not further:
-        return found, None
-    rest = Counts()
-    for counts in further:
-        rest.add(counts)
-    return found[:ROWS], rest
+    return found[:ROWS], found[ROWS:]
 
 
 # Charts
@@ -307,9 +294,7 @@ def _share_charts(stretches: Sequence[Stretch]) -> Markup:
         ("silent", "without an answer", lambda counts: max(counts.waiting, 0)),
     ]
     if any(stretch.silences for stretch in shown):
-        kinds.append(
-            ("read as wrong", "silence read as wrong", lambda counts: counts.silences)
-        )
+        kinds.append(("read as wrong", "silence read as wrong", lambda counts: counts.silences))
     series = [
         _series(
             2 + number,
@@ -355,9 +340,7 @@ def _delay_charts(report: Report) -> Markup:
         where="delay",
     )
     ticks = [Tick(tick, duration(tick), True) for tick in _DELAY_TICKS]
-    return _twice(
-        lambda frame: charts.draw_bars(bars, words, frame, ticks, _share_text), HALF
-    )
+    return _twice(lambda frame: charts.draw_bars(bars, words, frame, ticks, _share_text), HALF)
 
 
 # Numbers

@@ -29,6 +29,7 @@ from msgspec import UNSET
 from onebit import persist
 from onebit.datasets import Steps
 from onebit.decision import Decision
+from onebit.explaining import Explanation
 from onebit.lab.lookup import learner_named
 from onebit.learner import Learner
 from onebit.service import snapshots
@@ -1056,6 +1057,11 @@ class Engine:
                 self.retrain(wanted.body, wanted.learner)
 
     # Looking.
+
+    def explain(self, context: Any) -> Explanation:
+        """Which parts of a context speak for the label that the learner would say now."""
+        with self._lock:
+            return self._learner.explain(self._prepared(context))
 
     def look(self, id: str) -> Record:
         """All that is kept of a decision."""

@@ -115,9 +115,7 @@ def decisions_at(
 ) -> list[ShownDecision]:
     """The decisions at these positions, the newest first. labels: of the learner, in its order."""
     query = _SHOWN.format(", ".join("?" * len(positions)))
-    return [
-        _shown(row, labels) for row in connection.execute(query, (LONGEST + 1, *positions))
-    ]
+    return [_shown(row, labels) for row in connection.execute(query, (LONGEST + 1, *positions))]
 
 
 def _shown(row: Any, labels: Sequence[Label]) -> ShownDecision:

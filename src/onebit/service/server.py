@@ -26,7 +26,7 @@ def make_server(app: Any, options: ServiceOptions) -> uvicorn.Server:
     class Limited(LimitedProtocol):
         limits, timeouts = options.limits, options.timeouts
 
-    return uvicorn.Server(
+    server = uvicorn.Server(
         uvicorn.Config(
             app,
             host=options.host,
@@ -42,6 +42,8 @@ def make_server(app: Any, options: ServiceOptions) -> uvicorn.Server:
             timeout_graceful_shutdown=math.ceil(options.timeouts.stop),
         )
     )
+    app.stopping = lambda: server.should_exit  # so that streams of events end
+    return server
 
 
 class LimitedProtocol(HttpToolsProtocol):

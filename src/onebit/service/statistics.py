@@ -19,10 +19,9 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from onebit.feedback.drift import DriftAlarm
@@ -143,6 +142,13 @@ class Counts(Struct):
     @property
     def silent_share(self) -> float | None:
         return share(self.decisions - self.answered, self.decisions)
+
+
+def sum_of(parts: Iterable[Counts]) -> Counts:
+    total = Counts()
+    for counts in parts:
+        total.add(counts)
+    return total
 
 
 class Stretch(Counts):
@@ -328,9 +334,6 @@ class Statistics:
         """The statistics as they were read."""
         with self._lock:
             summary = self._summary or _Summary(0)
-            total = Counts()
-            for stretch in summary.bins.values():
-                total.add(stretch)
             bounds = (0.0, *DELAYS, math.inf)
             return Report(
                 model=self.model,
@@ -338,10 +341,8 @@ class Statistics:
                 end=max(self.end, summary.reached),
                 base=summary.base,
                 read_share=self.read_share,
-                total=total,
-                lately=Counts(
-                    answered=len(summary.lately), wrong=summary.lately.count(False)
-                ),
+                total=sum_of(summary.bins.values()),
+                lately=Counts(answered=len(summary.lately), wrong=summary.lately.count(False)),
                 smallest_propensity=summary.smallest_propensity,
                 stretches=[copy.copy(summary.bins[number]) for number in sorted(summary.bins)],
                 labels=sorted(

@@ -1,7 +1,10 @@
 // The page is complete without this script: it adds highlighting and tooltips.
 const tip = Object.assign(document.createElement('div'), {className: 'tip', hidden: true});
 document.body.append(tip);
+const lively = new WeakSet();
 const enliven = panel => {
+  if (lively.has(panel)) return;
+  lively.add(panel);
   const light = key => {
     panel.classList.toggle('lit', Boolean(key));
     for (const e of panel.querySelectorAll('[data-line]'))
