@@ -248,8 +248,8 @@ def _error_charts(report: Report, stretches: Sequence[Stretch]) -> Markup:
     )
     marks = [Mark(alarm.round, _alarm_tip(alarm)) for alarm in report.alarms]
     series = [
-        _series(0, now, "stretch"),
-        _series(1, since, "all"),
+        _series(0, now, "per stretch"),
+        _series(1, since, "since start"),
     ]
     return _twice(lambda frame: _draw(series, words, frame, marks), WIDE)
 

@@ -31,10 +31,10 @@ from onebit.service.messages import Label
 
 BINS = 128  # of rounds, at least, once there are as many rounds; at most twice as many
 PIECE = 20_000  # positions of the journal that are read at once
-KEPT_EVERY = 50_000  # positions between two copies of the summary
+KEPT_EVERY = 100_000  # positions between two copies of the summary
 KEPT = 8  # copies at most
 RECENT = 1000  # answers of the error "lately"
-LAST = 30  # decisions that are shown
+LAST = 20  # decisions that are shown
 DELAYS = tuple(10 ** (k / 4) for k in range(-12, 33))  # seconds: 1 ms to about 3 years
 _CONFIDENCE = 1.959964  # normal quantile of a 95 % interval
 
@@ -47,8 +47,8 @@ SELECT label, explored, propensity, time, round FROM decisions
 WHERE deferred = 1 AND active > :after AND active <= :until AND model = :model AND state = 0
 """
 _DECISIONS = f"""
-SELECT max(round - :origin, 0) / :width AS bin, label, count(*), sum(explored), min(time),
-    max(time), min(propensity)
+SELECT max(round - :origin, 0) / :width AS bin, label, count(*), sum(explored), min(propensity),
+    min(round), max(round), min(time), max(time)
 FROM ({_COUNTED}) GROUP BY bin, label
 """
 _ANSWERED = """
@@ -69,7 +69,7 @@ _DELAY = "CASE {} ELSE {} END".format(
 )
 _WAITED = f"SELECT {_DELAY} AS bin, count(*) {_ANSWERED} {_HEARD} GROUP BY bin"
 _NAMED = f"SELECT a.label, count(*) {_ANSWERED} {_HEARD} AND a.label NOT NULL GROUP BY a.label"
-_BITS = f"SELECT {_IS_RIGHT}, d.round, a.time, a.position {_ANSWERED} {_HEARD} ORDER BY a.position"
+_BITS = f"SELECT {_IS_RIGHT}, d.round, a.time {_ANSWERED} {_HEARD} ORDER BY a.position"
 _NEWEST = """
 SELECT position FROM decisions
 WHERE position > :after AND position <= :until AND model = :model AND state = 0
@@ -103,8 +103,11 @@ class Counts(Struct):
     silences: int = 0  # read as wrong
 
     def add(self, other: Counts) -> None:
-        for name in Counts.__struct_fields__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.decisions += other.decisions
+        self.explored += other.explored
+        self.answered += other.answered
+        self.wrong += other.wrong
+        self.silences += other.silences
 
     @property
     def right(self) -> int:
@@ -154,15 +157,15 @@ def sum_of(parts: Iterable[Counts]) -> Counts:
 class Stretch(Counts):
     """Rounds that follow each other, and when they were decided."""
 
-    first: int = 0  # rounds
+    first: int | float = math.inf  # rounds
     last: int = 0
     begin: float = math.inf  # times
     end: float = 0.0
 
-    def join(self, later: Stretch) -> None:
-        self.add(later)
-        self.last = later.last
-        self.begin, self.end = min(self.begin, later.begin), max(self.end, later.end)
+    def join(self, other: Stretch) -> None:
+        self.add(other)
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+        self.begin, self.end = min(self.begin, other.begin), max(self.end, other.end)
 
 
 class LabelCounts(Counts):
@@ -212,25 +215,19 @@ class _Summary:
         if not self.bins:
             self.origin = run(f"SELECT min(round) FROM ({_COUNTED})", place).fetchone()[0] or 1
         place |= {"origin": self.origin, "width": self.width}
-        for bin, label, count, explored, begin, end, smallest in run(_DECISIONS, place):
-            for counts in (self._bin(bin), self._label(label)):
-                counts.decisions += count
-                counts.explored += explored
-            stretch = self.bins[bin]
-            stretch.begin, stretch.end = min(stretch.begin, begin), max(stretch.end, end)
+        for bin, label, count, explored, smallest, *extent in run(_DECISIONS, place):
+            self._bin(bin).join(Stretch(count, explored, 0, 0, 0, *extent))
+            self._label(label).add(Counts(count, explored))
             self.smallest_propensity = min(self.smallest_propensity, smallest)
         for bin, label, is_silence, count, right in run(_ANSWERS, place):
+            heard = Counts(answered=count, wrong=count - right)
             for counts in (self._bin(bin), self._label(label)):
-                if is_silence:
-                    counts.silences += count
-                else:
-                    counts.answered += count
-                    counts.wrong += count - right
+                counts.add(Counts(silences=count) if is_silence else heard)
         for bin, count in run(_WAITED, place):
             self.delays[bin] += count
         for label, count in run(_NAMED, place):
             self._label(label).named += count
-        for right, round, at, _ in run(_BITS, place):
+        for right, round, at in run(_BITS, place):
             self.heard += 1
             self.lately.append(bool(right))
             if self.alarm.hear(bool(right)):
@@ -241,25 +238,17 @@ class _Summary:
             self._widen()
 
     def _bin(self, number: int) -> Stretch:
-        found = self.bins.get(number)
-        if found is None:
-            first = self.origin + number * self.width
-            found = self.bins[number] = Stretch(first=first, last=first + self.width - 1)
-        return found
+        return self.bins.setdefault(number, Stretch())
 
     def _label(self, label: Label) -> LabelCounts:
-        found = self.labels.get(label)
-        if found is None:
-            found = self.labels[label] = LabelCounts(label=label)
-        return found
+        return self.labels.setdefault(label, LabelCounts(label=label))
 
     def _widen(self) -> None:
         """Join each pair of bins."""
         narrow, self.bins = self.bins, {}
         self.width *= 2
-        for number in sorted(narrow):
-            self._bin(number // 2).join(narrow[number])
-            self._bin(number // 2).last = self.origin + (number // 2 + 1) * self.width - 1
+        for number, stretch in narrow.items():
+            self._bin(number // 2).join(stretch)
 
 
 class Statistics:
@@ -397,12 +386,18 @@ class Report(Struct):
 
 
 def joined(stretches: Sequence[Stretch], most: int) -> list[Stretch]:
-    """The same rounds in at most so many stretches, of equal numbers of bins."""
+    """The same rounds in at most so many stretches, of equal numbers of bins.
+
+    A last stretch with few rounds is joined to the one before it: its shares would say little.
+    """
     at_once = math.ceil(len(stretches) / most)
-    together = []
+    together: list[Stretch] = []
     for i, stretch in enumerate(stretches):
         if i % at_once:
             together[-1].join(stretch)
         else:
             together.append(copy.copy(stretch))
+    if len(together) > 1 and 2 * together[-1].decisions < together[-2].decisions:
+        short = together.pop()
+        together[-1].join(short)
     return together
