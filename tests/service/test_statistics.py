@@ -38,7 +38,12 @@ def journal(tmp_path, clock):
 
 
 def engine_of(journal, tmp_path, name="news", **options):
-    options = {"labels": ["sport", "tech", "7"], "learner": "Banditron", "revisions": True, **options}
+    options = {
+        "labels": ["sport", "tech", "7"],
+        "learner": "Banditron",
+        "revisions": True,
+        **options,
+    }
     return Engine(journal, Model(name=name, **options), folder=tmp_path / "snapshots")
 
 
@@ -111,9 +116,7 @@ def report_of(made):
 
 @pytest.mark.parametrize("deferred", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_all_numbers_are_those_of_the_rounds(
-    journal, tmp_path, clock, monkeypatch, seed, deferred
-):
+def test_all_numbers_are_those_of_the_rounds(journal, tmp_path, clock, monkeypatch, seed, deferred):
     monkeypatch.setattr(statistics, "PIECE", 37)
     monkeypatch.setattr(statistics, "KEPT_EVERY", 50)
     monkeypatch.setattr(statistics, "BINS", 8)

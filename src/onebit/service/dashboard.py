@@ -24,12 +24,11 @@ from starlette.routing import Route, Router
 
 from onebit import algorithms
 from onebit._version import __version__
-from onebit.explaining import Explanation
 from onebit.learner import Learner
 from onebit.service import dashboard_page, faults, snapshots
 from onebit.service.dashboard_page import ORDERS, TABLES, Counted, View
 from onebit.service.faults import ServiceError
-from onebit.service.influence import Explain, Influences
+from onebit.service.influence import Influences
 from onebit.service.journal import Journal
 from onebit.service.messages import problem_of
 from onebit.service.model_card import card_of, decisions_at, names_of_models
@@ -63,8 +62,8 @@ Rights = Callable[[Mapping[bytes, bytes]], Callable[[str], bool]]
 class Dashboard:
     """The pages of a journal.
 
-    is_locked: whether tokens are needed. explain: explains a context by the learner of a model;
-    None: the newest snapshot does. `stopping` says whether the server waits for streams to end.
+    is_locked: whether tokens are needed. learner: a copy of the learner of a model; None: the
+    newest snapshot is taken. `stopping` says whether the server waits for streams to end.
     """
 
     def __init__(
@@ -72,10 +71,10 @@ class Dashboard:
         journal: Callable[[], Journal],
         rights: Rights,
         is_locked: Callable[[], bool],
-        explain: Callable[[str, Any], Explanation] | None = None,
+        learner: Callable[[str], Learner] | None = None,
     ) -> None:
         self._journal, self._rights, self._is_locked = journal, rights, is_locked
-        self._explain = explain
+        self._learner = learner or self._newest_snapshot
         self.stopping: Callable[[], bool] = lambda: False
         self._lock = threading.Lock()
         self._statistics: dict[str, Statistics] = {}
@@ -125,8 +124,9 @@ class Dashboard:
         view = await self._view(request)
         if only_parts:
             report = view.report
-            mark = f"{report.position}-{report.end}-{view.card.snapshot_position}-{view.search}"
-            mark = hashlib.sha256(f"{__version__}-{mark}-{view.order}".encode()).hexdigest()[:16]
+            shown = (report.position, report.end, view.card, view.search, view.order)
+            shown += (view.influences, view.is_computing, __version__)
+            mark = hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
             return await run_in_threadpool(
                 _unless_known, request, mark, lambda: dashboard_page.parts(view).encode(),
                 "text/html",
@@ -204,12 +204,11 @@ class Dashboard:
         report, journal = statistics.report(), statistics.journal
         with journal.reading() as connection:
             card = card_of(journal, connection, model)
-            influences = []
-            if not card.prepare:  # after it, names are gone
-                found = self._influences_of(model, journal)
-                influences = found.at(connection, statistics.number, report.position)
             decisions = decisions_at(connection, report.last, card.labels)
-        return View(report, card, decisions, influences, search, order)
+        found = self._influences_of(statistics)
+        # Preparation leaves no names.
+        influences = [] if card.prepare else found.at(report.position)
+        return View(report, card, decisions, influences, found.is_computing, search, order)
 
     def _counted(self, is_readable: Callable[[str], bool]) -> list[Counted]:
         with self._journal().reading() as connection:
@@ -227,34 +226,20 @@ class Dashboard:
                 self._statistics[model] = Statistics(self._journal(), model)
             return self._statistics[model]
 
-    def _influences_of(self, model: str, journal: Journal) -> Influences:
+    def _influences_of(self, statistics: Statistics) -> Influences:
+        model = statistics.model
         with self._lock:
             if model not in self._influences:
-                explain = self._explain
-                made: Explain = (
-                    _by_snapshot(journal, model)
-                    if explain is None
-                    else lambda context: explain(model, context)
+                self._influences[model] = Influences(
+                    statistics.journal, statistics.number, lambda: self._learner(model)
                 )
-                self._influences[model] = Influences(made)
             return self._influences[model]
 
-
-def _by_snapshot(journal: Journal, model: str) -> Explain:
-    """Explain contexts by the newest snapshot of a model."""
-    loaded: dict[Path, Learner] = {}
-
-    def explain(context: Any) -> Explanation:
-        found = snapshots.found(Path(f"{journal.path}.snapshots"), model)
+    def _newest_snapshot(self, model: str) -> Learner:
+        found = snapshots.found(Path(f"{self._journal().path}.snapshots"), model)
         if not found:
             raise ValueError(f"there is no snapshot of {model}")
-        path = found[0].path
-        if path not in loaded:
-            loaded.clear()
-            loaded[path] = algorithms.load(path)
-        return loaded[path].explain(context)
-
-    return explain
+        return algorithms.load(found[0].path)
 
 
 class DashboardApp:

@@ -100,6 +100,7 @@ class View:
     card: ModelCard
     decisions: list[ShownDecision]
     influences: list[Influence]
+    is_computing: bool = False  # the influences anew
     search: str = ""
     order: Order = "said"
 

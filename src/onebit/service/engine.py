@@ -29,7 +29,6 @@ from msgspec import UNSET
 from onebit import persist
 from onebit.datasets import Steps
 from onebit.decision import Decision
-from onebit.explaining import Explanation
 from onebit.lab.lookup import learner_named
 from onebit.learner import Learner
 from onebit.service import snapshots
@@ -1058,10 +1057,10 @@ class Engine:
 
     # Looking.
 
-    def explain(self, context: Any) -> Explanation:
-        """Which parts of a context speak for the label that the learner would say now."""
+    def copy_of_learner(self) -> Learner:
+        """The learner as it is now; it goes on without the copy."""
         with self._lock:
-            return self._learner.explain(self._prepared(context))
+            return self._learner.copy()
 
     def look(self, id: str) -> Record:
         """All that is kept of a decision."""

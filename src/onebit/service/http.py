@@ -691,7 +691,7 @@ def dashboard_of(service: Service, app: App) -> Dashboard:
         lambda: service.journal,
         lambda headers: readable(service.configuration, headers),
         lambda: service.configuration.tokens is not None,
-        lambda model, context: service.models[model].explain(context),
+        lambda model: service.models[model].copy_of_learner(),
     )
     dashboard.stopping = lambda: app.stopping()
     return dashboard

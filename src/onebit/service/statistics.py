@@ -196,7 +196,7 @@ class _Summary:
 
     def __init__(self, base: int) -> None:
         self.base = self.reached = base  # positions: events up to the base are not in the journal
-        self.origin, self.width = 1, 1  # the first round, and how many rounds a bin has
+        self.origin, self.width = 0, 1  # the first round, and how many rounds a bin has
         self.bins: dict[int, Stretch] = {}
         self.labels: dict[Label, LabelCounts] = {}
         self.delays = [0] * (len(DELAYS) + 1)
@@ -213,7 +213,8 @@ class _Summary:
         }  # fmt: skip
         run = connection.execute
         if not self.bins:
-            self.origin = run(f"SELECT min(round) FROM ({_COUNTED})", place).fetchone()[0] or 1
+            first = run(f"SELECT min(round) FROM ({_COUNTED})", place).fetchone()[0]
+            self.origin = 0 if first is None else first
         place |= {"origin": self.origin, "width": self.width}
         for bin, label, count, explored, smallest, *extent in run(_DECISIONS, place):
             self._bin(bin).join(Stretch(count, explored, 0, 0, 0, *extent))

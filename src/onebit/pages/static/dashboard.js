@@ -110,6 +110,7 @@
       }
       complain('');
       if (parts.querySelector('[data-unread]')) soon = 50;  // the journal is long: go on reading
+      else if (parts.querySelector('[data-later]')) soon = WAIT;
     } catch {
       complain('The server does not answer. The numbers are those of the last answer.');
     } finally {
