@@ -21,6 +21,7 @@ def fill(path: Path, *, rounds: int, labels: int | Sequence[str], seed: int = 1)
     names = [f"topic {i}" for i in range(labels)] if isinstance(labels, int) else list(labels)
     rng, place = np.random.default_rng(seed), np.arange(rounds)
     said = np.minimum(rng.zipf(1.3, rounds) - 1, len(names) - 1)
+    said[: len(names)] = place[: len(names)]  # every label is said
     accuracy = 0.95 - 0.4 * np.exp(-6 * place / rounds) - 0.12 * (place > 0.7 * rounds)
     right, answered = rng.random(rounds) < accuracy, rng.random(rounds) < 0.62
     explored = rng.random(rounds) < 0.02 + 0.2 * np.exp(-10 * place / rounds)

@@ -208,7 +208,7 @@ def _figures(report: Report, stretches: Sequence[Stretch]) -> dict[str, Figure]:
     }
 
 
-WIDE, HALF = Frame("wide", 1080, 360, apart=26), Frame("wide", 530, 300, apart=26, reach=14)
+WIDE, HALF = Frame("wide", 1000, 340, apart=26), Frame("wide", 530, 300, apart=26, reach=14)
 NARROW = Frame("narrow", 380, 300, line_height=14, reach=10, apart=22)
 
 
