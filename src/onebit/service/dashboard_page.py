@@ -150,7 +150,6 @@ def parts(view: View) -> Markup:
             labels=labels,
             further=sum_of(further),
             further_count=len(further),
-            strongest=max((part[1] for i in view.influences for part in i.parts), default=1.0),
         )
     )
 

@@ -28,7 +28,10 @@
     }
   };
 
-  const say = words => { if (live.textContent !== words) live.textContent = words; };
+  const say = (words, follows = false) => {
+    if (live.textContent !== words) live.textContent = words;
+    live.toggleAttribute('data-follows', follows);
+  };
 
   const complain = words => {
     trouble.hidden = !words;
@@ -130,7 +133,7 @@
       if (!address || !window.ReadableStream) throw new Error('no events here');
       const answer = await ask(address, {signal: mine.signal});
       if (!answer.ok || !answer.body) throw new Error(answer.status);
-      say('Live');
+      say('Live', true);
       complain('');
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let last = 0;;) {
@@ -145,7 +148,7 @@
       if (stream === mine) listen();  // a stream ends after a while
     } catch {
       if (stream !== mine) return;
-      say(`Updated every ${POLL / 1000} seconds`);
+      say(`Updated every ${POLL / 1000} seconds`, true);
       poll(mine, Date.now() + RETRY);
     }
   };
