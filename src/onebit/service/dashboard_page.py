@@ -32,7 +32,8 @@ from onebit.service.statistics import (
 
 Order = Literal["said", "accuracy", "name"]
 ORDERS: tuple[Order, ...] = get_args(Order)
-POINTS = 64  # of a curve
+POINTS = (12, 64)  # of a curve, at least and at most
+ANSWERS = 200  # per point of a curve, if there are enough
 ROWS = 25  # of the table of labels
 LONGEST = 120  # characters of a label
 TABLES = ("rounds", "labels", "delays", "alarms", "decisions")  # that can be had as csv
@@ -132,7 +133,9 @@ def list_parts(models: Sequence[Counted]) -> Markup:
 def parts(view: View) -> Markup:
     """The part of the page that changes while rounds come."""
     report = view.report
-    stretches = joined(report.stretches, POINTS)
+    least, most = POINTS
+    points = min(max(report.total.answered // ANSWERS, least), most)
+    stretches = joined(report.stretches, points)
     labels, further = _chosen_labels(report.labels, view.search, view.order)
     return Markup(
         render(
