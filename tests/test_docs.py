@@ -25,6 +25,8 @@ from onebit.cli import app
 from onebit.core.jit import COMPILED
 from onebit.lab.recipes import recipe_of
 from onebit.lab.studies.spec import parse
+from onebit.service.configuration import check
+from onebit.service.tokens import read_tokens
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -115,7 +117,8 @@ printf '%s\\0' "${0##*/}" "$@" END >>"$RECORD"
 def commands_of(code: str, folder: Path) -> list[list[str]]:
     """The commands that a shell would run, with their arguments: none of them is run."""
     (folder / "bin").mkdir()
-    for path in ("bin/onebit", "bin/pip", "bin/python", "bin/sha256sum", "run"):
+    programs = ("onebit", "pip", "python", "sha256sum", "curl", "sudo", "podman", "openssl")
+    for path in (*(f"bin/{program}" for program in programs), "run"):
         (folder / path).write_text(RECORD)
         (folder / path).chmod(0o755)
     env = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "RECORD": str(folder / "said")}
@@ -170,15 +173,24 @@ def test_the_commands_in_a_sentence_parse(page):
 
 
 def test_the_files_fit_together(tmp_path):
-    """Recipes and studies: what `read_recipe` and `onebit study` would say of them."""
+    """What the readers of recipes, studies, configurations and tokens say of them."""
     found = [
         (page, block) for page in PAGES for block in blocks_of(page) if block.language == "toml"
     ]
     assert len(found) >= 2
+    tables = {block.code: tomllib.loads(block.code) for _, block in found}
+    tokens = [code for code, table in tables.items() if "verbs" in next(iter(table.values()), ())]
+    (tmp_path / "tokens.toml").touch(0o600)
+    for code in tokens:
+        (tmp_path / "tokens.toml").write_text(code)
+        read_tokens(tmp_path / "tokens.toml")
     for _, block in found:
-        if "experiment" in tomllib.loads(block.code):
+        if "experiment" in tables[block.code]:
             parse(block.code.encode())
-        else:
+        elif "models" in tables[block.code]:
+            (tmp_path / "news.toml").write_text(block.code)
+            check(tmp_path / "news.toml")
+        elif block.code not in tokens:
             (tmp_path / "tuned.toml").write_text(block.code)
             ob.read_recipe(tmp_path / "tuned.toml")
 

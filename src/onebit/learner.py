@@ -247,14 +247,18 @@ class Learner(Declared):
         Nothing changes. `redo` counts the round; learn from the decision that it returns.
         """
         with self._lock:
-            indices, _ = encode(x, self._dtype, self.features, self._columns)
-            if self.round == 0 or self.round >= self._fades_at or not self._has_room_for(indices):
+            if not self._can_propose(x):
                 return self.copy().decide(x, among=among)
             columns = self._columns
             decision = self.decide(x, among=among)
             self._count_said(decision.place, -1)
             self.round, self._columns = self.round - 1, columns
             return decision
+
+    def _can_propose(self, x: Any) -> bool:
+        """Whether deciding about a context would change nothing but the count of the rounds."""
+        indices, _ = encode(x, self._dtype, self.features, self._columns)
+        return 0 < self.round < self._fades_at and self._has_room_for(indices)
 
     def redo(self, x: Any, decision: Decision) -> Decision:
         """Count a decision that this model made, as `decide` did then.

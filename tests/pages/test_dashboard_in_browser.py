@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from test_in_browser import BACKGROUND, FOLDED, INK, LABELS, brightness
 
 sys.path.append(str(Path(__file__).parents[1] / "service"))
-from journals import fill
+from long_journals import fill
 from serving import serving
 from test_dashboard import HOSTILE, READER, TOKENS, configured, finished, play
 

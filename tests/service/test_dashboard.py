@@ -15,7 +15,7 @@ import time
 
 import httpx
 import pytest
-from journals import fill
+from long_journals import fill
 from serving import serving
 
 from onebit.cli.dashboard import dashboard

@@ -11,6 +11,8 @@ import time
 import httpx
 import pytest
 from fake_service import FakeService
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from serving import serving
 
 from onebit.service import faults
@@ -244,6 +246,18 @@ def test_busy(site):
     problem(site.http.post("/v1/feedback:batch", json=one), faults.Busy)
 
 
+def test_a_batch_for_two_models_of_which_one_is_busy(site):
+    def busy(answers):
+        raise faults.Busy("the queue is full")
+
+    site.service.models["counted"].submit_feedback_many = busy
+    answers = [{"id": decide(site, model)["id"], "right": True} for model in ("news", "counted")]
+    taken, refused = site.http.post("/v1/feedback:batch", json={"feedback": answers}).json()[
+        "feedback"
+    ]
+    assert taken["state"] == "learned" and refused["problem"]["status"] == 503
+
+
 # What is refused.
 
 
@@ -274,6 +288,7 @@ def test_busy(site):
         (b'{"context": {}, "key": ""}', faults.Refused, "$.key", "length >= 1"),
         (b'{"context": {}, "amogn": []}', faults.Refused, "$", "unknown field amogn"),
         (b'{"context": ' + b"[" * 100_000, faults.Refused, "", ""),
+        (b'{"context": {"a": [], "a": 1}}', faults.Refused, "$.context[...]", "got array"),
     ],
 )
 def test_bodies_that_are_refused(steady, body, kind, where, detail):
@@ -284,6 +299,13 @@ def test_bodies_that_are_refused(steady, body, kind, where, detail):
     assert place == where or not where
 
 
+def test_lists_in_lists_without_end(steady):
+    body = b'{"settings": {"a": ' + b"[" * 100_000
+    headers = {"content-type": "application/json"}
+    answer = steady.http.post("/v1/models/news/retrain", content=body, headers=headers)
+    assert "without end" in problem(answer, faults.Malformed)[0]
+
+
 @pytest.mark.parametrize(
     "body", [{}, {"right": True, "label": "tech"}, {"right": None}, {"right": 1}, {"source": "a/b"}]
 )
@@ -291,6 +313,32 @@ def test_feedback_that_is_refused(steady, body):
     id = decide(steady)["id"]
     problem(steady.http.post(f"/v1/decisions/{id}/feedback", json=body), faults.Refused)
     problem(steady.http.put(f"/v1/decisions/{id}/feedback", json=body), faults.Refused)
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+json_values = st.recursive(
+    plain, lambda held: st.lists(held) | st.dictionaries(st.text(), held), max_leaves=8
+)
+fields = st.sampled_from(["context", "among", "key", "right", "label", "source", "decisions", "id"])
+bodies = st.binary() | (st.dictionaries(fields, json_values) | json_values).map(
+    lambda value: json.dumps(value).encode()
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_body_breaks_the_service(steady, data):
+    made = data.draw(st.sampled_from([made for made in OPERATIONS if made.body is not None]))
+    id = next(iter(steady.service.models["news"].records), "none")
+    answer = steady.http.request(
+        made.method,
+        made.path.format(name="counted", id=id, source="a"),
+        content=data.draw(bodies),
+        headers={"content-type": "application/json"},
+    )
+    assert answer.status_code < 500
+    if answer.status_code >= 400:
+        assert answer.json()["status"] == answer.status_code
 
 
 def test_paths_that_are_refused(steady):

@@ -10,10 +10,13 @@ from cyclopts import App
 from onebit._version import __version__
 from onebit.cli.dashboard import dashboard
 from onebit.cli.data import data
+from onebit.cli.journals import backup, export, inspect, replay, retrain
 from onebit.cli.options import show_on_any_terminal
 from onebit.cli.race import race
+from onebit.cli.serve import serve
 from onebit.cli.study import study
 from onebit.cli.tune import tune
+from onebit.service.faults import ServiceError
 from onebit.settings import command_line
 
 app = App(
@@ -22,6 +25,7 @@ app = App(
     help="""Learn to classify when all you ever hear is "right" or "wrong".
 
 Start with `onebit race`, then `onebit race --data mine.csv --label topic` on data of your own.
+`onebit serve` puts a learner beside a product.
 `onebit COMMAND --help` shows examples.""",
     suppress_keyboard_interrupt=False,  # main reports interruptions
 )
@@ -29,7 +33,16 @@ app.command(race)
 app.command(study)
 app.command(tune)
 app.command(data)
+app.command(serve)
 app.command(dashboard)
+app.command(inspect)
+app.command(replay)
+app.command(retrain)
+app.command(export)
+app.command(backup)
+
+# Errors of the user, whose message says what to do.
+_SAID = (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError, ServiceError)
 
 
 def main() -> None:
@@ -39,7 +52,7 @@ def main() -> None:
     try:
         with command_line():
             app(sys.argv[1:])
-    except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:
+    except _SAID as error:
         print(f"onebit: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

@@ -131,18 +131,26 @@ def _source(method: str, model: str, source: str, body: Any = None) -> _Request[
 class _Sender:
     """What both clients share: how a request is written, and when it is tried again."""
 
-    def __init__(self, url: str, token: str | None, patience: float, timeout: float) -> None:
+    _kind: Any  # of the client of httpx
+
+    def __init__(
+        self, url: str, *, token: str | None = None, patience: float = 10.0, timeout: float = 10.0
+    ) -> None:
+        """url: of the service. token: is sent with every request.
+
+        patience: for how many seconds a request is tried again. timeout: of each try, in seconds.
+        """
         self.url, self._patience = url.rstrip("/"), patience
         host = urlsplit(self.url).hostname or ""
         headers = {"content-type": "application/json", "accept": "application/json"}
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
-        self._options: dict[str, Any] = {
-            "base_url": self.url,
-            "headers": headers,
-            "timeout": timeout,
-            "trust_env": not is_loopback(host),  # no proxy on the way to the same machine
-        }
+        self._http = self._kind(
+            base_url=self.url,
+            headers=headers,
+            timeout=timeout,
+            trust_env=not is_loopback(host),  # no proxy on the way to the same machine
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
@@ -201,17 +209,9 @@ def _told(told: D) -> D:
 
 
 class Client(_Sender):
-    """Asks the service, and waits for its answer. Threads may share it.
+    """Asks the service, and waits for its answer. Threads may share it."""
 
-    url: of the service. token: sent with every request. patience: for how many seconds a request is
-    tried again. timeout: in seconds, of each try.
-    """
-
-    def __init__(
-        self, url: str, *, token: str | None = None, patience: float = 10.0, timeout: float = 10.0
-    ) -> None:
-        super().__init__(url, token, patience, timeout)
-        self._http = httpx.Client(**self._options)
+    _kind = httpx.Client
 
     def _do(self, request: _Request[T]) -> T:
         steps, answer = self._steps(request), None
@@ -336,17 +336,9 @@ class Client(_Sender):
 
 
 class AsyncClient(_Sender):
-    """The same for asyncio: every method is awaited.
+    """The same for asyncio: every method is awaited."""
 
-    url: of the service. token: sent with every request. patience: for how many seconds a request is
-    tried again. timeout: in seconds, of each try.
-    """
-
-    def __init__(
-        self, url: str, *, token: str | None = None, patience: float = 10.0, timeout: float = 10.0
-    ) -> None:
-        super().__init__(url, token, patience, timeout)
-        self._http = httpx.AsyncClient(**self._options)
+    _kind = httpx.AsyncClient
 
     async def _do(self, request: _Request[T]) -> T:
         steps, answer = self._steps(request), None

@@ -63,7 +63,7 @@ class Dashboard:
     """The pages of a journal.
 
     is_locked: whether tokens are needed. learner: a copy of the learner of a model; None: the
-    newest snapshot is taken. `stopping` says whether the server waits for streams to end.
+    newest snapshot is taken.
     """
 
     def __init__(
@@ -75,7 +75,6 @@ class Dashboard:
     ) -> None:
         self._journal, self._rights, self._is_locked = journal, rights, is_locked
         self._learner = learner or self._newest_snapshot
-        self.stopping: Callable[[], bool] = lambda: False
         self._lock = threading.Lock()
         self._statistics: dict[str, Statistics] = {}
         self._influences: dict[str, Influences] = {}
@@ -154,12 +153,13 @@ class Dashboard:
     async def events(self, request: Request) -> Response:
         """Server-sent events: the journal has gone on."""
         self._checked(request)
-        return StreamingResponse(self._stream(), media_type="text/event-stream")
+        is_stopping = request.scope.get("is_stopping", lambda: False)
+        return StreamingResponse(self._stream(is_stopping), media_type="text/event-stream")
 
-    async def _stream(self) -> AsyncIterator[bytes]:
+    async def _stream(self, is_stopping: Callable[[], bool]) -> AsyncIterator[bytes]:
         started = told = time.monotonic()
         seen = -1
-        while not self.stopping() and time.monotonic() - started < LONGEST:
+        while not is_stopping() and time.monotonic() - started < LONGEST:
             position = await run_in_threadpool(self._last_position)
             if position != seen:
                 yield b"data: %d\n\n" % position
@@ -246,8 +246,6 @@ class DashboardApp:
     """An application that serves a dashboard and nothing else."""
 
     def __init__(self, dashboard: Dashboard) -> None:
-        dashboard.stopping = lambda: self.stopping()
-        self.stopping: Callable[[], bool] = lambda: False
         routes = [Route("/", _home), *dashboard.routes()]
         self._router = Router([*routes, Route("/{path:path}", _answering(_nothing))])
 

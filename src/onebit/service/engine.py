@@ -18,8 +18,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
+from time import sleep
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -75,7 +77,7 @@ from onebit.service.tally import ModelTally
 
 T = TypeVar("T")
 RECENT = 20_000  # decisions that are kept in memory, all that wait for the disk among them
-AT_ONCE = 2_000  # events: a past that is shorter is built again while requests wait
+AT_ONCE = 500  # events: a past that is shorter is built again while requests wait
 SILENCE = "silence"  # the source of answers that nobody gave
 COMPACTED = 10_000  # decisions or answers that are compacted at once
 _COMPACTED = """
@@ -161,13 +163,17 @@ class Engine:
         self.tally = ModelTally()
         self._rebuilding: threading.Thread | None = None
         self._edits = 0  # changes of the past since the process started
+        self.replayed_from = 0  # the position of the snapshot that start-up has used
+        self._closing = False
         self.load()
+        self._resume()
 
     # Starting.
 
     def load(self) -> None:
         """Build the learner from the newest good snapshot and what the journal has after it."""
         with self._lock:
+            self._edits += 1  # a learner that is being built behind the scenes starts again
             self._recent: OrderedDict[int, _Entry] = OrderedDict()
             self._keys: dict[str, int] = {}
             self._version = self._current_version() or self._add_version(self.model)
@@ -183,44 +189,67 @@ class Engine:
                     "('retire', 'restore') ORDER BY position",
                     (self.number,),
                 ).fetchall()
+                repaired = connection.execute("SELECT 1 FROM meta WHERE name = 'repaired'")
+                self._is_repaired = repaired.fetchone() is not None
             self._retired: set[Label] = set()
             for kind, body in retired:
                 label = _decode(body)["label"]
                 (self._retired.add if kind == "retire" else self._retired.discard)(label)
             self._learner, self._reached = self._built(self._version)
+            self._is_stale = False  # whether a change of the past is not learned yet
             self._snapshot_at = self._reached
             self._watched = 0  # up to which position silence was looked for
             self._count()
 
     def _current_version(self) -> _Version | None:
+        """The version in charge: of later ones, the learner is still to be built."""
         with self.journal.reading() as connection:
             row = connection.execute(
-                "SELECT number, body, learner FROM configurations WHERE model = ? "
-                "ORDER BY number DESC LIMIT 1",
-                (self.number,),
+                "SELECT number, body, learner FROM configurations WHERE model = ? AND number = "
+                "(SELECT value FROM meta WHERE name = ?)",
+                (self.number, self._in_charge),
             ).fetchone()
         return None if row is None else _Version(row[0], _decode(row[1]), row[2])
 
+    @property
+    def _in_charge(self) -> str:
+        return f"version of {self.number}"
+
     def _add_version(self, model: Model) -> _Version:
-        """Write down how the learner is made from here on."""
-        version = _version_of(model, self._next_version())
-        self._write_version(version).result()
+        """Write down how the learner is made at the beginning."""
+        version = _version_of(model, self.journal.new_configuration())
+        self._write_version(version, self._let_take_charge(version)).result()
         return version
 
-    def _next_version(self) -> int:
-        with self.journal.reading() as connection:
-            query = "SELECT coalesce(max(number), 0) + 1 FROM configurations"
-            return connection.execute(query).fetchone()[0]
-
-    def _write_version(self, version: _Version) -> Future[None]:
+    def _write_version(self, version: _Version, *statements: tuple[str, Any]) -> Future[None]:
         _, time = self.journal.stamp(0)
         row = (version.number, self.number, time, _encode(version.body).decode(), version.learner)
-        return self.journal.append(
-            statements=[("INSERT INTO configurations VALUES (?, ?, ?, ?, ?)", row)]
-        ).done
+        insert = ("INSERT INTO configurations VALUES (?, ?, ?, ?, ?)", row)
+        return self.journal.append(statements=[insert, *statements]).done
+
+    def _let_take_charge(self, version: _Version) -> tuple[str, Any]:
+        return "REPLACE INTO meta VALUES (?, ?)", (self._in_charge, version.number)
+
+    def _drop_version(self, version: _Version) -> None:
+        """Its learner cannot be built."""
+        if version.number != self._version.number:
+            drop = ("DELETE FROM configurations WHERE number = ?", (version.number,))
+            self.journal.append(statements=[drop]).done.result()
+
+    def _resume(self) -> None:
+        """Go on with the retraining that the end of the process has interrupted."""
+        with self.journal.reading() as connection:
+            row = connection.execute(
+                "SELECT number, body, learner FROM configurations WHERE model = ? AND number > ? "
+                "ORDER BY number DESC LIMIT 1",
+                (self.number, self._version.number),
+            ).fetchone()
+        if row is not None:
+            self._build_again(None, _Version(row[0], _decode(row[1]), row[2]))
 
     def _count(self) -> None:
-        """Count what waits for feedback."""
+        """Count what waits for feedback, without what has expired."""
+        self._counted_at = self.journal.stamp(0)[1]
         with self.journal.reading() as connection:
             since = self._expired_before()
             self.tally.open = connection.execute(
@@ -286,22 +315,27 @@ class Engine:
                 for question in questions:
                     entry = self._made(question.context, question.among, question.key)
                     entries.append(entry)
-            except ServiceError as fault:
-                fault.where = f"$.decisions[{len(entries)}]{fault.where[1:]}"
+            except BaseException as error:
+                if isinstance(error, ServiceError):
+                    error.where = f"$.decisions[{len(entries)}]{error.where[1:]}"
                 if any(entry.commit is None for entry in entries):
                     self._start_again()  # the learner has counted rounds that do not exist
                 raise
-            new = [entry for entry in entries if entry.commit is None]
-            self._append(new)
-            last = entries[-1].commit if not new else new[0].commit
-            return Pending(last, [self._told(entry.row) for entry in entries])
+            new = {entry.row.position: entry for entry in entries if entry.commit is None}
+            self._append([*new.values()])
+            commits = [entry.commit for entry in entries]
+            return Pending(_all_done(commits), [self._told(entry.row) for entry in entries])
 
     def _check_open(self, count: int) -> None:
         self.journal.check_room(count)
-        if self.tally.open + count > self._limits.open_decisions:
+        most = self._limits.open_decisions
+        if self.tally.open + count > most and self.journal.stamp(0)[1] >= self._counted_at + 1:
+            self.journal.flush()
+            self._count()  # some may have expired since
+        if self.tally.open + count > most:
             raise Busy(
                 f"{self.tally.open:,} decisions of {self.name} wait for feedback, and at most "
-                f"{self._limits.open_decisions:,} may: give feedback, cancel some, or let them "
+                f"{most:,} may: give feedback, cancel some, or let them "
                 "expire earlier (expires_after)",
                 retry_after=60,
             )
@@ -309,21 +343,25 @@ class Engine:
     def _made(self, context: Any, among: Sequence[Label] | None, key: str | None) -> _Entry:
         """A decision that is not yet in the journal, or the earlier one with the same key."""
         stored = stored_context(context)
-        possible = self._possible(among)
-        asked = None if possible is None else _encode(possible).decode()
         if key is not None:
+            _check_text(key, "$.key")
             known = self._entry_of_key(key)
             if known is not None:
-                self._check_same(known, stored, None if among is None else asked)
+                self._check_same(known, stored, among)
                 return known
+        possible = self._possible(among)
+        asked = None if possible is None else _encode(possible).decode()
+        context = _decode(stored)  # as it will be when it is learned again
+        self._check_size(context)
         decide = self._learner.propose if self.model.deferred else self._learner.decide
         try:
-            decision = decide(self._prepared(context), among=possible)
+            x = self._prepared(context)
+            decision = decide(x, among=possible)
         except _REFUSED as error:
             raise Refused(str(error), where="$.context") from None
         shares = None  # the said label was certain
         if decision.propensity != 1.0:
-            all_shares = self._learner._probabilities_then(decision)
+            all_shares = self._shares(x, decision)
             shares = all_shares if decision.among is None else all_shares[list(decision.among)]
         position, time = self.journal.stamp()
         deferred = self.model.deferred
@@ -352,6 +390,14 @@ class Engine:
             self._keys[key] = position
         return entry
 
+    def _shares(self, x: Any, decision: Decision) -> np.ndarray:
+        """How likely each label was to be said, of the decision that was just made."""
+        learner = self._learner
+        if self.model.deferred and not learner._can_propose(x):
+            learner = learner.copy()  # which knows what is new in the context; nothing was counted
+            learner.redo(x, decision)
+        return learner._probabilities_then(decision)
+
     def _append(self, entries: Sequence[_Entry]) -> None:
         if not entries:
             return
@@ -365,8 +411,9 @@ class Engine:
         tally.open += len(entries)
         self._reached = entries[-1].row.position
 
-    def _check_same(self, entry: _Entry, context: bytes, among: str | None) -> None:
-        if entry.row.context != context or (among is not None and entry.row.among != among):
+    def _check_same(self, entry: _Entry, context: bytes, among: Sequence[Label] | None) -> None:
+        asked = None if entry.row.among is None else set(_decode(entry.row.among))
+        if entry.row.context != context or (among is not None and set(among) != asked):
             raise KeyReused(
                 f"the key {entry.row.key!r} belongs to a decision on another context", where="$.key"
             )
@@ -390,19 +437,21 @@ class Engine:
             raise Refused("among is empty: at least one label must be possible", where="$.among")
         return [label for label in labels if label in chosen]
 
-    def _prepared(self, context: Any) -> Any:
-        """A context as the learner takes it."""
+    def _check_size(self, context: Any) -> None:
         if isinstance(context, Mapping | list) and len(context) > self._limits.features:
             raise TooLarge(
                 f"{len(context):,} features, and at most {self._limits.features:,} may be sent",
                 where="$.context",
             )
+
+    def _prepared(self, context: Any) -> Any:
+        """A context as the learner takes it."""
         if isinstance(context, list) and context and isinstance(context[0], list | tuple):
             context = ([pair[0] for pair in context], [pair[1] for pair in context])
         return self._steps(context) if self._steps.names else context
 
     def _told(self, row: DecisionRow) -> Told:
-        labels = self._learner.labels if row.among is None else _decode(row.among)
+        labels = self._labels_then(row) if row.among is None else _decode(row.among)
         if row.probabilities is None:
             shares = dict.fromkeys(labels, 0.0)
             shares[row.label] = 1.0
@@ -416,6 +465,23 @@ class Engine:
             explored=bool(row.explored),
             round=row.round,
         )
+
+    def _labels_then(self, row: DecisionRow) -> list[Label]:
+        """The labels in the order in which they had places when a decision was made."""
+        if row.configuration == self._version.number:
+            return self._learner.labels
+        with self.journal.reading() as connection:
+            (body,) = connection.execute(
+                "SELECT body FROM configurations WHERE number = ?", (row.configuration,)
+            ).fetchone()
+            added = connection.execute(
+                "SELECT body FROM changes WHERE model = ? AND kind = 'label' AND position < ? "
+                "ORDER BY position",
+                (self.number, row.position),
+            ).fetchall()
+        labels = _decode(body)["labels"]
+        labels = list(range(labels)) if isinstance(labels, int) else labels
+        return [*dict.fromkeys([*labels, *(_decode(text)["label"] for (text,) in added)])]
 
     # Learning.
 
@@ -478,10 +544,12 @@ class Engine:
     ) -> Future[None]:
         """Learn an answer and put it into the journal."""
         right, label = self._verdict(entry, right, label)
+        for name, text in (("key", key), ("source", source)):
+            _check_text(text, f"$.{name}")
         self._check_answerable(entry)
         known = entry.answer
         if known is not None:
-            if _says(known) == (right, label):
+            if _repeats(entry.row, known, right, label):
                 return entry.commit
             if key is not None and key == known.key:
                 raise KeyReused(f"the key {key!r} belongs to other feedback", where="$.key")
@@ -490,12 +558,10 @@ class Engine:
                     f"decision {id_of(entry.row)} has the feedback {_in_words(known)} already; "
                     "this model takes no other (revisions = false)"
                 )
+            if not self.model.revisions:
+                self._check_in_time(entry)
             return self._revise(entry, right, label, source, key)
-        if self._is_expired(entry):
-            raise Expired(
-                f"decision {id_of(entry.row)} was made more than "
-                f"{self.model.expires_after:,.0f} s ago (expires_after)"
-            )
+        self._check_in_time(entry)
         return self._learn(entry, right, label, source, key)
 
     def _learn(
@@ -520,8 +586,13 @@ class Engine:
             source=source,
             key=key,
         )
-        with _refusing("$"):
-            self._apply(self._learner, self._version, answer, entry.row, entry.decision)
+        try:
+            with _refusing("$"):
+                self._apply(self._learner, self._version, answer, entry.row, entry.decision)
+        except BaseException:
+            if waits:
+                self._start_again()  # the learner has counted a round that was not shown
+            raise
         commit = self.journal.append(answer, statements=statements).done
         entry.answer, entry.commit = answer, commit
         self._remember(entry)
@@ -544,18 +615,23 @@ class Engine:
         decision: Decision | None,
     ) -> None:
         """Let a learner learn an answer, live or from the journal."""
-        if not self._counts(answer):
-            return
         right = None if answer.right is None else bool(answer.right)
         if row.configuration == version.number:
-            if decision is None:
-                decision = _decision_of(row)
-            learner.learn(decision, right=right, label=answer.label)
-            return
-        if learner.full_information and answer.label is None:
+            if self._counts(answer):
+                if decision is None:
+                    decision = _decision_of(row)
+                learner.learn(decision, right=right, label=answer.label)
             return
         known = set(learner.labels)
-        if row.label not in known or (answer.label is not None and answer.label not in known):
+        if (
+            not self._counts(answer)
+            or (learner.full_information and answer.label is None)
+            or row.label not in known
+            or (answer.label is not None and answer.label not in known)
+        ):
+            # Its round is counted all the same: if it is learned one day, because its source is
+            # trusted again, later decisions must still find their own rounds free.
+            learner.round += 1
             return
         among = None if row.among is None else [x for x in _decode(row.among) if x in known]
         learner.learn_logged(
@@ -597,6 +673,13 @@ class Engine:
         if entry.row.state == ERASED:
             raise Expired(f"decision {id_of(entry.row)} was erased")
 
+    def _check_in_time(self, entry: _Entry) -> None:
+        if self._is_expired(entry):
+            raise Expired(
+                f"decision {id_of(entry.row)} was made more than "
+                f"{self.model.expires_after:,.0f} s ago (expires_after)"
+            )
+
     def shown(self, id: str) -> Standing:
         return self.submit_shown(id).wait()
 
@@ -608,6 +691,7 @@ class Engine:
             self._check_answerable(entry)
             if entry.row.active is not None:
                 return Pending(entry.commit, self._standing(entry))
+            self._check_in_time(entry)
             position, _ = self.journal.stamp()
             statement = self._activate(entry, position)
             entry.commit = self.journal.append(statements=[statement]).done
@@ -646,8 +730,9 @@ class Engine:
             self._check_revisable(entry)
             if entry.answer is None:
                 raise Contradiction(f"decision {id} has no feedback that could be revised")
-            if _says(entry.answer) != (right, label):
-                self._revise(entry, right, label, entry.answer.source, entry.answer.key)
+            if _says(entry.answer) == (right, label):
+                return Pending(entry.commit, self._standing(entry))
+            self._revise(entry, right, label, entry.answer.source, entry.answer.key)
             return Pending(_DONE, self._standing(entry))
 
     def revoke(self, id: str) -> Standing:
@@ -668,6 +753,7 @@ class Engine:
                 {"decision": entry.row.position, "before": _kept(answer)},
                 [("DELETE FROM answers WHERE position = ?", (answer.position,))],
             )
+            self._watched = min(self._watched, entry.row.position - 1)
             self.tally.open += 1
             return Pending(_DONE, self._standing(self._entry(id)))
 
@@ -693,15 +779,18 @@ class Engine:
             if answer is not None:
                 body["before"] = _kept(answer)
                 statements.append(("DELETE FROM answers WHERE position = ?", (answer.position,)))
-            self.tally.cancelled += 1
-            self.tally.open -= answer is None
             has_counted = row.active is not None and row.configuration == self._version.number
             if answer is None and not has_counted:  # it has left no trace in the learner
-                entry.row = row._replace(state=CANCELLED)
+                self.journal.check_room()
                 entry.commit = self.journal.append(statements=statements).done
+                entry.row = row._replace(state=CANCELLED)
                 self._remember(entry)
+            else:
+                self._edit("cancel", row.active or row.position, body, statements)
+            self.tally.cancelled += 1
+            self.tally.open -= answer is None
+            if entry.row.state == CANCELLED:
                 return Pending(entry.commit, self._standing(entry))
-            self._edit("cancel", row.active or row.position, body, statements)
             return Pending(_DONE, self._standing(self._entry(id)))
 
     def erase(self, id: str) -> Standing:
@@ -714,7 +803,6 @@ class Engine:
             row = entry.row
             if row.state == ERASED:
                 return Pending(_DONE, self._standing(entry))
-            self.tally.open -= row.state == ACTIVE and entry.answer is None
             first = row.position if row.active is None else min(row.position, row.active)
             self._edit(
                 "erase",
@@ -733,22 +821,23 @@ class Engine:
                         (row.position,),
                     ),
                 ],
+                truncates=True,
             )
+            self.tally.open -= row.state == ACTIVE and entry.answer is None
             for snapshot in snapshots.found(self._folder, self.name):
                 if snapshot.position >= first:  # its learner knows the context
                     snapshot.path.unlink(missing_ok=True)
-            self.journal.truncate()
             return Pending(_DONE, self._standing(self._entry(id)))
 
     def submit_source(self, source: str, change: SourceChange) -> Pending[Card]:
         """Let the feedback of a source count less or not at all, from its first answer on."""
-        weight = self._sources.get(source, 1.0)
-        if change.weight is not UNSET:
-            weight = float(change.weight)
-        if change.quarantined is not UNSET:
-            weight = 0.0 if change.quarantined else (weight or 1.0)
+        _check_text(source, "$.source")
         with self._lock:
-            self._sources[source] = weight
+            weight = self._sources.get(source, 1.0)
+            if change.weight is not UNSET:
+                weight = float(change.weight)
+            if change.quarantined is not UNSET:
+                weight = 0.0 if change.quarantined else (weight or 1.0)
             self._edit(
                 "source",
                 self._first_answer_of(source),
@@ -771,6 +860,7 @@ class Engine:
                     ),
                 ],
             )
+            self._watched = 0
             self._count()
             return Pending(_DONE, self.card())
 
@@ -824,13 +914,19 @@ class Engine:
         affects: int,
         body: dict[str, Any],
         statements: Iterable[tuple[str, Any]],
+        truncates: bool = False,
     ) -> None:
-        """Change the past: on disk first, then in the learner, which is built again."""
+        """Change the past: on disk first, then in the learner, which is built again.
+
+        truncates: the journal must not keep what was there before.
+        """
         self.journal.check_room()
         self.journal.flush()
         position, time = self.journal.stamp()
         row = ChangeRow(position, self.number, time, kind, affects, _encode(body).decode())
-        self.journal.append(row, statements=statements).done.result()
+        self.journal.append(row, statements=statements, truncates=truncates).done.result()
+        if kind == "source":
+            self._sources[body["source"]] = body["weight"]
         self._edits += 1
         self._reached = position
         self._recent.clear()
@@ -847,6 +943,8 @@ class Engine:
         """
         version = version or self._version
         with self._lock:
+            self._is_stale = self._is_stale or version is self._version
+            self.journal.flush()
             start = self._start(version, affects)
             if self.journal.position - start[1] <= AT_ONCE and self._rebuilding is None:
                 learner, _ = self._replayed(version, *start)
@@ -858,33 +956,43 @@ class Engine:
                 target=self._build_behind, args=(version, start), name=f"build {self.name}",
                 daemon=True,
             )  # fmt: skip
+            self.tally.lag = self.journal.position - start[1]
             self._rebuilding.start()
 
-    def _build_behind(self, version: _Version, start: tuple[Learner, int]) -> None:
+    def _build_behind(self, version: _Version, start: tuple[Learner, int] | None) -> None:
         """Build a learner while the present one goes on answering, then let it take over."""
         try:
-            while True:
+            while not self._closing:
                 edits = self._edits
-                learner, reached = self._replayed(version, *start)
-                with self._lock:
-                    if edits == self._edits:
-                        self.journal.flush()
-                        learner, _ = self._replayed(version, learner, reached)
-                        self._take_over(version, learner)
-                        return
-                    start = self._start(version, None)
+                try:
+                    learner, reached = self._replayed(version, *(start or self._start(version)))
+                    start = None
+                    with self._lock:
+                        if edits == self._edits:
+                            self.journal.flush()
+                            learner, _ = self._replayed(version, learner, reached)
+                            self._take_over(version, learner)
+                            return
+                except Unavailable as error:
+                    with self._lock:
+                        if isinstance(error, Damaged) and edits == self._edits:
+                            raise
+                    sleep(0.1)  # the journal has failed: go on when it has been read anew
         except Exception:
             log.exception("%s: the learner could not be built again", self.name)
+            with suppress(Unavailable):
+                self._drop_version(version)
         finally:
             with self._lock:
                 self._rebuilding = None
+                self.tally.lag = 0
 
     def _take_over(self, version: _Version, learner: Learner) -> None:
         if version.number != self._version.number:
-            self._write_version(version).result()
+            self.journal.append(statements=[self._let_take_charge(version)]).done.result()
             self._version = version
             self._steps = Steps(version.body.get("prepare") or ())
-        self._learner = learner
+        self._learner, self._is_stale = learner, False
         self._recent.clear()
         self._keys.clear()
         self._snapshot_at = 0  # take one soon
@@ -903,9 +1011,12 @@ class Engine:
             thread.join()
 
     def _built(self, version: _Version) -> tuple[Learner, int]:
-        return self._replayed(version, *self._start(version, None))
+        learner, start = self._start(version)
+        learner, reached = self._replayed(version, learner, start)
+        self.replayed_from = start
+        return learner, reached
 
-    def _start(self, version: _Version, affects: int | None) -> tuple[Learner, int]:
+    def _start(self, version: _Version, affects: int | None = None) -> tuple[Learner, int]:
         """The newest learner to start from, and its position."""
         base = self._base()
         found = snapshots.newest_good(
@@ -956,10 +1067,13 @@ class Engine:
                     elif event.kind == "forget":
                         learner.forget(_decode(event.body)["share"])
             except _REFUSED as error:
-                raise Damaged(
+                said = (
                     f"{self.journal.path}: the event at position {reached} of {self.name} cannot "
                     f"be learned again: {error}"
-                ) from error
+                )
+                if not self._is_repaired:
+                    raise Damaged(said) from error
+                log.warning("%s; left out, because events before it were lost", said)
         return learner, reached
 
     def _context_of(self, row: DecisionRow) -> Any:
@@ -969,9 +1083,12 @@ class Engine:
         """The learner built from the journal alone, without snapshots: for `onebit replay`."""
         with self._lock:
             self.journal.flush()
-            base = self._base()
-            start = (learner_from(base[2]), base[1]) if base else (_fresh(self._version), 0)
-            return self._replayed(self._version, *start)[0]
+            return self._replayed(self._version, *self._first(self._version))[0]
+
+    def _first(self, version: _Version) -> tuple[Learner, int]:
+        """The learner at the beginning of the journal, and its position."""
+        base = self._base()
+        return (_fresh(version), 0) if base is None else (learner_from(base[2]), base[1])
 
     @property
     def learner(self) -> Learner:
@@ -988,25 +1105,24 @@ class Engine:
             for i, label in enumerate(change.retire):
                 if label not in known:
                     raise Refused(f"{label!r} is not a label", where=f"$.retire[{i}]")
-            left = [x for x in known if x not in self._retired | set(change.retire)]
-            if not left and not change.add:
+            new = [label for label in dict.fromkeys(change.add) if label not in known]
+            back = self._retired.intersection(change.add)
+            if not {*known, *new} - (self._retired - back) - set(change.retire):
                 raise Refused("no label would be left", where="$.retire")
-            if len(known) + len(change.add) > self._limits.labels:
+            if len(known) + len(new) > self._limits.labels:
                 raise TooLarge(f"a model has at most {self._limits.labels:,} labels")
             self.journal.check_room(len(change.add) + len(change.retire))
-            commits = []
-            for i, label in enumerate(change.add):
-                if label in self._retired:
-                    self._retired.discard(label)
-                    commits.append(self._change("restore", {"label": label}))
-                elif label not in known:
-                    with _refusing(f"$.add[{i}]"):
-                        self._learner.add_label(label)
-                    commits.append(self._change("label", {"label": label}))
-            for label in change.retire:
-                if label not in self._retired:
-                    self._retired.add(label)
-                    commits.append(self._change("retire", {"label": label}))
+            trial = self._learner.copy() if new else self._learner
+            for label in new:  # all or nothing
+                with _refusing(f"$.add[{change.add.index(label)}]"):
+                    trial.add_label(label)
+            self._learner = trial
+            changes = [("label", label) for label in new]
+            changes += [("restore", label) for label in known if label in back]
+            gone = [label for label in dict.fromkeys(change.retire) if label not in self._retired]
+            changes += [("retire", label) for label in gone]
+            commits = [self._change(kind, {"label": label}) for kind, label in changes]
+            self._retired = (self._retired - back) | set(change.retire)
             return Pending(_all_done(commits), self.card())
 
     def _change(self, kind: str, body: dict[str, Any]) -> Future[None]:
@@ -1032,28 +1148,57 @@ class Engine:
     def retrain(self, body: dict[str, Any], learner: bytes | None = None) -> None:
         """Build a learner of another configuration, which then takes over."""
         with self._lock:
-            version = _Version(self._next_version(), body, learner)
-            with _refusing("$"):
-                _fresh(version)
             if self._rebuilding is not None:
                 raise Busy("a learner is being built already", retry_after=5)
-            self._build_again(None, version)
+            version = _Version(self.journal.new_configuration(), body, learner)
+            with _refusing("$"):
+                _fresh(version)
+            self.journal.check_room()
+            self._write_version(version).result()
+            try:
+                self._build_again(None, version)
+            except ServiceError:
+                self._drop_version(version)
+                raise
 
     def limit(self, limits: Limits, keep: int, retention: float | None = None) -> None:
         self._limits, self._keep, self._retention = limits, keep, retention
 
     def follow(self, model: Model) -> None:
-        """Take over another configuration of the same model."""
+        """Take over another configuration of the same model.
+
+        Only what differs from the configuration that was followed before: labels and settings that
+        were changed by requests stay, whether the process was started again or not.
+        """
         with self._lock:
             self.model = model
-            labels = [label for label in model.names if label not in self._learner.labels]
-            gone = [label for label in self._learner.labels if label not in model.names]
-            back = [label for label in model.names if label in self._retired]
-            if labels or back or set(gone) - self._retired:
-                self.submit_labels(LabelChange(add=labels + back, retire=gone)).wait()
             wanted = _version_of(model, 0)
-            if _identity(wanted) != _identity(self._version):
+            now = {"labels": model.names, "identity": _identity(wanted)}
+            before = self._followed() or {
+                "labels": self._learner.labels,
+                "identity": _identity(self._version),
+            }
+            known = set(self._learner.labels)
+            add = [label for label in model.names if label not in before["labels"]]
+            gone = [x for x in before["labels"] if x in known and x not in model.names]
+            if add or gone:
+                self.submit_labels(LabelChange(add=add, retire=gone)).wait()
+            if now["identity"] != before["identity"]:
                 self.retrain(wanted.body, wanted.learner)
+            if now != self._followed():
+                note = ("REPLACE INTO meta VALUES (?, ?)", (self._file, _encode(now).decode()))
+                self.journal.append(statements=[note]).done.result()
+
+    @property
+    def _file(self) -> str:
+        return f"configuration of {self.number}"
+
+    def _followed(self) -> dict[str, Any] | None:
+        """What the configuration file said when it was last followed."""
+        with self.journal.reading() as connection:
+            query = "SELECT value FROM meta WHERE name = ?"
+            row = connection.execute(query, (self._file,)).fetchone()
+        return None if row is None else _decode(row[0])
 
     # Looking.
 
@@ -1162,6 +1307,7 @@ class Engine:
 
     def _remember(self, entry: _Entry) -> None:
         self._recent[entry.row.position] = entry
+        self._recent.move_to_end(entry.row.position)  # what waits for the disk must not fall out
         while len(self._recent) > RECENT:
             _, old = self._recent.popitem(last=False)
             if old.row.key is not None:
@@ -1273,29 +1419,30 @@ class Engine:
         """Read silence as wrong where no feedback came in time."""
         _, now = self.journal.stamp(0)
         while True:
-            with self._lock, self.journal.reading() as connection:
+            with self.journal.reading() as connection:
                 due = connection.execute(
-                    "SELECT d.position, d.token FROM decisions d LEFT JOIN answers a "
+                    "SELECT d.position, d.token, d.deferred FROM decisions d LEFT JOIN answers a "
                     "ON a.decision = d.position WHERE d.position > ? AND d.model = ? AND "
                     "d.state = 0 AND d.active NOT NULL AND d.time <= ? AND a.position IS NULL "
-                    "ORDER BY d.position LIMIT 500",
+                    "ORDER BY d.position LIMIT 100",
                     (self._watched, self.number, now - wrong_after),
                 ).fetchall()
-                if not due:
-                    return
-                for position, token in due:
+            if not due:
+                return
+            with self._lock:
+                for position, token, deferred in due:
                     entry = self._entry(f"{position:x}-{token}")
-                    if entry.answer is None:
+                    if entry.answer is None and entry.row.state == ACTIVE:
                         self.journal.check_room()
                         self._learn(entry, False, None, SILENCE, None)
-                    if not entry.row.deferred:  # one that is shown late may be due later
+                    if not deferred:  # one that is shown late may be due later
                         self._watched = position
             self.journal.flush()
 
     def snapshot(self) -> Path | None:
         """Write the learner down as it is now; None if that makes no sense at the moment."""
         with self._lock:
-            if self._rebuilding is not None:
+            if self._rebuilding is not None or self._is_stale:
                 return None
             position, version, dumped = self._reached, self._version.number, self._learner._dump()
             edits = self._edits
@@ -1311,6 +1458,7 @@ class Engine:
 
     def close(self) -> None:
         """Write a last snapshot. The journal has everything; this makes the next start quick."""
+        self._closing = True
         self.settle()
         if self.journal.failure is None and self._reached > self._snapshot_at:
             self.snapshot()
@@ -1338,9 +1486,14 @@ def stored_context(context: Any) -> bytes:
     elif isinstance(context, tuple) and len(context) == 2:
         context = list(zip(*(np.asarray(part).tolist() for part in context), strict=True))
     try:
-        return _encode(context)
+        stored = _encode(context)
     except (TypeError, ValueError) as error:
         raise Refused(f"a context is JSON: {error}", where="$.context") from None
+    if b"null" in stored:  # which is what becomes of numbers that are none
+        values = context.values() if isinstance(context, Mapping) else context
+        if any(isinstance(value, float) and not isfinite(value) for value in values):
+            raise Refused("a context has a number that is not finite", where="$.context")
+    return stored
 
 
 def learner_from(data: bytes) -> Learner:
@@ -1375,7 +1528,7 @@ def _version_of(model: Model, number: int) -> _Version:
 
 def _identity(version: _Version) -> Any:
     """What makes two versions different learners; labels come and go without that."""
-    body = version.body
+    body = _decode(_encode(version.body))  # as the journal gives it back
     return [body.get(key) for key in ("learner", "settings", "seed", "prepare", "digest")]
 
 
@@ -1415,12 +1568,43 @@ def _heard(answer: AnswerRow) -> Heard:
     return Heard(**_kept(answer))
 
 
-def _all_done(commits: Sequence[Future[None]]) -> Future[None]:
-    """The last of some commits: they are done in order."""
-    for commit in reversed(commits):
-        if not commit.done():
-            return commit
-    return next((commit for commit in commits if commit.exception()), _DONE)
+def _all_done(commits: Iterable[Future[None]]) -> Future[None]:
+    """Done when all of some commits are, and failed if any of them has."""
+    waited = list(dict.fromkeys(commits))
+    if not waited:
+        return _DONE
+    if len(waited) == 1:
+        return waited[0]
+    result: Future[None] = Future()
+    lock, left = threading.Lock(), len(waited)
+
+    def count(commit: Future[None]) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            is_last = left == 0
+        if is_last:
+            error = next((error for done in waited if (error := done.exception())), None)
+            result.set_exception(error) if error else result.set_result(None)
+
+    for commit in waited:
+        commit.add_done_callback(count)
+    return result
+
+
+def _repeats(row: DecisionRow, known: AnswerRow, right: bool | None, label: Label | None) -> bool:
+    """Whether feedback says nothing that the known answer does not say."""
+    if label is None:
+        return right == (bool(known.right) if known.label is None else known.label == row.label)
+    return label == known.label or (bool(known.right) and label == row.label)
+
+
+def _check_text(text: str | None, where: str) -> None:
+    """Refuse what cannot be written as UTF-8: halves of surrogate pairs."""
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError:
+        raise Refused("not text that can be stored as UTF-8", where=where) from None
 
 
 @contextmanager

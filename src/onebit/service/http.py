@@ -554,33 +554,19 @@ def _described(made: Operation, found: list[tuple[Any, Any]]) -> dict[str, Any]:
 
 
 class App:
-    """The ASGI application. `stopping` says whether the server waits for streams to end."""
+    """The ASGI application."""
 
     def __init__(self, service: Service) -> None:
-        self.stopping: Callable[[], bool] = lambda: False
         self.service, self.commits, self.metrics = service, Commits(), Metrics(service)
         paths: dict[str, dict[str, Operation]] = {}
         for made in OPERATIONS:
             paths.setdefault(made.path, {})[made.method] = made
         routes = [Route(path, _Resource(self, path, made)) for path, made in paths.items()]
-        routes += dashboard_of(service, self).routes()
+        routes += dashboard_of(service).routes()
         self._router = Router(routes, default=_Resource(self, "", {}), redirect_slashes=False)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            await self._router(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-        else:  # a web socket
-            await send({"type": "websocket.close", "code": 1000})
-
-
-async def _lifespan(receive: Any, send: Any) -> None:
-    while True:
-        event = await receive()
-        await send({"type": f"{event['type']}.complete"})
-        if event["type"] == "lifespan.shutdown":
-            return
+        await self._router(scope, receive, send)
 
 
 def make_app(service: Service) -> App:
@@ -611,8 +597,6 @@ class _Resource:
                 status = chosen.status
         except ServiceError as fault:
             body, status = _encode(problem_of(fault)), fault.status
-            if isinstance(fault, faults.Unavailable) and fault.__cause__ is not None:
-                log.error("%s", fault, exc_info=fault.__cause__)
             _explain(fault, call.headers)
         except _Gone:
             status = 499  # the client closed the connection; there is nobody to answer
@@ -653,7 +637,7 @@ class _Resource:
         ):
             call.permit(chosen.verb, call.model)
         if chosen.decode is not None:
-            data = await _read(headers, receive, configuration)
+            data = await _read(headers, receive, configuration.service.limits.body)
             call.body = _decoded(chosen, data)
         answer = await chosen.run(call)
         if isinstance(answer, bytes):
@@ -671,7 +655,7 @@ def _explain(fault: ServiceError, headers: Headers) -> None:
         headers.append((b"retry-after", b"%d" % math.ceil(fault.retry_after)))
     if isinstance(fault, faults.NoToken):
         headers.append((b"www-authenticate", b"Bearer"))
-    if isinstance(fault, faults.TooSlow | faults.TooLarge):  # the rest of the body is not read
+    if isinstance(fault, faults.TooLarge):  # the rest of the body is not read
         headers.append((b"connection", b"close"))
 
 
@@ -685,16 +669,14 @@ def _check_names(names: dict[str, str]) -> None:
             raise faults.Refused(f"the {name} in the path must match {NAMES[name]['pattern']}")
 
 
-def dashboard_of(service: Service, app: App) -> Dashboard:
+def dashboard_of(service: Service) -> Dashboard:
     """The pages that show the models of a service."""
-    dashboard = Dashboard(
+    return Dashboard(
         lambda: service.journal,
         lambda headers: readable(service.configuration, headers),
         lambda: service.configuration.tokens is not None,
         lambda model: service.models[model].copy_of_learner(),
     )
-    dashboard.stopping = lambda: app.stopping()
-    return dashboard
 
 
 def readable(configuration: Configuration, headers: Mapping[bytes, bytes]) -> Callable[[str], bool]:
@@ -730,28 +712,23 @@ def _check_origin(headers: Mapping[bytes, bytes]) -> None:
         raise faults.NotPermitted("without tokens, pages of other sites may not send requests")
 
 
-async def _read(headers: dict[bytes, bytes], receive: Any, configuration: Configuration) -> bytes:
-    """The body, unless it is too long, too slow, or not JSON."""
+async def _read(headers: dict[bytes, bytes], receive: Any, limit: int) -> bytes:
+    """The body, unless it is too long or not JSON. The server watches over the time it takes."""
     media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media != JSON:
         raise faults.WrongMediaType("send JSON, with the header content-type: application/json")
-    limit, seconds = configuration.service.limits.body, configuration.service.timeouts.body
     if int(headers.get(b"content-length", b"0")) > limit:
         raise faults.TooLarge(f"a body has at most {limit:,} bytes")
     parts: list[bytes] = []
     size, unfinished = 0, True
-    try:
-        async with asyncio.timeout(seconds):
-            while unfinished:
-                event = await receive()
-                if event["type"] == "http.disconnect":
-                    raise _Gone
-                parts.append(event.get("body", b""))
-                size, unfinished = size + len(parts[-1]), event.get("more_body", False)
-                if size > limit:
-                    raise faults.TooLarge(f"a body has at most {limit:,} bytes")
-    except TimeoutError:
-        raise faults.TooSlow(f"the body did not arrive within {seconds:g} s") from None
+    while unfinished:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise _Gone
+        parts.append(event.get("body", b""))
+        size, unfinished = size + len(parts[-1]), event.get("more_body", False)
+        if size > limit:
+            raise faults.TooLarge(f"a body has at most {limit:,} bytes")
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

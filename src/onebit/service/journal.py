@@ -40,7 +40,9 @@ from onebit.service.tally import JournalTally
 
 Durability = Literal["full", "normal"]
 SCHEMA = 1
-CHECKPOINT_BYTES = 4 * 2**20  # of the write-ahead log, after which it is copied into the database
+# After so many commits or rows, the write-ahead log is copied into the database: about 16 MiB.
+CHECKPOINT_COMMITS, CHECKPOINT_ROWS = 1_000, 10_000
+CHUNK = 20_000  # positions that are read in one transaction, which keeps the log from being emptied
 ACTIVE, CANCELLED, ERASED = range(3)  # states of a decision
 
 _TABLES = """
@@ -179,6 +181,7 @@ class Journal:
         )  # fmt: skip
         self.failure: Exception | None = None
         self.tally = JournalTally()
+        self._checkpointed = (0, 0)  # commits and rows before the last checkpoint
         self._lock = threading.Lock()
         self._filled = threading.Condition(self._lock)
         self._group, self._running, self._writing = Commit(), Commit(), False
@@ -186,8 +189,10 @@ class Journal:
         self._owner = _own(self.path)
         try:
             self._open()
-        except BaseException:
+        except BaseException as error:
             os.close(self._owner)
+            if isinstance(error, sqlite3.OperationalError | OSError):
+                raise Unavailable(f"{self.path}: the journal cannot be opened: {error}") from error
             raise
         self._writer = threading.Thread(target=self._write_all, name="journal", daemon=True)
         self._writer.start()
@@ -196,14 +201,18 @@ class Journal:
 
     def _open(self) -> None:
         _finish_copy(self.path)
-        is_new = not self.path.exists() or self.path.stat().st_size == 0
         self._connection = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, timeout=5
         )
         with _named_damage(self.path):
             execute = self._connection.execute
+            # A process that ended while it made the journal may have left a file without tables.
+            is_new = not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if not is_new:
+                schema_of(self._connection, self.path)  # before anything changes in a foreign file
             execute("PRAGMA journal_mode = WAL")
             execute(f"PRAGMA synchronous = {self._durability}")
+            execute("PRAGMA journal_size_limit = 67108864")
             execute("PRAGMA wal_autocheckpoint = 0")  # SQLite would not tell of a failed one
             execute("PRAGMA secure_delete = ON")  # what is erased leaves no bytes behind
             execute("PRAGMA cache_size = -16384")  # 16 MiB
@@ -218,8 +227,11 @@ class Journal:
             # Another connection stays open, so that closing the first one makes no checkpoint.
             self._guard = _reader(self.path)
             self._guard.execute("SELECT count(*) FROM meta").fetchone()
-            self.position = self._last_position()
+            self.tally.bytes = os.stat(self.path).st_size
+            self.position = _last_position(self._connection)
             self._time = self._last_time()
+            query = "SELECT coalesce(max(number), 0) FROM configurations"
+            self._configurations = self._connection.execute(query).fetchone()[0]
 
     def _migrate(self) -> None:
         connection = self._connection
@@ -234,17 +246,6 @@ class Journal:
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
-
-    def _last_position(self) -> int:
-        tops = [
-            self._connection.execute(f"SELECT max({column}) FROM {table}").fetchone()[0] or 0
-            for table, column in (
-                ("decisions", "position"), ("answers", "position"), ("changes", "position"),
-                ("bases", "position"),
-            )
-        ]  # fmt: skip
-        shown = "SELECT max(active) FROM decisions WHERE deferred = 1"
-        return max(*tops, self._connection.execute(shown).fetchone()[0] or 0)
 
     def _last_time(self) -> float:
         latest = 0.0
@@ -281,6 +282,12 @@ class Journal:
             self._time = max(self._time, self._clock())
             return first, self._time
 
+    def new_configuration(self) -> int:
+        """A number for a configuration that no other model has."""
+        with self._lock:
+            self._configurations += 1
+            return self._configurations
+
     def check_room(self, rows: int = 1) -> None:
         """Refuse what could not be written now."""
         if self.failure is not None:
@@ -288,8 +295,13 @@ class Journal:
         if self._group.size + rows > self._queue:
             raise Busy(f"{self._group.size} rows wait to be written", retry_after=1)
 
-    def append(self, *rows: Any, statements: Iterable[tuple[str, Any]] = ()) -> Commit:
-        """Put rows into the next commit; statements: SQL to be executed after them."""
+    def append(
+        self, *rows: Any, statements: Iterable[tuple[str, Any]] = (), truncates: bool = False
+    ) -> Commit:
+        """Put rows into the next commit; statements: SQL to be executed after them.
+
+        truncates: the write-ahead log is emptied after it, so that it holds nothing of the past.
+        """
         with self._lock:
             if self.failure is not None:
                 raise Unavailable(f"the journal cannot be written: {self.failure}")
@@ -302,6 +314,7 @@ class Journal:
             for statement in statements:
                 group.statements.append(statement)
                 group.size += 1
+            group.truncates |= truncates
             self.tally.waiting = group.size
             if not self._writing:
                 self._filled.notify()
@@ -326,13 +339,10 @@ class Journal:
                     return
                 group, self._group = self._group, Commit()
                 self._running, self._writing = group, True
-            if self.failure is not None:
-                group.done.set_exception(Unavailable(f"not written: {self.failure}"))
-                continue
             try:
                 self._commit(group)
                 if group.truncates:
-                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                    self._empty_log()
             except Exception as error:
                 self._fail(error)
                 group.done.set_exception(Unavailable(f"not written: {error}"))
@@ -360,40 +370,61 @@ class Journal:
         self.tally.events += group.size
 
     def _checkpoint_if_due(self) -> None:
+        commits, rows = self._checkpointed
+        now = (self.tally.commits, self.tally.events)
+        if now[0] - commits < CHECKPOINT_COMMITS and now[1] - rows < CHECKPOINT_ROWS:
+            return
+        self._checkpointed = now
         try:
-            if os.stat(f"{self.path}-wal").st_size >= CHECKPOINT_BYTES:
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            self.tally.bytes = os.stat(self.path).st_size
         except (sqlite3.Error, OSError) as error:
             self._fail(error)
 
-    def truncate(self) -> None:
-        """Empty the write-ahead log, so that it holds nothing that was erased."""
-        group = self.append(statements=[("SELECT 1", ())])
-        group.truncates = True
-        group.done.result()
+    def _empty_log(self) -> None:
+        """Copy the log into the database and cut it to nothing; waits for all who read."""
+        for _ in range(12):  # each attempt waits for 5 seconds
+            if not self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                return
+        raise sqlite3.OperationalError("the write-ahead log could not be emptied: it is being read")
 
     def _fail(self, error: Exception) -> None:
         """From now on everything is refused, what waits and what comes, until `recover`."""
-        self.failure = error
-        self.tally.failures += 1
+        with self._lock:
+            self.failure = error
+            waiting, self._group = self._group, Commit()
+            self.tally.failures += 1
+            self.tally.waiting = 0
+        # Now, not later: what waits builds on what was lost, and must not be written afterwards.
+        waiting.done.set_exception(Unavailable(f"not written: {error}"))
         self.on_failure(error)
 
     def on_failure(self, error: Exception) -> None:
         """Called by the writing thread; the owner of the journal replaces it."""
 
-    def recover(self) -> None:
-        """Read the journal anew after a failure. An exception says that it is not yet possible."""
+    def recover(self, build: Callable[[], None] = lambda: None) -> None:
+        """Read the journal anew after a failure. An exception says that it is not yet possible.
+
+        build: called before anything is accepted again, to build what follows from the journal.
+        """
         failure = self.failure
         if failure is None:
             return
-        for connection in (self._connection, self._guard):
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
-        if not _is_full(failure):
-            _copy_what_is_readable(self.path)
-        self._open()
-        with _named_damage(self.path):  # room on the disk again?
-            self._connection.execute("REPLACE INTO meta VALUES ('recovered', ?)", (self._clock(),))
+        try:
+            _close_without_checkpoint(self.path, self._connection)
+            with self._lock:
+                self._guard.close()
+            if not _is_full(failure):
+                _copy_what_is_readable(self.path)
+            self._open()
+            with _named_damage(self.path):  # room on the disk again?
+                insert = "REPLACE INTO meta VALUES ('recovered', ?)"
+                self._connection.execute(insert, (self._clock(),))
+        except (sqlite3.Error, OSError) as error:
+            if not _is_full(error):  # then this is the reason that counts
+                self.failure = error
+            raise
+        build()
         with self._lock:
             self.failure = None
 
@@ -401,12 +432,11 @@ class Journal:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        connection = _reader(self.path)
         try:
-            with _named_damage(self.path):
+            with contextlib.closing(_reader(self.path)) as connection, _named_damage(self.path):
                 yield connection
-        finally:
-            connection.close()
+        except (sqlite3.ProgrammingError, sqlite3.OperationalError) as error:
+            raise Unavailable(f"the journal cannot be read: {error}") from error
 
     def decision(self, position: int) -> tuple[DecisionRow, AnswerRow | None] | None:
         """A decision and its answer."""
@@ -420,8 +450,11 @@ class Journal:
             f"SELECT {_DECISION_COLUMNS}, {_ANSWER_COLUMNS} FROM decisions d "
             f"LEFT JOIN answers a ON a.decision = d.position WHERE {condition}"
         )
-        with self._lock:  # the guard is a connection for reading that is open already
-            row = self._guard.execute(query, values).fetchone()
+        try:
+            with self._lock, _named_damage(self.path):  # the guard can read, and is open already
+                row = self._guard.execute(query, values).fetchone()
+        except (sqlite3.ProgrammingError, sqlite3.OperationalError) as error:
+            raise Unavailable(f"the journal cannot be read: {error}") from error
         if row is None:
             return None
         size = len(DecisionRow._fields)
@@ -433,48 +466,67 @@ class Journal:
     ) -> Iterator[DecisionRow | Answered | ChangeRow]:
         """What a learner is built from, in order: the events of a model after a position.
 
-        until: the last position that is wanted.
+        Events that come meanwhile are read too. Changes of the past that come meanwhile are seen
+        in part: whoever does not prevent them has to notice them, and begin again. until: the last
+        position that is wanted; None: the end.
         """
-        with self.reading() as connection:
-            connection.execute("BEGIN")  # one view of the journal for all queries
-            queries: list[Any] = [
-                (
-                    (row[0], DecisionRow(*row))
-                    for row in connection.execute(
-                        f"SELECT {_DECISION_COLUMNS} FROM decisions d WHERE d.position > ? AND "
-                        "d.model = ? AND d.deferred = 0 AND d.state = 0 ORDER BY d.position",
-                        (after, model),
-                    )
-                ),
-                (
-                    (row[-2], DecisionRow(*row))
-                    for row in connection.execute(
-                        f"SELECT {_DECISION_COLUMNS} FROM decisions d WHERE d.deferred = 1 AND "
-                        "d.active > ? AND d.model = ? AND d.state = 0 ORDER BY d.active",
-                        (after, model),
-                    )
-                ),
-                (
-                    (row[0], Answered(AnswerRow(*row[:8]), DecisionRow(*row[8:])))
-                    for row in connection.execute(
-                        f"SELECT {_ANSWER_COLUMNS}, {_DECISION_COLUMNS} FROM answers a "
-                        "JOIN decisions d ON d.position = a.decision WHERE a.position > ? AND "
-                        "a.model = ? AND d.state = 0 ORDER BY a.position",
-                        (after, model),
-                    )
-                ),
-                (
-                    (row[0], ChangeRow(*row))
-                    for row in connection.execute(
-                        "SELECT * FROM changes WHERE position > ? AND model = ? ORDER BY position",
-                        (after, model),
-                    )
-                ),
-            ]
-            for position, event in merge(*queries, key=lambda pair: pair[0]):
-                if until is not None and position > until:
-                    return
-                yield event
+        while True:
+            with self.reading() as connection:
+                connection.execute("BEGIN")  # one view of the journal for all queries
+                last = _last_position(connection)
+                if until is not None:
+                    last = min(last, until)
+                upto = min(after + CHUNK, last)
+                yield from _events(connection, model, after, upto)
+            if upto == last:
+                return
+            after = upto
+
+
+def _last_position(connection: sqlite3.Connection) -> int:
+    queries = (
+        "SELECT max(position) FROM decisions", "SELECT max(position) FROM answers",
+        "SELECT max(position) FROM changes", "SELECT max(position) FROM bases",
+        "SELECT max(active) FROM decisions WHERE deferred = 1",
+    )  # fmt: skip
+    return max(connection.execute(query).fetchone()[0] or 0 for query in queries)
+
+
+def _events(
+    connection: sqlite3.Connection, model: int, after: int, upto: int
+) -> Iterator[DecisionRow | Answered | ChangeRow]:
+    """The events of a model from one position, without it, to another."""
+    span = (after, upto, model)
+    decisions = connection.execute(
+        f"SELECT {_DECISION_COLUMNS} FROM decisions d WHERE d.position > ? AND d.position <= ? "
+        "AND d.model = ? AND d.deferred = 0 AND d.state = 0 ORDER BY d.position",
+        span,
+    )
+    shown = connection.execute(
+        f"SELECT {_DECISION_COLUMNS} FROM decisions d WHERE d.deferred = 1 AND d.active > ? "
+        "AND d.active <= ? AND d.model = ? AND d.state = 0 ORDER BY d.active",
+        span,
+    )
+    answers = connection.execute(
+        f"SELECT {_ANSWER_COLUMNS}, {_DECISION_COLUMNS} FROM answers a "
+        "JOIN decisions d ON d.position = a.decision WHERE a.position > ? AND a.position <= ? "
+        "AND a.model = ? AND d.state = 0 ORDER BY a.position",
+        span,
+    )
+    changes = connection.execute(
+        "SELECT * FROM changes WHERE position > ? AND position <= ? AND model = ? "
+        "ORDER BY position",
+        span,
+    )
+    size = len(AnswerRow._fields)
+    queries: list[Any] = [
+        ((row[0], DecisionRow(*row)) for row in decisions),
+        ((row[-2], DecisionRow(*row)) for row in shown),
+        ((row[0], Answered(AnswerRow(*row[:size]), DecisionRow(*row[size:]))) for row in answers),
+        ((row[0], ChangeRow(*row)) for row in changes),
+    ]
+    for _, event in merge(*queries, key=lambda pair: pair[0]):
+        yield event
 
 
 class ReadOnlyJournal(Journal):
@@ -486,7 +538,10 @@ class ReadOnlyJournal(Journal):
             raise FileNotFoundError(f"there is no journal {self.path}")
         self.failure, self.tally, self._clock = None, JournalTally(), time.time
         self._lock = threading.Lock()
-        self._guard = self._connection = _reader(self.path)
+        try:
+            self._guard = self._connection = _reader(self.path)
+        except sqlite3.OperationalError as error:
+            raise Unavailable(f"{self.path} cannot be read: {error}") from None
         try:
             with _named_damage(self.path):
                 if schema_of(self._connection, self.path) < SCHEMA:
@@ -494,13 +549,13 @@ class ReadOnlyJournal(Journal):
                         f"{self.path} is of an earlier version of onebit: "
                         "start the service on it, which brings it up to date"
                     )
-                self.position = self._last_position()
+                self.position = _last_position(self._connection)
                 self._time = self._last_time()
         except BaseException:
             self._connection.close()
             raise
 
-    def append(self, *rows: Any, statements: Iterable[tuple[str, Any]] = ()) -> Commit:
+    def append(self, *rows: Any, **options: Any) -> Commit:
         raise Unavailable(f"{self.path} is only read here")
 
     def flush(self) -> None:
@@ -516,7 +571,7 @@ class ReadOnlyJournal(Journal):
 def _own(path: Path) -> int:
     """Take the lock of a journal, or refuse: two owners would write over each other."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.absolute().parent)
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise Unavailable(f"{path}: the journal cannot be opened: {error.strerror}") from None
@@ -529,8 +584,9 @@ def _own(path: Path) -> int:
             f"{path} is in use by another process{f' ({owner})' if owner else ''}; "
             "a journal has one owner: stop that one first, or choose another journal"
         ) from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, str(os.getpid()).encode(), 0)
+    with contextlib.suppress(OSError):  # without room on the disk, nobody learns the number
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
     return lock
 
 
@@ -575,6 +631,20 @@ def _named_damage(path: Path) -> Iterator[None]:
 # After a failure.
 
 
+def _close_without_checkpoint(path: Path, connection: sqlite3.Connection) -> None:
+    """Close a connection that can write, while another one is open.
+
+    The last one to be closed makes a checkpoint. After a failed fsync that would copy pages out of
+    a log that may not be on disk.
+    """
+    guard = _reader(path)
+    try:
+        guard.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.close()
+    finally:
+        guard.close()
+
+
 def _is_full(error: Exception) -> bool:
     """Whether a disk without room is the reason: then no page can have been lost."""
     code = getattr(error, "sqlite_errorcode", None)
@@ -606,11 +676,7 @@ def _copy_what_is_readable(path: Path) -> None:
         guard.close()
     finally:
         connection.close()
-    file = os.open(copy, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    _sync(copy)
     os.rename(copy, f"{path}.recovered")
     _sync_folder(path)
     _finish_copy(path)
@@ -628,9 +694,22 @@ def _finish_copy(path: Path) -> None:
     _sync_folder(path)
 
 
+def _make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, so that a power loss does not take them away again."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder)
+
+
 def _sync_folder(path: Path) -> None:
-    folder = os.open(path.absolute().parent, os.O_RDONLY)
+    """Make durable which names the folder of a path has."""
+    _sync(path.absolute().parent)
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from asyncio import TimerHandle, Transport
+from collections.abc import Callable
 from http import HTTPStatus
 from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import Any
@@ -42,18 +43,20 @@ def make_server(app: Any, options: ServiceOptions) -> uvicorn.Server:
             timeout_graceful_shutdown=math.ceil(options.timeouts.stop),
         )
     )
-    app.stopping = lambda: server.should_exit  # so that streams of events end
+    Limited.is_stopping = staticmethod(lambda: server.should_exit)
     return server
 
 
 class LimitedProtocol(HttpToolsProtocol):
     """A connection.
 
-    A request that arrives in one piece, as nearly all do, starts no timer.
+    A request that arrives in one piece, as nearly all do, starts no timer. The scope of a request
+    has `is_stopping`, so that streams without an end can end when the server stops.
     """
 
     limits = ServiceOptions().limits
     timeouts = ServiceOptions().timeouts
+    is_stopping: Callable[[], bool] = staticmethod(lambda: False)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -95,9 +98,11 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._in_head = self._unfinished = True
         super().on_message_begin()
+        self.scope["is_stopping"] = self.is_stopping  # type: ignore[typeddict-unknown-key]
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes = False, 0
+        self._stop_timer()  # the body gets as long again
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -110,15 +115,15 @@ class LimitedProtocol(HttpToolsProtocol):
             self._slow = None
 
     def _too_slow(self) -> None:
-        """The application gives up on a slow body by itself; the rest is given up here."""
         self._slow = None
         if self.transport.is_closing():
             return
-        if self._in_head:
-            seconds = self.timeouts.body
-            self._refuse(faults.TooSlow(f"the headers did not arrive within {seconds:g} s"))
-        elif self.cycle.response_complete:
+        if not self._in_head and self.cycle.response_complete:  # it was answered without its body
             self.transport.close()
+        else:
+            part = "headers" if self._in_head else "body"
+            seconds = self.timeouts.body
+            self._refuse(faults.TooSlow(f"the {part} did not arrive within {seconds:g} s"))
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(faults.Malformed(msg))

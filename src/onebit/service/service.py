@@ -17,10 +17,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from onebit.service import snapshots
 from onebit.service.configuration import Configuration, Difference, difference
 from onebit.service.engine import Engine, parsed_id
 from onebit.service.faults import ServiceError, UnknownDecision, UnknownModel
@@ -69,7 +71,9 @@ class Service:
         self.journal.on_failure = self._on_failure
         self._models: dict[str, Engine] = {}
         self._names: dict[int, str] = {}
+        self._folder = Path(f"{options.journal}.snapshots")
         try:
+            snapshots.drop_newer(self._folder, self.journal.position)
             for name in configuration.models:
                 self._add(name)
             self._unready = ""
@@ -95,7 +99,7 @@ class Service:
         engine = Engine(
             self.journal,
             model,
-            folder=Path(f"{options.journal}.snapshots"),
+            folder=self._folder,
             limits=options.limits,
             keep=options.snapshots,
             snapshot_every=self._snapshot_every,
@@ -189,10 +193,10 @@ class Service:
         self._unready = "the journal is being read anew"
         while not self._stopping.is_set():
             try:
-                self.journal.recover()
-                for engine in self._models.values():
-                    engine.settle()
-                    engine.load()
+                with ExitStack() as locks:  # nobody is half way through a request meanwhile
+                    for engine in list(self._models.values()):
+                        locks.enter_context(engine._lock)
+                    self.journal.recover(self._load_all)
             except Exception as error:
                 log.error("the journal cannot be read anew yet: %s", error)
                 self._stopping.wait(RETRY[min(attempt, len(RETRY) - 1)])
@@ -201,6 +205,11 @@ class Service:
                 self._unready = ""
                 log.warning("the journal was read anew; requests are accepted again")
                 return
+
+    def _load_all(self) -> None:
+        snapshots.drop_newer(self._folder, self.journal.position)
+        for engine in self._models.values():
+            engine.load()
 
     def close(self) -> None:
         """Answer what was accepted, write snapshots, and let go of the journal."""

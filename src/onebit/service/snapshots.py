@@ -7,7 +7,7 @@ A snapshot is a model file (`onebit.load` reads it) whose name says which events
 
 The last change of the past is the position of the newest change that it knows of. If a later one
 affects a position that the snapshot has learned, the snapshot is of no use. The token is that of
-the model's last decision up to its position: a journal that went on from a backup has another.
+the model's last decision up to its position: a journal restored from a backup has another one.
 """
 
 from __future__ import annotations
@@ -52,13 +52,25 @@ def take(
     return path
 
 
-def found(folder: Path, model: str) -> list[Snapshot]:
-    """The snapshots of a model, the newest first."""
+def drop_newer(folder: Path, position: int) -> None:
+    """Remove snapshots of what a journal that was just opened does not have.
+
+    They are left over from before the journal was restored from a backup, or was cut by a power
+    loss under `durability = "normal"`. Once it has grown again, they would seem to belong to it.
+    """
+    for snapshot in found(folder):
+        if snapshot.position > position:
+            log.warning("snapshot %s is newer than the journal: removed", snapshot.path.name)
+            snapshot.path.unlink(missing_ok=True)
+
+
+def found(folder: Path, model: str | None = None) -> list[Snapshot]:
+    """The snapshots of a model, or of all, the newest first."""
     snapshots = []
     with contextlib.suppress(FileNotFoundError):
         for name in os.listdir(folder):
             match = _NAME.fullmatch(name)
-            if match and match["model"] == model:
+            if match and model in (None, match["model"]):
                 _, position, version, edit, token = match.groups()
                 snapshots.append(
                     Snapshot(folder / name, int(position), int(version), int(edit), token)
@@ -105,8 +117,8 @@ def _place(journal: Journal, number: int, position: int) -> tuple[int, str]:
             (number,),
         ).fetchone()[0]
         token = connection.execute(
-            "SELECT token FROM decisions WHERE position <= ? AND model = ? "
+            "SELECT token FROM decisions WHERE model = ? AND position <= ? "
             "ORDER BY position DESC LIMIT 1",
-            (position, number),
+            (number, position),
         ).fetchone()
     return edit, "" if token is None else token[0]

@@ -11,6 +11,7 @@ Tokens are kept as digests and compared in constant time. Neither tokens nor dig
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import hmac
 import ipaddress
@@ -153,6 +154,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
 
 
+@functools.lru_cache(256)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the host's address."""
     try:

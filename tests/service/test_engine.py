@@ -1,0 +1,1208 @@
+"""The policies of the service, in process: what is learned, refused, kept and rebuilt."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from running import LABELS, Home, assert_pure, context, play
+
+import onebit as ob
+from onebit import testing
+from onebit.service import engine as engine_module
+from onebit.service import journal as journal_module
+from onebit.service.configuration import check
+from onebit.service.faults import (
+    Busy,
+    Cancelled,
+    Contradiction,
+    Damaged,
+    Expired,
+    JournalInUse,
+    KeyReused,
+    Refused,
+    TooLarge,
+    UnknownDecision,
+)
+from onebit.service.messages import (
+    Answer,
+    LabelChange,
+    Question,
+    Retraining,
+    SourceChange,
+)
+
+REVISIONS = "revisions = true"
+DEFERRED = "deferred = true\n"
+
+
+@pytest.fixture
+def home(tmp_path):
+    homes = []
+
+    def made(text="", service="", folder="home") -> Home:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        homes.append(Home(tmp_path / folder, text, service))
+        return homes[-1]
+
+    yield made
+    for each_home in homes:
+        each_home.stop()
+
+
+def question(i: int, **given) -> Question:
+    return Question(context=context(i), **given)
+
+
+def bytes_of(engine) -> bytes:
+    return testing._bytes(engine.learner)
+
+
+# The law.
+
+
+LEARNERS = ["Banditron", "OneBit", "Confidit", "FastCB", "LinUCB", "Perceptron"]
+
+
+@pytest.mark.parametrize("learner", [name for name in LEARNERS if hasattr(ob, name)])
+def test_the_learner_is_a_function_of_the_journal(home, learner):
+    place = home(f'learner = "{learner}"\n{REVISIONS}')
+    service = place.start(snapshot_every=20)
+    news = service.models["news"]
+    full = news._learner.full_information
+    for i in range(45):
+        told = news.decide(context(i))
+        if i % 3 or full:
+            news.feedback(told.id, label=LABELS[i % 3])
+        elif i % 2:
+            news.feedback(told.id, right=False)
+        if i == 20:
+            news.tick()
+        if i == 30:
+            news.cancel(told.id)
+            assert_pure(news)
+    assert_pure(news)
+    before = bytes_of(news)
+    assert place.snapshots
+    again = place.restart().models["news"]
+    assert bytes_of(again) == before
+    for snapshot in place.snapshots:
+        snapshot.unlink()
+    assert bytes_of(place.restart().models["news"]) == before
+
+
+def test_a_snapshot_is_of_one_moment_though_the_learner_goes_on():
+    for name in [name for name in LEARNERS if hasattr(ob, name)]:
+        learner = getattr(ob, name)(LABELS)
+        for i in range(5):
+            learner.learn(learner.decide(context(i)), label=LABELS[i % 3])
+        dumped = learner._dump()
+        then = ob.persist.pack(*dumped)
+        for i in range(5, 15):
+            learner.learn(learner.decide(context(i)), label=LABELS[i % 3])
+        assert ob.persist.pack(*dumped) == then, name
+
+
+def test_contexts_are_learned_as_they_are_stored(home):
+    """Live and replayed alike: keys that are not texts, arrays, pairs, texts."""
+    news = home().start().models["news"]
+    for given in ({1: 2.0}, {"a": True, "b": "red"}):
+        news.feedback(news.decide(given).id, right=False)
+    assert_pure(news)
+    with pytest.raises(Refused, match="JSON"):
+        news.decide({"a": object()})
+    with pytest.raises(Refused):
+        news.decide({"a": float("nan")})
+    assert_pure(news)
+
+
+@pytest.mark.parametrize(
+    "contexts",
+    [
+        [np.array([1.0, 0.25, 3.0], np.float32), [0.1, 0.2, 0.3]],
+        [([3, 7], [1.0, 2.0]), (np.array([1, 2]), np.array([0.5, 1.5]))],
+        ["a ball and a match", "votes"],
+    ],
+)
+def test_other_forms_of_contexts(home, contexts):
+    place = home()
+    news = place.start().models["news"]
+    ids = [news.decide(given).id for given in contexts]
+    news.feedback(ids[0], right=True)
+    assert_pure(news)
+    news = place.restart().models["news"]
+    news.feedback(ids[1], right=False)
+    assert_pure(news)
+
+
+# Feedback.
+
+
+def test_feedback_twice(home):
+    news = home().start().models["news"]
+    told = news.decide(context(1))
+    assert news.feedback(told.id, right=False).state == "learned"
+    before = bytes_of(news)
+    assert news.feedback(told.id, right=False).state == "learned"
+    assert bytes_of(news) == before
+    with pytest.raises(Contradiction, match="wrong already"):
+        news.feedback(told.id, right=True)
+    other = next(label for label in LABELS if label != told.label)
+    with pytest.raises(Contradiction):
+        news.feedback(told.id, label=other)
+    assert bytes_of(news) == before
+    assert_pure(news)
+
+
+def test_a_label_says_more_than_right_or_wrong(home):
+    news = home().start().models["news"]
+    told = news.decide(context(1))
+    news.feedback(told.id, right=True)
+    assert news.feedback(told.id, label=told.label).state == "learned"
+    told = news.decide(context(2))
+    other = next(label for label in LABELS if label != told.label)
+    news.feedback(told.id, label=other)
+    assert news.feedback(told.id, right=False).state == "learned"
+    with pytest.raises(Contradiction, match=f"label {other!r}"):
+        news.feedback(told.id, right=True)
+    assert_pure(news)
+
+
+def test_other_feedback_is_learned_as_if_it_had_always_been_so(home):
+    place = home(REVISIONS)
+    news = place.start().models["news"]
+    ids = play(news, 10)
+    straight = home(REVISIONS, folder="straight").start().models["news"]
+    record = news.look(ids[3]).feedback[0]
+    straight_ids = play(straight, 3)
+    told = straight.decide(context(3))
+    straight.feedback(told.id, right=not record.right)
+    assert news.feedback(ids[3], right=not record.right).state == "learned"
+    assert_pure(news)
+    heard = news.look(ids[3]).feedback
+    assert [h.right for h in heard] == [record.right, not record.right]
+    assert [h.revoked for h in heard] == [True, False]
+    assert news.tally.revised == 1 and len(straight_ids) == 3
+    # The past up to the answer is that of a learner that never heard anything else.
+    for later in ids[4:]:
+        news.cancel(later)
+    assert np.array_equal(news.learner.weights, straight.learner.weights)
+    news.revise(ids[3], right=record.right)
+    assert_pure(news)
+    before = bytes_of(news)
+    assert bytes_of(place.restart().models["news"]) == before
+
+
+def test_revise_and_revoke_need_permission(home):
+    news = home().start().models["news"]
+    (id,) = play(news, 1)
+    for change in (lambda: news.revise(id, right=True), lambda: news.revoke(id)):
+        with pytest.raises(Contradiction, match="revisions = false"):
+            change()
+    assert_pure(news)
+
+
+def test_revoked_feedback_can_be_given_again(home):
+    place = home(REVISIONS)
+    news = place.start().models["news"]
+    ids = play(news, 6)
+    assert news.revoke(ids[2]).state == "open"
+    assert news.revoke(ids[2]).state == "open"
+    assert news.tally.open == 1
+    assert_pure(news)
+    with pytest.raises(Contradiction, match="no feedback"):
+        news.revise(ids[2], right=True)
+    news = place.restart().models["news"]
+    assert news.look(ids[2]).state == "open" and news.tally.open == 1
+    assert news.feedback(ids[2], right=True).state == "learned"
+    assert_pure(news)
+
+
+def test_cancelled_decisions_count_for_nothing(home):
+    place = home(REVISIONS)
+    news = place.start().models["news"]
+    ids = play(news, 6, every=2)
+    open_id, answered_id = ids[3], ids[4]
+    assert news.cancel(open_id).state == "cancelled"
+    assert news.cancel(open_id).state == "cancelled"
+    assert_pure(news)
+    assert news.cancel(answered_id).state == "cancelled"
+    assert_pure(news)
+    assert news.tally.open == 2 and news.tally.cancelled == 2
+    for id in (open_id, answered_id):
+        with pytest.raises(Cancelled):
+            news.feedback(id, right=True)
+        with pytest.raises(Cancelled):
+            news.revoke(id)
+    news = place.restart().models["news"]
+    assert news.look(open_id).state == "cancelled" and news.tally.open == 2
+    assert [heard.revoked for heard in news.look(answered_id).feedback] == [True]
+    play(news, 5, first=6)
+    assert_pure(news)
+
+
+def test_an_answered_decision_is_cancelled_only_with_revisions(home):
+    news = home().start().models["news"]
+    ids = play(news, 2, every=2)
+    with pytest.raises(Contradiction):
+        news.cancel(ids[0])
+    assert news.cancel(ids[1]).state == "cancelled"
+    assert_pure(news)
+
+
+def test_the_true_label(home):
+    news = home().start().models["news"]
+    told = news.decide(context(0))
+    with pytest.raises(Refused, match="not a label"):
+        news.feedback(told.id, label="weather")
+    with pytest.raises(Refused, match="either right or label"):
+        news.feedback(told.id)
+    with pytest.raises(Refused, match="either right or label"):
+        news.feedback(told.id, right=True, label="tech")
+    news.feedback(told.id, label="tech")
+    assert_pure(news)
+    told = news.decide(context(1), among=["sport"])
+    news.feedback(told.id, label="tech")  # it was not even possible
+    told = news.decide(context(1), among=["sport"])
+    news.feedback(told.id, right=False)
+    assert_pure(news)
+
+
+def test_unknown_decisions(home):
+    place = home()
+    news = place.start().models["news"]
+    told = news.decide(context(0))
+    for id in ("", "x", "1", "-", "1-", "ffffffffffffffff-0", told.id[:-1] + "x", "é-1", "１-1"):
+        with pytest.raises(UnknownDecision):
+            news.feedback(id, right=True)
+    outcomes = news.feedback_many([Answer(id="9-9", right=True), Answer(id=told.id, right=True)])
+    assert isinstance(outcomes[0], UnknownDecision) and outcomes[1].state == "learned"
+
+
+# Time.
+
+
+def test_expired(home):
+    place = home('expires_after = "10s"\n' + REVISIONS)
+    news = place.start().models["news"]
+    late, answered = news.decide(context(0)).id, news.decide(context(1)).id
+    news.feedback(answered, right=True)
+    place.clock.now += 11
+    with pytest.raises(Expired, match="expires_after"):
+        news.feedback(late, right=True)
+    assert news.look(late).state == "expired"
+    assert news.feedback(answered, right=True).state == "learned"  # a repetition
+    assert news.feedback(answered, right=False).state == "learned"  # a revision
+    news = place.restart().models["news"]
+    assert news.tally.open == 0
+    with pytest.raises(Expired):
+        news.feedback(late, right=True)
+    assert_pure(news)
+
+
+SILENT = 'expires_after = "100s"\nsilence = { wrong_after = "10s" }\n'
+
+
+def test_silence_is_read_as_wrong(home):
+    place = home(SILENT)
+    service = place.start()
+    news = service.models["news"]
+    ids = play(news, 4, every=2)
+    place.clock.now += 9
+    service.tick()
+    assert news.tally.silences == 0
+    place.clock.now += 2
+    service.tick()
+    assert news.tally.silences == 2 and news.tally.open == 0
+    heard = news.look(ids[1]).feedback[0]
+    assert heard.right is False and heard.source == "silence"
+    assert_pure(news)
+    service.tick()
+    assert news.tally.silences == 2
+    assert_pure(news)
+
+
+def test_the_timer_of_silence_survives_restarts(home):
+    place = home(SILENT)
+    id = place.start().models["news"].decide(context(0)).id
+    place.stop()
+    place.clock.now += 11
+    service = place.start()
+    service.tick()
+    news = service.models["news"]
+    assert news.look(id).state == "learned"
+    assert_pure(news)
+
+
+def test_late_feedback_after_silence(home):
+    """It takes the place of silence, even without revisions, until the decision expires."""
+    place = home(SILENT)
+    service = place.start()
+    news = service.models["news"]
+    ids = [news.decide(context(i)).id for i in range(3)]
+    place.clock.now += 11
+    service.tick()
+    assert news.feedback(ids[0], right=True).state == "learned"
+    assert news.feedback(ids[1], right=False).state == "learned"
+    assert [heard.right for heard in news.look(ids[0]).feedback] == [False, True]
+    assert_pure(news)
+    with pytest.raises(Contradiction):
+        news.feedback(ids[0], right=False)
+    place.clock.now += 100
+    with pytest.raises(Expired):
+        news.feedback(ids[2], right=True)
+    assert_pure(news)
+
+
+def test_feedback_revoked_is_silence_after_the_deadline(home):
+    """Whether or not the process was started again."""
+    place = home(SILENT + REVISIONS)
+    service = place.start()
+    news = service.models["news"]
+    answered, silent = (news.decide(context(i)).id for i in range(2))
+    news.feedback(answered, right=True)
+    place.clock.now += 11
+    service.tick()
+    news.revoke(answered)
+    service.tick()
+    assert news.look(answered).feedback[-1].source == "silence"
+    assert news.look(silent).state == "learned"
+    assert_pure(news)
+
+
+def test_silence_in_a_model_that_waits_until_decisions_are_shown(home):
+    place = home(SILENT + DEFERRED)
+    service = place.start()
+    news = service.models["news"]
+    shown, waiting = (news.decide(context(i)).id for i in range(2))
+    news.shown(shown)
+    place.clock.now += 11
+    service.tick()
+    assert news.look(shown).state == "learned" and news.look(waiting).state == "waiting"
+    news.shown(waiting)
+    service.tick()
+    place.clock.now += 11
+    service.tick()
+    assert news.look(waiting).state == "learned"
+    assert_pure(news)
+
+
+def test_a_clock_that_is_set_back(home):
+    place = home(SILENT)
+    service = place.start()
+    news = service.models["news"]
+    first = news.decide(context(0)).id
+    place.clock.now -= 5000
+    second = news.decide(context(1)).id
+    service.tick()
+    assert news.look(second).time >= news.look(first).time
+    service = place.restart()
+    news = service.models["news"]
+    third = news.decide(context(2)).id
+    assert news.look(third).time >= news.look(second).time
+    for id in (first, second, third):
+        assert news.feedback(id, right=True).state == "learned"
+    assert_pure(news)
+
+
+# Deferred activation.
+
+
+def test_a_decision_counts_when_it_is_shown(home):
+    place = home(DEFERRED)
+    news = place.start().models["news"]
+    fresh = bytes_of(news)
+    ids = [news.decide(context(i)).id for i in range(6)]
+    assert bytes_of(news) == fresh and news.look(ids[0]).state == "waiting"
+    assert news.shown(ids[4]).state == "open"
+    assert news.shown(ids[4]).state == "open"
+    assert news.shown(ids[1]).state == "open"
+    assert_pure(news)
+    news.feedback(ids[2], right=True)  # feedback says that it was shown
+    news.feedback(ids[4], right=False)
+    assert news.cancel(ids[0]).state == "cancelled"  # never shown
+    assert news.cancel(ids[1]).state == "cancelled"  # shown
+    assert_pure(news)
+    with pytest.raises(Cancelled):
+        news.shown(ids[0])
+    before = bytes_of(news)
+    news = place.restart().models["news"]
+    assert bytes_of(news) == before
+    news.shown(ids[5])
+    news.feedback(ids[3], right=True)
+    news.feedback(ids[5], right=True)
+    assert news.learner.round == 6 - 1  # of six one was never shown; the rounds go on
+    assert news.look(ids[2]).round != news.look(ids[3]).round
+    assert_pure(news)
+
+
+def test_a_decision_is_shown_in_time(home):
+    place = home(DEFERRED + 'expires_after = "10s"')
+    news = place.start().models["news"]
+    id = news.decide(context(0)).id
+    place.clock.now += 11
+    with pytest.raises(Expired):
+        news.shown(id)
+    assert_pure(news)
+
+
+# Labels.
+
+
+def test_labels_added_and_retired(home):
+    place = home()
+    news = place.start().models["news"]
+    ids = play(news, 5, every=2)
+    news.submit_labels(LabelChange(add=["weather"], retire=["tech"])).future.result()
+    assert set(news.decide(context(7)).probabilities) == {"sport", "politics", "weather"}
+    assert_pure(news)
+    with pytest.raises(Refused, match="retired"):
+        news.decide(context(7), among=["tech"])
+    with pytest.raises(Refused, match="not a label"):
+        news.decide(context(7), among=["nonsense"])
+    news.feedback(ids[1], label="tech")  # feedback may still name it
+    news.feedback(ids[3], label="weather")
+    assert_pure(news)
+    news = place.restart().models["news"]  # though the file does not have them
+    assert news.card().retired == ["tech"] and "weather" in news.card().labels
+    assert "weather" not in news.card().retired
+    news.submit_labels(LabelChange(add=["tech"])).future.result()
+    assert news.card().retired == []
+    assert_pure(news)
+
+
+def test_labels_change_all_or_nothing(home):
+    news = home().start().models["news"]
+    news.decide(context(0))
+    before = bytes_of(news)
+    with pytest.raises(Refused, match="no label would be left"):
+        news.submit_labels(LabelChange(retire=list(LABELS)))
+    with pytest.raises(Refused):
+        news.submit_labels(LabelChange(add=["weather", 7]))
+    with pytest.raises(Refused, match="not a label"):
+        news.submit_labels(LabelChange(add=["weather"], retire=["nonsense"]))
+    assert bytes_of(news) == before
+    news.submit_labels(LabelChange(add=["weather", "weather"])).future.result()
+    assert news.card().labels == [*LABELS, "weather"]
+    assert_pure(news)
+
+
+def test_labels_of_the_file(home):
+    place = home()
+    play(place.start().models["news"], 5)
+    place.stop()
+    place.write('labels = ["sport", "politics", "weather"]')
+    news = place.start().models["news"]
+    assert news.card().labels == [*LABELS, "weather"] and news.card().retired == ["tech"]
+    play(news, 5)
+    assert_pure(news)
+    place.write('labels = ["sport", "politics", "tech"]')
+    news = place.restart().models["news"]
+    assert news.card().retired == ["weather"]
+    assert_pure(news)
+
+
+# Keys.
+
+
+def test_the_same_key_is_the_same_decision(home):
+    place = home()
+    news = place.start().models["news"]
+    told = news.decide(context(1), key="a")
+    news.decide(context(2))
+    before = bytes_of(news)
+    assert news.decide(context(1), key="a") == told
+    assert bytes_of(news) == before
+    with pytest.raises(KeyReused):
+        news.decide(context(2), key="a")
+    with pytest.raises(KeyReused):
+        news.decide(context(1), among=["tech"], key="a")
+    news = place.restart().models["news"]
+    assert news.decide(context(1), key="a") == told
+    with pytest.raises(KeyReused):
+        news.decide(context(2), key="a")
+    assert_pure(news)
+
+
+def test_a_key_twice_in_a_batch(home):
+    news = home().start().models["news"]
+    first, again, other = news.decide_many(
+        [question(1, key="a"), question(1, key="a"), question(1, key="b")]
+    )
+    assert first == again and first.id != other.id
+    assert news.learner.round == 2
+    with pytest.raises(KeyReused):
+        news.decide_many([question(1, key="c"), question(2, key="c")])
+    assert_pure(news)
+    assert news.decide(context(1), key="a") == first
+    assert news.decide(context(2), key="c").round == 2
+
+
+def test_a_key_is_remembered_though_its_label_has_been_retired(home):
+    news = home().start().models["news"]
+    told = news.decide(context(1), among=["tech", "sport"], key="a")
+    news.submit_labels(LabelChange(retire=["tech"])).future.result()
+    assert news.decide(context(1), among=["sport", "tech"], key="a") == told
+
+
+def test_keys_of_feedback(home):
+    news = home(REVISIONS).start().models["news"]
+    told = news.decide(context(1))
+    news.feedback(told.id, right=True, key="k")
+    news.feedback(told.id, right=True, key="k")
+    with pytest.raises(KeyReused):
+        news.feedback(told.id, right=False, key="k")
+    assert_pure(news)
+
+
+def test_half_characters_are_refused_before_they_reach_the_journal(home):
+    service = home().start()
+    news = service.models["news"]
+    with pytest.raises(Refused, match="UTF-8"):
+        news.decide(context(1), key="\ud800")
+    told = news.decide(context(1))
+    with pytest.raises(Refused, match="UTF-8"):
+        news.feedback(told.id, right=True, source="\ud800")
+    with pytest.raises(Refused, match="UTF-8"):
+        news.feedback(told.id, right=True, key="\udfff")
+    assert service.unready() == "" and service.tally.failures == 0
+    assert_pure(news)
+
+
+# Sources.
+
+
+def test_sources(home):
+    place = home()
+    news = place.start().models["news"]
+    for i in range(30):
+        told = news.decide(context(i))
+        news.feedback(told.id, right=i % 2 == 0, source=("anna", "bot")[i % 2])
+    full = bytes_of(news)
+    card = news.submit_source("bot", SourceChange(quarantined=True)).value
+    assert card.sources["bot"].quarantined and card.sources["bot"].answers == 15
+    assert bytes_of(news) != full
+    told = news.decide(context(3))
+    news.feedback(told.id, right=False, source="bot")  # kept, not learned
+    assert_pure(news)
+    news = place.restart().models["news"]
+    assert_pure(news)
+    news.submit_source("bot", SourceChange(weight=0.5))
+    assert_pure(news)
+    half = bytes_of(news)
+    news.submit_source("bot", SourceChange(weight=1.0))
+    assert_pure(news)
+    assert bytes_of(news) not in (half, full)
+    card = news.submit_remove_source("bot").value
+    assert card.open == 16 and card.answers == 15
+    assert_pure(news)
+    news = place.restart().models["news"]
+    assert news.card().open == 16
+    assert_pure(news)
+
+
+def test_a_source_that_was_refused_changes_nothing(home):
+    news = home(service="[service.limits]\nqueue = 1").start().models["news"]
+    news.feedback(news.decide(context(0)).id, right=True, source="bot")
+    news.journal._queue = 0
+    with pytest.raises(Busy):
+        news.submit_source("bot", SourceChange(quarantined=True))
+    news.journal._queue = 10
+    assert not news.card().sources["bot"].quarantined
+    news.feedback(news.decide(context(1)).id, right=True, source="bot")
+    assert_pure(news)
+
+
+def test_a_source_is_trusted_again_after_retraining(home):
+    """Answers to decisions of the old learner come back between decisions of the new one."""
+    place = home()
+    news = place.start().models["news"]
+    ids = [news.decide(context(i)).id for i in range(12)]
+    for id in ids[:6]:
+        news.feedback(id, right=True, source="bot")
+    news.submit_source("bot", SourceChange(quarantined=True))
+    news.submit_retrain(Retraining(learner="Confidit"))
+    news.settle()
+    for i in range(6):
+        told = news.decide(context(i))
+        news.feedback(ids[6 + i], right=False, source="bot")
+        news.feedback(told.id, right=True)
+    assert_pure(news)
+    news.submit_source("bot", SourceChange(quarantined=False))
+    assert_pure(news)
+    play(news, 5)
+    news.submit_remove_source("bot")
+    assert_pure(news)
+    play(place.restart().models["news"], 5)
+
+
+# Erasing.
+
+
+def all_bytes(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+@pytest.mark.parametrize("mode", ["", DEFERRED])
+@pytest.mark.parametrize("size", [1, 300])
+def test_erased_contexts_leave_no_bytes(home, mode, size):
+    place = home(REVISIONS + "\n" + mode)
+    service = place.start(snapshot_every=10)
+    news = service.models["news"]
+    ids = []
+    for i in range(120):
+        secret = f"secret{i:04d}x"
+        told = news.decide({f"{secret}{k}": 1.0 for k in range(size)}, key=f"key-{secret}")
+        if mode and i % 3:
+            news.shown(told.id)
+        if i % 2:
+            news.feedback(told.id, right=bool(i % 4 == 1))
+        ids.append(told.id)
+    news.tick()
+    news.revise(ids[71], right=False)
+    assert b"secret0071x" in all_bytes(place.folder)
+    for i in (3, 40, 71, 119):
+        assert news.erase(ids[i]).state == "erased"
+        assert news.erase(ids[i]).state == "erased"
+        assert f"secret{i:04d}x".encode() not in all_bytes(place.folder)
+        assert_pure(news)
+        with pytest.raises(Expired, match="erased"):
+            news.feedback(ids[i], right=True)
+    record = news.look(ids[71])
+    assert record.context is None and record.state == "erased" and record.feedback == []
+    play(news, 5)
+    news = place.restart().models["news"]
+    assert_pure(news)
+    assert b"secret0071x" not in all_bytes(place.folder)
+    assert b"secret0072x" in all_bytes(place.folder)
+
+
+def test_erasing_waits_for_readers(home):
+    """A reader keeps the log from being emptied for a while."""
+    place = home()
+    news = place.start().models["news"]
+    id = news.decide({"secret": 1.0}).id
+    with news.journal.reading() as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT * FROM decisions").fetchall()
+        erasing = threading.Thread(target=news.erase, args=(id,))
+        erasing.start()
+        erasing.join(0.3)
+        assert erasing.is_alive()
+        connection.execute("COMMIT")
+    erasing.join(10)
+    assert not erasing.is_alive()
+    assert b"secret" not in all_bytes(place.folder)
+
+
+# Retraining.
+
+
+def slow_building(monkeypatch) -> threading.Event:
+    """Learners are built in a thread that waits for the event."""
+    go = threading.Event()
+    behind = engine_module.Engine._build_behind
+
+    def waits(self, *given):
+        go.wait(30)
+        behind(self, *given)
+
+    monkeypatch.setattr(engine_module, "AT_ONCE", -1)
+    monkeypatch.setattr(engine_module.Engine, "_build_behind", waits)
+    return go
+
+
+def test_retraining_while_the_old_learner_answers(home, monkeypatch):
+    place = home(REVISIONS)
+    news = place.start().models["news"]
+    ids = play(news, 20, every=2)
+    go = slow_building(monkeypatch)
+    card = news.submit_retrain(Retraining(learner="Confidit", seed=3)).value
+    assert card.rebuilding and card.learner == "Banditron"
+    ids += play(news, 6, first=20, every=2)
+    with pytest.raises(Busy):
+        news.submit_retrain(Retraining(seed=5))
+    news.revise(ids[4], right=True)
+    go.set()
+    news.settle()
+    card = news.card()
+    assert not card.rebuilding and card.learner == "Confidit" and card.seed == 3
+    assert_pure(news)
+    for id in (ids[1], ids[21]):  # decisions of the old learner
+        assert news.feedback(id, right=True).state == "learned"
+    news.cancel(ids[3])
+    news.cancel(ids[1])
+    play(news, 5, first=26)
+    assert_pure(news)
+    before = bytes_of(news)
+    news = place.restart().models["news"]  # though the file says Banditron
+    news.settle()
+    assert news.card().learner == "Confidit"
+    assert bytes_of(news) == before
+
+
+def test_retraining_sees_what_is_not_yet_on_disk(home):
+    news = home().start().models["news"]
+    release = hold_commits(news.journal)
+    pending = [news.submit_decide(context(i)) for i in range(3)]
+    pending += [news.submit_feedback(pending[0].value.id, right=True)]
+    threading.Timer(0.1, release).start()
+    news.submit_retrain(Retraining(seed=9))
+    news.feedback(pending[1].value.id, right=False)
+    assert_pure(news)
+
+
+def test_retraining_that_is_interrupted_goes_on(home, tmp_path, monkeypatch):
+    place = home()
+    news = place.start().models["news"]
+    play(news, 10)
+    with monkeypatch.context() as patch:
+        go = slow_building(patch)
+        news.submit_retrain(Retraining(learner="Confidit"))
+        crashed = place.crashed(tmp_path / "crashed")
+        go.set()
+        news.settle()
+    again = crashed.start().models["news"]
+    again.settle()
+    assert again.card().learner == "Confidit"
+    assert_pure(again)
+    crashed.stop()
+
+
+def test_settings_of_the_file(home):
+    place = home("settings = { gamma = 0.2 }")
+    news = place.start().models["news"]
+    ids = play(news, 10, every=2)
+    place.write("settings = { gamma = 0.1 }")
+    news = place.restart().models["news"]
+    news.settle()
+    assert news.card().settings == {"gamma": 0.1} and news.card().version == 2
+    news.feedback(ids[1], right=False)
+    assert_pure(news)
+    news = place.restart().models["news"]
+    assert news.card().version == 2
+
+
+def test_a_retraining_that_is_refused_changes_nothing(home):
+    place = home()
+    news = place.start().models["news"]
+    play(news, 5)
+    before = bytes_of(news)
+    for change in (
+        Retraining(learner="Nonsense"),
+        Retraining(settings={"gamma": 7.0}),
+        Retraining(settings={"nonsense": 1}),
+    ):
+        with pytest.raises(Refused):
+            news.submit_retrain(change)
+    assert bytes_of(news) == before
+    assert bytes_of(place.restart().models["news"]) == before
+
+
+def test_two_models_retrain_at_once(home, monkeypatch):
+    place = home('\n[models.other]\nlabels = ["a", "b"]\nlearner = "Banditron"')
+    service = place.start()
+    for name in ("news", "other"):
+        service.models[name].decide(context(1))
+    go = slow_building(monkeypatch)
+    for engine in service.models.values():
+        engine.submit_retrain(Retraining(seed=4))
+    go.set()
+    for engine in service.models.values():
+        engine.settle()
+        assert engine.card().seed == 4
+        assert_pure(engine)
+    assert service.tally.failures == 0
+
+
+def test_probabilities_of_old_decisions_keep_their_labels(home):
+    place = home("settings = { gamma = 0.4 }")
+    news = place.start().models["news"]
+    told = news.decide(context(1), key="a")
+    place.write('labels = ["tech", "sport", "politics"]\nsettings = { gamma = 0.3 }')
+    news = place.restart().models["news"]
+    news.settle()
+    assert news.card().labels == ["tech", "sport", "politics"]
+    assert news.look(told.id).probabilities == told.probabilities
+    assert news.decide(context(1), key="a") == told
+
+
+# Several models, and other beginnings.
+
+
+def test_several_models(home):
+    place = home('\n[models.other]\nlabels = ["a", "b"]\nlearner = "Confidit"')
+    service = place.start(snapshot_every=5)
+    news, other = service.models["news"], service.models["other"]
+    for i in range(12):
+        first, second = news.decide(context(i)), other.decide(context(i))
+        other.feedback(second.id, right=True)
+        news.feedback(first.id, right=False)
+        service.tick()
+    assert service.model_of(first.id) == "news" and service.model_of(second.id) == "other"
+    with pytest.raises(UnknownDecision):
+        news.feedback(second.id, right=True)
+    with pytest.raises(UnknownDecision):
+        service.model_of("77-77")
+    before = bytes_of(news), bytes_of(other)
+    service = place.restart()
+    assert (bytes_of(service.models["news"]), bytes_of(service.models["other"])) == before
+    for engine in service.models.values():
+        assert_pure(engine)
+    assert service.model_of(first.id) == "news"
+
+
+def test_a_saved_learner_is_the_beginning(home):
+    learner = ob.Banditron(LABELS, seed=5)
+    for i in range(10):
+        learner.learn(learner.decide(context(i)), label=LABELS[i % 3])
+    place = home()
+    learner.save(place.folder / "saved.onebit")
+    place.config.write_text(
+        '[service]\njournal = "x.journal"\n[models.news]\nlearner_file = "saved.onebit"\n'
+    )
+    news = place.start().models["news"]
+    assert bytes_of(news) == testing._bytes(learner)
+    play(news, 5)
+    before = bytes_of(news)
+    for snapshot in place.snapshots:
+        snapshot.unlink()
+    news = place.restart().models["news"]
+    assert bytes_of(news) == before
+    assert_pure(news)
+    shutil.rmtree(f"{place.journal}.snapshots")
+    learner.learn(learner.decide(context(0)), right=True)
+    learner.save(place.folder / "saved.onebit")  # another file: retrained, with all answers
+    news = place.restart().models["news"]
+    news.settle()
+    assert news.card().version == 2
+    assert_pure(news)
+
+
+def test_reload(home):
+    place = home("settings = { gamma = 0.2 }")
+    service = place.start()
+    ids = play(service.models["news"], 10, every=2)
+    place.write(
+        'settings = { gamma = 0.1 }\n[models.other]\nlabels = ["a", "b"]\nlearner = "Banditron"'
+    )
+    service.reload(check(place.config))
+    news = service.models["news"]
+    news.settle()
+    news.feedback(ids[1], right=True)
+    assert_pure(news)
+    service.models["other"].decide(context(1))
+    assert_pure(service.models["other"])
+
+
+# One owner, damage, backups.
+
+
+def test_a_second_owner_is_refused(home):
+    place = home()
+    service = place.start()
+    with pytest.raises(JournalInUse, match="one owner"):
+        place.start()
+    program = (
+        "from onebit.service.journal import Journal\n"
+        f"try:\n    Journal({str(place.journal)!r})\n"
+        "except Exception as error:\n    print(type(error).__name__, error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
+    assert said.startswith("JournalInUse") and str(os.getpid()) in said
+    play(service.models["news"], 2)
+
+
+def test_a_damaged_snapshot_is_not_used(home, caplog):
+    place = home()
+    service = place.start(snapshot_every=5)
+    news = service.models["news"]
+    for i in range(5):
+        play(news, 5, first=5 * i)
+        service.tick()
+    place.stop()
+    before = testing._bytes(ob.load(place.snapshots[-1]))
+    assert len(place.snapshots) == 3  # `snapshots` of the configuration
+    for count in range(1, 4):
+        path = place.snapshots[-count]
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data if count < 3 else data[:100])
+        service = place.start()
+        assert bytes_of(service.models["news"]) == before
+        assert path.name in caplog.text
+        service.models["news"]._snapshot_at = 10**9  # do not write another one
+        place.stop()
+
+
+def test_a_damaged_journal_is_named(home):
+    place = home()
+    play(place.start().models["news"], 200)
+    place.stop()
+    good = place.journal.read_bytes()
+    place.journal.write_bytes(b"this is a letter to my aunt" * 400)
+    with pytest.raises(Damaged, match=r"x\.journal is damaged: .*--repair"):
+        place.start()
+    damaged = bytearray(good)
+    damaged[4096:] = os.urandom(len(good) - 4096)
+    place.journal.write_bytes(damaged)
+    with pytest.raises(Damaged, match=r"x\.journal is damaged: .*--repair"):
+        place.start()
+    place.journal.write_bytes(good)
+    assert_pure(place.start().models["news"])
+
+
+def test_a_database_of_somebody_else_is_left_alone(home):
+    place = home()
+    with sqlite3.connect(place.journal) as connection:
+        connection.execute("CREATE TABLE invoices (number)")
+    connection.close()
+    before = place.journal.read_bytes()
+    with pytest.raises(Damaged, match="not a journal of onebit"):
+        place.start()
+    assert place.journal.read_bytes() == before
+
+
+def test_a_journal_of_a_newer_version(home):
+    place = home()
+    place.start()
+    place.stop()
+    with sqlite3.connect(place.journal) as connection:
+        connection.execute("UPDATE meta SET value = 99 WHERE name = 'schema'")
+    connection.close()
+    with pytest.raises(Damaged, match="upgrade onebit"):
+        place.start()
+
+
+def test_a_journal_that_was_only_begun(home):
+    """The process ended after SQLite made the file and before the tables were made."""
+    place = home()
+    with sqlite3.connect(place.journal) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+    assert place.journal.stat().st_size > 0
+    play(place.start().models["news"], 2)
+
+
+def test_migration(home, monkeypatch):
+    place = home()
+    play(place.start().models["news"], 3)
+    place.stop()
+    monkeypatch.setattr(journal_module, "SCHEMA", 2)
+
+    def fails(connection):
+        connection.execute("ALTER TABLE decisions ADD COLUMN extra")
+        raise RuntimeError("in the middle")
+
+    monkeypatch.setitem(journal_module.MIGRATIONS, 1, fails)
+    with pytest.raises(RuntimeError):
+        place.start()
+
+    def adds_a_table(connection):
+        connection.execute("CREATE TABLE extra (name)")
+
+    monkeypatch.setitem(journal_module.MIGRATIONS, 1, adds_a_table)
+    service = place.start()
+    with service.journal.reading() as connection:
+        assert journal_module.schema_of(connection, place.journal) == 2
+        connection.execute("SELECT name FROM extra").fetchall()
+    assert_pure(service.models["news"])
+
+
+def test_a_backup_with_newer_snapshots_lying_around(home, tmp_path):
+    """The journal is restored without the last answers, and others come in their places."""
+    place = home()
+    service = place.start()
+    news = service.models["news"]
+    ids = [news.decide(context(i)).id for i in range(6)]
+    backup = tmp_path / "backup"
+    with sqlite3.connect(place.journal) as connection:
+        connection.execute("VACUUM INTO ?", (str(backup),))
+    connection.close()
+    for id in ids:
+        news.feedback(id, right=True)
+    place.stop()
+    assert place.snapshots
+    shutil.copy(backup, place.journal)
+    for suffix in ("-wal", "-shm"):
+        Path(f"{place.journal}{suffix}").unlink(missing_ok=True)
+    news = place.start().models["news"]
+    assert_pure(news)
+    for id in ids:
+        news.feedback(id, right=False)
+    assert_pure(news)
+    place.open.clear()
+    service = news.journal  # ends without a snapshot of its own
+    service.close()
+    assert_pure(place.start().models["news"])
+
+
+# Batches and limits.
+
+
+def test_a_refused_batch_changes_nothing(home):
+    place = home()
+    news = place.start().models["news"]
+    play(news, 5)
+    before, position = bytes_of(news), news.journal.position
+    with pytest.raises(Refused) as raised:
+        news.decide_many([question(1), question(2), question(3, among=["nonsense"])])
+    assert raised.value.where == "$.decisions[2].among[0]"
+    assert bytes_of(news) == before
+    assert_pure(news)
+    assert news.tally.open == 0
+    told = news.decide_many([question(1), question(2)])
+    assert [t.round for t in told] == [5, 6]
+    assert_pure(news)
+    assert news.journal.position >= position
+
+
+def test_batches(home):
+    place = home(service="[service.limits]\nbatch = 10")
+    news = place.start().models["news"]
+    told = news.decide_many([question(i) for i in range(10)])
+    with pytest.raises(TooLarge):
+        news.decide_many([question(i) for i in range(11)])
+    answers = [Answer(id=t.id, right=True) for t in told]
+    outcomes = news.feedback_many([*answers, answers[0], Answer(id=told[0].id, right=False)])
+    assert [o.state for o in outcomes[:11]] == ["learned"] * 11
+    assert isinstance(outcomes[11], Contradiction)
+    assert_pure(news)
+
+
+def test_a_batch_is_done_when_all_of_it_is_on_disk(home):
+    """An answer that repeats an earlier one does not stand for those that are new."""
+    news = home().start().models["news"]
+    first, second = (news.decide(context(i)) for i in range(2))
+    release = hold_commits(news.journal)
+    early = news.submit_feedback(first.id, right=True)
+    wait_until_writing(news.journal)
+    late = news.submit_feedback_many(
+        [Answer(id=second.id, right=True), Answer(id=first.id, right=True)]
+    )
+    assert early.future is not late.future
+    release(1)
+    early.wait()
+    assert not late.future.done()
+    release()
+    assert [standing.state for standing in late.wait()] == ["learned"] * 2
+
+
+def test_limits_of_open_decisions(home):
+    place = home('expires_after = "10s"', service="[service.limits]\nopen_decisions = 3")
+    news = place.start().models["news"]
+    ids = [news.decide(context(i)).id for i in range(3)]
+    with pytest.raises(Busy, match="wait for feedback") as raised:
+        news.decide(context(3))
+    assert raised.value.retry_after
+    with pytest.raises(Busy):
+        news.decide_many([question(1)])
+    news.feedback(ids[0], right=True)
+    news.decide(context(3))
+    place.clock.now += 11  # they expire while the process runs
+    news.decide_many([question(i) for i in range(3)])
+    assert_pure(news)
+
+
+def test_a_full_queue_refuses_and_forgets_nothing(home):
+    place = home(service="[service.limits]\nqueue = 5")
+    news = place.start().models["news"]
+    release = hold_commits(news.journal)
+    first = news.submit_decide(context(0))
+    wait_until_writing(news.journal)
+    accepted = [news.submit_decide(context(i)) for i in range(1, 6)]
+    round = news.learner.round
+    with pytest.raises(Busy) as raised:
+        news.submit_decide(context(9))
+    assert raised.value.retry_after and news.learner.round == round
+    with pytest.raises(Busy):
+        news.submit_feedback(first.value.id, right=True)
+    release()
+    for pending in [first, *accepted]:
+        assert news.feedback(pending.wait().id, right=True).state == "learned"
+    assert_pure(news)
+
+
+def test_limits_of_features_hold_for_new_contexts_only(home):
+    place = home(service="[service.limits]\nfeatures = 5")
+    news = place.start().models["news"]
+    news.decide({f"f{i}": 1.0 for i in range(5)})
+    with pytest.raises(TooLarge):
+        news.decide({f"f{i}": 1.0 for i in range(6)})
+    place.write(service="[service.limits]\nfeatures = 2")
+    news = place.restart().models["news"]
+    assert_pure(news)
+    with pytest.raises(TooLarge):
+        news.decide({f"f{i}": 1.0 for i in range(3)})
+
+
+def test_what_falls_out_of_memory_is_found_on_disk(home, monkeypatch):
+    monkeypatch.setattr(engine_module, "RECENT", 4)
+    place = home(REVISIONS)
+    news = place.start().models["news"]
+    ids = [news.decide(context(i), key=f"k{i}").id for i in range(20)]
+    for i, id in enumerate(ids):
+        news.feedback(id, right=bool(i % 2))
+    for i, id in enumerate(ids):
+        assert news.feedback(id, right=bool(i % 2)).state == "learned"
+        assert news.decide(context(i), key=f"k{i}").id == id
+    assert_pure(news)
+
+
+def test_the_history_is_read_in_parts(home, monkeypatch):
+    monkeypatch.setattr(journal_module, "CHUNK", 7)
+    place = home(DEFERRED + REVISIONS)
+    news = place.start().models["news"]
+    ids = [news.decide(context(i)).id for i in range(40)]
+    for i in (39, 3, 20, 7):
+        news.shown(ids[i])
+    for i in (3, 7, 38, 39):
+        news.feedback(ids[i], right=True)
+    assert_pure(news)
+    news.revise(ids[3], right=False)
+    assert_pure(news)
+
+
+def test_the_log_is_copied_now_and_then_and_not_after_every_commit(home, monkeypatch):
+    monkeypatch.setattr(journal_module, "CHECKPOINT_COMMITS", 20)
+    place = home()
+    news = place.start().models["news"]
+    statements: list[str] = []
+    news.journal._connection.set_trace_callback(statements.append)
+    play(news, 150)
+    checkpoints = [text for text in statements if "wal_checkpoint" in text]
+    assert 1 <= len(checkpoints) < 30
+    assert Path(f"{place.journal}-wal").stat().st_size < 400_000
+    assert_pure(news)
+
+
+# Helpers that hold the disk.
+
+
+def hold_commits(journal):
+    """Commits wait until `release(n)` lets n of them pass, or `release()` all."""
+    gate = threading.Semaphore(0)
+    commit = journal._commit
+
+    def held(group):
+        gate.acquire()
+        commit(group)
+
+    journal._commit = held
+
+    def release(count: int = 10_000) -> None:
+        gate.release(count)
+
+    return release
+
+
+def wait_until_writing(journal) -> None:
+    while not journal._writing or journal._group.size:
+        pass

@@ -1,0 +1,356 @@
+"""Inspection, repair, replay and backup of a journal."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from journals import TABLES, Clock, content, news, played, sizes
+
+import onebit as ob
+from onebit import cli, persist
+from onebit.service import repair as repairing
+from onebit.service.engine import Engine
+from onebit.service.faults import Damaged, JournalInUse, Unavailable, UnknownModel
+from onebit.service.journal import Journal, ReadOnlyJournal
+from onebit.service.repair import repair
+from onebit.service.upkeep import Replay, back_up, chosen_model, inspect, models_of
+
+PAGE = 4096
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    path = tmp_path_factory.mktemp("original") / "journal"
+    played(path, 400)
+    return path
+
+
+@pytest.fixture
+def journal(original, tmp_path):
+    shutil.copytree(original.with_name("journal.snapshots"), tmp_path / "journal.snapshots")
+    return Path(shutil.copy(original, tmp_path / "journal"))
+
+
+def rows_of(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return content(connection)
+
+
+def readable(path):
+    """The rows that SQLite can find one by one, from both ends and by position."""
+    found = {table: set() for table in TABLES}
+    with closing(sqlite3.connect(path)) as connection:
+        for table, key in (("decisions", "position"), ("answers", "position")):
+            for direction in ("ASC", "DESC"):
+                try:
+                    for row in connection.execute(
+                        f"SELECT * FROM {table} ORDER BY {key} {direction}"
+                    ):
+                        found[table].add(row)
+                except (sqlite3.DatabaseError, UnicodeDecodeError):
+                    pass
+            for position in range(1, 2000):
+                try:
+                    query = f"SELECT * FROM {table} WHERE {key} = ?"
+                    found[table].update(connection.execute(query, (position,)))
+                except (sqlite3.DatabaseError, UnicodeDecodeError):
+                    pass
+    return found
+
+
+def damage(path, rng, pages, how):
+    """Overwrites some pages."""
+    with open(path, "r+b") as file:
+        chosen = rng.sample(range(1, file.seek(0, 2) // PAGE), pages)
+        for page in chosen:
+            file.seek(page * PAGE)
+            if how == "zeros":
+                file.write(bytes(PAGE))
+            elif how == "noise":
+                file.write(rng.randbytes(PAGE))
+            else:  # a torn write
+                file.seek(page * PAGE + 2048)
+                file.write(rng.randbytes(2048))
+
+
+def test_a_healthy_journal(journal):
+    facts = inspect(journal)
+    assert not facts.problems and facts.schema == 1
+    news, sizes = facts.models
+    assert (news.name, sizes.name) == ("news", "sizes")
+    assert news.decisions + sizes.decisions == 401
+    assert news.cancelled and news.open and sizes.changes
+    assert news.first == pytest.approx(1_800_000_060, abs=600) and news.last > news.first
+    assert [is_current for _, is_current in news.snapshots] == [True]
+    before = rows_of(journal)
+    found = repair(journal)
+    assert not found.pages and not found.rows and found.snapshots is None
+    assert rows_of(journal) == before and rows_of(found.kept) == before
+    assert found.events == {table: len(before[table]) for table in found.events}
+
+
+@pytest.mark.parametrize("how", ["zeros", "noise", "torn"])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_readable_event_is_lost(original, journal, seed, how):
+    rng = random.Random(f"{seed} {how}")
+    damage(journal, rng, pages=1 + seed * 2, how=how)
+    before, still = rows_of(original), readable(journal)
+    found = repair(journal)
+    if how == "zeros":
+        assert found.pages or found.rows
+    after = rows_of(journal)
+    for table in ("decisions", "answers"):
+        known = set(before[table])
+        assert set(after[table]) <= known  # nothing was invented
+        lost = known - set(after[table])
+        missed = still[table] & lost
+        assert not missed, sorted(row[0] for row in missed)
+        if lost:
+            assert found.pages or found.rows
+        gaps = {p for first, last in found.missing for p in range(first, last + 1)}
+        last = max(row[0] for name in ("decisions", "answers") for row in after[name])
+        assert {row[0] for row in lost if row[0] < last} <= gaps
+    assert inspect(journal).problems == []
+    assert found.kept.exists()
+    with closing(Journal(journal)) as opened:  # it works again
+        for model in (news(), sizes()):
+            engine = Engine(opened, model, folder=journal.with_name("other"))
+            if (model.name,) in [row[1:] for row in after["models"]]:
+                engine.decide({"a": 1})
+
+
+def test_a_damaged_root_hides_nothing(original, journal):
+    with closing(sqlite3.connect(journal)) as connection:
+        roots = dict(connection.execute("SELECT name, rootpage FROM sqlite_master"))
+    with open(journal, "r+b") as file:
+        for table in ("decisions", "answers"):
+            file.seek((roots[table] - 1) * PAGE)
+            file.write(bytes(PAGE))
+    found = repair(journal)
+    assert rows_of(journal) == rows_of(original)
+    assert not found.rows
+
+
+def test_a_damaged_first_page(original, journal):
+    with open(journal, "r+b") as file:
+        file.write(random.Random(0).randbytes(PAGE))
+    with pytest.raises(Damaged, match="--repair"):
+        inspect(journal)
+    with pytest.raises(Damaged, match="--repair"):
+        Journal(journal)
+    found = repair(journal)
+    assert found.pages == [1] and found.snapshots is not None
+    after, before = rows_of(journal), rows_of(original)
+    assert all(after[table] == before[table] for table in TABLES if table != "sources")
+
+
+def copy_with_log(path, target, rounds=60):
+    """A journal whose events are in the write-ahead log, as after a power loss."""
+    opened = Journal(path, clock=Clock())
+    engine = Engine(opened, news(), folder=path.with_name("s"))
+    for i in range(rounds):
+        told = engine.decide({f"word{i}": 1.0})
+        engine.feedback(told.id, right=True)
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{path}{suffix}", f"{target}{suffix}")
+    opened.close()
+    return rows_of(path)
+
+
+def test_the_write_ahead_log_counts(tmp_path):
+    target = tmp_path / "cut"
+    before = copy_with_log(tmp_path / "j", target)
+    repair(target)
+    assert rows_of(target) == before
+
+
+def test_behind_a_damaged_frame(tmp_path):
+    target = tmp_path / "cut"
+    before = copy_with_log(tmp_path / "j", target)
+    with open(f"{target}-wal", "r+b") as file:
+        frames = (file.seek(0, 2) - 32) // (PAGE + 24)
+        file.seek(32 + (frames // 2) * (PAGE + 24) + 100)
+        file.write(b"noise")
+    with closing(sqlite3.connect(f"{target.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        seen = connection.execute("SELECT count(*) FROM decisions").fetchone()[0]
+    assert seen < 60
+    repair(target)
+    assert rows_of(target)["decisions"] == before["decisions"]
+
+
+def test_repair_needs_the_journal_for_itself(journal):
+    with closing(Journal(journal)), pytest.raises(JournalInUse, match="in use by another"):
+        repair(journal)
+    with pytest.raises(FileNotFoundError, match="there is no journal"):
+        repair(journal.with_name("nothing"))
+
+
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 2**14, 2**31, 2**56 - 1, 2**62, -1, -(2**40)])
+def test_numbers_of_variable_length(tmp_path, number):
+    path = tmp_path / "j"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE models (number INTEGER PRIMARY KEY, name TEXT)")
+        connection.execute("INSERT INTO models VALUES (?, 'x')", (number,))
+    with repairing._Pages(path) as pages:
+        assert list(pages.rows()) == [("models", (number, "x"))]
+
+
+# Replay.
+
+
+def bytes_of(learner):
+    return persist.pack(*learner._dump())
+
+
+def test_replay_gives_the_same_bytes(journal):
+    with closing(ReadOnlyJournal(journal)) as opened:
+        assert models_of(opened) == {"news": 1, "sizes": 2}
+        for name in models_of(opened):
+            built = Replay(opened, name)
+            assert built.is_same is True and built.position <= opened.position
+        with pytest.raises(ValueError, match="say which model"):
+            chosen_model(opened, None)
+        with pytest.raises(UnknownModel, match="there are: news, sizes"):
+            chosen_model(opened, "sports")
+        with pytest.raises(Unavailable, match="only read"):
+            opened.append()
+
+
+def test_replay_beside_the_service(journal):
+    with closing(Journal(journal)) as opened:
+        engine = Engine(opened, news(), folder=journal.with_name("journal.snapshots"))
+        told = engine.decide({"a": 1})
+        engine.feedback(told.id, right=True)
+        with closing(ReadOnlyJournal(journal)) as reader:
+            built = Replay(reader, "news")
+        assert built.is_same is True  # at the position of the snapshot
+        assert bytes_of(built.learner) == bytes_of(engine.learner)
+        engine.snapshot()
+
+
+def test_replay_finds_a_snapshot_that_differs(journal):
+    (path,) = journal.with_name("journal.snapshots").glob("news@*")
+    learner = ob.load(path)
+    learner.forget(0.5)
+    learner.save(path)
+    with closing(ReadOnlyJournal(journal)) as reader:
+        assert Replay(reader, "news").is_same is False
+
+
+def test_no_snapshot_of_a_learner_that_was_to_be_built_again(tmp_path, monkeypatch):
+    """The service stops before a revised answer is learned: the next start learns it."""
+    monkeypatch.setattr("onebit.service.engine.AT_ONCE", 0)
+    path = tmp_path / "j"
+    with closing(Journal(path)) as opened:
+        engine = Engine(opened, news(revisions=True), folder=tmp_path / "j.snapshots")
+        told = [engine.decide({"a": 1.0, f"b{i}": 1.0}) for i in range(20)]
+        for decision in told:
+            engine.feedback(decision.id, right=False)
+        engine._closing = True  # as if the service stopped at this moment
+        engine.revise(told[3].id, right=True)
+        engine.close()
+    with closing(Journal(path)) as opened:
+        engine = Engine(opened, news(revisions=True), folder=tmp_path / "j.snapshots")
+        assert bytes_of(engine.learner) == bytes_of(engine.replayed())
+
+
+# Backup.
+
+
+def test_a_backup_beside_a_writer(journal, tmp_path):
+    with closing(Journal(journal)) as opened:
+        engine = Engine(opened, news(), folder=journal.with_name("s"))
+        stop = threading.Event()
+
+        def write():
+            while not stop.is_set():
+                told = engine.decide({"a": 1})
+                engine.feedback(told.id, right=True)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        for i in range(3):
+            assert back_up(journal, tmp_path / f"copy{i}") > 0
+        stop.set()
+        thread.join()
+    for i in range(3):
+        assert inspect(tmp_path / f"copy{i}").problems == []
+        with closing(Journal(tmp_path / f"copy{i}")) as opened:  # restored
+            Engine(opened, news(), folder=tmp_path / "s2").decide({"a": 1})
+    leftovers = [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert not leftovers
+
+
+def test_backups_that_cannot_be_made(journal, tmp_path):
+    with pytest.raises(ValueError, match="the journal itself"):
+        back_up(journal, journal)
+    with pytest.raises(FileNotFoundError):
+        back_up(tmp_path / "nothing", tmp_path / "copy")
+    damage(journal, random.Random(3), pages=20, how="noise")
+    with pytest.raises(Damaged):
+        back_up(journal, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+# The commands.
+
+
+@pytest.fixture
+def main(monkeypatch, capsys):
+    """Runs a command in this process; returns its status, output and errors."""
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["onebit", *map(str, args)])
+        try:
+            cli.main()
+        except SystemExit as end:
+            return end.code, *capsys.readouterr()
+        return 0, *capsys.readouterr()
+
+    return run
+
+
+def test_the_commands(journal, tmp_path, main):
+    status, said, _ = main("inspect", journal)
+    assert status == 0 and "integrity: ok" in said and "sizes" in said and ": current" in said
+    status, said, _ = main("replay", journal, "--model", "news", "--out", tmp_path / "n.onebit")
+    assert status == 0 and "the same bytes" in said
+    assert ob.load(tmp_path / "n.onebit").labels == ["sport", "tech", "art"]
+    status, said, _ = main("backup", journal, tmp_path / "copy")
+    assert status == 0 and "checked" in said
+    status, _, errors = main("replay", journal)
+    assert status == 2 and "--model NAME" in errors
+    status, _, errors = main("inspect", tmp_path / "nothing")
+    assert status == 2 and "there is no journal" in errors
+    (tmp_path / "text").write_text("not a journal " * 1000)
+    status, _, errors = main("inspect", tmp_path / "text")
+    assert status == 1 and "damaged" in errors
+
+
+def test_repair_by_command(journal, main):
+    damage(journal, random.Random(5), pages=12, how="noise")
+    status, said, errors = main("inspect", journal)
+    assert status == 1 and "--repair" in errors
+    status, said, errors = main("inspect", journal, "--repair")
+    assert status == 0 and "Pages that cannot be read" in said and "the old one is" in said
+    assert "integrity: ok" in said
+
+
+def test_retraining_a_journal_that_no_service_uses(journal, main):
+    status, said, _ = main("retrain", journal, "--model", "news", "--learner", "UCWL:eta=0.8")
+    assert status == 0 and "news: UCWL, version 3" in said
+    with closing(ReadOnlyJournal(journal)) as reader:
+        built = Replay(reader, "news")
+    assert type(built.learner).__name__ == "UCWL" and built.is_same is True
+    status, _, errors = main("retrain", "--learner", "UCWL")
+    assert status == 2 and "either a journal, or --url" in errors
+    with closing(Journal(journal)):
+        status, _, errors = main("retrain", journal, "--model", "news", "--learner", "UCWL")
+        assert status == 2 and "in use by another process" in errors
