@@ -292,7 +292,9 @@ def test_axe_finds_no_fault(browser: Browser, many: Path, tmp_path: Path) -> Non
             ):
                 with tab(browser, url, **options) as made:
                     page = made.open(path)
-                    page.wait_for_selector("[data-part=tiles], [data-part=models], #login:not([hidden])")
+                    page.wait_for_selector(
+                        "[data-part=tiles], [data-part=models], #login:not([hidden])"
+                    )
                     found = axe.run(page).response["violations"]
                     assert [(fault["id"], fault["nodes"][0]["html"]) for fault in found] == []
                     made.complaints = [text for text in made.complaints if "401" not in text]

@@ -145,7 +145,7 @@ def parts(view: View) -> Markup:
             card=view.card,
             total=report.total,
             lately=report.lately,
-            recent=RECENT,
+            recent=RECENT[1],
             figures=_figures(report, stretches),
             median=report.quantile(0.5),
             most=report.quantile(0.9),

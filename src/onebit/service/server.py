@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from asyncio import TimerHandle, Transport
-from collections.abc import Callable
 from http import HTTPStatus
 from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import Any
@@ -27,6 +26,9 @@ def make_server(app: Any, options: ServiceOptions) -> uvicorn.Server:
     class Limited(LimitedProtocol):
         limits, timeouts = options.limits, options.timeouts
 
+        def is_stopping(self) -> bool:
+            return server.should_exit
+
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -43,7 +45,6 @@ def make_server(app: Any, options: ServiceOptions) -> uvicorn.Server:
             timeout_graceful_shutdown=math.ceil(options.timeouts.stop),
         )
     )
-    Limited.is_stopping = staticmethod(lambda: server.should_exit)
     return server
 
 
@@ -56,7 +57,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
     limits = ServiceOptions().limits
     timeouts = ServiceOptions().timeouts
-    is_stopping: Callable[[], bool] = staticmethod(lambda: False)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -108,6 +108,10 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._unfinished, self._head_bytes = False, 0
         super().on_message_complete()
+
+    def is_stopping(self) -> bool:
+        """Whether the server waits for requests to end."""
+        return False
 
     def _stop_timer(self) -> None:
         if self._slow is not None:

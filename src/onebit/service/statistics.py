@@ -33,7 +33,7 @@ BINS = 128  # of rounds, at least, once there are as many rounds; at most twice 
 PIECE = 20_000  # positions of the journal that are read at once
 KEPT_EVERY = 100_000  # positions between two copies of the summary
 KEPT = 8  # copies at most
-RECENT = 1000  # answers of the error "lately"
+RECENT = (50, 1000)  # answers of the error "lately": the last fifth, at least and at most so many
 LAST = 20  # decisions that are shown
 DELAYS = tuple(10 ** (k / 4) for k in range(-12, 33))  # seconds: 1 ms to about 3 years
 _CONFIDENCE = 1.959964  # normal quantile of a 95 % interval
@@ -202,7 +202,7 @@ class _Summary:
         self.delays = [0] * (len(DELAYS) + 1)
         self.smallest_propensity = 1.0
         self.alarm, self.alarms, self.heard = DriftAlarm(), list[Alarm](), 0
-        self.lately: deque[bool] = deque(maxlen=RECENT)
+        self.lately: deque[bool] = deque(maxlen=RECENT[1])
         self.last: deque[int] = deque(maxlen=LAST)  # positions of decisions
 
     def read(self, connection: sqlite3.Connection, model: int, until: int) -> None:
@@ -325,6 +325,7 @@ class Statistics:
         with self._lock:
             summary = self._summary or _Summary(0)
             bounds = (0.0, *DELAYS, math.inf)
+            lately = list(summary.lately)[-max(RECENT[0], min(summary.heard // 5, RECENT[1])) :]
             return Report(
                 model=self.model,
                 position=summary.reached,
@@ -332,7 +333,7 @@ class Statistics:
                 base=summary.base,
                 read_share=self.read_share,
                 total=sum_of(summary.bins.values()),
-                lately=Counts(answered=len(summary.lately), wrong=summary.lately.count(False)),
+                lately=Counts(answered=len(lately), wrong=lately.count(False)),
                 smallest_propensity=summary.smallest_propensity,
                 stretches=[copy.copy(summary.bins[number]) for number in sorted(summary.bins)],
                 labels=sorted(
