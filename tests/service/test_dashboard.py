@@ -321,6 +321,16 @@ def test_a_finished_journal_is_shown_with_its_snapshot(tmp_path):
     assert path.read_bytes() == before
 
 
+def test_a_journal_in_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    with Service(configured(tmp_path), ticks=False) as service:
+        play(service.models["news"], 5)
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with finished(tmp_path / "x.journal") as client:
+        assert client.get("/dashboard/news/numbers").json()["total"]["decisions"] == 5
+        assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_journal_beside_its_running_service(tmp_path):
     with Service(configured(tmp_path), ticks=False) as service:
         play(service.models["news"], 5)
