@@ -8,6 +8,7 @@ import sys
 from cyclopts import App
 
 from onebit._version import __version__
+from onebit.cli.dashboard import dashboard
 from onebit.cli.data import data
 from onebit.cli.journals import backup, export, inspect, replay, retrain
 from onebit.cli.options import show_on_any_terminal
@@ -35,6 +36,7 @@ app.command(tune)
 app.command(teach)
 app.command(data)
 app.command(serve)
+app.command(dashboard)
 app.command(inspect)
 app.command(replay)
 app.command(retrain)

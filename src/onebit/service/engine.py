@@ -1230,6 +1230,11 @@ class Engine:
 
     # Looking.
 
+    def copy_of_learner(self) -> Learner:
+        """The learner as it is now; it goes on without the copy."""
+        with self._lock:
+            return self._learner.copy()
+
     def look(self, id: str) -> Record:
         """All that is kept of a decision."""
         with self._lock:

@@ -11,7 +11,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -26,6 +26,7 @@ from onebit._version import __version__
 from onebit.service import faults, messages
 from onebit.service.configuration import Configuration
 from onebit.service.contract import Engine, Pending, Service
+from onebit.service.dashboard import Dashboard
 from onebit.service.faults import ServiceError
 from onebit.service.messages import ONE_OF_TWO, Feedback, Outcome, Verdict, context_of, problem_of
 from onebit.service.metrics import CONTENT_TYPE, Metrics
@@ -572,6 +573,7 @@ class App:
         for made in OPERATIONS:
             paths.setdefault(made.path, {})[made.method] = made
         routes = [Route(path, _Resource(self, path, made)) for path, made in paths.items()]
+        routes += dashboard_of(service).routes()
         self._router = Router(routes, default=_Resource(self, "", {}), redirect_slashes=False)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -635,7 +637,8 @@ class _Resource:
         headers = dict(scope["headers"])
         configuration = self._app.service.configuration
         _check_names(call.names)
-        call.token = _token(configuration, headers, chosen)
+        if chosen.verb is not None or chosen.run is list_models:
+            call.token = _token(configuration, headers)
         if configuration.tokens is None:
             _check_origin(headers)
         if (
@@ -677,11 +680,28 @@ def _check_names(names: dict[str, str]) -> None:
             raise faults.Refused(f"the {name} in the path must match {NAMES[name]['pattern']}")
 
 
-def _token(
-    configuration: Configuration, headers: dict[bytes, bytes], chosen: Operation
-) -> Token | None:
+def dashboard_of(service: Service) -> Dashboard:
+    """The pages that show the models of a service."""
+    return Dashboard(
+        lambda: service.journal,
+        lambda headers: readable(service.configuration, headers),
+        lambda: service.configuration.tokens is not None,
+        lambda model: service.models[model].copy_of_learner(),
+    )
+
+
+def readable(configuration: Configuration, headers: Mapping[bytes, bytes]) -> Callable[[str], bool]:
+    """Which models a request may read; a fault if it has no token, or comes from elsewhere."""
+    token = _token(configuration, headers)
+    if token is None:
+        _check_origin(headers)
+        return lambda model: True
+    return lambda model: token.permits("read", model)
+
+
+def _token(configuration: Configuration, headers: Mapping[bytes, bytes]) -> Token | None:
     """The token of a request; None if none is needed."""
-    if configuration.tokens is None or (chosen.verb is None and chosen.run is not list_models):
+    if configuration.tokens is None:
         return None
     scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if scheme.lower() != "bearer":
@@ -692,7 +712,7 @@ def _token(
     return token
 
 
-def _check_origin(headers: dict[bytes, bytes]) -> None:
+def _check_origin(headers: Mapping[bytes, bytes]) -> None:
     """Without tokens, refuse what a page of another site may have made a browser send."""
     host = headers.get(b"host", b"").decode("latin-1")
     name = host if host.count(":") > 1 and "]" not in host else host.rpartition(":")[0] or host
