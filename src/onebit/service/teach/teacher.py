@@ -198,7 +198,7 @@ class Teacher:
             if context is not None:
                 copy.learn(copy.decide(context), right=False)
                 copy.learn(copy.decide(context), label=self._labels[0])
-                copy.probabilities_then(copy.propose(context))
+                copy._probabilities_then(copy.propose(context))
                 copy.scores([context])
         finally:
             self._warm.set()
