@@ -125,11 +125,18 @@ def test_numbers_are_those_of_the_card(site):
     assert json.loads(first["context"])["goal"] == 1.0
 
 
+def settled(client, address):
+    """The parts of a page, once the last contexts have been explained."""
+    while "data-later" in (parts := client.get(address)).text:
+        time.sleep(0.05)
+    return parts
+
+
 def test_parts_follow_the_journal_and_are_sent_once(site):
     engine = site.service.models["news"]
     play(engine, 10)
     address = "/dashboard/news?only=parts"
-    parts = site.http.get(address)
+    parts = settled(site.http, address)
     assert not parts.text.lstrip().startswith("<!DOCTYPE") and 'data-part="tiles"' in parts.text
     known = {"if-none-match": parts.headers["etag"]}
     assert site.http.get(address, headers=known).status_code == 304
