@@ -8,10 +8,12 @@ import io
 import json
 import re
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -125,11 +127,18 @@ def test_numbers_are_those_of_the_card(site):
     assert json.loads(first["context"])["goal"] == 1.0
 
 
+def settled(client, address):
+    """The parts of a page, once the last contexts have been explained."""
+    while "data-later" in (parts := client.get(address)).text:
+        time.sleep(0.05)
+    return parts
+
+
 def test_parts_follow_the_journal_and_are_sent_once(site):
     engine = site.service.models["news"]
     play(engine, 10)
     address = "/dashboard/news?only=parts"
-    parts = site.http.get(address)
+    parts = settled(site.http, address)
     assert not parts.text.lstrip().startswith("<!DOCTYPE") and 'data-part="tiles"' in parts.text
     known = {"if-none-match": parts.headers["etag"]}
     assert site.http.get(address, headers=known).status_code == 304
@@ -195,7 +204,7 @@ def test_numbers_as_csv(site, table):
     play(site.service.models["news"], 30)
     answer = site.http.get(f"/dashboard/news/{table}.csv")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/csv")
-    assert f'filename="news-{table}.csv"' in answer.headers["content-disposition"]
+    assert f"''news-{table}.csv" in answer.headers["content-disposition"]
     rows = list(csv.DictReader(io.StringIO(answer.text)))
     numbers = site.http.get("/dashboard/news/numbers").json()[table]
     assert len(rows) == len(numbers)
@@ -216,6 +225,29 @@ def test_hostile_labels_and_contexts_are_text(tmp_path):
         assert "a" * 121 not in text.split("Last decisions")[0]
         rows = site.http.get("/dashboard/news/labels.csv").text
         assert "'=1+1" in rows and "\n=1+1" not in rows
+
+
+def test_a_model_with_a_hostile_name(tmp_path):
+    path, name = tmp_path / "x.journal", '<b onclick="x">é\u202e\r\n?#'
+    fill(path, rounds=50, labels=3)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE models SET name = ?", (name,))
+    connection.commit()
+    connection.close()
+    with finished(path) as client:
+        text = client.get("/dashboard").text
+        assert "<b onclick" not in text and "&lt;b onclick" in text
+        address = "/dashboard/" + quote(name, safe="")
+        assert f'href="{address}"' in text
+        page = client.get(address)
+        assert page.status_code == 200 and "<b onclick" not in page.text
+        assert client.get(f"{address}/labels.csv").status_code == 200
+
+
+def test_an_error_inside_is_told_without_details(site, monkeypatch):
+    monkeypatch.setattr(pages, "card_of", lambda *_: 1 / 0)
+    answer = site.http.get("/dashboard/news")
+    assert answer.status_code == 500 and answer.json()["detail"] == "see the log of the service"
 
 
 def test_every_answer_has_a_strict_policy_and_no_inline_style_or_script(site):

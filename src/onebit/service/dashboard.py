@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -34,6 +36,7 @@ from onebit.service.messages import problem_of
 from onebit.service.model_card import card_of, decisions_at, names_of_models
 from onebit.service.statistics import Statistics, last_position
 
+log = logging.getLogger("onebit.service")
 STATIC = {
     "page.css": "text/css",
     "dashboard.css": "text/css",
@@ -146,8 +149,8 @@ class Dashboard:
             raise faults.UnknownPath(f"no table {table!r}; there are: {', '.join(TABLES)}")
         view = await self._view(request)
         text = dashboard_page.as_csv(dashboard_page.rows_of(table, view))
-        name = f"{view.report.model}-{table}.csv"
-        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        name = quote(f"{view.report.model}-{table}.csv", safe="")
+        headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
         return Response(text, media_type="text/csv", headers=headers)
 
     async def events(self, request: Request) -> Response:
@@ -278,15 +281,22 @@ def _answering(
         try:
             response = await run(request)
         except ServiceError as fault:
-            body = msgspec.json.encode(problem_of(fault))
-            response = Response(body, fault.status, media_type="application/problem+json")
+            response = _problem(fault)
             if isinstance(fault, faults.NoToken):
                 response.headers["www-authenticate"] = "Bearer"
+        except Exception:
+            log.exception("internal error in %s", request.url.path)
+            response = _problem(ServiceError("see the log of the service"))
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         return response
 
     return answer
+
+
+def _problem(fault: ServiceError) -> Response:
+    body = msgspec.json.encode(problem_of(fault))
+    return Response(body, fault.status, media_type="application/problem+json")
 
 
 def _unless_known(

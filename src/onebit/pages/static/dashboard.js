@@ -256,8 +256,8 @@
     event.preventDefault();
     const link = event.currentTarget, answer = await ask(link.href);
     if (!answer.ok) { complain(await explain(answer)); return; }
-    const named = /filename="(.*)"/.exec(answer.headers.get('Content-Disposition') || '');
-    save(await answer.blob(), named ? named[1] : 'numbers.csv');
+    const named = /filename\*=UTF-8''(.*)/.exec(answer.headers.get('Content-Disposition') || '');
+    save(await answer.blob(), named ? decodeURIComponent(named[1]) : 'numbers.csv');
   };
 
   // What a new part needs.
