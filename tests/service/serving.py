@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import httpx
 
+from onebit.service.configuration import ServiceOptions
 from onebit.service.http import make_app
 from onebit.service.server import make_server
 
@@ -29,16 +30,29 @@ class Site(NamedTuple):
 
 @contextmanager
 def serving(service: Any) -> Iterator[Site]:
-    server = make_server(make_app(service), service.configuration.service)
+    try:
+        with (
+            listening(lambda _: make_app(service), service.configuration.service) as port,
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as client,
+        ):
+            yield Site(service, port, client)
+    finally:
+        service.close()
+
+
+@contextmanager
+def listening(
+    make: Callable[[Callable[[], bool]], Any], options: ServiceOptions | None = None
+) -> Iterator[int]:
+    """The port of an application. make: given a function that says if the server stops."""
+    server = make_server(None, options or ServiceOptions())
+    server.config.app = make(lambda: server.should_exit)
     listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
-            yield Site(service, port, client)
+        yield listener.getsockname()[1]
     finally:
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive()
-        service.close()

@@ -8,12 +8,14 @@ import sys
 from cyclopts import App
 
 from onebit._version import __version__
+from onebit.cli.dashboard import dashboard
 from onebit.cli.data import data
 from onebit.cli.journals import backup, export, inspect, replay, retrain
 from onebit.cli.options import show_on_any_terminal
 from onebit.cli.race import race
 from onebit.cli.serve import serve
 from onebit.cli.study import study
+from onebit.cli.teach import teach
 from onebit.cli.tune import tune
 from onebit.service.faults import ServiceError
 from onebit.settings import command_line
@@ -24,15 +26,17 @@ app = App(
     help="""Learn to classify when all you ever hear is "right" or "wrong".
 
 Start with `onebit race`, then `onebit race --data mine.csv --label topic` on data of your own.
-`onebit serve` puts a learner beside a product.
+`onebit teach` lets you train a learner by hand. `onebit serve` puts one beside a product.
 `onebit COMMAND --help` shows examples.""",
     suppress_keyboard_interrupt=False,  # main reports interruptions
 )
 app.command(race)
 app.command(study)
 app.command(tune)
+app.command(teach)
 app.command(data)
 app.command(serve)
+app.command(dashboard)
 app.command(inspect)
 app.command(replay)
 app.command(retrain)

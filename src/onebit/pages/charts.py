@@ -1,6 +1,7 @@
 """Charts as inline SVG: scales, axes, curves with bands, labels that keep out of each other's way.
 
 Colours are CSS variables, so that dark mode can change them; static/ has the style and the script.
+No element has a style of its own, so that pages may forbid that (Content-Security-Policy).
 
 No plotting library is used, because a page must be one small file that works without a network, on
 paper, in dark mode and for a screen reader. matplotlib's SVG has fixed colours and no tooltips, and
@@ -45,7 +46,7 @@ BOLD = 1.12  # how much wider bold letters are
 @dataclass(frozen=True, slots=True)
 class Looks:
     kind: str  # "top", "muted", "reference" or "bound"
-    colour: str
+    colour: str  # a value of data-c in the style
     marker: str
     dash: str
 
@@ -59,13 +60,13 @@ def coloured(number: int) -> Looks:
     """Each has a colour of its own; where they start again, with another marker."""
     cycle, slot = divmod(number, COLOURS)
     kind = "top" if number < LEADING else "muted"
-    return Looks(kind, f"var(--c{slot + 1})", MARKERS[(slot - cycle) % len(MARKERS)], "none")
+    return Looks(kind, f"c{slot + 1}", MARKERS[(slot - cycle) % len(MARKERS)], "none")
 
 
 def reference(number: int) -> Looks:
     """For methods that are told the true label: dashed and grey."""
     dash = DASHES[number % len(DASHES)]
-    return Looks("reference", "var(--reference)", MARKERS[number % len(MARKERS)], dash)
+    return Looks("reference", "reference", MARKERS[number % len(MARKERS)], dash)
 
 
 Key = TypeVar("Key")
@@ -316,6 +317,13 @@ class Series:
         return (*self.label, self.end) if self.end else self.label
 
 
+class Mark(NamedTuple):
+    """An event, drawn as a vertical line."""
+
+    x: float
+    tip: str
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """The size of a chart. A phone gets its own, since a scaled-down one could not be read."""
@@ -360,6 +368,7 @@ def draw(
     x_log: bool = True,
     y_log: bool = True,
     y_text: Callable[[float], str] = short,
+    marks: Sequence[Mark] = (),
 ) -> Markup:
     """The whole chart, the first curve on top, in a frame that grows until the labels fit."""
     has_strip = any(curve.published is not None for curve in series)
@@ -394,6 +403,7 @@ def draw(
         above=shortened(y.label, frame.plot_right - 12, frame.size),
         below=shortened(x.label, 2 * (frame.plot_right - frame.left), frame.size),
         curves=[_drawn(series[i], x.scale, y.scale, frame.apart, middles[i]) for i in layers],
+        marks=[(x.scale(min(max(mark.x, min(xs)), max(xs))), mark.tip) for mark in marks],
     )
 
 
@@ -416,3 +426,50 @@ def _drawn(series: Series, x: Scale, y: Scale, apart: float, middle: float) -> d
         "markers": markers[::-1],
         "middle": middle,
     }
+
+
+# Bars
+
+
+class Bar(NamedTuple):
+    """A bar between two places of a logarithmic axis."""
+
+    low: float
+    high: float
+    size: float
+    tip: str
+
+
+def draw_bars(
+    bars: Sequence[Bar],
+    words: Words,
+    frame: Frame,
+    ticks: Sequence[Tick],
+    y_text: Callable[[float], str] = short,
+) -> Markup:
+    """How a quantity is distributed. ticks: of the horizontal axis, which is logarithmic."""
+    sizes = [0.0, *(bar.size for bar in bars)]
+    y = upwards(words.y, sizes, frame.plot_bottom, TOP, y_text, log=False)
+    left = 14 + max(width_of(tick.text, frame.size) for tick in y.ticks)
+    frame = replace(frame, left=round(left), right=14)
+    scale = Scale(bars[0].low, bars[-1].high, frame.left, frame.plot_right, True)
+    inside = [tick for tick in ticks if bars[0].low <= tick.value <= bars[-1].high]
+    kept = (
+        _thinned(
+            [tick.value for tick in inside],
+            lambda _: max(width_of(t.text) for t in inside) + 8,
+            scale,
+        )
+        if inside
+        else []
+    )
+    x = Axis(words.x, scale, [tick for tick in inside if tick.value in kept])
+    return picture(
+        "bars.svg",
+        axes=(x, y),
+        frame=frame,
+        words=words,
+        above=shortened(y.label, frame.plot_right - 12, frame.size),
+        below=shortened(x.label, 2 * (frame.plot_right - frame.left), frame.size),
+        bars=[(x.scale(bar.low), x.scale(bar.high), y.scale(bar.size), bar.tip) for bar in bars],
+    )

@@ -684,6 +684,7 @@ class Engine:
 
     def _check_in_time(self, entry: _Entry) -> None:
         if self._is_expired(entry):
+            self.tally.expired += 1
             raise Expired(
                 f"decision {id_of(entry.row)} was made more than "
                 f"{self.model.expires_after:,.0f} s ago (expires_after)"
@@ -954,7 +955,6 @@ class Engine:
         """
         version = version or self._version
         with self._lock:
-            self._is_stale = self._is_stale or version is self._version
             self.journal.flush()
             start = self._start(version, affects)
             if self.journal.position - start[1] <= AT_ONCE and self._rebuilding is None:
@@ -1118,6 +1118,11 @@ class Engine:
         with self._lock:
             return self._learner.copy()
 
+    def forecasts(self, contexts: Sequence[Any]) -> np.ndarray:
+        """The scores [context, label] as the learner is now. Nothing is written down."""
+        with self._lock, _refusing("$.context"):
+            return self._learner.scores([self._prepared(context) for context in contexts])
+
     # Other changes.
 
     def submit_labels(self, change: LabelChange) -> Pending[Card]:
@@ -1226,6 +1231,11 @@ class Engine:
         return None if row is None else _decode(row[0])
 
     # Looking.
+
+    def copy_of_learner(self) -> Learner:
+        """The learner as it is now; it goes on without the copy."""
+        with self._lock:
+            return self._learner.copy()
 
     def look(self, id: str) -> Record:
         """All that is kept of a decision."""

@@ -11,7 +11,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -26,6 +26,7 @@ from onebit._version import __version__
 from onebit.service import faults, messages
 from onebit.service.configuration import Configuration
 from onebit.service.contract import Engine, Pending, Service
+from onebit.service.dashboard import Dashboard
 from onebit.service.faults import ServiceError
 from onebit.service.messages import ONE_OF_TWO, Feedback, Outcome, Verdict, context_of, problem_of
 from onebit.service.metrics import CONTENT_TYPE, Metrics
@@ -158,6 +159,10 @@ class Call:
         """The result, once it is on disk."""
         await self.commits.wait(pending.future)
         return pending.value
+
+    async def apart(self, function: Callable[..., T], *arguments: Any) -> T:
+        """The result of what may take long, from a thread: other requests go on meanwhile."""
+        return await asyncio.to_thread(function, *arguments)
 
 
 class Commits:
@@ -325,13 +330,13 @@ def _outcome(answer: messages.Answer, result: messages.Standing | ServiceError) 
 @operation("GET", "/v1/decisions/{id}", "read", answer=messages.Record)
 async def look(call: Call) -> messages.Record:
     """All that is kept of a decision."""
-    return call.engine.look(call.names["id"])
+    return await call.apart(call.engine.look, call.names["id"])
 
 
 @operation("DELETE", "/v1/decisions/{id}", "admin", answer=messages.Standing)
 async def erase(call: Call) -> messages.Standing:
     """Erase what is stored about the context of a decision, and rebuild the learner without it."""
-    return await call.durable(call.engine.submit_erase(call.names["id"]))
+    return await call.durable(await call.apart(call.engine.submit_erase, call.names["id"]))
 
 
 @operation(
@@ -345,7 +350,10 @@ async def erase(call: Call) -> messages.Standing:
 async def revise(call: Call) -> messages.Standing:
     """Replace the feedback on a decision: it is learned as if it had always been so."""
     given = _verdict(call.body)
-    return await call.durable(call.engine.submit_revise(call.names["id"], given.right, given.label))
+    pending = await call.apart(
+        call.engine.submit_revise, call.names["id"], given.right, given.label
+    )
+    return await call.durable(pending)
 
 
 @operation(
@@ -357,7 +365,7 @@ async def revise(call: Call) -> messages.Standing:
 )
 async def revoke(call: Call) -> messages.Standing:
     """Take back the feedback on a decision: the learner is rebuilt without it."""
-    return await call.durable(call.engine.submit_revoke(call.names["id"]))
+    return await call.durable(await call.apart(call.engine.submit_revoke, call.names["id"]))
 
 
 @operation(
@@ -369,7 +377,7 @@ async def revoke(call: Call) -> messages.Standing:
 )
 async def cancel(call: Call) -> messages.Standing:
     """Say that a decision was not used. No feedback on it is taken any more."""
-    return await call.durable(call.engine.submit_cancel(call.names["id"]))
+    return await call.durable(await call.apart(call.engine.submit_cancel, call.names["id"]))
 
 
 @operation(
@@ -399,7 +407,7 @@ async def list_models(call: Call) -> messages.ModelList:
 @operation("GET", "/v1/models/{name}", "read", answer=messages.Card)
 async def card(call: Call) -> messages.Card:
     """What a model is, what it was told, and how well it does."""
-    return call.engine.card()
+    return await call.apart(call.engine.card)
 
 
 @operation(
@@ -413,7 +421,7 @@ async def card(call: Call) -> messages.Card:
 )
 async def retrain(call: Call) -> messages.Card:
     """Build another learner from the journal. The present one answers until it is ready."""
-    return await call.durable(call.engine.submit_retrain(call.body))
+    return await call.durable(await call.apart(call.engine.submit_retrain, call.body))
 
 
 @operation(
@@ -426,7 +434,7 @@ async def retrain(call: Call) -> messages.Card:
 )
 async def change_labels(call: Call) -> messages.Card:
     """Add labels, and retire labels: these are not said any more."""
-    return await call.durable(call.engine.submit_labels(call.body))
+    return await call.durable(await call.apart(call.engine.submit_labels, call.body))
 
 
 @operation(
@@ -438,13 +446,17 @@ async def change_labels(call: Call) -> messages.Card:
 )
 async def weigh_source(call: Call) -> messages.Card:
     """Say how much the feedback of a source counts, or put it into quarantine."""
-    return await call.durable(call.engine.submit_source(call.names["source"], call.body))
+    return await call.durable(
+        await call.apart(call.engine.submit_source, call.names["source"], call.body)
+    )
 
 
 @operation("DELETE", "/v1/models/{name}/sources/{source}", "admin", answer=messages.Card)
 async def remove_source(call: Call) -> messages.Card:
     """Remove all feedback of a source, and rebuild the learner without it."""
-    return await call.durable(call.engine.submit_remove_source(call.names["source"]))
+    return await call.durable(
+        await call.apart(call.engine.submit_remove_source, call.names["source"])
+    )
 
 
 # The service itself.
@@ -561,6 +573,7 @@ class App:
         for made in OPERATIONS:
             paths.setdefault(made.path, {})[made.method] = made
         routes = [Route(path, _Resource(self, path, made)) for path, made in paths.items()]
+        routes += dashboard_of(service).routes()
         self._router = Router(routes, default=_Resource(self, "", {}), redirect_slashes=False)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -624,7 +637,8 @@ class _Resource:
         headers = dict(scope["headers"])
         configuration = self._app.service.configuration
         _check_names(call.names)
-        call.token = _token(configuration, headers, chosen)
+        if chosen.verb is not None or chosen.run is list_models:
+            call.token = _token(configuration, headers)
         if configuration.tokens is None:
             _check_origin(headers)
         if (
@@ -666,11 +680,28 @@ def _check_names(names: dict[str, str]) -> None:
             raise faults.Refused(f"the {name} in the path must match {NAMES[name]['pattern']}")
 
 
-def _token(
-    configuration: Configuration, headers: dict[bytes, bytes], chosen: Operation
-) -> Token | None:
+def dashboard_of(service: Service) -> Dashboard:
+    """The pages that show the models of a service."""
+    return Dashboard(
+        lambda: service.journal,
+        lambda headers: readable(service.configuration, headers),
+        lambda: service.configuration.tokens is not None,
+        lambda model: service.models[model].copy_of_learner(),
+    )
+
+
+def readable(configuration: Configuration, headers: Mapping[bytes, bytes]) -> Callable[[str], bool]:
+    """Which models a request may read; a fault if it has no token, or comes from elsewhere."""
+    token = _token(configuration, headers)
+    if token is None:
+        _check_origin(headers)
+        return lambda model: True
+    return lambda model: token.permits("read", model)
+
+
+def _token(configuration: Configuration, headers: Mapping[bytes, bytes]) -> Token | None:
     """The token of a request; None if none is needed."""
-    if configuration.tokens is None or (chosen.verb is None and chosen.run is not list_models):
+    if configuration.tokens is None:
         return None
     scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if scheme.lower() != "bearer":
@@ -681,7 +712,7 @@ def _token(
     return token
 
 
-def _check_origin(headers: dict[bytes, bytes]) -> None:
+def _check_origin(headers: Mapping[bytes, bytes]) -> None:
     """Without tokens, refuse what a page of another site may have made a browser send."""
     host = headers.get(b"host", b"").decode("latin-1")
     name = host if host.count(":") > 1 and "]" not in host else host.rpartition(":")[0] or host

@@ -597,6 +597,8 @@ def _own(path: Path) -> int:
 
 def _reader(path: Path) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode=ro"
+    if not os.access(path.absolute().parent, os.W_OK) and not Path(f"{path}-wal").exists():
+        uri += "&immutable=1"  # a reader would make files beside the journal, and cannot
     connection = sqlite3.connect(
         uri, uri=True, isolation_level=None, check_same_thread=False, timeout=5
     )

@@ -27,7 +27,7 @@ _COUNTS = {
     "explored": "Decisions for a label other than the best-scoring one.",
     "silences": "Decisions without an answer that were read as wrong.",
     "cancelled": "Decisions cancelled.",
-    "expired": "Decisions that expired without an answer.",
+    "expired": "Feedback that was refused because its decision had expired.",
     "revised": "Answers revised or revoked.",
 }
 _GAUGES = {

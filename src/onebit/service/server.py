@@ -26,7 +26,10 @@ def make_server(app: Any, options: ServiceOptions) -> uvicorn.Server:
     class Limited(LimitedProtocol):
         limits, timeouts = options.limits, options.timeouts
 
-    return uvicorn.Server(
+        def is_stopping(self) -> bool:
+            return server.should_exit
+
+    server = uvicorn.Server(
         uvicorn.Config(
             app,
             host=options.host,
@@ -42,12 +45,14 @@ def make_server(app: Any, options: ServiceOptions) -> uvicorn.Server:
             timeout_graceful_shutdown=math.ceil(options.timeouts.stop),
         )
     )
+    return server
 
 
 class LimitedProtocol(HttpToolsProtocol):
     """A connection.
 
-    A request that arrives in one piece, as nearly all do, starts no timer.
+    A request that arrives in one piece, as nearly all do, starts no timer. The scope of a request
+    has `is_stopping`, so that streams without an end can end when the server stops.
     """
 
     limits = ServiceOptions().limits
@@ -93,6 +98,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._in_head = self._unfinished = True
         super().on_message_begin()
+        self.scope["is_stopping"] = self.is_stopping  # type: ignore[typeddict-unknown-key]
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes = False, 0
@@ -102,6 +108,10 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._unfinished, self._head_bytes = False, 0
         super().on_message_complete()
+
+    def is_stopping(self) -> bool:
+        """Whether the server waits for requests to end."""
+        return False
 
     def _stop_timer(self) -> None:
         if self._slow is not None:

@@ -37,7 +37,7 @@ class ModelTally:
     wrong: int = 0
     silences: int = 0  # read as wrong
     cancelled: int = 0
-    expired: int = 0
+    expired: int = 0  # feedback that came too late
     revised: int = 0
     open: int = 0  # decisions that wait for feedback now
     lag: int = 0  # events of the journal that are not yet learned

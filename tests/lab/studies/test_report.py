@@ -133,7 +133,7 @@ def test_nothing_told_is_not_nothing_held() -> None:
 
 def test_a_method_looks_the_same_everywhere() -> None:
     page = study_page(confidit(), "1")
-    groups = re.findall(r'class="curve (\w+)" data-line="(m\d)" style="--c:(.*?)"', page)
+    groups = re.findall(r'class="curve (\w+)" data-line="(m\d)" data-c="(.*?)"', page)
     assert len(set(groups)) == 5
     assert {kind for kind, *_ in groups} == {"top", "reference"}
 
@@ -175,7 +175,7 @@ def test_more_methods_than_colours_are_still_told_apart() -> None:
     looks = set()
     for group in (g for svg in charts(page) for g in svg.iter("g") if g.get("data-line")):
         marker = next(path for path in group.iter("path") if path.get("class") == "point")
-        looks.add((group.get("data-line"), group.get("style"), marker.get("d")))
+        looks.add((group.get("data-line"), group.get("data-c"), marker.get("d")))
     assert len(looks) == len({look[1:] for look in looks}) == 21
 
 

@@ -1,7 +1,10 @@
 // The page is complete without this script: it adds highlighting and tooltips.
 const tip = Object.assign(document.createElement('div'), {className: 'tip', hidden: true});
 document.body.append(tip);
-for (const panel of document.querySelectorAll('.panel')) {
+const lively = new WeakSet();
+const enliven = panel => {
+  if (lively.has(panel)) return;
+  lively.add(panel);
   const light = key => {
     panel.classList.toggle('lit', Boolean(key));
     for (const e of panel.querySelectorAll('[data-line]'))
@@ -27,11 +30,11 @@ for (const panel of document.querySelectorAll('.panel')) {
     });
     const leave = () => { tip.hidden = true; rest(); };
     const point_at = event => {
-      let near = 18, found = null;
+      let near = 14, found = null;
       for (const [point, words] of points) {
         const box = point.getBoundingClientRect();
-        const away = Math.hypot(box.x + box.width / 2 - event.clientX,
-          box.y + box.height / 2 - event.clientY);
+        const away = Math.hypot(Math.max(box.left - event.clientX, 0, event.clientX - box.right),
+          Math.max(box.top - event.clientY, 0, event.clientY - box.bottom));
         if (away < near) [near, found] = [away, [point, words]];
       }
       const label = event.target.closest('.label, .leader');
@@ -52,4 +55,5 @@ for (const panel of document.querySelectorAll('.panel')) {
     chart.addEventListener('pointerdown', point_at);
     chart.addEventListener('pointerleave', leave);
   }
-}
+};
+document.querySelectorAll('.panel').forEach(enliven);

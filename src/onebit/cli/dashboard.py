@@ -1,0 +1,61 @@
+"""`onebit dashboard`: the models of a journal, as pages in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def dashboard(
+    journal: Path, /, *, host: str = "127.0.0.1", port: int = 8332, tokens: Path | None = None
+) -> None:
+    """Show the models of a journal in a browser.
+
+    The journal is only read: its service may be running or not. A service shows the same pages
+    itself, under /dashboard.
+
+    ```
+    onebit dashboard onebit.journal
+    ```
+
+    Parameters
+    ----------
+    journal
+        The journal of a service: the file that `journal` in its configuration names.
+    host
+        The address to listen on. Without --tokens, only this machine can be served.
+    port
+        The port to listen on. 0: any that is free.
+    tokens
+        A file of tokens (docs/service.md). Pages then ask for a token with the verb read.
+    """
+    from onebit.service.configuration import Configuration, ServiceOptions
+    from onebit.service.dashboard import Dashboard, DashboardApp
+    from onebit.service.faults import ServiceError
+    from onebit.service.http import readable
+    from onebit.service.journal import ReadOnlyJournal
+    from onebit.service.server import make_server
+    from onebit.service.tokens import is_loopback, read_tokens
+    from onebit.settings import whole
+
+    options = ServiceOptions(host=host, port=whole("--port", port, least=0, most=65535))
+    if tokens is None and not is_loopback(host):
+        raise ValueError(f"--host {host} serves other machines: this needs --tokens FILE")
+    known = None if tokens is None else read_tokens(tokens)
+    configuration = Configuration(path="", service=options, models={}, tokens=known)
+    try:
+        opened = ReadOnlyJournal(journal)
+    except ServiceError as fault:
+        raise ValueError(fault.detail) from None
+    pages = Dashboard(
+        lambda: opened,
+        lambda headers: readable(configuration, headers),
+        lambda: known is not None,
+    )
+    server = make_server(DashboardApp(pages), options)
+    listener = server.config.bind_socket()
+    address = f"[{host}]" if ":" in host else host
+    print(f"http://{address}:{listener.getsockname()[1]}/dashboard shows {journal}; Ctrl-C ends it")
+    try:
+        server.run([listener])
+    finally:
+        opened.close()

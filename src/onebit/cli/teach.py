@@ -1,0 +1,129 @@
+"""onebit teach: a page where a person trains a learner by saying right or wrong."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import secrets
+import signal
+import sys
+import threading
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+
+def teach(
+    source: Path | None = None,
+    /,
+    *,
+    labels: Annotated[list[str] | None, Parameter(negative=())] = None,
+    text: str | None = None,
+    embed: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    folder: Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8332,
+    open: bool = True,
+) -> None:
+    """Teach a learner in the browser: it guesses, and you say right or wrong.
+
+    Every answer is on disk before the page says so. Run the same command again to go on.
+
+    ```
+    onebit teach
+    onebit teach photos/ --labels cat,dog,neither
+    onebit teach notes.txt --labels todo,done
+    onebit teach tickets.csv --text body --labels billing,bug,other
+    onebit teach photos/ --embed mymodule:embedding
+    ```
+
+    Parameters
+    ----------
+    source
+        A folder of images; a .csv, .tsv or .parquet file; or a text with an item per line.
+        Default: built-in images of handwritten digits.
+    labels
+        What an item can be: cat,dog,bird (or repeat it). The page can add labels.
+    text
+        The column of a table that holds the text to learn from. Default: all columns.
+    embed
+        A function of yours, module:function, that makes a vector of an image's path, a text, or a
+        row. Its code is executed.
+    encoding
+        The encoding of a text or csv file: cp1252, latin-1. Default: utf-8.
+    delimiter
+        The field separator of a csv file. Default: a comma; a tab in .tsv.
+    folder
+        Where the progress is kept. Default: .onebit in a folder of images, FILE.teach beside a
+        file, and digits.teach here.
+    host
+        The address to listen on. With one that other machines can reach, only those who know the
+        printed address get in.
+    port
+        The port; 0 takes any that is free.
+    open
+        Open the page in a browser, if there is a display.
+    """
+    from onebit.service.configuration import ServiceOptions
+    from onebit.service.items import open_items
+    from onebit.service.server import make_server
+    from onebit.service.teach.app import make_app
+    from onebit.service.teach.teacher import Teacher
+    from onebit.service.tokens import is_loopback
+    from onebit.settings import whole
+
+    gc.enable()  # `main` has disabled it for short commands
+    logging.basicConfig(format="onebit: %(message)s", level=logging.WARNING)
+    port = whole("--port", port, least=0, most=65535)
+    named = [name.strip() for part in labels or [] for name in part.split(",") if name.strip()]
+    given = {"text": text, "embed": embed, "encoding": encoding, "delimiter": delimiter}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    items = open_items(source, **chosen)
+    arguments = [repr(str(source))] if source is not None else []
+    arguments += [f"{name}={value!r}" for name, value in chosen.items()]
+    opened = f"open_items({', '.join(arguments)})"
+    where = folder or _folder(source)
+    with Teacher(items, where, named or list(items.labels), opened) as teacher:
+        secret = None if is_loopback(host) else secrets.token_urlsafe(16)
+        server = make_server(None, ServiceOptions(host=host, port=port))
+        app = make_app(teacher, secret, lambda: server.should_exit)
+        server.config.app = app
+        try:
+            sockets = [server.config.bind_socket()]
+        except SystemExit:  # uvicorn has logged why
+            raise ValueError(
+                f"port {port} cannot be used; --port 0 takes any that is free"
+            ) from None
+        address = _address(host, sockets[0].getsockname()[1], secret)
+        print(f"Teach {items.name}: {address}\nProgress is kept in {where}. Ctrl-C stops.")
+        sys.stdout.flush()
+        if open and _has_display():
+            threading.Timer(0.5, webbrowser.open, [address]).start()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after it has stopped
+            server.run(sockets)
+    print(f"Stopped. Everything is saved in {where}.")
+
+
+def _folder(source: Path | None) -> Path:
+    """Where the progress is kept."""
+    if source is None:
+        return Path("digits.teach")
+    return source / ".onebit" if source.is_dir() else source.with_name(f"{source.name}.teach")
+
+
+def _address(host: str, port: int, secret: str | None) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/" + (f"?secret={secret}" if secret else "")
+
+
+def _has_display() -> bool:
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

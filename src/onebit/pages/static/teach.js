@@ -1,0 +1,861 @@
+// The page of `onebit teach`. Text of items and people is only ever set as text, never as HTML.
+//
+// The page holds a few guesses ahead, so that the next item is there at once. Every answer goes
+// into a queue that survives a reload, and leaves it when the server has it on disk.
+
+const WAIT = 25; // ms that a guess made earlier waits for a newer one
+const PATIENCE = 1500; // ms that the page waits for a guess that only the server can make
+const ACTIONS = {right: 'Right', wrong: 'Wrong', skip: 'Skip', undo: 'Undo'};
+const KEYS = {
+  right: ['a', 'ArrowRight'], wrong: ['x', 'ArrowLeft'], skip: [' ', 'ArrowDown'],
+  undo: ['Backspace', 'ArrowUp'],
+};
+const SIGNS = {
+  ' ': 'space', ArrowRight: '→', ArrowLeft: '←', ArrowUp: '↑', ArrowDown: '↓', Backspace: '⌫',
+};
+const SHOWN_AS_CHIPS = 24;
+
+const by_id = id => document.getElementById(id);
+const root = document.querySelector('.teach');
+
+function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+// What the browser keeps. Without storage, everything works until the page is closed.
+
+const prefix = `onebit teach ${root.dataset.journal} `;
+const stored = {
+  get(name, otherwise) {
+    try {
+      return JSON.parse(localStorage.getItem(prefix + name)) ?? otherwise;
+    } catch {
+      return otherwise;
+    }
+  },
+  set(name, value) {
+    try {
+      localStorage.setItem(prefix + name, JSON.stringify(value));
+    } catch { /* private mode, or full */ }
+  },
+  remove(name) {
+    try {
+      localStorage.removeItem(prefix + name);
+    } catch { /* as above */ }
+  },
+  names() {
+    try {
+      return Object.keys(localStorage).filter(name => name.startsWith(prefix))
+        .map(name => name.slice(prefix.length));
+    } catch {
+      return [];
+    }
+  },
+};
+
+function page_name() {
+  const fresh = [...crypto.getRandomValues(new Uint8Array(8))].map(x => x.toString(16)).join('');
+  try {
+    // A duplicated tab copies this name; only a reload may go on with it.
+    const is_reload = performance.getEntriesByType('navigation')[0]?.type === 'reload';
+    const known = is_reload && sessionStorage.getItem('onebit teach page');
+    sessionStorage.setItem('onebit teach page', known || fresh);
+    return known || fresh;
+  } catch {
+    return fresh;
+  }
+}
+
+const page = page_name();
+const ask = {order: 'random', only: null, again: true, ...stored.get('ask', {})};
+let keys = {...KEYS, ...stored.get('keys', {})};
+let keys_on = stored.get('keys on', true);
+let stats = null;
+
+// What is shown.
+
+let current = null; // the guess on the screen
+let visible = false; // whether its label is shown; an answer is taken only then
+let next = []; // the guesses after it
+let ended = false; // whether the server has no further items
+let pressed = null; // when the last answer was given
+let reveal_timer = 0;
+const history = []; // what this page has done, for undo: {id, guess}
+const done = new Map(); // by item: the request that answered it
+
+function show(guess) {
+  current = guess;
+  visible = false;
+  clearTimeout(reveal_timer);
+  by_id('card').replaceChildren(...(guess ? item_parts(guess.item) : []));
+  by_id('guess').textContent = '';
+  by_id('ask').textContent = guess ? '…' : '';
+  by_id('sure').textContent = by_id('hint').textContent = '';
+  for (const guess of next.slice(0, 6)) picture(guess.item);
+  if (guess) return;
+  const words = ended ? 'Every item has its answer.' : queue.length && !online
+    ? 'The connection is lost. Your answers are kept here, and go out when it is back.' : '…';
+  by_id('card').replaceChildren(make('p', {className: 'end', textContent: words}));
+}
+
+function reveal() {
+  clearTimeout(reveal_timer);
+  if (!current || visible) return;
+  visible = true;
+  const is_question = current.kind === 'yes' || current.kind === 'no';
+  by_id('ask').textContent = 
+    is_question ? 'Is it' : current.kind === 'again' ? 'Then it guesses' : 'It guesses';
+  by_id('guess').textContent = current.label + (is_question ? '?' : '');
+  by_id('sure').textContent = stats?.answers ? `${percent(current.sure)} sure` : 'no idea yet';
+  const hints = [];
+  if (current.explored && !is_question)
+    hints.push(`It tries “${current.label}” to learn more about it; “${current.best}” seems likelier.`);
+  if (current.ruled_out.length)
+    hints.push(`Ruled out: ${current.ruled_out.map(x => `“${x}”`).join(', ')}.`);
+  by_id('hint').textContent = hints.join(' ');
+  set_words('right', is_question ? 'Yes' : 'Right');
+  set_words('wrong', is_question ? 'No' : 'Wrong');
+  show_scores();
+  if (by_id('why').open) show_why();
+  if (pressed !== null) {
+    const start = pressed;
+    pressed = null;
+    requestAnimationFrame(() => performance.measure('next guess', {start}));
+  }
+}
+
+function reveal_soon() {
+  clearTimeout(reveal_timer);
+  reveal_timer = setTimeout(reveal, WAIT);
+}
+
+const set_words = (name, words) => {
+  document.querySelector(`#${name} .words`).textContent = words;
+};
+const percent = share => `${Math.round(100 * share)}%`;
+
+const pictures = new Map(); // by address: loaded ahead
+
+function picture(item) {
+  if (!item.picture) return null;
+  let image = pictures.get(item.picture);
+  if (!image) {
+    image = make('img', {alt: item.title, draggable: false, src: item.picture});
+    image.addEventListener('error', () => {
+      pictures.delete(item.picture);
+      image.replaceWith(make('p', {className: 'note', textContent: `No picture of ${item.title}`}));
+    });
+    pictures.set(item.picture, image);
+    while (pictures.size > 40) pictures.delete(pictures.keys().next().value);
+  }
+  return image;
+}
+
+function item_parts(item) {
+  if (item.kind === 'image') {
+    const title = make('p', {className: 'title', textContent: item.title, dir: 'auto'});
+    return [picture(item), title];
+  }
+  const parts = [];
+  if (item.text) parts.push(make('p', {className: 'text', textContent: item.text, dir: 'auto'}));
+  const fields = Object.entries(item.fields).filter(([, value]) => value !== item.text);
+  if (fields.length)
+    parts.push(make('dl', {className: 'fields'}, ...fields.flatMap(([name, value]) => [
+      make('dt', {textContent: name, dir: 'auto'}), make('dd', {textContent: value, dir: 'auto'}),
+    ])));
+  return [make('div', {className: 'scrolls', tabIndex: 0, role: 'group', ariaLabel: 'The item'},
+    ...parts)];
+}
+
+function show_scores() {
+  const places = new Map(stats?.labels.map((label, i) => [label, i]));
+  const shown = [...current.scores].sort(([a], [b]) => places.get(a) - places.get(b));
+  by_id('scores').replaceChildren(...shown.map(([label, share]) => {
+    const bar = make('span', {className: 'bar'});
+    bar.style.setProperty('--share', percent(share));
+    const row = make('li', {}, make('span', {className: 'label', textContent: label, dir: 'auto'}),
+      bar, make('span', {className: 'share', textContent: percent(share)}));
+    row.classList.toggle('said', label === current.label);
+    return row;
+  }));
+}
+
+async function show_why() {
+  const guess = current;
+  if (!guess) return;
+  const answer = await fetch(`why/${guess.id}`).then(r => r.ok ? r.json() : null).catch(() => null);
+  if (!answer || guess !== current) return;
+  const parts = answer.parts.map(([name, size]) => make('li', {
+    textContent: `${size > 0 ? 'for' : 'against'} ${guess.label}: ${name}`, dir: 'auto',
+  }));
+  by_id('parts').replaceChildren(...(parts.length ? parts
+    : [make('li', {textContent: 'Nothing speaks for it yet.'})]));
+}
+by_id('why').addEventListener('toggle', () => by_id('why').open && show_why());
+
+// The queue of what the server has to be told.
+
+let queue = stored.get(`queue ${page}`, []);
+let number = Math.max(0, ...queue.map(entry => entry.number));
+let sending = false;
+let online = true;
+let retry_after = 500;
+let retry_timer = 0;
+
+function enqueue(path, body, guess = null) {
+  queue.push({number: ++number, path, body, guess});
+  keep_queue();
+  send_all();
+  return number;
+}
+
+function keep_queue() {
+  if (queue.length) {
+    stored.set(`queue ${page}`, queue);
+    stored.set(`alive ${page}`, Date.now());
+  } else {
+    stored.remove(`queue ${page}`);
+    stored.remove(`alive ${page}`);
+  }
+  show_saved();
+}
+
+// Answers of a page that was closed before they went out.
+function adopt() {
+  for (const name of stored.names()) {
+    const other = name.startsWith('queue ') ? name.slice(6) : page;
+    if (other === page || Date.now() - stored.get(`alive ${other}`, 0) < 20000) continue;
+    const left = stored.get(name, []);
+    stored.remove(name);
+    stored.remove(`alive ${other}`);
+    queue.push(...left.map(entry => ({...entry, number: ++number})));
+  }
+  keep_queue();
+  send_all();
+}
+
+const turn = () => ({
+  page, ask, seen: current && visible ? current.id : null,
+  have: [...(current && !visible && !waiting_for ? [current] : []), ...next.slice(0, 16)]
+    .map(guess => guess.id),
+});
+
+async function post(path, body) {
+  return fetch(path, {
+    method: 'POST', body: JSON.stringify(body), headers: {'content-type': 'application/json'},
+  });
+}
+
+async function send_all() {
+  if (sending) return;
+  sending = true;
+  clearTimeout(retry_timer);
+  try {
+    while (queue.length) {
+      const entry = queue[0];
+      const is_turn = ['answer', 'skip', 'undo'].includes(entry.path);
+      const asked = asking;
+      const response = await post(entry.path, is_turn ? {...turn(), ...entry.body} : entry.body);
+      if (response.status >= 500) throw new Error(String(response.status));
+      const answer = await response.json();
+      queue.shift();
+      keep_queue();
+      say_online(true);
+      if (response.ok) {
+        if (is_turn) take(answer.guesses, entry, asked);
+      } else {
+        complain(`Not saved: ${answer.detail}`);
+        if (is_turn && !current) fill();
+      }
+      refresh();
+    }
+  } catch {
+    say_online(false);
+    retry_timer = setTimeout(send_all, retry_after);
+    retry_after = Math.min(2 * retry_after, 4000);
+  } finally {
+    sending = false;
+    show_saved();
+  }
+}
+
+function say_online(is_online) {
+  online = is_online;
+  if (is_online) retry_after = 500;
+  show_saved();
+}
+
+function show_saved() {
+  const waiting = queue.length;
+  const saved = by_id('saved');
+  saved.classList.toggle('waiting', waiting > 0 && !online);
+  if (!online)
+    saved.textContent = waiting
+      ? `No connection. ${waiting} not yet saved; kept in this browser`
+      : 'No connection';
+  else if (waiting < 2) saved.textContent = `Everything is saved in ${root.dataset.journal}`;
+  else saved.textContent = `Saving ${waiting} …`;
+}
+
+function complain(words) {
+  by_id('alert').textContent = words;
+  by_id('alert').hidden = !words;
+}
+
+// Guesses that come from the server.
+
+// asked: what was wanted when they were asked for; a person may want something else by now.
+function take(guesses, entry, asked) {
+  if (asked !== asking && entry.path !== 'undo') {
+    if (waiting_for === entry.number) waiting_for = 0;
+    return;
+  }
+  ended = guesses.length === 0;
+  const returns = entry.path === 'undo' || entry.expects === 'again';
+  const fresh = guesses.filter(guess => (done.get(guess.place) ?? 0) <= entry.number);
+  const places = new Set(fresh.map(guess => guess.place));
+  if (returns && fresh.length && waiting_for === entry.number) {
+    const [first, ...others] = fresh;
+    if (current && current.place !== first.place) next.unshift(current);
+    next = merged(next.filter(guess => guess.place !== first.place), others);
+    waiting_for = 0;
+    show(first);
+    reveal();
+    return;
+  }
+  if (waiting_for === entry.number) waiting_for = 0;
+  next = merged(next.filter(guess => places.has(guess.place) || !entry.number), fresh);
+  if (waiting_for) return; // what is on the screen is answered already
+  if (current && !visible) {
+    const newer = fresh.find(guess => guess.place === current.place);
+    if (newer) current = newer;
+    next = next.filter(guess => guess.place !== current.place);
+    reveal();
+  } else if (!current) {
+    advance();
+    reveal();
+  }
+}
+
+// The guesses that are held, replaced by newer ones at the same items, and further ones after them.
+function merged(held, fresh) {
+  const newer = new Map(fresh.map(guess => [guess.place, guess]));
+  const kept = held.map(guess => newer.get(guess.place) ?? guess);
+  for (const guess of kept) newer.delete(guess.place);
+  if (current) newer.delete(current.place);
+  return [...kept, ...newer.values()];
+}
+
+let waiting_for = 0; // the request whose guess is shown next
+let asking = 0; // counts changes of what is asked
+
+let filling = 0; // the newest request for guesses; answers to older ones are of no use
+
+async function fill() {
+  const request = ++filling, asked = asking;
+  try {
+    const response = await post('ahead', turn());
+    if (!response.ok || request !== filling) return;
+    say_online(true);
+    take((await response.json()).guesses, {path: 'ahead', number}, asked);
+  } catch {
+    say_online(false);
+  }
+}
+
+function advance() {
+  show(next.shift() ?? null);
+}
+
+// What a person does.
+
+function can_act() {
+  return current && visible && !waiting_for && !document.querySelector('dialog[open]');
+}
+
+function answer(body) {
+  if (!can_act()) return;
+  pressed = performance.now();
+  complain('');
+  const guess = current;
+  history.push({id: guess.id, guess});
+  const again = body.right === false && guess.kind === 'free' && ask.again && ask.only === null;
+  flash(body.right === false ? 'wrong' : body.right ? 'right' : 'named');
+  const sent = enqueue('answer', {id: guess.id, who: by_id('who').value.trim(), ...body}, guess);
+  done.set(guess.place, sent);
+  const entry = queue.find(entry => entry.number === sent);
+  if (again && online) {
+    if (entry) entry.expects = 'again';
+    waiting_for = sent;
+    visible = false;
+    by_id('guess').textContent = '…';
+    setTimeout(() => waiting_for === sent && go_on(), PATIENCE);
+    return;
+  }
+  go_on();
+}
+
+function go_on() {
+  waiting_for = 0;
+  advance();
+  if (sending && online) reveal_soon();
+  else reveal();
+}
+
+function skip() {
+  if (!can_act()) return;
+  pressed = performance.now();
+  const guess = current;
+  history.push({id: guess.id, guess});
+  done.set(guess.place, enqueue('skip', {id: guess.id}, guess));
+  go_on();
+}
+
+function undo() {
+  if (waiting_for) return;
+  const last = history.pop() ?? {id: stats?.mine.shift()};
+  if (!last.id) return complain('There is nothing to undo.');
+  complain('');
+  take_back(last.id, last.guess);
+}
+
+function take_back(id, guess = null) {
+  const at = queue.findIndex(entry => entry.body.id === id && entry.path !== 'revise');
+  const is_under_way = sending && at === 0;
+  if (at >= 0 && !is_under_way && guess) { // the server has not heard of it
+    queue.splice(at, 1);
+    keep_queue();
+    done.delete(guess.place);
+    if (current) next.unshift(current);
+    show(guess);
+    reveal();
+    return;
+  }
+  if (stats) stats.mine = stats.mine.filter(known => known !== id);
+  const sent = enqueue('undo', {id});
+  if (guess) done.set(guess.place, sent);
+  if (!online) return;
+  waiting_for = sent;
+  pressed = performance.now();
+  setTimeout(() => {
+    if (waiting_for === sent) waiting_for = 0;
+  }, PATIENCE);
+}
+
+function name_label(text) {
+  const label = as_label(text);
+  if (label === null || !can_act()) return;
+  if (!stats.labels.includes(label)) add_label(text);
+  answer({label});
+}
+
+// Labels may be numbers; what a person types is text.
+function as_label(text) {
+  const words = text.trim().replace(/\s+/g, ' ');
+  if (!words) return null;
+  return stats.labels.find(label => String(label) === words) ?? words;
+}
+
+function add_label(text) {
+  const words = text.trim().replace(/\s+/g, ' ');
+  if (!words) return;
+  enqueue('labels', {add: [words]});
+}
+
+function flash(kind) {
+  const card = by_id('card');
+  card.classList.remove('right', 'wrong', 'named');
+  void card.offsetWidth; // so that the same animation starts again
+  card.classList.add(kind);
+}
+
+const act = {right: () => answer({right: true}), wrong: () => answer({right: false}), skip, undo};
+
+for (const button of document.querySelectorAll('[data-action]'))
+  button.addEventListener('click', event => {
+    act[button.dataset.action]();
+    if (event.detail) by_id('stage').focus({preventScroll: true}); // not for a key on the button
+  });
+
+by_id('name-label').addEventListener('submit', event => {
+  event.preventDefault();
+  name_label(by_id('label').value);
+  by_id('label').value = '';
+  by_id('stage').focus({preventScroll: true});
+});
+by_id('add-label').addEventListener('click', () => {
+  add_label(by_id('label').value);
+  by_id('label').value = '';
+});
+by_id('start').addEventListener('submit', async event => {
+  event.preventDefault();
+  const add = by_id('first-labels').value.split(',').map(x => x.trim()).filter(Boolean);
+  try {
+    const response = await post('labels', {add});
+    complain(response.ok ? '' : (await response.json()).detail);
+  } catch {
+    complain('The connection is lost.');
+  }
+  refresh();
+});
+by_id('who').value = stored.get('who', '');
+by_id('who').addEventListener('change', () => {
+  stored.set('who', by_id('who').value.trim());
+  refresh();
+});
+
+// Keys.
+
+function label_keys() {
+  const labels = stats?.labels ?? [];
+  const digits = labels.filter(label => /^[0-9]$/.test(label));
+  const named = digits.length ? digits.map(label => [String(label), label])
+    : labels.slice(0, 9).map((label, i) => [String(i + 1), label]);
+  return new Map(named);
+}
+
+document.addEventListener('keydown', event => {
+  if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (capture) return;
+  const target = event.target;
+  if (!keys_on || target.closest('input:not([type=checkbox]), select, textarea, dialog')) return;
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  const is_control = target.closest('button, a, summary, input');
+  if (is_control && (key === ' ' || key === 'Enter')) return; // they work the control
+  if (target.closest('.scrolls') && /^Arrow(Up|Down)$/.test(key)) return; // they scroll a text
+  const name = Object.keys(ACTIONS).find(name => keys[name].includes(key));
+  const label = label_keys().get(key);
+  if (name === undefined && label === undefined) return;
+  event.preventDefault();
+  if (event.repeat) return;
+  if (name) act[name]();
+  else name_label(String(label));
+});
+
+let capture = null; // the action whose key is asked for
+
+function show_keys() {
+  for (const hint of document.querySelectorAll('kbd[data-key]')) {
+    hint.textContent = keys[hint.dataset.key].map(key => SIGNS[key] ?? key).join(' ');
+    hint.hidden = !keys_on;
+  }
+  by_id('keys-on').checked = keys_on;
+  by_id('key-list').replaceChildren(...Object.entries(ACTIONS).map(([name, words]) => {
+    const shown = keys[name].map(key => SIGNS[key] ?? key).join(' or ');
+    const button = make('button', {type: 'button', className: 'plain',
+      textContent: capture === name ? 'press a key …' : shown,
+      ariaLabel: `${words}: ${shown}. Choose another key`});
+    button.dataset.capture = name;
+    button.addEventListener('click', () => {
+      capture = name;
+      show_keys();
+      document.querySelector(`[data-capture=${name}]`).focus();
+    });
+    return make('li', {}, make('span', {textContent: words}), button);
+  }));
+}
+
+document.addEventListener('keydown', event => {
+  if (!capture || ['Tab', 'Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const name = capture;
+  capture = null;
+  if (event.key !== 'Escape') {
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    for (const other of Object.keys(keys)) keys[other] = keys[other].filter(known => known !== key);
+    keys[name] = [key, ...keys[name].filter(known => known.startsWith('Arrow'))];
+    stored.set('keys', keys);
+  }
+  show_keys();
+  document.querySelector(`[data-capture=${name}]`).focus();
+}, true);
+
+by_id('keys-on').addEventListener('change', () => {
+  keys_on = by_id('keys-on').checked;
+  stored.set('keys on', keys_on);
+  show_keys();
+  show_labels();
+});
+by_id('keys-reset').addEventListener('click', () => {
+  keys = {...KEYS};
+  stored.remove('keys');
+  show_keys();
+});
+
+// Swiping: right is right, left is wrong.
+
+let swipe = null;
+const card = by_id('card');
+card.addEventListener('pointerdown', event => {
+  if (event.pointerType === 'touch' && event.isPrimary) swipe = {x: event.clientX, y: event.clientY};
+});
+card.addEventListener('pointermove', event => {
+  if (!swipe || event.pointerType !== 'touch') return;
+  const away = event.clientX - swipe.x;
+  card.style.transform = Math.abs(away) > 10 ? `translateX(${away}px) rotate(${away / 40}deg)` : '';
+});
+for (const end of ['pointerup', 'pointercancel'])
+  card.addEventListener(end, event => {
+    if (!swipe) return;
+    const [x, y] = [event.clientX - swipe.x, event.clientY - swipe.y];
+    swipe = null;
+    card.style.transform = '';
+    if (end === 'pointerup' && Math.abs(x) > 60 && Math.abs(x) > 1.5 * Math.abs(y))
+      answer({right: x > 0});
+  });
+
+// What is asked.
+
+function asked_anew() {
+  asking++;
+  stored.set('ask', ask);
+  next = [];
+  ended = false;
+  if (current && ask.only !== null !== (current.kind === 'yes' || current.kind === 'no'))
+    show(null);
+  fill();
+}
+by_id('order').value = ask.order;
+by_id('order').addEventListener('change', () => {
+  ask.order = by_id('order').value;
+  asked_anew();
+});
+by_id('again').checked = ask.again;
+by_id('again').addEventListener('change', () => {
+  ask.again = by_id('again').checked;
+  stored.set('ask', ask);
+});
+by_id('only').addEventListener('change', () => {
+  const at = Number(by_id('only').value);
+  ask.only = at < 0 ? null : stats.labels[at];
+  show(null);
+  asked_anew();
+});
+
+// Numbers, labels and the last answers.
+
+let refreshing = false;
+let stale = false;
+let curve_at = 0;
+let curve_timer = 0;
+
+async function refresh() {
+  stale = true;
+  if (refreshing) return;
+  refreshing = true;
+  try {
+    while (stale) {
+      stale = false;
+      const who = encodeURIComponent(by_id('who').value.trim());
+      const response = await fetch(`stats?who=${who}`);
+      if (!response.ok) throw new Error(String(response.status));
+      show_stats(await response.json());
+    }
+  } catch {
+    say_online(false);
+  } finally {
+    refreshing = false;
+  }
+}
+
+function show_stats(fresh) {
+  const before = stats;
+  stats = fresh;
+  by_id('start').hidden = stats.open;
+  by_id('work').hidden = !stats.open;
+  by_id('intro').hidden = stats.answers >= 10;
+  root.classList.toggle('begun', stats.answers > 0);
+  root.classList.toggle('open', stats.open);
+  if (!stats.open && before === null) {
+    by_id('first-labels').value = stats.suggested.join(', ');
+    show_samples();
+  }
+  if (stats.open && !stats.ready) {
+    by_id('card').replaceChildren(make('p', {className: 'end',
+      textContent: 'Getting ready. The first start takes up to a minute.'}));
+    return;
+  }
+  if (stats.open && stats.ready && !(before?.open && before.ready)) fill();
+  by_id('error-recent').textContent = stats.error_recent === null ? '–' : percent(stats.error_recent);
+  by_id('error').textContent = stats.error === null ? '–' : percent(stats.error);
+  by_id('answers').textContent = stats.answers.toLocaleString('en');
+  by_id('pace').textContent = stats.per_minute === null ? '–' : Math.round(stats.per_minute);
+  const people = Object.entries(stats.people).filter(([name]) => name);
+  by_id('summary').textContent = [
+    `${stats.known.toLocaleString('en')} of ${stats.items.toLocaleString('en')} items have a label`,
+    stats.skipped ? `${stats.skipped} skipped` : '',
+    `${stats.explored} guesses explored`,
+    people.length > 1 ? people.map(([name, count]) => `${name}: ${count}`).join(', ') : '',
+  ].filter(Boolean).join(' · ');
+  if (shown_labels !== String(stats.labels)) show_labels();
+  show_by_label();
+  show_last();
+  show_unusable();
+  if (before?.guesses !== stats.guesses || before.version !== stats.version) show_curve();
+}
+
+// A few of the pictures, so that a person can see which labels they need.
+function show_samples() {
+  if (root.dataset.kind !== 'image') return;
+  const places = [0, 1, 2, 3].map(i => Math.floor(i * stats.items / 4));
+  by_id('samples').replaceChildren(...[...new Set(places)].map(place => {
+    const image = make('img', {alt: '', src: `items/${place}/picture?size=256`});
+    image.addEventListener('error', () => image.remove());
+    return image;
+  }));
+}
+
+function show_curve() {
+  if (curve_timer) return;
+  curve_timer = setTimeout(async () => {
+    curve_timer = 0;
+    curve_at = performance.now();
+    const width = Math.round(Math.min(Math.max(by_id('curve').clientWidth, 280), 640));
+    const text = await fetch(`curve?width=${width}`).then(r => r.ok ? r.text() : '').catch(() => '');
+    const drawn = new DOMParser().parseFromString(text, 'text/html').querySelector('svg');
+    if (drawn) by_id('curve').replaceChildren(drawn);
+    else if (stats && stats.guesses < 2) by_id('curve').replaceChildren();
+  }, Math.max(0, 400 - (performance.now() - curve_at)));
+}
+
+let shown_labels = null;
+
+function show_labels() {
+  if (!stats) return;
+  shown_labels = String(stats.labels);
+  const shortcuts = new Map([...label_keys()].map(([key, label]) => [label, key]));
+  by_id('chips').replaceChildren(...stats.labels.slice(0, SHOWN_AS_CHIPS).map(label => {
+    const chip = make('button', {type: 'button', className: 'chip'},
+      make('span', {textContent: label, dir: 'auto'}));
+    const key = shortcuts.get(label);
+    if (keys_on && key !== undefined && key !== String(label))
+      chip.append(' ', make('kbd', {textContent: key}));
+    chip.addEventListener('click', event => {
+      name_label(String(label));
+      if (event.detail) by_id('stage').focus({preventScroll: true});
+    });
+    return chip;
+  }));
+  by_id('labels').replaceChildren(...stats.labels.map(label => make('option', {value: label})));
+  by_id('only').replaceChildren(make('option', {value: -1, textContent: 'what it is'}),
+    ...stats.labels.map((label, i) => make('option', {value: i, textContent: `is it ${label}?`})));
+  by_id('only').value = ask.only === null ? -1 : stats.labels.indexOf(ask.only);
+  by_id('revise-label').replaceChildren(
+    ...stats.labels.map((label, i) => make('option', {value: i, textContent: label})));
+}
+
+function show_by_label() {
+  by_id('by-label').replaceChildren(...stats.by_label.map(row => make('tr', {},
+    make('th', {scope: 'row', textContent: row.label, dir: 'auto'}),
+    ...[row.guessed, row.guessed ? percent(row.right / row.guessed) : '–', row.known].map(
+      (text, i) => {
+        const cell = make('td', {textContent: text});
+        cell.dataset.name = ['guessed', 'right', 'found'][i];
+        return cell;
+      }))));
+}
+
+function verdict(lesson) {
+  if (lesson.label !== null) return lesson.right ? 'right' : `no, ${lesson.label}`;
+  return lesson.right ? 'right' : 'wrong';
+}
+
+function show_last() {
+  const focused = document.activeElement?.dataset?.lesson;
+  by_id('last').replaceChildren(...stats.recent.map(lesson => {
+    const small = lesson.picture
+      ? make('img', {src: `${lesson.picture}&size=128`, alt: '', width: 36, height: 36}) : '';
+    const button = make('button', {type: 'button', className: lesson.right ? 'right' : 'wrong'},
+      small, make('span', {className: 'what'},
+        make('span', {className: 'title', textContent: lesson.title, dir: 'auto'}),
+        make('span', {className: 'guess', textContent: lesson.said, dir: 'auto'}), ' ',
+        make('span', {className: 'verdict', dir: 'auto', textContent:
+          `${lesson.right ? '✓' : '✗'} ${verdict(lesson)}${lesson.who ? ` · ${lesson.who}` : ''}`})));
+    button.dataset.lesson = lesson.id;
+    button.addEventListener('click', () => revise(lesson));
+    return make('li', {}, button);
+  }));
+  if (focused) document.querySelector(`[data-lesson="${focused}"]`)?.focus();
+}
+
+function show_unusable() {
+  const box = by_id('unusable');
+  box.hidden = !stats.unusable_count;
+  box.querySelector('summary').textContent = `${stats.unusable_count} cannot be used`;
+  box.querySelector('ul').replaceChildren(...stats.unusable.map(([name, reason]) =>
+    make('li', {textContent: `${name}: ${reason}`, dir: 'auto'})));
+}
+
+// Changing an answer.
+
+let revised = null;
+
+function revise(lesson) {
+  revised = lesson;
+  const image = lesson.picture ? make('img', {src: lesson.picture, alt: lesson.title}) : '';
+  by_id('revised').replaceChildren(image, make('p', {dir: 'auto', textContent:
+    `${lesson.title}: it said “${lesson.said}”, and the answer was ${verdict(lesson)}.`}));
+  by_id('revise').showModal();
+}
+
+for (const button of document.querySelectorAll('[data-revise]'))
+  button.addEventListener('click', () => {
+    by_id('revise').close();
+    const kind = button.dataset.revise, id = revised.id;
+    if (kind === 'undo') {
+      const at = history.findIndex(done => done.id === id);
+      const [known] = at < 0 ? [null] : history.splice(at, 1);
+      take_back(id, known?.guess);
+    } else if (kind === 'label') {
+      enqueue('revise', {id, label: stats.labels[Number(by_id('revise-label').value)]});
+    } else if (kind !== 'close') {
+      enqueue('revise', {id, right: kind === 'right'});
+    }
+  });
+
+// News from the server: a stream of events, or a look every few seconds.
+
+let poll_timer = 0;
+
+function listen() {
+  if (!('EventSource' in window)) return poll();
+  const events = new EventSource('events');
+  events.addEventListener('open', () => {
+    clearInterval(poll_timer);
+    poll_timer = 0;
+    say_online(true);
+    send_all();
+    if (!current && !waiting_for && stats?.ready && !queue.length) fill();
+  });
+  events.addEventListener('message', event => {
+    if (Number(event.data) === stats?.version) return;
+    refresh();
+    if (!current && !waiting_for && stats?.ready) fill(); // somebody may have undone an answer
+  });
+  events.addEventListener('error', () => {
+    say_online(false);
+    poll();
+    if (events.readyState === EventSource.CLOSED) {
+      events.close();
+      setTimeout(listen, 5000);
+    }
+  });
+}
+
+function poll() {
+  if (!poll_timer)
+    poll_timer = setInterval(async () => {
+      await refresh();
+      send_all();
+    }, 3000);
+}
+
+setInterval(adopt, 10000);
+show_keys();
+show_saved();
+adopt();
+listen();
+refresh();

@@ -1,0 +1,148 @@
+"""What a journal says of a model besides statistics: its card, and its last decisions.
+
+Everything is read from the journal and the folder of snapshots, so it needs no running service.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from onebit.service import snapshots
+from onebit.service.journal import Journal
+from onebit.service.messages import Label
+
+SHOWN = 5  # probabilities of a decision
+LONGEST = 160  # characters of a context
+_decode = msgspec.json.decode
+
+
+class ModelCard(Struct):
+    """How the learner of a model was made, and where it stands."""
+
+    learner: str
+    settings: dict[str, Any]
+    seed: int
+    prepare: list[str]
+    version: int  # of the configuration
+    since: float  # when that version took over
+    labels: list[Label]
+    retired: list[Label]
+    journal: str
+    bytes: int  # of the journal
+    snapshot: str | None  # the file of the newest one
+    snapshot_position: int | None
+
+
+class ShownDecision(Struct):
+    """A decision and the answer to it."""
+
+    id: str
+    round: int
+    time: float
+    label: Label
+    propensity: float
+    explored: bool
+    probabilities: list[tuple[Label, float]]  # the largest, the largest first
+    labels: int  # that were possible
+    context: str  # as JSON; cut if it is long
+    answer: str  # "right", "wrong", "silence", or empty: none yet
+    named: Label | None  # as the true label
+    delay: float | None  # seconds until the answer
+    source: str | None
+
+
+def names_of_models(connection: sqlite3.Connection) -> list[str]:
+    return [row[0] for row in connection.execute("SELECT name FROM models ORDER BY name")]
+
+
+def card_of(journal: Journal, connection: sqlite3.Connection, model: str) -> ModelCard:
+    number, version, since, body = connection.execute(
+        "SELECT m.number, coalesce(c.number, 0), coalesce(c.time, 0), coalesce(c.body, '{}') "
+        "FROM models m LEFT JOIN configurations c ON c.model = m.number WHERE m.name = ? "
+        "ORDER BY c.number DESC LIMIT 1",
+        (model,),
+    ).fetchone()
+    made = _decode(body)
+    given = made.get("labels") or []
+    labels: list[Label] = list(range(given)) if isinstance(given, int) else list(given)
+    retired: dict[Label, None] = {}
+    changes = connection.execute(
+        "SELECT kind, body FROM changes WHERE model = ? AND kind IN ('label', 'retire', 'restore') "
+        "ORDER BY position",
+        (number,),
+    )
+    for kind, change in changes:
+        label = _decode(change)["label"]
+        if kind == "label" and label not in labels:
+            labels.append(label)
+        elif kind == "retire":
+            retired[label] = None
+        else:
+            retired.pop(label, None)
+    found = snapshots.found(Path(f"{journal.path}.snapshots"), model)
+    return ModelCard(
+        learner=made.get("learner", ""),
+        settings=made.get("settings", {}),
+        seed=made.get("seed", 0),
+        prepare=made.get("prepare", []),
+        version=version,
+        since=since,
+        labels=labels,
+        retired=list(retired),
+        journal=journal.path.name,
+        bytes=journal.path.stat().st_size,
+        snapshot=found[0].path.name if found else None,
+        snapshot_position=found[0].position if found else None,
+    )
+
+
+_SHOWN = """
+SELECT d.position, d.token, d.round, d.time, d.label, d.propensity, d.explored, d.probabilities,
+    d.among, substr(CAST(d.context AS TEXT), 1, ?), a.time, a.right, a.label, a.source
+FROM decisions d LEFT JOIN answers a ON a.decision = d.position
+WHERE d.position IN ({}) ORDER BY d.position DESC
+"""
+
+
+def decisions_at(
+    connection: sqlite3.Connection, positions: Sequence[int], labels: Sequence[Label]
+) -> list[ShownDecision]:
+    """The decisions at these positions, the newest first. labels: of the learner, in its order."""
+    query = _SHOWN.format(", ".join("?" * len(positions)))
+    return [_shown(row, labels) for row in connection.execute(query, (LONGEST + 1, *positions))]
+
+
+def _shown(row: Any, labels: Sequence[Label]) -> ShownDecision:
+    (position, token, round, time, label, propensity, explored, probabilities, among, context,
+     answer_time, right, named, source) = row  # fmt: skip
+    possible = labels if among is None else _decode(among)
+    shares = [(label, 1.0)]
+    if probabilities is not None:
+        shares = list(zip(possible, _decode(probabilities), strict=False))
+        shares.sort(key=lambda pair: -pair[1])
+    answer = ""
+    if answer_time is not None:
+        is_right = bool(right) if named is None else named == label
+        answer = "silence" if source == "silence" else "right" if is_right else "wrong"
+    text = context or ""
+    return ShownDecision(
+        id=f"{position:x}-{token}",
+        round=round,
+        time=time,
+        label=label,
+        propensity=propensity,
+        explored=bool(explored),
+        probabilities=shares[:SHOWN],
+        labels=len(possible),
+        context=text if len(text) <= LONGEST else text[:LONGEST] + "…",
+        answer=answer,
+        named=named,
+        delay=None if answer_time is None else max(answer_time - time, 0.0),
+        source=source,
+    )

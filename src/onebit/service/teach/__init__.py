@@ -1,0 +1,1 @@
+"""`onebit teach`: a person trains a learner, one key press per item."""

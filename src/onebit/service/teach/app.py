@@ -1,0 +1,277 @@
+"""The page of `onebit teach` and its requests, as an ASGI application.
+
+Without a secret only this machine is served, and only to pages of its own. With one, the first
+request has to bring it in its address; a cookie keeps it from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import mimetypes
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.resources import files
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from onebit.pages.teach import curve, teach_page
+from onebit.service import faults
+from onebit.service.faults import ServiceError
+from onebit.service.items import ItemError
+from onebit.service.messages import problem_of
+from onebit.service.teach import export
+from onebit.service.teach.teacher import (
+    AnswerTurn,
+    Guess,
+    GuessTurn,
+    NewLabels,
+    Revision,
+    Teacher,
+    Turn,
+)
+from onebit.service.tokens import is_loopback
+
+MOST_BYTES = 2**16  # of a body
+STATIC = ("page.css", "teach.css", "teach.js", "icon.svg")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+COOKIE = "onebit-teach"
+BEAT = 15.0  # seconds between signs of life on a stream of events
+T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
+
+
+def make_app(
+    teacher: Teacher, secret: str | None = None, stopping: Callable[[], bool] = lambda: False
+) -> Any:
+    """The application. stopping: whether the server waits for streams to end."""
+    made = _App(teacher, secret, stopping)
+    routes = [
+        Route("/", made.guarded(made.page)),
+        Route("/static/{name}", made.guarded(made.static)),
+        Route("/items/{place:int}/picture", made.guarded(made.picture)),
+        Route("/stats", made.guarded(made.stats)),
+        Route("/curve", made.guarded(made.curve)),
+        Route("/why/{id}", made.guarded(made.why)),
+        Route("/events", made.guarded(made.events)),
+        Route("/export/{name}", made.guarded(made.export)),
+        Route("/ahead", made.guarded(made.turn(Turn, teacher.ahead)), methods=["POST"]),
+        Route("/answer", made.guarded(made.turn(AnswerTurn, teacher.answer)), methods=["POST"]),
+        Route("/skip", made.guarded(made.turn(GuessTurn, teacher.skip)), methods=["POST"]),
+        Route("/undo", made.guarded(made.turn(GuessTurn, teacher.undo)), methods=["POST"]),
+        Route("/revise", made.guarded(made.change(Revision, teacher.revise)), methods=["POST"]),
+        Route(
+            "/labels", made.guarded(made.change(NewLabels, teacher.add_labels)), methods=["POST"]
+        ),
+    ]
+    return Starlette(routes=routes)
+
+
+class _App:
+    def __init__(self, teacher: Teacher, secret: str | None, stopping: Callable[[], bool]) -> None:
+        self._teacher, self._secret, self._stopping = teacher, secret, stopping
+        self._listeners: set[asyncio.Event] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        teacher.on_change = self._on_change
+
+    # What every request goes through.
+
+    def guarded(
+        self, run: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            try:
+                brought = self._check(request)
+                response = await run(request)
+            except ServiceError as fault:
+                response = _json(problem_of(fault), fault.status, "application/problem+json")
+            except ClientDisconnect:
+                return Response(status_code=499)
+            else:
+                if brought is not None:
+                    response.set_cookie(COOKIE, brought, httponly=True, samesite="strict")
+            for name, value in (
+                ("content-security-policy", POLICY),
+                ("x-content-type-options", "nosniff"),
+                ("referrer-policy", "no-referrer"),
+                ("cross-origin-resource-policy", "same-origin"),
+            ):
+                response.headers[name] = value
+            response.headers.setdefault("cache-control", "no-store")
+            return response
+
+        return answer
+
+    def _check(self, request: Request) -> str | None:
+        """Refuse strangers; returns a secret that has to become a cookie."""
+        host = request.headers.get("host", "")
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            raise faults.NotPermitted("pages of other sites may not send requests")
+        if self._secret is None:
+            name = urlsplit(f"//{host}").hostname or ""
+            if not is_loopback(name):
+                raise faults.NotPermitted("only localhost may be asked for by name")
+            return None
+        brought = request.query_params.get("secret")
+        given = brought or request.cookies.get(COOKIE) or ""
+        if not hmac.compare_digest(given.encode(), self._secret.encode()):
+            raise faults.NoToken("open the whole address that `onebit teach` has printed")
+        return brought
+
+    def turn(
+        self, kind: type[T], run: Callable[[T], list[Guess]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """A request that is answered with the guesses that the page should hold."""
+
+        async def answer(request: Request) -> Response:
+            guesses = await run_in_threadpool(run, await _body(request, kind))
+            return _json({"guesses": [_shown(guess) for guess in guesses]})
+
+        return answer
+
+    def change(
+        self, kind: type[T], run: Callable[[T], None]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            await run_in_threadpool(run, await _body(request, kind))
+            return _json({})
+
+        return answer
+
+    # The page and what it shows.
+
+    async def page(self, request: Request) -> Response:
+        if "secret" in request.query_params:
+            return RedirectResponse("./", 303)
+        items, folder = self._teacher.items, str(self._teacher.folder)
+        text = teach_page(items.name, folder, items.kind, export.python_lines(self._teacher))
+        return Response(text.encode(errors="replace"), media_type="text/html")
+
+    async def static(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in STATIC:
+            raise faults.UnknownPath("no such file")
+        data = (files("onebit.pages") / "static" / name).read_bytes()
+        media = mimetypes.guess_type(name)[0] or "text/plain"
+        return Response(data, media_type=media, headers={"cache-control": "no-cache"})
+
+    async def picture(self, request: Request) -> Response:
+        place = request.path_params["place"]
+        size = _number(request, "size", 800)
+        if not 0 <= place < len(self._teacher.items):
+            raise faults.UnknownPath("no such item")
+        try:
+            data, media = await run_in_threadpool(self._teacher.items.picture, place, size)
+        except ItemError as error:
+            raise faults.UnknownPath(str(error)) from None
+        kept = {"cache-control": "private, max-age=86400, immutable"}
+        return Response(data, media_type=media, headers=kept)
+
+    async def stats(self, request: Request) -> Response:
+        who = request.query_params.get("who", "")[:60]
+        return _json(await run_in_threadpool(self._teacher.stats, who))
+
+    async def curve(self, request: Request) -> Response:
+        width = min(max(_number(request, "width", 400), 240), 800)
+        errors = await run_in_threadpool(self._teacher.errors)
+        drawn = await run_in_threadpool(curve, *errors, width)
+        return Response(drawn, media_type="text/html")
+
+    async def why(self, request: Request) -> Response:
+        try:
+            parts = await run_in_threadpool(self._teacher.why, request.path_params["id"])
+        except ItemError as error:
+            raise faults.Refused(str(error)) from None
+        return _json({"parts": parts})
+
+    async def export(self, request: Request) -> Response:
+        """Files to take away."""
+        name = request.path_params["name"]
+        if name not in export.FILES:
+            raise faults.UnknownPath("no such file")
+        ending, media, make = export.FILES[name]
+        data = await run_in_threadpool(make, self._teacher)
+        file = quote(f"{self._teacher.items.name}{ending}", safe="")
+        headers = {"content-disposition": f"attachment; filename*=UTF-8''{file}"}
+        return Response(data, media_type=media, headers=headers)
+
+    # Events: something has changed.
+
+    async def events(self, _: Request) -> Response:
+        self._loop = asyncio.get_running_loop()
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(self._stream(), media_type="text/event-stream", headers=headers)
+
+    async def _stream(self) -> AsyncIterator[bytes]:
+        changed = asyncio.Event()
+        self._listeners.add(changed)
+        try:
+            waited = 0.0
+            yield b"retry: 1000\n\n" + self._event()
+            while not self._stopping():
+                try:
+                    await asyncio.wait_for(changed.wait(), 0.5)
+                    changed.clear()
+                    yield self._event()
+                    waited = 0.0
+                except TimeoutError:
+                    waited += 0.5
+                    if waited >= BEAT:
+                        waited = 0.0
+                        yield b": alive\n\n"
+        finally:
+            self._listeners.discard(changed)
+
+    def _event(self) -> bytes:
+        return b"data: %d\n\n" % self._teacher.version
+
+    def _on_change(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        for listener in self._listeners:
+            listener.set()
+
+
+def _json(value: Any, status: int = 200, media: str = "application/json") -> Response:
+    return Response(_encode(value), status, media_type=media)
+
+
+def _shown(guess: Guess) -> dict[str, Any]:
+    names = [name for name in Guess.__struct_fields__ if name != "context"]
+    return {name: getattr(guess, name) for name in names}
+
+
+async def _body(request: Request, kind: type[T]) -> T:
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != "application/json":
+        raise faults.WrongMediaType("send JSON, with the header content-type: application/json")
+    data = b""
+    async for part in request.stream():
+        data += part
+        if len(data) > MOST_BYTES:
+            raise faults.TooLarge(f"a body has at most {MOST_BYTES:,} bytes")
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise faults.Refused(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise faults.Malformed(f"not JSON: {error}") from None
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    try:
+        return int(request.query_params.get(name, default))
+    except ValueError:
+        raise faults.Refused(f"{name} must be a whole number") from None

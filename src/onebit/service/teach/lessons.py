@@ -1,0 +1,203 @@
+"""Lessons: the answers of people, each about a guess at an item. All of it is in the journal.
+
+A guess is a decision of the engine. Its key, which the journal keeps, says what it was about:
+
+    3f9a01c2d4e5 free photos/cat.jpg
+    a nonce, the kind of question, the key of the item
+
+An item was skipped if its last guess was cancelled before anybody had answered it. A guess that was
+answered and then taken back is cancelled too, but had become active by the answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from onebit.service.journal import ACTIVE, CANCELLED, Journal
+
+# free: which label is it? again: the same after a wrong guess. yes, no: is it this label? The
+# learner itself expects this answer.
+Kind = Literal["free", "again", "yes", "no"]
+RECENT = 50  # answers over which the recent error is counted
+PACE = 20  # answers from which the speed is computed
+
+
+def key_of(kind: Kind, item: str) -> str:
+    """The key of a new guess."""
+    return f"{secrets.token_hex(6)} {kind} {item}"
+
+
+def parsed_key(key: str | None) -> tuple[Any, str]:
+    """The kind of question and the item of a guess."""
+    _, kind, item = (key or "- free ").split(" ", 2)
+    return kind, item
+
+
+class Lesson(NamedTuple):
+    """An answer, and the guess that it is about."""
+
+    id: str
+    item: str
+    kind: Kind
+    said: Any
+    right: bool
+    label: Any  # the true label if it was named
+    who: str | None
+    time: float
+    explored: bool
+    propensity: float
+
+    @property
+    def truth(self) -> Any:
+        """The true label, if this answer tells it."""
+        if self.label is not None:
+            return self.label
+        return self.said if self.right else None
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether it says how well the learner does; a second guess at an item does not."""
+        return self.kind != "again"
+
+    @property
+    def mistaken(self) -> bool:
+        """Whether the learner was wrong: about its guess, or about the answer to a question."""
+        if self.kind in ("yes", "no"):
+            return self.right != (self.kind == "yes")
+        return not self.right
+
+
+class Lessons:
+    """All answers in the order in which they were given, and what they say about items."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Lesson] = {}  # in order
+        self._by_item: dict[str, list[str]] = defaultdict(list)
+        self.skipped: set[str] = set()
+
+    @classmethod
+    def read(cls, journal: Journal, model: int) -> Lessons:
+        """From the journal."""
+        lessons = cls()
+        with journal.reading() as connection:
+            rows = connection.execute(
+                "SELECT d.position, d.token, d.key, d.label, d.explored, d.propensity, a.right, "
+                "a.label, a.source, a.time FROM answers a JOIN decisions d "
+                "ON d.position = a.decision WHERE a.model = ? AND d.state = ? ORDER BY a.position",
+                (model, ACTIVE),
+            )
+            for position, token, key, said, explored, propensity, right, label, who, time in rows:
+                kind, item = parsed_key(key)
+                lessons.add(
+                    Lesson(
+                        id=f"{position:x}-{token}",
+                        item=item,
+                        kind=kind,
+                        said=said,
+                        right=bool(right) if label is None else label == said,
+                        label=label,
+                        who=who,
+                        time=time,
+                        explored=bool(explored),
+                        propensity=propensity,
+                    )
+                )
+            states = connection.execute(
+                "SELECT key, state, active FROM decisions WHERE model = ? ORDER BY position",
+                (model,),
+            )
+            for key, state, active in states:
+                item = parsed_key(key)[1]
+                if state == CANCELLED and active is None:
+                    lessons.skipped.add(item)
+                else:
+                    lessons.skipped.discard(item)
+        return lessons
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Lesson]:
+        return iter(self._by_id.values())
+
+    def get(self, id: str) -> Lesson | None:
+        return self._by_id.get(id)
+
+    def add(self, lesson: Lesson) -> None:
+        self._by_id[lesson.id] = lesson
+        self._by_item[lesson.item].append(lesson.id)
+
+    def revise(self, id: str, right: bool, label: Any) -> None:
+        self._by_id[id] = self._by_id[id]._replace(right=right, label=label)
+
+    def remove(self, id: str) -> None:
+        lesson = self._by_id.pop(id, None)
+        if lesson is not None:
+            self._by_item[lesson.item].remove(id)
+
+    def of_item(self, item: str) -> list[Lesson]:
+        return [self._by_id[id] for id in self._by_item.get(item, ())]
+
+    def is_new(self, item: str) -> bool:
+        return not self._by_item.get(item) and item not in self.skipped
+
+    def truth(self, item: str) -> Any:
+        """The true label of an item, as the last answer tells it; None if no answer does."""
+        return next((x.truth for x in reversed(self.of_item(item)) if x.truth is not None), None)
+
+    def ruled_out(self, item: str) -> set[Any]:
+        """The labels that an item does not have."""
+        return {lesson.said for lesson in self.of_item(item) if not lesson.right}
+
+    def last(self, count: int, who: str | None = None) -> list[Lesson]:
+        """The newest answers, the newest first. who: only of this person."""
+        found: list[Lesson] = []
+        for lesson in reversed(self._by_id.values()):
+            if len(found) == count:
+                break
+            if who is None or lesson.who == who:
+                found.append(lesson)
+        return found
+
+    def known(self) -> int:
+        """How many items have a true label."""
+        return len({lesson.item for lesson in self if lesson.truth is not None})
+
+    def errors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Error since the start, and over the last answers, after each first guess at an item."""
+        wrong = np.array([x.mistaken for x in self if x.is_guess], float)
+        counts = np.arange(1, len(wrong) + 1)
+        sums = np.concatenate([[0.0], np.cumsum(wrong)])
+        width = np.minimum(counts, RECENT)
+        return sums[1:] / counts, (sums[counts] - sums[counts - width]) / width
+
+    def per_minute(self) -> float | None:
+        """The speed of answers now; pauses do not count much."""
+        times = [lesson.time for lesson in self.last(PACE)]
+        gaps = -np.diff(times)
+        return 60 / max(float(np.median(gaps)), 0.05) if len(gaps) else None
+
+    def by_label(self, labels: Sequence[Any]) -> list[dict[str, Any]]:
+        """How often each label was guessed, how often rightly, and how many items have it."""
+        guessed: Counter[Any] = Counter()
+        right: Counter[Any] = Counter()
+        truths: dict[str, Any] = {}
+        for lesson in self:
+            if lesson.kind in ("free", "again"):
+                guessed[lesson.said] += 1
+                right[lesson.said] += lesson.right
+            if lesson.truth is not None:
+                truths[lesson.item] = lesson.truth
+        known = Counter(truths.values())
+        return [
+            {"label": x, "guessed": guessed[x], "right": right[x], "known": known[x]}
+            for x in labels
+        ]
+
+    def people(self) -> dict[str, int]:
+        return dict(Counter(x.who or "" for x in self).most_common(100))

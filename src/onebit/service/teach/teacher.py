@@ -1,0 +1,721 @@
+"""The teacher: chooses items, has the engine guess at them, and passes answers on. Without HTTP.
+
+A page holds a few guesses ahead, so that the next item is there at once. What it was just told may
+change them: with every answer the page names the guesses that it holds, and gets new ones for the
+items about which the learner has changed its mind. A guess that nobody answers counts for nothing
+(`deferred`), and an answer that is taken back is unlearned (`Engine.cancel`).
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from onebit import persist
+from onebit.service.configuration import Configuration, Limits, Model, ServiceOptions
+from onebit.service.engine import Engine, parsed_id
+from onebit.service.faults import Cancelled, Refused, ServiceError, Unavailable, UnknownDecision
+from onebit.service.items import Item, ItemError, Items
+from onebit.service.journal import ACTIVE, Journal
+from onebit.service.messages import Label, LabelChange
+from onebit.service.service import Service
+from onebit.service.teach.lessons import Kind, Lesson, Lessons, key_of, parsed_key
+
+MODEL = "teach"  # the name of the model in the journal
+AHEAD = 8  # guesses that a page holds
+ENOUGH = 3  # with so many, it need not wait for an item that is not ready
+CHOSEN = 16  # items that are made ready for a page
+HELD = 600.0  # seconds for which an item is kept for a page that says nothing
+POOL = 48  # items among which the least sure one is looked for
+LONGEST_LABEL = 100
+SHOWN_TEXT, SHOWN_CELL, SHOWN_LABELS = 20_000, 2_000, 12
+_LIMITS = Limits(open_decisions=2**40)
+
+Order = Literal["order", "random", "unsure"]
+Who = Annotated[str, Meta(max_length=60)]
+
+
+class Ask(Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """What a person wants to be asked."""
+
+    order: Order = "random"
+    only: Label | None = None  # is it this label?
+    again: bool = True  # a second guess where the first was wrong
+
+
+class Turn(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A request of a page: who asks, the guesses that it holds, and what it wants next."""
+
+    page: Annotated[str, Meta(min_length=1, max_length=64)]
+    have: Annotated[list[str], Meta(max_length=64)] = []
+    seen: str | None = None  # the guess on its screen, which must not change any more
+    ask: Ask = Ask()
+
+
+class AnswerTurn(Turn, forbid_unknown_fields=True, kw_only=True):
+    """The answer to a guess: right, wrong, or the true label."""
+
+    id: str
+    right: bool | UnsetType = UNSET
+    label: Label | UnsetType = UNSET
+    who: Who = ""
+
+
+class GuessTurn(Turn, forbid_unknown_fields=True, kw_only=True):
+    """A guess to skip, or an answer or a skip to take back."""
+
+    id: str
+
+
+class Revision(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Another answer than before."""
+
+    id: str
+    right: bool | UnsetType = UNSET
+    label: Label | UnsetType = UNSET
+
+
+class NewLabels(Struct, forbid_unknown_fields=True):
+    add: Annotated[list[str], Meta(min_length=1, max_length=100)]
+
+
+class Guess(Struct, kw_only=True):
+    """What a page shows: an item, and what the learner says about it."""
+
+    id: str
+    place: int
+    item: dict[str, Any]
+    kind: Kind
+    label: Label
+    sure: float  # how sure the learner is of the label, from 0 to 1
+    best: Label  # the label that it is most sure of, among those that are possible
+    scores: list[tuple[Label, float]]  # the highest ones
+    explored: bool
+    ruled_out: list[Label]
+    context: Any = None  # not for the page
+
+
+class Teacher:
+    """One source, its learner, and everyone who teaches it.
+
+    folder: where the progress is kept. labels: in addition to those that the folder knows. opened:
+    the Python expression that opens the items.
+    """
+
+    def __init__(
+        self,
+        items: Items,
+        folder: Path,
+        labels: Sequence[Label] = (),
+        opened: str = "open_items()",
+    ) -> None:
+        self.items, self.folder, self.opened = items, folder, opened
+        self.version = 0  # counts changes
+        self._has_changed = False  # by the request that has the lock
+        self.on_change: Callable[[], None] = lambda: None
+        self._lock = threading.RLock()
+        self._service: Service | None = None
+        self._lessons = Lessons()
+        self._guesses: dict[str, Guess] = {}
+        self._chosen: dict[str, tuple[Ask, list[int]]] = {}  # by page: items to be guessed at
+        self._held: dict[int, tuple[str, float]] = {}  # by item: the page that has it, until when
+        self._random = random.Random(0)
+        self._first = 0  # all items before this one have been asked about
+        self._warm = threading.Event()
+        self._journal = folder / "teach.journal"
+        known = _labels_before(self._journal)
+        added = [checked_label(label) for label in labels]
+        self._labels: list[Label] = [*dict.fromkeys([*known, *added])]
+        if len(self._labels) >= 2:
+            self._open()
+
+    def _open(self) -> None:
+        options = ServiceOptions(journal=str(self._journal), limits=_LIMITS, snapshots=20)
+        model = Model(
+            name=MODEL,
+            labels=self._labels,
+            deferred=True,
+            revisions=True,
+            expires_after=None,
+            title=self.items.name,
+        )
+        configuration = Configuration(path="", service=options, models={MODEL: model})
+        self._service = Service(configuration, snapshot_every=400)
+        self._read()
+        threading.Thread(target=self._warm_up, name="warm up", daemon=True).start()
+
+    def _read(self) -> None:
+        """Read the lessons from the journal."""
+        self._lessons = Lessons.read(self.engine.journal, self.engine.number)
+        self._guesses.clear()
+        self._first = 0
+
+    def close(self) -> None:
+        if self._service is not None:
+            self._service.close()
+        self.items.close()
+
+    def __enter__(self) -> Teacher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def engine(self) -> Engine:
+        assert self._service is not None
+        return self._service.models[MODEL]
+
+    @property
+    def labels(self) -> list[Label]:
+        return self._labels
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are labels, so that it can begin."""
+        return self._service is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a guess takes no longer than usual."""
+        return self._warm.is_set()
+
+    def _warm_up(self) -> None:
+        """Compile what a round needs, by rounds of a copy that nobody sees."""
+        try:
+            copy = self.engine.learner
+            context = next(self._contexts(range(min(len(self.items), 20))), None)
+            if context is not None:
+                copy.learn(copy.decide(context), right=False)
+                copy.learn(copy.decide(context), label=self._labels[0])
+                copy._probabilities_then(copy.propose(context))
+                copy.scores([context])
+        finally:
+            self._warm.set()
+            self._tell()
+
+    def _contexts(self, places: Iterable[int]) -> Iterator[Any]:
+        for place in places:
+            try:
+                yield self.items.context(place)
+            except ItemError:
+                continue
+
+    def _tell(self) -> None:
+        """Let all pages know that something has changed."""
+        self.version += 1
+        self.on_change()
+
+    # Guesses.
+
+    def ahead(self, turn: Turn) -> list[Guess]:
+        """The guesses that a page should hold."""
+        with self._working() as futures:
+            return self._ahead(turn, [], futures)
+
+    def _ahead(self, turn: Turn, first: list[Guess], futures: list[Any]) -> list[Guess]:
+        guesses = first + self._renewed(turn, {guess.place for guess in first}, futures)
+        held = {guess.place for guess in guesses}
+        seen = None if turn.seen is None else self._known(turn.seen)
+        if seen is not None:
+            held.add(seen.place)
+            self._held[seen.place] = (turn.page, time.monotonic() + HELD)
+        for place in self._next(turn, held, len(guesses)):
+            try:
+                guesses.append(self._guess(place, turn.ask, futures))
+            except ItemError:
+                continue
+        until = time.monotonic() + HELD
+        for guess in guesses:
+            self._held[guess.place] = (turn.page, until)
+        return guesses
+
+    def _renewed(self, turn: Turn, done: set[int], futures: list[Any]) -> list[Guess]:
+        """The guesses that a page holds, made anew where the learner has changed its mind."""
+        kept = [guess for guess in map(self._known, turn.have) if guess is not None]
+        kept = [guess for guess in kept if guess.place not in done and self._is_open_to(guess)]
+        if not kept:
+            return []
+        scores = self.engine.forecasts([guess.context for guess in kept])
+        renewed = []
+        for guess, row in zip(kept, scores, strict=True):
+            best = self._best(row, self._possible(guess.item["key"], guess.kind, guess.label))
+            if guess.kind in ("free", "again") and best != guess.best:
+                guess = self._made(guess.place, guess.kind, guess.label, guess.context, futures)
+            renewed.append(guess)
+        return renewed
+
+    def _known(self, id: str) -> Guess | None:
+        """A guess that was made earlier, perhaps before a restart, and waits for an answer."""
+        guess = self._guesses.get(id)
+        if guess is not None:
+            return guess
+        try:
+            row, place = self._row(id)
+        except ServiceError:
+            return None
+        if place is None or row.state != ACTIVE or self._lessons.get(id) is not None:
+            return None
+        kind, _ = parsed_key(row.key)
+        try:
+            context = self.items.context(place)
+        except ItemError:
+            return None
+        return self._kept(id, place, kind, row.label, bool(row.explored), context)
+
+    def _row(self, id: str) -> tuple[Any, int | None]:
+        """A guess as the journal has it, and the place of its item."""
+        position, token = parsed_id(id)
+        found = self.engine.journal.decision(position)
+        if found is None or found[0].token != token:
+            raise UnknownDecision(f"there is no guess {id!r}")
+        return found[0], self.items.place(parsed_key(found[0].key)[1])
+
+    def _is_open_to(self, guess: Guess) -> bool:
+        """Whether the question is still one."""
+        key, lessons = guess.item["key"], self._lessons
+        if key in lessons.skipped or lessons.truth(key) is not None:
+            return False
+        return guess.label not in lessons.ruled_out(key)
+
+    def _guess(self, place: int, ask: Ask, futures: list[Any], again: bool = False) -> Guess:
+        """A new guess at an item. An ItemError says that the item cannot be used."""
+        context = self.items.context(place)
+        if ask.only is not None and not again:
+            return self._made(place, "yes", ask.only, context, futures)
+        key = self.items[place].key
+        kind = "again" if again or self._lessons.of_item(key) else "free"
+        return self._made(place, kind, None, context, futures)
+
+    def _made(
+        self, place: int, kind: Kind, label: Label | None, context: Any, futures: list[Any]
+    ) -> Guess:
+        key = self.items[place].key
+        possible = self._possible(key, kind, label)
+        if not possible:
+            raise ItemError(key, "it has none of the labels")
+        if kind in ("yes", "no"):
+            kind = "yes" if self._best(self._scores(context), self._labels) == label else "no"
+        among = None if len(possible) == len(self._labels) else possible
+        pending = self.engine.submit_decide(context, among, key_of(kind, key))
+        futures.append(pending.future)
+        told = pending.value
+        self._lessons.skipped.discard(key)
+        return self._kept(told.id, place, kind, told.label, told.explored, context)
+
+    def _kept(
+        self, id: str, place: int, kind: Kind, label: Label, explored: bool, context: Any
+    ) -> Guess:
+        item = self.items[place]
+        scores = self._scores(context)
+        possible = self._possible(item.key, kind, label)
+        order = sorted(range(len(self._labels)), key=lambda i: -scores[i])[:SHOWN_LABELS]
+        guess = Guess(
+            id=id,
+            place=place,
+            item=shown_item(place, item),
+            kind=kind,
+            label=label,
+            sure=float(scores[self._labels.index(label)]),
+            best=self._best(scores, possible),
+            scores=[(self._labels[i], float(scores[i])) for i in order],
+            explored=explored,
+            ruled_out=sorted(self._lessons.ruled_out(item.key), key=str),
+            context=context,
+        )
+        self._guesses[id] = guess
+        while len(self._guesses) > 2000:
+            del self._guesses[next(iter(self._guesses))]
+        return guess
+
+    def _scores(self, context: Any) -> np.ndarray:
+        return self.engine.forecasts([context])[0]
+
+    def _possible(self, key: str, kind: Kind, label: Label | None) -> list[Label]:
+        if kind in ("yes", "no"):
+            return [] if label is None else [label]
+        out = self._lessons.ruled_out(key)
+        return [known for known in self._labels if known not in out]
+
+    def _best(self, scores: np.ndarray, possible: Sequence[Label]) -> Label:
+        places = {label: i for i, label in enumerate(self._labels)}
+        return max(possible, key=lambda label: scores[places[label]])
+
+    # Which item comes next.
+
+    def _next(self, turn: Turn, held: set[int], count: int) -> Iterator[int]:
+        """Items to guess at, for a page that has so many guesses already."""
+        ask, chosen = self._chosen.get(turn.page, (None, []))
+        if ask != turn.ask:
+            chosen = []
+            self._release(turn.page, held)
+        chosen = [place for place in chosen if self._may_ask(place, turn, held)]
+        while len(chosen) < CHOSEN:
+            place = self._choose(turn, held.union(chosen))
+            if place is None:
+                break
+            chosen.append(place)
+        self._chosen[turn.page] = (turn.ask, chosen)
+        self.items.prepare(*chosen)
+        until = time.monotonic() + HELD
+        for place in chosen:
+            self._held[place] = (turn.page, until)
+        for place in list(chosen):
+            if count >= AHEAD:
+                return
+            if count < ENOUGH or self.items.ready(place):
+                chosen.remove(place)
+                yield place
+                count += self.items.usable(place)
+
+    def _release(self, page: str, held: set[int]) -> None:
+        for place, (holder, _) in list(self._held.items()):
+            if holder == page and place not in held:
+                del self._held[place]
+
+    def _may_ask(self, place: int, turn: Turn, held: set[int], first: bool = False) -> bool:
+        """first: only items about which nobody was asked yet."""
+        if place in held or not self.items.usable(place):
+            return False
+        holder, until = self._held.get(place, (turn.page, 0.0))
+        if holder != turn.page and until > time.monotonic():
+            return False
+        key, lessons, only = self.items[place].key, self._lessons, turn.ask.only
+        if lessons.is_new(key):
+            return True
+        if key in lessons.skipped or (first and only is None) or lessons.truth(key) is not None:
+            return False
+        out = lessons.ruled_out(key)
+        return only not in out if only is not None else len(out) < len(self._labels)
+
+    def _choose(self, turn: Turn, held: set[int]) -> int | None:
+        """The next item: a new one as long as there is any, then those with a wrong guess."""
+        for first in (True, False):
+            place = self._choose_from(turn, held, first)
+            if place is not None:
+                return place
+        return None
+
+    def _choose_from(self, turn: Turn, held: set[int], first: bool) -> int | None:
+        order, count = turn.ask.order, len(self.items)
+        if order != "order":
+            pool: list[int] = []
+            for _ in range(4 * POOL):
+                place = self._random.randrange(count)
+                if place not in pool and self._may_ask(place, turn, held, first):
+                    pool.append(place)
+                    if order == "random":
+                        return place
+                if len(pool) == POOL:
+                    break
+            if pool:
+                return self._least_sure(pool)
+        while self._first < count and not self.is_unasked(self._first):
+            self._first += 1
+        start = self._first if first and turn.ask.only is None else 0
+        places = (i for i in range(start, count) if self._may_ask(i, turn, held, first))
+        return next(places, None)
+
+    def is_unasked(self, place: int) -> bool:
+        return self.items.usable(place) and self._lessons.is_new(self.items[place].key)
+
+    def _least_sure(self, pool: list[int]) -> int:
+        """The item about which the learner is least sure, among those that are ready."""
+        ready = [place for place in pool if self.items.ready(place)]
+        contexts = list(self._contexts(ready))
+        if len(contexts) < 2 or len(contexts) != len(ready) or not len(self._lessons):
+            return pool[0]
+        scores = np.sort(self.engine.forecasts(contexts), axis=1)
+        return ready[int(np.argmin(scores[:, -1] - scores[:, -2]))]
+
+    # Answers.
+
+    def answer(self, turn: AnswerTurn) -> list[Guess]:
+        """Learn an answer. The first answer to a guess stands; `revise` changes it."""
+        right, label = _verdict(turn)
+        with self._working() as futures:
+            row, place = self._row(turn.id)
+            first: list[Guess] = []
+            if self._lessons.get(turn.id) is None and row.state == ACTIVE:
+                who = checked_name(turn.who)
+                kind, item = parsed_key(row.key)
+                pending = self.engine.submit_feedback(turn.id, right, label, who)
+                futures.append(pending.future)
+                is_right = label == row.label if right is None else right
+                self._lessons.add(
+                    Lesson(
+                        id=turn.id,
+                        item=item,
+                        kind=kind,
+                        said=row.label,
+                        right=is_right,
+                        label=label,
+                        who=who,
+                        time=time.time(),
+                        explored=bool(row.explored),
+                        propensity=row.propensity,
+                    )
+                )
+                self._has_changed = True
+                is_open = right is False and kind == "free" and turn.ask.only is None
+                if is_open and turn.ask.again and place is not None:
+                    first = self._second(place, turn.ask, futures)
+            self._drop(turn.id)
+            return self._ahead(turn, first, futures)
+
+    def _second(self, place: int, ask: Ask, futures: list[Any]) -> list[Guess]:
+        """A second guess at an item."""
+        try:
+            return [self._guess(place, ask, futures, again=True)]
+        except ItemError:
+            return []
+
+    def skip(self, turn: GuessTurn) -> list[Guess]:
+        """Ask nothing more about an item."""
+        with self._working() as futures:
+            row, _ = self._row(turn.id)
+            item = parsed_key(row.key)[1]
+            if self._lessons.get(turn.id) is None and row.state == ACTIVE:
+                known = [id for id, guess in self._guesses.items() if guess.item["key"] == item]
+                for id in dict.fromkeys([*known, turn.id]):
+                    if self._lessons.get(id) is None:
+                        futures.append(self.engine.submit_cancel(id).future)
+                        self._drop(id)
+                self._lessons.skipped.add(item)
+                self._has_changed = True
+            return self._ahead(turn, [], futures)
+
+    def undo(self, turn: GuessTurn) -> list[Guess]:
+        """Take an answer or a skip back, as if it had never been given; the item is asked again."""
+        with self._working() as futures:
+            row, place = self._row(turn.id)
+            kind, item = parsed_key(row.key)
+            if self._lessons.get(turn.id) is not None:
+                futures.append(self.engine.submit_cancel(turn.id).future)
+                self._lessons.remove(turn.id)
+            self._lessons.skipped.discard(item)
+            self._first = 0 if place is None else min(self._first, place)
+            self._has_changed = True
+            first: list[Guess] = []
+            if place is not None:
+                only = row.label if kind in ("yes", "no") else None
+                ask = Ask(order=turn.ask.order, only=only, again=turn.ask.again)
+                try:
+                    first = [self._guess(place, ask, futures)]
+                except ItemError:
+                    first = []
+            return self._ahead(turn, first, futures)
+
+    def revise(self, change: Revision) -> None:
+        """Another answer than before, learned as if it had always been given."""
+        right, label = _verdict(change)
+        with self._working() as futures:
+            lesson = self._lessons.get(change.id)
+            if lesson is None:
+                raise Cancelled(f"there is no answer to {change.id!r} that could be revised")
+            futures.append(self.engine.submit_revise(change.id, right, label).future)
+            self._lessons.revise(change.id, label == lesson.said if right is None else right, label)
+            self._has_changed = True
+
+    def add_labels(self, new: NewLabels) -> None:
+        """Labels that may be said from now on."""
+        labels = list(dict.fromkeys(checked_label(label) for label in new.add))
+        with self._lock:
+            if self._service is None:
+                self._labels = [*dict.fromkeys([*self._labels, *labels])]
+                if len(self._labels) < 2:
+                    raise Refused("name two labels, so that there is something to tell apart")
+                self._open()
+            else:
+                self.engine.submit_labels(LabelChange(add=labels)).wait()
+                self._labels = list(self.engine.learner.labels)
+                self._guesses.clear()  # they list the labels there were
+            self._tell()
+
+    def _drop(self, id: str) -> None:
+        guess = self._guesses.pop(id, None)
+        if guess is not None:
+            self._held.pop(guess.place, None)
+
+    def _working(self) -> _Working:
+        if self._service is None:
+            raise Refused("name two labels first")
+        return _Working(self)
+
+    # Looking.
+
+    def stats(self, who: str = "") -> dict[str, Any]:
+        """How the teaching goes."""
+        with self._lock:
+            lessons = self._lessons
+            since_start, recent = lessons.errors()
+            guesses = len(since_start)
+            return {
+                "version": self.version,
+                "ready": self.is_ready,
+                "open": self.is_open,
+                "labels": self._labels,
+                "suggested": list(self.items.labels),
+                "items": len(self.items),
+                "answers": len(lessons),
+                "guesses": guesses,
+                "known": lessons.known(),
+                "skipped": len(lessons.skipped),
+                "unusable": [list(pair) for pair in self.items.skipped[:20]],
+                "unusable_count": len(self.items.skipped),
+                "error": float(since_start[-1]) if guesses else None,
+                "error_recent": float(recent[-1]) if guesses else None,
+                "explored": sum(x.explored for x in lessons),
+                "per_minute": lessons.per_minute(),
+                "by_label": lessons.by_label(self._labels),
+                "people": lessons.people(),
+                "recent": [self._shown(lesson) for lesson in lessons.last(10)],
+                "mine": [lesson.id for lesson in lessons.last(100, checked_name(who))],
+            }
+
+    def _shown(self, lesson: Lesson) -> dict[str, Any]:
+        place = self.items.place(lesson.item)
+        title, picture = lesson.item, None
+        if place is not None:
+            item = self.items[place]
+            title, picture = item.title, picture_of(place, item)
+        return {
+            "id": lesson.id,
+            "title": title,
+            "picture": picture,
+            "kind": lesson.kind,
+            "said": lesson.said,
+            "right": lesson.right,
+            "label": lesson.label,
+            "who": lesson.who,
+            "explored": lesson.explored,
+        }
+
+    def errors(self) -> tuple[np.ndarray, np.ndarray]:
+        with self._lock:
+            return self._lessons.errors()
+
+    def lessons(self) -> list[tuple[Lesson, Item | None, Any]]:
+        """All answers with their items, and with the true labels as far as they are known."""
+        with self._lock:
+            found = []
+            for lesson in self._lessons:
+                place = self.items.place(lesson.item)
+                item = None if place is None else self.items[place]
+                found.append((lesson, item, self._lessons.truth(lesson.item)))
+            return found
+
+    def why(self, id: str) -> list[tuple[str, float]]:
+        """The parts of an item that speak for the label that is said, and those against it."""
+        with self._working():
+            row, place = self._row(id)
+            if place is None:
+                return []
+            learner, context = self.engine.learner, self.items.context(place)
+        among = None if row.among is None else msgspec.json.decode(row.among)
+        parts = learner.explain(context, among=among).parts
+        return parts if len(parts) <= 12 else [*parts[:6], *parts[-6:]]
+
+    def learner_file(self) -> bytes:
+        """The learner, for `onebit.load`."""
+        with self._working():
+            self.engine.settle()
+        return persist.pack(*self.engine.learner._dump())
+
+
+class _Working:
+    """The lock, and the commits that must be on disk before anybody is told of them."""
+
+    def __init__(self, teacher: Teacher) -> None:
+        self._teacher, self._futures = teacher, []
+
+    def __enter__(self) -> list[Any]:
+        self._teacher._lock.acquire()
+        return self._futures
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        teacher = self._teacher
+        has_changed, teacher._has_changed = teacher._has_changed, False
+        teacher._lock.release()
+        try:
+            for future in self._futures:
+                future.result()
+        except Unavailable:
+            with teacher._lock:  # the lessons are ahead of what is on disk
+                teacher._read()
+            raise
+        if has_changed:
+            teacher._tell()
+
+
+def _labels_before(path: Path) -> list[Label]:
+    """The labels that the model of a journal had."""
+    if not path.exists():
+        return []
+    with closing(Journal(path)) as journal, journal.reading() as connection:
+        made = connection.execute("SELECT body FROM configurations ORDER BY number").fetchall()
+        added = connection.execute(
+            "SELECT body FROM changes WHERE kind = 'label' ORDER BY position"
+        ).fetchall()
+    labels = [label for (body,) in made for label in msgspec.json.decode(body)["labels"]]
+    return [*dict.fromkeys([*labels, *(msgspec.json.decode(body)["label"] for (body,) in added)])]
+
+
+def _verdict(given: AnswerTurn | Revision) -> tuple[bool | None, Label | None]:
+    right = None if given.right is UNSET else given.right
+    label = None if given.label is UNSET else given.label
+    if (right is None) == (label is None):
+        raise Refused("say either right or label")
+    return right, label
+
+
+def checked_label(label: Label) -> Label:
+    """A label as it is stored: printable, of some length, without blanks around it."""
+    if isinstance(label, int):
+        return label
+    text = " ".join(label.split())
+    if not text or len(text) > LONGEST_LABEL or not text.isprintable():
+        raise Refused(f"a label has 1 to {LONGEST_LABEL} printable characters")
+    return text
+
+
+def checked_name(who: str) -> str | None:
+    """The name of a person as it is stored; None if there is none."""
+    name = " ".join(who.split())
+    if not name.isprintable():
+        raise Refused("a name has printable characters only")
+    return name or None
+
+
+def shown_item(place: int, item: Item) -> dict[str, Any]:
+    """An item as a page gets it: long texts are cut."""
+    return {
+        "place": place,
+        "key": item.key,
+        "kind": item.kind,
+        "title": item.title,
+        "picture": picture_of(place, item),
+        "text": _cut(item.text, SHOWN_TEXT),
+        "fields": {name: _cut(str(value), SHOWN_CELL) for name, value in item.fields.items()},
+    }
+
+
+def picture_of(place: int, item: Item) -> str | None:
+    """The address of an item's picture, which a browser may keep."""
+    if item.kind != "image":
+        return None
+    return f"items/{place}/picture?item={zlib.crc32(item.key.encode(errors='replace')):08x}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most] + "…"

@@ -1,0 +1,341 @@
+"""The dashboard in a real browser: live, long, hostile, light and dark, on a phone and on paper."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from browser import CHROMIUM
+
+pytest.importorskip("playwright")
+pytest.importorskip("starlette")
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from test_in_browser import BACKGROUND, FOLDED, INK, LABELS, brightness
+
+sys.path.append(str(Path(__file__).parents[1] / "service"))
+from long_journals import fill
+from serving import serving
+from test_dashboard import HOSTILE, READER, TOKENS, configured, finished, play
+
+from onebit.service.service import Service
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium in PATH"),
+]
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"),
+    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
+]
+WIDE = {"width": 1280, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield made
+        made.close()
+
+
+class Tab:
+    """A page, with what it wrote to its console or wanted from elsewhere."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page, self.url, self.complaints = page, url, list[str]()
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", self._check)
+
+    def _check(self, request: Any) -> None:
+        if not request.url.startswith((self.url, "blob:")):
+            self.complaints.append(f"wanted {request.url}")
+
+    def open(self, path: str) -> Page:
+        self.page.goto(self.url + path)
+        return self.page
+
+    def tile(self, name: str) -> str:
+        return self.page.inner_text(f".tile:has(dt:text-is('{name}')) b")
+
+
+@contextmanager
+def tab(browser: Browser, url: str, **options: Any) -> Iterator[Tab]:
+    context = browser.new_context(**{"viewport": WIDE, **options})
+    made = Tab(context.new_page(), url.rstrip("/"))
+    yield made
+    context.close()
+    assert made.complaints == []
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Any]:
+    with serving(Service(configured(tmp_path), ticks=False)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("many") / "many.journal"
+    fill(path, rounds=20_000, labels=1000)
+    return path
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hostile") / "hostile.journal"
+    fill(path, rounds=3000, labels=[*HOSTILE, "\u0000nul", "\n\n", "x" * 5000])
+    return path
+
+
+def url_of(client: Any) -> str:
+    return str(client.base_url)
+
+
+def test_numbers_follow_the_rounds_without_a_reload(browser: Browser, site: Any) -> None:
+    engine = site.service.models["news"]
+    play(engine, 30)
+    with tab(browser, site.url) as made:
+        page = made.open("/dashboard/news")
+        assert made.tile("Rounds") == "30"
+        expect(page.locator("#live")).to_have_text("Live")
+        page.evaluate("window.mine = 1")
+        for rounds in (40, 50):
+            play(engine, 10)
+            expect(page.locator(".tile b").first).to_have_text(str(rounds), timeout=10_000)
+        expect(page.locator(".decisions tbody th").first).to_have_text("49")
+        page.click("#pause")
+        expect(page.locator("#live")).to_have_text("Paused")
+        play(engine, 10)
+        page.wait_for_timeout(2500)
+        assert made.tile("Rounds") == "50"
+        page.click("#pause")
+        expect(page.locator(".tile b").first).to_have_text("60", timeout=10_000)
+        assert page.evaluate("window.mine") == 1  # no reload
+
+
+def test_without_a_stream_the_page_asks_now_and_then(browser: Browser, site: Any) -> None:
+    engine = site.service.models["news"]
+    play(engine, 5)
+    with tab(browser, site.url) as made:
+        page = made.page
+        page.route("**/events", lambda route: route.abort())
+        made.open("/dashboard/news")
+        expect(page.locator("#live")).to_contain_text("every 3 seconds")
+        play(engine, 5)
+        expect(page.locator(".tile b").first).to_have_text("10", timeout=15_000)
+        made.complaints = [text for text in made.complaints if "ERR_FAILED" not in text]
+
+
+def test_a_server_that_is_gone_is_reported_and_followed_again(browser: Browser, site: Any) -> None:
+    play(site.service.models["news"], 5)
+    with tab(browser, site.url) as made:
+        page = made.open("/dashboard/news")
+        expect(page.locator("#live")).to_have_text("Live")
+        page.context.set_offline(True)
+        page.click("#pause")
+        page.click("#pause")
+        expect(page.locator("#trouble")).to_contain_text("does not answer", timeout=15_000)
+        assert made.tile("Rounds") == "5"
+        page.context.set_offline(False)
+        play(site.service.models["news"], 5)
+        expect(page.locator(".tile b").first).to_have_text("10", timeout=15_000)
+        expect(page.locator("#trouble")).to_be_hidden()
+        made.complaints = [text for text in made.complaints if "ERR_INTERNET" not in text]
+
+
+def test_labels_are_found_while_typing_and_the_search_stays(browser: Browser, many: Path) -> None:
+    with finished(many) as client, tab(browser, url_of(client)) as made:
+        page = made.open("/dashboard/news")
+        rows = page.locator(".labels tbody tr")
+        expect(rows).to_have_count(26)
+        expect(rows.last).to_contain_text("975 further labels")
+        page.fill("input[type=search]", "topic 99")
+        expect(rows).to_have_count(11)
+        page.fill("input[type=search]", "nothing like it")
+        expect(page.locator("[data-part=labels]")).to_contain_text("No label has")
+        page.fill("input[type=search]", "topic 1")
+        page.select_option("select[name=order]", "accuracy")
+        expect(rows).to_have_count(26)
+        assert "label=topic+1&order=accuracy" in page.url
+        page.reload()
+        expect(page.locator("input[type=search]")).to_have_value("topic 1")
+        expect(page.locator("select[name=order]")).to_have_value("accuracy")
+        for text in rows.locator("th").all_inner_texts()[:25]:
+            assert text.startswith("topic 1")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pictures_and_tables_can_be_saved(browser: Browser, many: Path, scheme: Any) -> None:
+    with finished(many) as client, tab(browser, url_of(client), color_scheme=scheme) as made:
+        page = made.open("/dashboard/news")
+        for name in ("error", "shares", "delay"):
+            panel = page.locator(f"#{name}")
+            with page.expect_download() as got:
+                panel.locator("button:text-is('SVG')").click()
+            assert got.value.suggested_filename == f"news-{name}.svg"
+            picture = ElementTree.parse(got.value.path()).getroot()
+            assert picture.tag.endswith("}svg") and float(picture.get("width", "0")) > 300
+            text = Path(got.value.path()).read_text()
+            assert "var(" not in text and "class=" not in text
+            assert picture.find("{http://www.w3.org/2000/svg}title") is not None
+            with page.expect_download() as got:
+                panel.locator("button:text-is('PNG')").click()
+            data = Path(got.value.path()).read_bytes()
+            assert data.startswith(b"\x89PNG") and len(data) > 5000
+            with page.expect_download() as got:
+                panel.locator("a[download]").click()
+            rows = list(csv.DictReader(io.StringIO(Path(got.value.path()).read_text())))
+            assert len(rows) > 10
+        with page.expect_download() as got:
+            page.locator("#labels a[download]").click()
+        assert len(Path(got.value.path()).read_text().splitlines()) == 1001
+
+
+def test_a_token_is_asked_for_and_never_in_an_address(browser: Browser, tmp_path: Path) -> None:
+    with serving(Service(configured(tmp_path, TOKENS), ticks=False)) as site:
+        engine = site.service.models["news"]
+        play(engine, 12)
+        with tab(browser, site.url) as made:
+            asked = list[str]()
+            made.page.on("request", lambda request: asked.append(request.url))
+            page = made.open("/dashboard/news")
+            expect(page.locator("#login")).to_be_visible()
+            assert page.locator("[data-part]").count() == 0
+            page.fill("#token", "wrong-0123456789")
+            page.keyboard.press("Enter")
+            expect(page.locator("#refused")).to_contain_text("not known")
+            page.fill("#token", READER)
+            page.click("#login button")
+            expect(page.locator(".tile b").first).to_have_text("12")
+            expect(page.locator("#login")).to_be_hidden()
+            expect(page.locator("#live")).to_have_text("Live")
+            play(engine, 1)
+            expect(page.locator(".tile b").first).to_have_text("13", timeout=10_000)
+            with page.expect_download() as got:
+                page.locator("#labels a[download]").click()
+            assert got.value.suggested_filename == "news-labels.csv"
+            page.reload()
+            expect(page.locator(".tile b").first).to_have_text("13")
+            page.click("#forget")
+            expect(page.locator("#login")).to_be_visible()
+            assert page.locator("[data-part]").count() == 0
+            page.reload()
+            expect(page.locator("#login")).to_be_visible()
+            assert not any(READER in url for url in asked)
+            made.complaints = [text for text in made.complaints if "401" not in text]
+
+
+@pytest.mark.parametrize("width", [380, 768, 1280, 1920])
+@pytest.mark.parametrize("name", ["many", "hostile"])
+def test_nothing_overlaps_or_is_cut_off(
+    browser: Browser, request: pytest.FixtureRequest, name: str, width: int
+) -> None:
+    size = {"width": width, "height": 900}
+    with (
+        finished(request.getfixturevalue(name)) as client,
+        tab(browser, url_of(client), viewport=size) as made,
+    ):
+        page = made.open("/dashboard/news")
+        expect(page.locator(".chart").first).to_be_attached()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(LABELS) == []
+        if width < 600:
+            assert page.evaluate(FOLDED) == []
+
+
+def test_hostile_labels_stay_text(browser: Browser, hostile: Path) -> None:
+    with finished(hostile) as client, tab(browser, url_of(client)) as made:
+        page = made.open("/dashboard/news?order=name")
+        expect(page.locator(".labels")).to_contain_text("<script>alert(1)</script>")
+        assert page.locator("#parts script").count() == 0
+        page.fill("input[type=search]", '"><script>alert(3)</script>')
+        expect(page.locator("[data-part=labels]")).to_contain_text("No label has")
+        made.open("/dashboard")
+        expect(page.locator("table")).to_contain_text("news")
+
+
+def test_dark_is_dark_and_paper_is_white(browser: Browser, many: Path, tmp_path: Path) -> None:
+    with finished(many) as client:
+        for scheme, is_dark in (("light", False), ("dark", True)):
+            with tab(browser, url_of(client), color_scheme=scheme) as made:
+                page = made.open("/dashboard/news")
+                assert (brightness(page.evaluate(BACKGROUND)) < 40) == is_dark
+                assert (brightness(page.evaluate(INK)) > 200) == is_dark
+                page.emulate_media(media="print")
+                assert brightness(page.evaluate(BACKGROUND)) > 240
+                assert page.locator("#pause").is_hidden()
+                assert page.pdf().startswith(b"%PDF")
+
+
+def test_axe_finds_no_fault(browser: Browser, many: Path, tmp_path: Path) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    with finished(many) as client, serving(Service(configured(tmp_path, TOKENS))) as locked:
+        for url, path in (
+            (url_of(client), "/dashboard/news"),
+            (url_of(client), "/dashboard"),
+            (locked.url, "/dashboard/news"),
+        ):
+            for options in (
+                {},
+                {"color_scheme": "dark"},
+                {"viewport": {"width": 380, "height": 800}},
+            ):
+                with tab(browser, url, **options) as made:
+                    page = made.open(path)
+                    page.wait_for_selector(
+                        "[data-part=tiles], [data-part=models], #login:not([hidden])"
+                    )
+                    found = axe.run(page).response["violations"]
+                    assert [(fault["id"], fault["nodes"][0]["html"]) for fault in found] == []
+                    made.complaints = [text for text in made.complaints if "401" not in text]
+
+
+def test_everything_can_be_reached_by_keyboard(browser: Browser, many: Path) -> None:
+    with finished(many) as client, tab(browser, url_of(client)) as made:
+        page = made.open("/dashboard/news")
+        expect(page.locator("#live")).to_have_text("Live")
+        page.click("#pause")
+        reached = set[str]()
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            reached.add(page.evaluate("document.activeElement.outerHTML.slice(0, 200)"))
+        text = " ".join(reached)
+        for part in ("as PNG", "as SVG", 'type="search"', "<select", "download", 'role="region"'):
+            assert part in text, part
+
+
+def test_a_tooltip_shows_the_numbers_of_a_stretch(browser: Browser, many: Path) -> None:
+    with finished(many) as client, tab(browser, url_of(client)) as made:
+        page = made.open("/dashboard/news")
+        expect(page.locator("#live")).to_have_text("Live")
+        page.click("#pause")
+        page.locator("#error .chart.wide .curve .point").nth(5).hover(force=True)
+        expect(page.locator(".tip")).to_contain_text("wrong")
+        page.locator("#delay .chart.wide .column").nth(8).hover()
+        expect(page.locator(".tip")).to_contain_text("of the answers")
+
+
+def test_a_million_rounds_and_a_thousand_labels(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "long.journal"
+    fill(path, rounds=1_000_000, labels=1000)
+    with finished(path) as client, tab(browser, url_of(client)) as made:
+        page = made.open("/dashboard/news")
+        expect(page.locator("[data-unread]")).to_have_count(0, timeout=180_000)
+        assert made.tile("Rounds") == "1,000,000"
+        assert page.locator("#error .mark").count() >= 2  # the alarm, on both charts
+        assert page.evaluate(LABELS) == []
+        assert len(client.get("/dashboard/news?only=parts").content) < 300_000
+        started = time.process_time()  # of the server, which runs in this process
+        for word in range(5):
+            client.get(f"/dashboard/news?only=parts&label={word}")
+        assert (time.process_time() - started) / 5 < 0.3

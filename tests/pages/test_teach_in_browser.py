@@ -1,0 +1,556 @@
+"""`onebit teach` as a person uses it, in a real browser."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import CHROMIUM
+
+pytest.importorskip("playwright")
+pytest.importorskip("starlette")
+pytest.importorskip("PIL")
+
+import numpy as np
+from playwright.sync_api import BrowserContext, Page, Playwright, sync_playwright
+
+from onebit.datasets.tables import digits
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium in PATH"),
+]
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"),
+    *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
+]
+TRUTH = [str(label) for label in digits().y]
+PATIENCE = 60.0
+
+
+class Server:
+    """`onebit teach` in a process of its own. It can be killed and started again."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.folder, self.arguments, self.port = folder, arguments, "0"
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "onebit.cli", "teach", *self.arguments),
+                *("--no-open", "--port", self.port),
+            ],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
+        assert found, line
+        self.address, self.port = found[0], found[1]
+
+    def end(self, number: int) -> None:
+        self.process.send_signal(number)
+        self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def answers(self) -> list[tuple[str, str, int | None]]:
+        """The key of each guess that was answered, the label it said, and whether it was right."""
+        journal = next(self.folder.rglob("teach.journal"))
+        connection = sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True)
+        try:
+            return connection.execute(
+                "SELECT d.key, d.label, a.right FROM answers a JOIN decisions d "
+                "ON d.position = a.decision ORDER BY a.position"
+            ).fetchall()
+        finally:
+            connection.close()
+
+
+class Tab:
+    """A page, with what it complained about and what it wanted from elsewhere."""
+
+    def __init__(self, page: Page, server: Server, *, with_faults: bool = False) -> None:
+        self.page, self.server = page, server
+        self.complaints: list[str] = []
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", self._check)
+        if not with_faults:  # a browser writes lost connections to its console
+            page.on("console", lambda message: self.complaints.append(message.text))
+        page.goto(server.address)
+
+    def _check(self, request: Any) -> None:
+        if not request.url.startswith(self.server.address):
+            self.complaints.append(f"wanted {request.url}")
+
+    def wait(self, script: str, wanted: Any = True) -> Any:
+        """Wait until an expression has a value."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            found = self.page.evaluate(script)
+            if found == wanted:
+                return found
+            time.sleep(0.01)
+        raise AssertionError(f"{script} is {found!r}, not {wanted!r}")
+
+    def guess(self) -> str:
+        """The guess, once it is shown."""
+        self.wait("!['', '…'].includes(document.querySelector('#guess').textContent)")
+        return self.page.evaluate("document.querySelector('#guess').textContent")
+
+    def digit(self) -> str:
+        """The true label of the digit that is shown."""
+        title = self.page.evaluate("document.querySelector('#card .title').textContent")
+        return TRUTH[int(title.split()[1]) - 1]
+
+    def press(self) -> str:
+        """Answer by a key, rightly."""
+        guess = self.guess()
+        self.page.keyboard.press("a" if guess == self.digit() else "x")
+        return guess
+
+    def saved(self, answers: int) -> None:
+        """Wait until the server has so many answers, and the page knows."""
+        self.wait("document.querySelector('#answers').textContent", f"{answers:,}")
+        self.wait("document.querySelector('#saved').textContent.startsWith('Everything')")
+
+    def text(self, selector: str) -> str:
+        return self.page.inner_text(selector)
+
+
+@pytest.fixture(scope="module")
+def playing() -> Iterator[Playwright]:
+    with sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def browser(playing: Playwright) -> Iterator[Any]:
+    with playing.chromium.launch(executable_path=CHROMIUM, args=FLAGS) as made:
+        yield made
+
+
+@pytest.fixture
+def context(browser: Any) -> Iterator[BrowserContext]:
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as made:
+        yield made
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Any]:
+    servers: list[Server] = []
+
+    def start(*arguments: str) -> Server:
+        servers.append(Server(tmp_path, *arguments))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        if server.process.poll() is None:
+            server.end(signal.SIGTERM)
+
+
+def learner_of(tab: Tab) -> bytes:
+    return tab.page.request.get(f"{tab.server.address}export/learner").body()
+
+
+def share(text: str) -> float:
+    return float(text.rstrip("%")) / 100
+
+
+def test_200_digits_by_key_presses(serve: Any, context: BrowserContext) -> None:
+    server = serve()
+    tab = Tab(context.new_page(), server)
+    tab.guess()
+    assert "from this one bit it learns" in tab.text("#intro")
+    for i in range(200):
+        tab.press()
+        if i == 60:
+            tab.saved(61)
+            early = share(tab.text("#error-recent"))
+    tab.saved(200)
+    late = share(tab.text("#error-recent"))
+    assert late < early - 0.1 and late < 0.5
+    tab.wait("!!document.querySelector('#curve svg .line')")
+    line = tab.page.evaluate(
+        "document.querySelector('#curve [data-line=\"last 50\"] .line').getAttribute('d')"
+    )
+    heights = [float(point.split()[1]) for point in line[1:].split("L")]
+    assert heights[-1] > heights[5] + 20  # the curve falls: in a picture, down is larger
+    answers = server.answers()
+    assert len(answers) == 200 and len({key for key, _, _ in answers}) == 200
+    times = tab.page.evaluate("performance.getEntriesByName('next guess').map(x => x.duration)")
+    print(f"\nkey press to next guess: {np.percentile(times, [50, 95])} ms, {len(times)} presses")
+    assert tab.complaints == []
+
+
+def test_reload_and_kill_9_and_a_cut_connection(serve: Any, context: BrowserContext) -> None:
+    server = serve()
+    tab = Tab(context.new_page(), server, with_faults=True)
+    for _ in range(10):
+        tab.press()
+    tab.page.reload()
+    for _ in range(5):
+        tab.press()
+    tab.saved(15)
+    server.end(signal.SIGKILL)
+    for _ in range(4):  # by the guesses that the page holds
+        tab.press()
+    tab.wait("document.querySelector('#saved').textContent.includes('4 not yet saved')")
+    assert len(server.answers()) == 15
+    server.start()
+    tab.saved(19)
+    context.set_offline(True)
+    for _ in range(3):
+        tab.press()
+    tab.wait("document.querySelector('#saved').textContent.includes('3 not yet saved')")
+    tab.page.keyboard.press("Backspace")  # takes back what the server has not heard of
+    tab.wait("document.querySelector('#saved').textContent.includes('2 not yet saved')")
+    context.set_offline(False)
+    tab.saved(21)
+    # The answer to the request is lost on the way: it is sent again, and learned once.
+    tab.page.route("**/answer", lambda route: (route.fetch(), route.abort()))
+    tab.press()
+    tab.wait("document.querySelector('#saved').textContent.includes('not yet saved')")
+    tab.page.reload()
+    tab.page.unroute("**/answer")
+    tab.saved(22)
+    keys = [key for key, _, _ in server.answers()]
+    assert len(keys) == len(set(keys)) == 22
+    for key, said, right in server.answers():
+        place = int(key.split("digit-")[1])
+        assert right == (said == TRUTH[place])
+    assert tab.complaints == []
+
+
+def test_answers_of_a_closed_tab_go_out(serve: Any, context: BrowserContext) -> None:
+    server = serve()
+    tab = Tab(context.new_page(), server, with_faults=True)
+    tab.guess()
+    server.end(signal.SIGKILL)
+    tab.press()
+    tab.wait("document.querySelector('#saved').textContent.includes('1 not yet saved')")
+    tab.page.evaluate(
+        "for (const name of Object.keys(localStorage)) "
+        "if (name.includes(' alive ')) localStorage.setItem(name, '1')"
+    )
+    tab.page.close()
+    server.start()
+    Tab(context.new_page(), server, with_faults=True).saved(1)
+
+
+def test_undo_ten_steps(serve: Any, context: BrowserContext) -> None:
+    server = serve()
+    tab = Tab(context.new_page(), server)
+    for _ in range(12):
+        tab.press()
+    tab.saved(12)
+    before = learner_of(tab)
+    for _ in range(6):
+        tab.press()
+    tab.saved(18)
+    tab.page.reload()  # undo reaches beyond what this page has seen
+    for _ in range(4):
+        tab.press()
+    tab.saved(22)
+    assert learner_of(tab) != before
+    for left in range(21, 11, -1):
+        tab.guess()
+        tab.page.keyboard.press("Backspace")
+        tab.saved(left)
+    assert learner_of(tab) == before
+    assert tab.complaints == []
+
+
+def test_two_tabs_teach_one_model(serve: Any, browser: Any) -> None:
+    server = serve()
+    with browser.new_context() as first, browser.new_context() as second:
+        ada, bob = Tab(first.new_page(), server), Tab(second.new_page(), server)
+        for tab, name in ((ada, "Ada"), (bob, "Bob <b>")):
+            tab.guess()
+            tab.page.fill("#who", name)
+            tab.page.focus("#stage")
+        for _ in range(12):
+            ada.press()
+            bob.press()
+        ada.saved(24)
+        bob.saved(24)
+        assert "Ada: 12" in ada.text("#summary") and "Bob <b>: 12" in ada.text("#summary")
+        items = {re.sub(r".* digit", "digit", key) for key, _, _ in server.answers()}
+        firsts = [key for key, _, _ in server.answers() if " free " in key]
+        assert len({key.split()[-1] for key in firsts}) == len(firsts) == len(items)
+        assert ada.complaints == bob.complaints == []
+
+
+def test_a_label_on_the_way_and_other_questions(serve: Any, context: BrowserContext) -> None:
+    server = serve()
+    tab = Tab(context.new_page(), server)
+    tab.press()
+    tab.guess()
+    tab.page.fill("#label", "<script>smudge</script>")
+    tab.page.keyboard.press("Enter")
+    tab.wait("document.querySelector('#by-label').textContent.includes('<script>smudge</script>')")
+    tab.guess()
+    tab.page.keyboard.press("7")  # names the label 7
+    tab.wait("document.querySelector('#answers').textContent", "3")
+    tab.page.select_option("#only", label="is it 7?")
+    tab.wait("document.querySelector('#guess').textContent", "7?")
+    assert tab.text("#ask") == "Is it" and "Yes" in tab.text("#right")
+    tab.page.keyboard.press("ArrowLeft")
+    tab.wait("document.querySelector('#answers').textContent", "4")
+    tab.page.select_option("#only", label="what it is")
+    tab.wait("document.querySelector('#ask').textContent", "It guesses")
+    tab.page.select_option("#order", "unsure")
+    tab.guess()
+    tab.page.click("#skip")
+    tab.wait("document.querySelector('#summary').textContent.includes('1 skipped')")
+    tab.page.click("#undo")
+    tab.wait("!document.querySelector('#summary').textContent.includes('skipped')")
+    assert tab.complaints == []
+
+
+def test_an_answer_is_revised(serve: Any, context: BrowserContext) -> None:
+    server = serve()
+    tab = Tab(context.new_page(), server)
+    tab.page.uncheck("#again")
+    for _ in range(3):
+        tab.guess()
+        tab.page.keyboard.press("x")
+    tab.saved(3)
+    tab.page.click("#last li:nth-child(3) button")
+    tab.page.click("[data-revise=right]")
+    tab.wait("document.querySelector('#last li:nth-child(3) button').className", "right")
+    assert [right for _, _, right in server.answers()] == [1, 0, 0]
+    tab.page.click("#last li:nth-child(2) button")
+    tab.page.select_option("#revise-label", label="4")
+    tab.page.click("[data-revise=label]")
+    tab.wait("document.querySelector('#last li:nth-child(2)').textContent.includes('no, 4')")
+    tab.page.click("#last li:nth-child(1) button")
+    tab.page.click("[data-revise=undo]")
+    tab.saved(2)
+    assert tab.complaints == []
+
+
+def test_keys_are_remapped_and_switched_off(serve: Any, context: BrowserContext) -> None:
+    server = serve()
+    tab = Tab(context.new_page(), server)
+    tab.page.uncheck("#again")
+    tab.guess()
+    tab.page.click("[data-capture=right]")
+    tab.page.keyboard.press("j")
+    tab.page.focus("#stage")
+    tab.page.keyboard.press("a")
+    tab.page.keyboard.press("j")
+    tab.saved(1)
+    assert "j" in tab.text("#right kbd")
+    tab.page.reload()  # it is kept
+    tab.guess()
+    tab.page.keyboard.press("j")
+    tab.saved(2)
+    tab.page.uncheck("#keys-on")
+    tab.page.focus("#stage")
+    tab.guess()
+    for key in ("j", "x", "ArrowRight", "Backspace", " ", "3"):
+        tab.page.keyboard.press(key)
+    time.sleep(0.3)
+    assert len(server.answers()) == 2
+    tab.page.check("#keys-on")
+    tab.page.click("#keys-reset")
+    tab.page.focus("#stage")
+    tab.page.keyboard.press("a")
+    tab.saved(3)
+    tab.page.fill("#who", "xaxa")  # letters in a field are text
+    assert len(server.answers()) == 3
+    assert tab.complaints == []
+
+
+def test_the_keyboard_alone_reaches_everything(serve: Any, context: BrowserContext) -> None:
+    tab = Tab(context.new_page(), serve())
+    tab.press()
+    tab.saved(1)
+    tab.guess()
+    seen: set[str] = set()
+    for _ in range(120):
+        tab.page.keyboard.press("Tab")
+        seen.add(
+            tab.page.evaluate(
+                "(e => e.id || e.dataset.lesson && 'lesson' || e.dataset.capture && 'capture'"
+                " || e.className || e.getAttribute('href') || e.tagName)(document.activeElement)"
+            )
+        )
+    wanted = {
+        *("who", "wrong", "right", "skip", "undo", "chip", "label", "add-label", "lesson", "order"),
+        *("only", "again", "keys-on", "capture", "keys-reset"),
+        *("export/learner", "export/csv", "export/parquet"),
+    }
+    assert wanted <= seen
+    tab.page.focus("#right")
+    tab.page.keyboard.press("Enter")  # a control works by its own keys
+    tab.saved(2)
+    tab.guess()
+    tab.page.keyboard.press(" ")  # on a button, the space bar presses it and does not skip
+    tab.saved(3)
+    tab.page.focus("#last button")
+    tab.page.keyboard.press("Enter")
+    tab.wait("document.querySelector('dialog').open")
+    tab.page.keyboard.press("Escape")
+    tab.wait("document.querySelector('dialog').open", False)
+    assert tab.complaints == []
+
+
+def test_touch(serve: Any, browser: Any) -> None:
+    server = serve()
+    with browser.new_context(
+        viewport={"width": 390, "height": 780}, has_touch=True, is_mobile=True
+    ) as context:
+        tab = Tab(context.new_page(), server)
+        tab.guess()
+        tab.page.tap("#again")
+        session = context.new_cdp_session(tab.page)
+
+        def swipe(away: int) -> None:
+            box = tab.page.locator("#card").bounding_box()
+            x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+            for kind, at in (
+                ("touchStart", x),
+                ("touchMove", x + away / 2),
+                ("touchMove", x + away),
+            ):
+                points = [{"x": at, "y": y}]
+                session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+            session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+        tab.page.evaluate("scrollTo(0, 0)")
+        swipe(150)
+        tab.saved(1)
+        tab.guess()
+        swipe(-150)
+        tab.saved(2)
+        assert [right for _, _, right in server.answers()] == [1, 0]
+        for name, count in (("right", 3), ("wrong", 4), ("undo", 3)):
+            tab.guess()
+            tab.page.tap(f"#{name}")
+            tab.saved(count)
+        tab.guess()
+        tab.page.tap("#skip")
+        tab.wait("document.querySelector('#summary').textContent.includes('1 skipped')")
+        tab.guess()
+        tab.page.tap("#chips button:nth-child(4)")
+        tab.saved(4)
+        assert tab.page.evaluate("document.documentElement.scrollWidth") == 390
+        assert tab.complaints == []
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> dict[str, list[str]]:
+    """Sources with hostile names and contents, as arguments of the command."""
+    from PIL import Image
+
+    draw = np.random.default_rng(1)
+    folder = tmp_path / "photos <script>alert(1)<script>"
+    folder.mkdir()
+    for i, name in enumerate(["<img src=x onerror=alert(1)>", "\u202egpj.cat", "plain", "a b&c"]):
+        pixels = draw.integers(0, 255, (80, 120, 3), dtype=np.uint8)
+        pixels[:, :, i % 3] //= 4
+        Image.fromarray(pixels).save(folder / f"{name}.png")
+    (folder / "broken.jpg").write_bytes(b"\xff\xd8 no image")
+    text = tmp_path / "notes.txt"
+    lines = ["<script>alert(1)</script>", "\u202eright to left", "plain", "x" * 10_000_000]
+    text.write_text("\n".join([*lines, "a word " * 5000]))
+    table = tmp_path / "tickets.csv"
+    table.write_text('body,"<b>price</b>"\n"<script>alert(1)</script> it fails",1\nwhere is it,2\n')
+    return {
+        "folder": [folder.name, "--labels", "<b>cat</b>,dog"],
+        "text": [text.name, "--labels", "<i>a</i>,b"],
+        "table": [table.name, "--text", "body", "--labels", "bug,question"],
+        "rows": [table.name, "--labels", "bug,question"],
+    }
+
+
+@pytest.mark.parametrize("kind", ["folder", "text", "table", "rows"])
+def test_sources_and_hostile_words(serve: Any, hostile: Any, context: Any, kind: str) -> None:
+    server = serve(*hostile[kind])
+    tab = Tab(context.new_page(), server)
+    tab.page.select_option("#order", "order")
+    shown = ""
+    items = {"folder": 4, "text": 4, "table": 2, "rows": 2}[kind]
+    for i in range(items):
+        tab.guess()
+        shown += tab.text("#card")
+        tab.page.keyboard.press("a")
+        tab.saved(i + 1)
+    tab.wait("document.querySelector('#card').textContent", "Every item has its answer.")
+    wanted = {
+        "folder": "<img src=x onerror=alert(1)>.png",
+        "text": "<script>alert(1)</script>",
+        "table": "<b>price</b>",
+        "rows": "<script>alert(1)</script>",
+    }
+    assert wanted[kind] in shown
+    assert len(server.answers()) == items
+    if kind in ("folder", "text"):
+        assert "1 cannot be used" in tab.page.text_content("#unusable")
+    assert tab.complaints == []
+
+
+def test_labels_are_named_in_the_page(serve: Any, hostile: Any, context: BrowserContext) -> None:
+    server = serve(hostile["text"][0])
+    tab = Tab(context.new_page(), server)
+    tab.page.fill("#first-labels", "yes, no , perhaps")
+    tab.page.keyboard.press("Enter")
+    assert tab.guess() in ("yes", "no", "perhaps")
+    assert tab.page.locator("#chips button").count() == 3
+    tab.page.click("#why summary")
+    tab.wait("document.querySelector('#parts').children.length > 0")
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_serious_faults_of_accessibility(serve, browser, width: int, dark: bool) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    server = serve()
+    scheme = "dark" if dark else "light"
+    with browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+    ) as context:
+        tab = Tab(context.new_page(), server)
+        for moment in ("first", "later", "dialog"):
+            if moment == "later":
+                for _ in range(4):
+                    tab.press()
+                tab.saved(4)
+                tab.guess()
+                tab.wait("!!document.querySelector('#curve svg')")
+            elif moment == "dialog":
+                tab.page.click("#last button")
+            else:
+                tab.guess()
+            time.sleep(0.5)  # animations
+            found = axe.Axe().run(tab.page).response["violations"]
+            serious = [
+                (fault["id"], [node["html"] for node in fault["nodes"]])
+                for fault in found
+                if fault["impact"] in ("serious", "critical")
+            ]
+            assert serious == [], (moment, serious)
+
+
+def test_on_paper(serve: Any, context: BrowserContext, tmp_path: Path) -> None:
+    tab = Tab(context.new_page(), serve())
+    tab.press()
+    tab.saved(1)
+    tab.page.emulate_media(media="print")
+    assert not tab.page.is_visible("#right") and tab.page.is_visible("#by-label")
+    assert tab.page.pdf(format="A4")[:4] == b"%PDF"
