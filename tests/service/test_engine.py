@@ -333,6 +333,22 @@ def test_silence_is_read_as_wrong(home):
     assert_pure(news)
 
 
+def test_silence_is_not_looked_for_again_where_all_was_answered(home):
+    place = home(SILENT)
+    service = place.start()
+    news = service.models["news"]
+    for i in range(30):
+        news.feedback(news.decide(context(i)).id, right=True)
+        place.clock.now += 1
+        service.tick()
+    assert news._watched > 20 and len(news._marks) < 15
+    silent = news.decide(context(1)).id
+    place.clock.now += 11
+    service.tick()
+    assert news.look(silent).state == "learned"
+    assert_pure(news)
+
+
 def test_the_timer_of_silence_survives_restarts(home):
     place = home(SILENT)
     id = place.start().models["news"].decide(context(0)).id

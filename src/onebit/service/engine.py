@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -204,6 +204,7 @@ class Engine:
             self._is_stale = False  # whether the past has changed since it was built
             self._snapshot_at = self._reached
             self._watched = 0  # up to which position silence was looked for
+            self._marks: deque[tuple[float, int]] = deque()  # times, and how far the journal was
             self._count()
 
     def _current_version(self) -> _Version | None:
@@ -718,6 +719,7 @@ class Engine:
                 )
             round = entry.decision.round
         entry.row = row._replace(active=position, round=round)
+        self._watched = min(self._watched, row.position - 1)
         return (
             "UPDATE decisions SET active = ?, round = ? WHERE position = ?",
             (position, round, row.position),
@@ -1446,25 +1448,32 @@ class Engine:
     def _hear_silence(self, wrong_after: float) -> None:
         """Read silence as wrong where no feedback came in time."""
         _, now = self.journal.stamp(0)
+        if not self._marks or now - self._marks[-1][0] >= wrong_after / 100:
+            self._marks.append((now, self.journal.position))
         while True:
+            watched = self._watched
             with self.journal.reading() as connection:
                 due = connection.execute(
-                    "SELECT d.position, d.token, d.deferred FROM decisions d LEFT JOIN answers a "
+                    "SELECT d.position, d.token FROM decisions d LEFT JOIN answers a "
                     "ON a.decision = d.position WHERE d.position > ? AND d.model = ? AND "
                     "d.state = 0 AND d.active NOT NULL AND d.time <= ? AND a.position IS NULL "
                     "ORDER BY d.position LIMIT 100",
-                    (self._watched, self.number, now - wrong_after),
+                    (watched, self.number, now - wrong_after),
                 ).fetchall()
-            if not due:
-                return
             with self._lock:
-                for position, token, deferred in due:
+                for position, token in due:
                     entry = self._entry(f"{position:x}-{token}")
                     if entry.answer is None and entry.row.state == ACTIVE:
                         self.journal.check_room()
                         self._learn(entry, False, None, SILENCE, None)
-                    if not deferred:  # one that is shown late may be due later
-                        self._watched = position
+                if self._watched != watched:
+                    continue  # something earlier waits for feedback again
+                if due:
+                    self._watched = due[-1][0]
+                while not due and self._marks and self._marks[0][0] <= now - wrong_after:
+                    self._watched = max(self._watched, self._marks.popleft()[1])
+            if not due:
+                return
             self.journal.flush()
 
     def snapshot(self) -> Path | None:
