@@ -162,7 +162,7 @@ def test_power_loss_without_waiting_for_the_disk(shim, folder):
     assert check_power_loss(home, calls, folder, seed=5, share=0.02, keeps=False)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", FAULTS)
 def test_power_loss_at_many_moments(shim, folder, fault):
     for seed in (2, 3):

@@ -36,7 +36,7 @@ def test_killed_services(folder):
     kill(folder, 12, seed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_services_killed_five_hundred_times(folder):
     kill(folder, 500, seed=2)
 

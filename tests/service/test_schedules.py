@@ -501,7 +501,7 @@ def test_schedules(folder, monkeypatch):
         run(folder, seed, monkeypatch)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_hundreds_of_schedules(folder, monkeypatch):
     for seed in range(1_000, 1_300):
         run(folder, seed, monkeypatch)
