@@ -12,7 +12,6 @@ learner is ahead of the journal, and `Service` has it built again from what is o
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 from collections import OrderedDict, deque
@@ -22,18 +21,29 @@ from contextlib import contextmanager, suppress
 from math import isfinite
 from pathlib import Path
 from time import sleep
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import UNSET
 
 from onebit import persist
-from onebit.datasets import Steps
 from onebit.decision import Decision
-from onebit.lab.lookup import learner_named
 from onebit.learner import Learner
 from onebit.service import snapshots
+from onebit.service.building import (
+    REFUSED,
+    Builder,
+    Version,
+    current_version,
+    decision_of,
+    fresh,
+    identity,
+    in_charge,
+    says,
+    sources_of,
+    version_of,
+)
 from onebit.service.configuration import Limits, Model
 from onebit.service.faults import (
     Busy,
@@ -52,7 +62,6 @@ from onebit.service.journal import (
     ACTIVE,
     CANCELLED,
     ERASED,
-    Answered,
     AnswerRow,
     ChangeRow,
     DecisionRow,
@@ -94,7 +103,6 @@ DELETE FROM changes WHERE model = :model AND position <= :until
     AND kind IN ('revise', 'revoke', 'cancel', 'erase') AND NOT EXISTS (
         SELECT 1 FROM decisions d WHERE d.position = json_extract(body, '$.decision'))"""
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
-_REFUSED = (TypeError, ValueError, OverflowError, MemoryError)
 log = logging.getLogger("onebit.service")
 
 
@@ -114,14 +122,6 @@ class Pending(Generic[T]):
 
 _DONE: Future[None] = Future()
 _DONE.set_result(None)
-
-
-class _Version(NamedTuple):
-    """A row of `configurations`: how a learner was made."""
-
-    number: int
-    body: dict[str, Any]
-    learner: bytes | None  # a saved learner to start from
 
 
 class _Entry:
@@ -164,6 +164,7 @@ class Engine:
         self._rebuilding: threading.Thread | None = None
         self._edits = 0  # changes of the past since the process started
         self._closing = False
+        self._sources: dict[str, float] = {}  # the weights of sources of feedback
         self.replayed_from = 0  # the position of the snapshot that start-up has used
         self.load()
         self._resume()
@@ -176,21 +177,12 @@ class Engine:
             self._edits += 1  # a learner that is being built behind the scenes starts again
             self._recent: OrderedDict[int, _Entry] = OrderedDict()
             self._keys: dict[str, int] = {}
-            self._version = self._current_version() or self._add_version(self.model)
-            self._steps = Steps(self._version.body.get("prepare") or ())
             with self.journal.reading() as connection:
-                self._sources: dict[str, float] = dict(
-                    connection.execute(
-                        "SELECT name, weight FROM sources WHERE model = ?", (self.number,)
-                    )
-                )
                 retired = connection.execute(
                     "SELECT kind, body FROM changes WHERE model = ? AND kind IN "
                     "('retire', 'restore') ORDER BY position",
                     (self.number,),
                 ).fetchall()
-                repaired = connection.execute("SELECT 1 FROM meta WHERE name = 'repaired'")
-                self._is_repaired = repaired.fetchone() is not None
                 (self._labelled_at,) = connection.execute(  # the position of the newest label
                     "SELECT coalesce(max(position), 0) FROM changes WHERE model = ? AND "
                     "kind = 'label'",
@@ -200,43 +192,46 @@ class Engine:
             for kind, body in retired:
                 label = _decode(body)["label"]
                 (self._retired.add if kind == "retire" else self._retired.discard)(label)
-            self._learner, self._reached = self._built(self._version)
+            self._sources.clear()  # the same dict as before: builders hold it
+            self._sources.update(sources_of(self.journal, self.number))
+            version = current_version(self.journal, self.number) or self._add_version(self.model)
+            self._builder = self._builder_of(version)
+            self._build()
             self._is_stale = False  # whether the past has changed since it was built
             self._snapshot_at = self._reached
             self._watched = 0  # up to which position silence was looked for
             self._marks: deque[tuple[float, int]] = deque()  # times, and how far the journal was
             self._count()
 
-    def _current_version(self) -> _Version | None:
-        """The version in charge: of later ones, the learner is still to be built."""
-        with self.journal.reading() as connection:
-            row = connection.execute(
-                "SELECT number, body, learner FROM configurations WHERE model = ? AND number = "
-                "(SELECT value FROM meta WHERE name = ?)",
-                (self.number, self._in_charge),
-            ).fetchone()
-        return None if row is None else _Version(row[0], _decode(row[1]), row[2])
-
     @property
-    def _in_charge(self) -> str:
-        return f"version of {self.number}"
+    def _version(self) -> Version:
+        return self._builder.version
 
-    def _add_version(self, model: Model) -> _Version:
+    def _builder_of(self, version: Version) -> Builder:
+        return Builder(self.journal, self.name, self.number, self._folder, version, self._sources)
+
+    def _build(self) -> None:
+        """The learner as the journal has it."""
+        start = self._builder.start()
+        self.replayed_from = start[1]
+        self._learner, self._reached = self._builder.replayed(*start)
+
+    def _add_version(self, model: Model) -> Version:
         """Write down how the learner is made at the beginning."""
-        version = _version_of(model, self.journal.new_configuration())
+        version = version_of(model, self.journal.new_configuration())
         self._write_version(version, self._let_take_charge(version)).result()
         return version
 
-    def _write_version(self, version: _Version, *statements: tuple[str, Any]) -> Future[None]:
+    def _write_version(self, version: Version, *statements: tuple[str, Any]) -> Future[None]:
         _, time = self.journal.stamp(0)
         row = (version.number, self.number, time, _encode(version.body).decode(), version.learner)
         insert = ("INSERT INTO configurations VALUES (?, ?, ?, ?, ?)", row)
         return self.journal.append(statements=[insert, *statements]).done
 
-    def _let_take_charge(self, version: _Version) -> tuple[str, Any]:
-        return "REPLACE INTO meta VALUES (?, ?)", (self._in_charge, version.number)
+    def _let_take_charge(self, version: Version) -> tuple[str, Any]:
+        return "REPLACE INTO meta VALUES (?, ?)", (in_charge(self.number), version.number)
 
-    def _drop_version(self, version: _Version) -> None:
+    def _drop_version(self, version: Version) -> None:
         """Its learner cannot be built."""
         if version.number != self._version.number:
             drop = ("DELETE FROM configurations WHERE number = ?", (version.number,))
@@ -251,7 +246,7 @@ class Engine:
                 (self.number, self._version.number),
             ).fetchone()
         if row is not None:
-            self._build_again(None, _Version(row[0], _decode(row[1]), row[2]))
+            self._build_again(None, Version(row[0], _decode(row[1]), row[2]))
 
     def _count(self) -> None:
         """Count what waits for feedback, without what has expired."""
@@ -278,13 +273,13 @@ class Engine:
             contexts = [[0.5] * columns]
         for copy, context in zip(copies, contexts, strict=True):
             try:
-                decision = copy.decide(self._prepared(context))
+                decision = copy.decide(self._builder.prepared(context))
                 if copy.full_information:
                     copy.learn(decision, label=labels[0])
                 else:
                     copy.learn(decision, right=False)
-                copy.probabilities(self._prepared(context))
-            except _REFUSED:  # the learner takes other contexts: they compile it when they come
+                copy.probabilities(self._builder.prepared(context))
+            except REFUSED:  # the learner takes other contexts: they compile it when they come
                 log.debug("%s: no warming up with %r", self.name, type(context).__name__)
 
     # Deciding.
@@ -361,9 +356,9 @@ class Engine:
         self._check_size(context)
         decide = self._learner.propose if self.model.deferred else self._learner.decide
         try:
-            x = self._prepared(context)
+            x = self._builder.prepared(context)
             decision = decide(x, among=possible)
-        except _REFUSED as error:
+        except REFUSED as error:
             raise Refused(str(error), where="$.context") from None
         shares = None  # the said label was certain
         if decision.propensity != 1.0:
@@ -449,12 +444,6 @@ class Engine:
                 f"{len(context):,} features, and at most {self._limits.features:,} may be sent",
                 where="$.context",
             )
-
-    def _prepared(self, context: Any) -> Any:
-        """A context as the learner takes it."""
-        if isinstance(context, list) and context and isinstance(context[0], list | tuple):
-            context = ([pair[0] for pair in context], [pair[1] for pair in context])
-        return self._steps(context) if self._steps.names else context
 
     def _told(self, row: DecisionRow) -> Told:
         labels = self._labels_then(row) if row.among is None else _decode(row.among)
@@ -594,7 +583,7 @@ class Engine:
         )
         try:
             with _refusing("$"):
-                self._apply(self._learner, self._version, answer, entry.row, entry.decision)
+                self._builder.apply(self._learner, answer, entry.row, entry.decision)
         except BaseException as error:
             # A learner that is being replaced may know feedback that was taken back since, and
             # refuse to hear other feedback: the next one learns it from the journal.
@@ -614,51 +603,6 @@ class Engine:
         tally.silences += source == SILENCE
         tally.delay.add(max(time - entry.row.time, 0.0))
         return commit
-
-    def _apply(
-        self,
-        learner: Learner,
-        version: _Version,
-        answer: AnswerRow,
-        row: DecisionRow,
-        decision: Decision | None,
-    ) -> None:
-        """Let a learner learn an answer, live or from the journal."""
-        right, label = _says(answer)
-        known = learner._labels.names
-        if label is not None and label not in known:
-            # The label is newer than the answer that was revised to name it, or is not one of this
-            # learner's: then all that can be learned is that what was said was wrong.
-            right, label = False, None
-        is_learned = self._counts(answer) and not (learner.full_information and label is None)
-        if row.configuration == version.number:
-            if is_learned:
-                if decision is None:
-                    decision = _decision_of(row)
-                learner.learn(decision, right=right, label=label)
-            return
-        if not is_learned or row.label not in known:
-            # Its round is counted all the same: if it is learned one day, because its source is
-            # trusted again, later decisions must still find their own rounds free.
-            learner.round += 1
-            return
-        among = None if row.among is None else [x for x in _decode(row.among) if x in known]
-        learner.learn_logged(
-            self._context_of(row),
-            row.label,
-            right=right,
-            label=label,
-            propensity=row.propensity,
-            among=among,
-        )
-
-    def _counts(self, answer: AnswerRow) -> bool:
-        """Whether an answer is learned from: by the weight of its source, drawn per decision."""
-        weight = 1.0 if answer.source is None else self._sources.get(answer.source, 1.0)
-        if weight >= 1:
-            return True
-        draw = hashlib.blake2b(f"{self.number} {answer.decision}".encode(), digest_size=8)
-        return int.from_bytes(draw.digest(), "little") < weight * 2.0**64
 
     def _verdict(
         self, entry: _Entry, right: bool | None, label: Label | None
@@ -715,7 +659,7 @@ class Engine:
         if row.configuration == self._version.number:
             with _refusing("$"):
                 entry.decision = self._learner.redo(
-                    self._context_of(row), entry.decision or _decision_of(row)
+                    self._builder.context_of(row), entry.decision or decision_of(row)
                 )
             round = entry.decision.round
         entry.row = row._replace(active=position, round=round)
@@ -741,7 +685,7 @@ class Engine:
             self._check_revisable(entry)
             if entry.answer is None:
                 raise Contradiction(f"decision {id} has no feedback that could be revised")
-            if _says(entry.answer) == (right, label):
+            if says(entry.answer) == (right, label):
                 return Pending(entry.commit, self._standing(entry))
             self._revise(entry, right, label, entry.answer.source, entry.answer.key)
             return Pending(_DONE, self._standing(entry))
@@ -889,7 +833,7 @@ class Engine:
             raise Contradiction(
                 f"feedback of {self.name} cannot be changed or taken back (revisions = false)"
             )
-        base = self._base_position()
+        base = self._builder.base_position()
         if entry.answer is not None and entry.answer.position <= base:
             raise Expired(f"decision {id_of(entry.row)} was compacted into a snapshot (retention)")
 
@@ -947,31 +891,30 @@ class Engine:
 
     # Building the learner.
 
-    def _build_again(self, affects: int | None = None, version: _Version | None = None) -> None:
+    def _build_again(self, affects: int | None = None, version: Version | None = None) -> None:
         """Build the learner anew: at once if that is quick, else in a thread.
 
         affects: the first position that has changed; None: all has. version: another one is to
         take over.
         """
-        version = version or self._version
+        builder = self._builder if version is None else self._builder_of(version)
         with self._lock:
             self.journal.flush()
-            start = self._start(version, affects)
+            start = builder.start(affects)
             if self.journal.position - start[1] <= AT_ONCE and self._rebuilding is None:
-                learner, _ = self._replayed(version, *start)
-                self._take_over(version, learner)
+                self._take_over(builder, builder.replayed(*start)[0])
                 return
-            if self._rebuilding is not None and version is self._version:
+            if self._rebuilding is not None and version is None:
                 return  # that one sees the change, and starts again if it has to
             self._rebuilding = threading.Thread(
-                target=self._build_behind, args=(version, start, self._edits),
+                target=self._build_behind, args=(builder, start, self._edits),
                 name=f"build {self.name}", daemon=True,
             )  # fmt: skip
             self.tally.lag = self.journal.position - start[1]
             self._rebuilding.start()
 
     def _build_behind(
-        self, version: _Version, start: tuple[Learner, int] | None, edits: int
+        self, builder: Builder, start: tuple[Learner, int] | None, edits: int
     ) -> None:
         """Build a learner while the present one goes on answering, then let it take over.
 
@@ -982,14 +925,13 @@ class Engine:
                 try:
                     if start is None:
                         with self._lock:
-                            edits, start = self._edits, self._start(version)
-                    learner, reached = self._replayed(version, *start)
+                            edits, start = self._edits, builder.start()
+                    learner, reached = builder.replayed(*start)
                     start = None  # its learner has learned more by now
                     with self._lock:
                         if edits == self._edits:
                             self.journal.flush()
-                            learner, _ = self._replayed(version, learner, reached)
-                            self._take_over(version, learner)
+                            self._take_over(builder, builder.replayed(learner, reached)[0])
                             self._end_building()  # a change from here on starts another thread
                             return
                 except Unavailable as error:
@@ -1001,18 +943,18 @@ class Engine:
         except Exception:
             log.exception("%s: the learner could not be built again", self.name)
             with suppress(Unavailable):
-                self._drop_version(version)
+                self._drop_version(builder.version)
         with self._lock:
             self._end_building()
 
     def _end_building(self) -> None:
         self._rebuilding, self.tally.lag = None, 0
 
-    def _take_over(self, version: _Version, learner: Learner) -> None:
-        if version.number != self._version.number:
-            self.journal.append(statements=[self._let_take_charge(version)]).done.result()
-            self._version = version
-            self._steps = Steps(version.body.get("prepare") or ())
+    def _take_over(self, builder: Builder, learner: Learner) -> None:
+        if builder is not self._builder:
+            statement = self._let_take_charge(builder.version)
+            self.journal.append(statements=[statement]).done.result()
+            self._builder = builder
         self._learner, self._is_stale = learner, False
         self._recent.clear()
         self._keys.clear()
@@ -1021,7 +963,7 @@ class Engine:
     def _start_again(self) -> None:
         """After a refused batch: the learner as the journal has it."""
         self.journal.flush()
-        self._learner, self._reached = self._built(self._version)
+        self._build()
         self._is_stale = False
         self._recent.clear()
         self._keys.clear()
@@ -1032,85 +974,11 @@ class Engine:
         if thread is not None:
             thread.join()
 
-    def _built(self, version: _Version) -> tuple[Learner, int]:
-        learner, start = self._start(version)
-        learner, reached = self._replayed(version, learner, start)
-        self.replayed_from = start
-        return learner, reached
-
-    def _start(self, version: _Version, affects: int | None = None) -> tuple[Learner, int]:
-        """The newest learner to start from, and its position."""
-        base = self._base()
-        found = snapshots.newest_good(
-            self.journal, self._folder, self.name, self.number, version.number, affects
-        )
-        if found is not None and found[1] >= (base[1] if base else 0):
-            return found
-        if base is not None:
-            if base[0] != version.number:
-                raise Contradiction(
-                    f"{self.name}: rounds up to position {base[1]} were compacted (retention) by "
-                    "another configuration, so that no other learner can be built from them"
-                )
-            return learner_from(base[2]), base[1]
-        return _fresh(version), 0
-
-    def _base(self) -> tuple[int, int, bytes] | None:
-        """Version, position and learner to which earlier rounds were compacted."""
-        with self.journal.reading() as connection:
-            return connection.execute(
-                "SELECT version, position, learner FROM bases WHERE model = ?", (self.number,)
-            ).fetchone()
-
-    def _base_position(self) -> int:
-        base = self._base()
-        return base[1] if base else 0
-
-    def _replayed(
-        self, version: _Version, learner: Learner, after: int, until: int | None = None
-    ) -> tuple[Learner, int]:
-        """Let a learner learn the events after a position; returns the last position too."""
-        reached = after
-        for event in self.journal.history(self.number, after, until):
-            try:
-                if isinstance(event, DecisionRow):
-                    reached = event.active or event.position
-                    if event.configuration == version.number:
-                        learner.redo(self._context_of(event), _decision_of(event))
-                elif isinstance(event, Answered):
-                    reached = event.answer.position
-                    self._apply(learner, version, event.answer, event.decision, None)
-                else:
-                    reached = event.position
-                    if event.kind == "label":
-                        label = _decode(event.body)["label"]
-                        if label not in learner._labels.names:
-                            learner.add_label(label)
-                    elif event.kind == "forget":
-                        learner.forget(_decode(event.body)["share"])
-            except _REFUSED as error:
-                said = (
-                    f"{self.journal.path}: the event at position {reached} of {self.name} cannot "
-                    f"be learned again: {error}"
-                )
-                if not self._is_repaired:
-                    raise Damaged(said) from error
-                log.warning("%s; left out, because events before it were lost", said)
-        return learner, reached
-
-    def _context_of(self, row: DecisionRow) -> Any:
-        return self._prepared(_decode(row.context or b"[]"))
-
     def replayed(self) -> Learner:
         """The learner built from the journal alone, without snapshots: for `onebit replay`."""
         with self._lock:
             self.journal.flush()
-            return self._replayed(self._version, *self._first(self._version))[0]
-
-    def _first(self, version: _Version) -> tuple[Learner, int]:
-        """The learner at the beginning of the journal, and its position."""
-        base = self._base()
-        return (_fresh(version), 0) if base is None else (learner_from(base[2]), base[1])
+            return self._builder.replayed(*self._builder.first())[0]
 
     @property
     def learner(self) -> Learner:
@@ -1121,7 +989,7 @@ class Engine:
     def forecasts(self, contexts: Sequence[Any]) -> np.ndarray:
         """The scores [context, label] as the learner is now. Nothing is written down."""
         with self._lock, _refusing("$.context"):
-            return self._learner.scores([self._prepared(context) for context in contexts])
+            return self._learner.scores([self._builder.prepared(context) for context in contexts])
 
     # Other changes.
 
@@ -1179,9 +1047,9 @@ class Engine:
         with self._lock:
             if self._rebuilding is not None:
                 raise Busy("a learner is being built already", retry_after=5)
-            version = _Version(self.journal.new_configuration(), body, learner)
+            version = Version(self.journal.new_configuration(), body, learner)
             with _refusing("$"):
-                _fresh(version)
+                fresh(version)
             self.journal.check_room()
             self._write_version(version).result()
             try:
@@ -1202,11 +1070,11 @@ class Engine:
         self.settle()
         with self._lock:
             self.model = model
-            wanted = _version_of(model, 0)
-            now = {"labels": model.names, "identity": _identity(wanted)}
+            wanted = version_of(model, 0)
+            now = {"labels": model.names, "identity": identity(wanted)}
             before = self._followed() or {
                 "labels": self._learner.labels,
-                "identity": _identity(self._version),
+                "identity": identity(self._version),
             }
             known = set(self._learner.labels)
             add = [label for label in model.names if label not in before["labels"]]
@@ -1394,16 +1262,16 @@ class Engine:
         with self._lock:
             if self._rebuilding is not None:
                 return 0
-            version, edits = self._version, self._edits
+            builder, edits = self._builder, self._edits
         self.journal.flush()
-        base = self._base()
+        base = builder.base()
         start = base[1] if base else 0
         until = self._last_before(start, before)
         if until <= start:
             return 0
-        learner, _ = self._replayed(version, *self._start(version, until + 1), until)
+        learner, _ = builder.replayed(*builder.start(until + 1), until)
         with self._lock:
-            if edits != self._edits or version is not self._version:
+            if edits != self._edits or builder is not self._builder:
                 return 0  # the past has changed meanwhile
             self._replace_by_base(learner, until)
         return until - start
@@ -1533,10 +1401,6 @@ def stored_context(context: Any) -> bytes:
     return stored
 
 
-def learner_from(data: bytes) -> Learner:
-    return Learner._restore(*persist.unpack(data))
-
-
 def _number_of(journal: Journal, name: str) -> int:
     """The number of a model in the journal; a new model gets the next one."""
     with journal.reading() as connection:
@@ -1548,56 +1412,15 @@ def _number_of(journal: Journal, name: str) -> int:
     return row[0]
 
 
-def _version_of(model: Model, number: int) -> _Version:
-    body = {
-        "learner": model.learner,
-        "settings": model.settings,
-        "seed": model.seed,
-        "labels": model.labels,
-        "prepare": list(model.prepare),
-        "digest": model.digest,
-    }
-    learner = None
-    if model.learner_file is not None:
-        learner = Path(model.learner_file).read_bytes()
-    return _Version(number, body, learner)
-
-
-def _identity(version: _Version) -> Any:
-    """What makes two versions different learners; labels come and go without that."""
-    body = _decode(_encode(version.body))  # as the journal gives it back
-    return [body.get(key) for key in ("learner", "settings", "seed", "prepare", "digest")]
-
-
-def _fresh(version: _Version) -> Learner:
-    """The learner before any event."""
-    if version.learner is not None:
-        return learner_from(version.learner)
-    body = version.body
-    make: Any = learner_named(body["learner"])
-    return make(body["labels"], seed=body["seed"], **body["settings"])
-
-
-def _decision_of(row: DecisionRow) -> Decision:
-    decision = Decision.from_bytes(row.decision or b"")
-    if decision.round != row.round:  # a deferred one: its round came later
-        decision = msgspec.structs.replace(decision, round=row.round)
-    return decision
-
-
-def _says(answer: AnswerRow) -> tuple[bool | None, Any]:
-    return (None if answer.right is None else bool(answer.right)), answer.label
-
-
 def _in_words(answer: AnswerRow) -> str:
-    right, label = _says(answer)
+    right, label = says(answer)
     if right is None:
         return f"label {label!r}"
     return "right" if right else "wrong"
 
 
 def _kept(answer: AnswerRow) -> dict[str, Any]:
-    right, label = _says(answer)
+    right, label = says(answer)
     return {"time": answer.time, "right": right, "label": label, "source": answer.source}
 
 
@@ -1649,5 +1472,5 @@ def _refusing(where: str) -> Iterator[None]:
     """What a learner refuses becomes a fault of the request."""
     try:
         yield
-    except _REFUSED as error:
+    except REFUSED as error:
         raise Refused(str(error), where=where) from None

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit import persist
-from onebit.learner import Learner
 from onebit.service import snapshots
-from onebit.service.configuration import Model
-from onebit.service.engine import Engine
+from onebit.service.building import Builder, current_version, sources_of
 from onebit.service.faults import Damaged, UnknownModel
 from onebit.service.journal import (
     ReadOnlyJournal,
@@ -56,44 +54,33 @@ def chosen_model(journal: ReadOnlyJournal, name: str | None) -> str:
 # Replay.
 
 
-class Replay(Engine):
+class Replay:
     """A learner that is built from the journal alone.
 
     On the way it is compared with the newest snapshot that is current. is_same: whether both have
-    the same bytes; None if there is no such snapshot.
+    the same bytes; None if there is no such snapshot. position: of the last event it has learned.
     """
 
     is_same: bool | None = None
     compared: Snapshot | None = None  # that snapshot
 
     def __init__(self, journal: ReadOnlyJournal, name: str) -> None:
-        super().__init__(journal, Model(name=name), folder=snapshots_of(journal.path))
-
-    def _current_version(self) -> Any:
-        version = super()._current_version()
+        self.name, number = name, models_of(journal)[name]
+        version = current_version(journal, number)
         if version is None:
-            raise Damaged(f"{self.journal.path} does not say which learner {self.name} has")
-        return version
-
-    def _resume(self) -> None:
-        """What was interrupted is the business of the service."""
-
-    def _built(self, version: Any) -> tuple[Learner, int]:
-        learner, reached = self._first(version)
-        for snapshot in snapshots.found(self._folder, self.name):
+            raise Damaged(f"{journal.path} does not say which learner {name} has")
+        folder, sources = snapshots_of(journal.path), sources_of(journal, number)
+        builder = Builder(journal, name, number, folder, version, sources)
+        learner, reached = builder.first()
+        for snapshot in snapshots.found(folder, name):
             fits = snapshot.version == version.number and snapshot.position >= reached
-            if fits and snapshots.is_current(self.journal, self.number, snapshot):
-                learner, reached = self._replayed(version, learner, reached, snapshot.position)
+            if fits and snapshots.is_current(journal, number, snapshot):
+                learner, reached = builder.replayed(learner, reached, snapshot.position)
                 with contextlib.suppress(FileNotFoundError):  # a newer one came meanwhile
                     self.is_same = snapshot.path.read_bytes() == persist.pack(*learner._dump())
                     self.compared = snapshot
                 break
-        return self._replayed(version, learner, reached)
-
-    @property
-    def position(self) -> int:
-        """Of the last event that was learned."""
-        return self._reached
+        self.learner, self.position = builder.replayed(learner, reached)
 
 
 # Inspection.
