@@ -44,7 +44,7 @@ def serving(service: Any) -> Iterator[Site]:
 def listening(
     make: Callable[[Callable[[], bool]], Any], options: ServiceOptions | None = None
 ) -> Iterator[int]:
-    """The port of an application. make: makes it, given a function that says if the server stops."""
+    """The port of an application. make: makes it, given a function that says if it has to stop."""
     server = make_server(None, options or ServiceOptions())
     server.config.app = make(lambda: server.should_exit)
     listener = socket.create_server(("127.0.0.1", 0))

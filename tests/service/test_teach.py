@@ -351,7 +351,7 @@ def test_a_table_and_a_folder_of_images(tmp_path: Path) -> None:
     with teaching(table, tmp_path / "csv") as (_, client):
         person = Person(client)
         guess = person.look()
-        assert guess["item"]["fields"]["price"] == "0.0" and "barks" in guess["item"]["text"]
+        assert guess["item"]["fields"]["price"] == "0" and "barks" in guess["item"]["text"]
         person.send("answer", id=guess["id"], right=False)
     folder = tmp_path / "photos"
     folder.mkdir()
