@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import sys
 import threading
 import webbrowser
@@ -100,6 +101,7 @@ def teach(
             raise ValueError(
                 f"port {port} cannot be used; --port 0 takes any that is free"
             ) from None
+        sockets[0].listen()  # whoever reads the address may come at once
         address = _address(host, sockets[0].getsockname()[1], secret)
         print(f"Teach {items.name}: {address}\nProgress is kept in {where}. Ctrl-C stops.")
         sys.stdout.flush()
@@ -119,6 +121,8 @@ def _folder(source: Path | None) -> Path:
 
 
 def _address(host: str, port: int, secret: str | None) -> str:
+    if host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}/" + (f"?secret={secret}" if secret else "")
 

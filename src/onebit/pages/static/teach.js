@@ -3,7 +3,7 @@
 // The page holds a few guesses ahead, so that the next item is there at once. Every answer goes
 // into a queue that survives a reload, and leaves it when the server has it on disk.
 
-const WAIT = 25; // ms that a guess made earlier waits for a newer one
+const WAIT = 20; // ms that a guess made earlier waits for a newer one
 const PATIENCE = 1500; // ms that the page waits for a guess that only the server can make
 const ACTIONS = {right: 'Right', wrong: 'Wrong', skip: 'Skip', undo: 'Undo'};
 const KEYS = {

@@ -198,7 +198,8 @@ class Teacher:
             if context is not None:
                 copy.learn(copy.decide(context), right=False)
                 copy.learn(copy.decide(context), label=self._labels[0])
-                copy._probabilities_then(copy.propose(context))
+                copy.propose(context)
+                copy.probabilities(context)
                 copy.scores([context])
         finally:
             self._warm.set()
