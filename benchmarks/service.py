@@ -26,9 +26,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import msgspec
 import numpy as np
@@ -82,17 +83,6 @@ def raw(folder: Path, seconds: float = 2.0) -> tuple[float, float]:
 # The server.
 
 
-def serve(path: str) -> None:
-    from onebit.service.configuration import check
-    from onebit.service.http import make_app
-    from onebit.service.server import make_server
-    from onebit.service.service import Service
-
-    with Service(check(path)) as service:
-        service.warm_up()
-        make_server(make_app(service), service.configuration.service).run()
-
-
 @contextmanager
 def server(folder: Path, learner: str) -> Iterator[tuple[int, int]]:
     """A server with a core of its own: its port and process number."""
@@ -102,13 +92,12 @@ def server(folder: Path, learner: str) -> Iterator[tuple[int, int]]:
     path = folder / "service.toml"
     labels = _encode(LABELS).decode()
     path.write_text(CONFIGURATION.format(port=port, labels=labels, learner=learner))
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.service", "--serve", str(path)])
+    process = subprocess.Popen([sys.executable, "-m", "onebit.cli", "serve", str(path)])
     try:
         os.sched_setaffinity(process.pid, {0})
         for _ in range(600):
-            with socket.socket() as attempt:
-                if attempt.connect_ex(("127.0.0.1", port)) == 0:
-                    break
+            with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/ready"):
+                break
             if process.poll() is not None:
                 raise SystemExit("the server has stopped")
             time.sleep(0.1)
@@ -208,15 +197,11 @@ def line(name: str, rate: float, unit: str, took: list[float] | None = None) -> 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    arguments.add_argument("--serve", help=argparse.SUPPRESS)
     arguments.add_argument("--rounds", type=int, default=20_000)
     arguments.add_argument("--learner", default="OneBit")
     arguments.add_argument("--folder", help="on the disk that is to be measured")
     arguments.add_argument("--memory", action="store_true")
     given = arguments.parse_args()
-    if given.serve:
-        serve(given.serve)
-        return
     os.sched_setaffinity(0, {1 % (os.cpu_count() or 1)})
     with tempfile.TemporaryDirectory(dir=given.folder or ".") as name:
         folder = Path(name)

@@ -389,13 +389,19 @@ def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple
         raise ValueError(
             f"a pair is (indices, values), not {len(pair)} things; for a row of numbers use a list"
         )
-    indices, values = _checked_pair(*pair, dtype)
+    return _row_of(*_checked_pair(*pair, dtype), dtype, features)
+
+
+def _row_of(
+    indices: np.ndarray, values: np.ndarray, dtype: np.dtype, features: int | None
+) -> tuple[Any, Any]:
+    """A context from arrays of int32 or int64 and of float32 or float64."""
     size, limit, top = len(indices), _limit(features), largest(dtype)
     out_indices, out_values = empty(size, _UINT32), empty(size, dtype)
     kept, wrong, i = _copy_row(indices, values, limit, top, out_indices, out_values)
     if wrong == UNSORTED:
         order = np.argsort(indices, kind="stable")
-        return _pair((indices[order], values[order]), dtype, features)
+        return _row_of(indices[order], values[order], dtype, features)
     if wrong:
         raise _refusal(wrong, int(indices[i]), float(values[i]), dtype, features)
     return _cut(out_indices, kept), _cut(out_values, kept)
@@ -641,7 +647,7 @@ def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple
     for name, value in x.items():
         if not isinstance(name, str):
             raise TypeError(f"a feature's name must be a string, not {name!r}")
-        if isinstance(value, str):
+        if type(value) is not float and isinstance(value, str):
             if is_text(value):
                 value = Text(value)
             else:
@@ -669,7 +675,7 @@ def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple
         sums[column] = sums.get(column, 0.0) + (number if h >= 0 else -number)
     order = sorted(sums)
     indices, values = np.array(order, np.int64), np.array([sums[j] for j in order], np.float64)
-    return _pair((indices, values), dtype, columns)
+    return _row_of(indices, values, dtype, columns)
 
 
 def _number(name: str, value: Any, dtype: np.dtype) -> float:

@@ -15,9 +15,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from time import sleep
@@ -85,7 +85,7 @@ from onebit.service.messages import (
 from onebit.service.tally import ModelTally
 
 T = TypeVar("T")
-RECENT = 20_000  # decisions that are kept in memory, all that wait for the disk among them
+RECENT = 5_000  # decisions that are kept in memory, besides those that wait for the disk
 AT_ONCE = 500  # events: a past that is shorter is built again while requests wait
 SILENCE = "silence"  # the source of answers that nobody gave
 COMPACTED = 10_000  # decisions or answers that are compacted at once
@@ -1207,7 +1207,10 @@ class Engine:
         self._recent[entry.row.position] = entry
         self._recent.move_to_end(entry.row.position)  # what waits for the disk must not fall out
         while len(self._recent) > RECENT:
-            _, old = self._recent.popitem(last=False)
+            old = next(iter(self._recent.values()))
+            if old.commit is None or not old.commit.done():
+                return
+            del self._recent[old.row.position]
             if old.row.key is not None:
                 self._keys.pop(old.row.key, None)
 
@@ -1467,10 +1470,17 @@ def _check_text(text: str | None, where: str) -> None:
         raise Refused("not text that can be stored as UTF-8", where=where) from None
 
 
-@contextmanager
-def _refusing(where: str) -> Iterator[None]:
+class _refusing:
     """What a learner refuses becomes a fault of the request."""
-    try:
-        yield
-    except REFUSED as error:
-        raise Refused(str(error), where=where) from None
+
+    __slots__ = ("where",)
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, REFUSED):
+            raise Refused(str(error), where=self.where) from None

@@ -24,7 +24,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import sqlite3
 import threading
 import time
@@ -173,7 +172,7 @@ class Journal:
         durability: Durability = "full",
         queue: int = 10_000,
         clock: Callable[[], float] = time.time,
-        tokens: Callable[[], str] = lambda: secrets.token_hex(4),
+        tokens: Callable[[], str] = lambda: os.urandom(4).hex(),
     ) -> None:
         self.path = Path(path)
         self._durability, self._queue, self._clock, self.new_token = (
