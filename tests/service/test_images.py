@@ -230,13 +230,13 @@ def test_damaged_files_are_read_or_refused(tmp_path_factory, name, data):
     assert reason.isprintable()
 
 
-def test_few_pixels_are_enlarged_to_squares():
+def test_few_pixels_are_enlarged_smoothly():
     shades = np.arange(64, dtype=np.uint8).reshape(8, 8)
     picture, media_type = enlarged(shades, 256)
     image = np.asarray(Image.open(io.BytesIO(picture)))
     assert media_type == "image/png" and image.shape == (256, 256)
-    np.testing.assert_array_equal(image[::32, ::32], shades)
-    np.testing.assert_array_equal(image[31::32, 31::32], shades)
+    assert np.abs(image[16::32, 16::32].astype(int) - shades).max() <= 1  # the middle of each
+    assert np.abs(np.diff(image.astype(int), axis=0)).max() <= 1  # no edges between them
 
 
 @given(st.text(max_size=60))

@@ -169,10 +169,12 @@ def grey_image(shades: np.ndarray) -> Image:
 
 
 def enlarged(shades: np.ndarray, edge: int) -> tuple[bytes, str]:
-    """A picture of a few shades of grey, each a square of the same size; and its media type."""
+    """A smooth picture from a few shades of grey; and its media type."""
     times = max(edge // max(shades.shape), 1)
+    size = (times * shades.shape[1], times * shades.shape[0])
     packed = io.BytesIO()
-    pillow().fromarray(np.kron(shades, np.ones((times, times), np.uint8))).save(packed, "PNG")
+    picture = pillow().fromarray(shades).resize(size, pillow().Resampling.BICUBIC)
+    picture.save(packed, "PNG")
     return packed.getvalue(), "image/png"
 
 
