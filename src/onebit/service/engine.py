@@ -162,7 +162,7 @@ class Engine:
         self.number = _number_of(journal, model.name)
         self.tally = ModelTally()
         self._rebuilding: threading.Thread | None = None
-        self._edits = 0  # changes of the past since the process started
+        self._edits: list[int] = []  # the first positions that changes of the past have affected
         self._closing = False
         self._sources: dict[str, float] = {}  # the weights of sources of feedback
         self.replayed_from = 0  # the position of the snapshot that start-up has used
@@ -174,7 +174,7 @@ class Engine:
     def load(self) -> None:
         """Build the learner from the newest good snapshot and what the journal has after it."""
         with self._lock:
-            self._edits += 1  # a learner that is being built behind the scenes starts again
+            self._edits.append(0)  # a learner that is being built behind the scenes starts again
             self._recent: OrderedDict[int, _Entry] = OrderedDict()
             self._keys: dict[str, int] = {}
             with self.journal.reading() as connection:
@@ -245,8 +245,14 @@ class Engine:
                 "ORDER BY number DESC LIMIT 1",
                 (self.number, self._version.number),
             ).fetchone()
-        if row is not None:
-            self._build_again(None, Version(row[0], _decode(row[1]), row[2]))
+        if row is None:
+            return
+        version = Version(row[0], _decode(row[1]), row[2])
+        try:
+            self._build_again(None, version)
+        except ServiceError as fault:
+            log.error("%s: the retraining cannot go on: %s", self.name, fault.detail)
+            self._drop_version(version)
 
     def _count(self) -> None:
         """Count what waits for feedback, without what has expired."""
@@ -882,7 +888,7 @@ class Engine:
         self.journal.append(row, statements=statements, truncates=truncates).done.result()
         if kind == "source":
             self._sources[body["source"]] = body["weight"]
-        self._edits += 1
+        self._edits.append(affects)
         self._is_stale = True
         self._reached = position
         self._recent.clear()
@@ -907,36 +913,45 @@ class Engine:
             if self._rebuilding is not None and version is None:
                 return  # that one sees the change, and starts again if it has to
             self._rebuilding = threading.Thread(
-                target=self._build_behind, args=(builder, start, self._edits),
+                target=self._build_behind, args=(builder, start, self._reached, len(self._edits)),
                 name=f"build {self.name}", daemon=True,
             )  # fmt: skip
             self.tally.lag = self.journal.position - start[1]
             self._rebuilding.start()
 
     def _build_behind(
-        self, builder: Builder, start: tuple[Learner, int] | None, edits: int
+        self, builder: Builder, start: tuple[Learner, int] | None, until: int, edits: int
     ) -> None:
         """Build a learner while the present one goes on answering, then let it take over.
 
-        edits: how many changes of the past there were when the start was chosen.
+        until: where the model was when the start was chosen; edits: how many changes of the past
+        there were. Up to there all is on disk. What came later is learned under the lock.
         """
         try:
             while not self._closing:
                 try:
                     if start is None:
                         with self._lock:
-                            edits, start = self._edits, builder.start()
-                    learner, reached = builder.replayed(*start)
-                    start = None  # its learner has learned more by now
+                            self.journal.flush()
+                            start = builder.start()
+                            until, edits = self._reached, len(self._edits)
+                    learner, reached = builder.replayed(*start, until)
                     with self._lock:
-                        if edits == self._edits:
+                        is_valid = all(affects > until for affects in self._edits[edits:])
+                        if is_valid and self._reached - until > AT_ONCE:
+                            self.journal.flush()
+                            start, until = (learner, reached), self._reached
+                            edits = len(self._edits)
+                            continue  # much has come meanwhile: learn it without the lock first
+                        if is_valid:
                             self.journal.flush()
                             self._take_over(builder, builder.replayed(learner, reached)[0])
                             self._end_building()  # a change from here on starts another thread
                             return
+                    start = None
                 except Unavailable as error:
                     with self._lock:
-                        if isinstance(error, Damaged) and edits == self._edits:
+                        if isinstance(error, Damaged) and edits == len(self._edits):
                             raise
                     start = None
                     sleep(0.1)  # the journal has failed: go on when it has been read anew
@@ -946,6 +961,8 @@ class Engine:
                 self._drop_version(builder.version)
         with self._lock:
             self._end_building()
+            if self._is_stale and builder is not self._builder and not self._closing:
+                self._build_again()  # changes of the past have relied on this thread
 
     def _end_building(self) -> None:
         self._rebuilding, self.tally.lag = None, 0
@@ -1039,8 +1056,14 @@ class Engine:
             body = {**self._version.body, **values}
             if "learner" in values and "settings" not in values:
                 body["settings"] = {}
-            self.retrain(body)
-            return Pending(_DONE, self.card())
+            learner = self._version.learner
+            if learner is not None and values:
+                raise Contradiction(
+                    f"{self.name} began with a saved learner, which has its own settings: build "
+                    "another model from the journal, or retrain it as it is"
+                )
+            self.retrain(body, learner)
+        return Pending(_DONE, self.card())
 
     def retrain(self, body: dict[str, Any], learner: bytes | None = None) -> None:
         """Build a learner of another configuration, which then takes over."""
@@ -1067,10 +1090,11 @@ class Engine:
         Only what differs from the configuration that was followed before: labels and settings that
         were changed by requests stay, whether the process was started again or not.
         """
-        self.settle()
+        wanted = version_of(model, 0)
+        if identity(wanted) != (self._followed() or {}).get("identity", identity(self._version)):
+            self.settle()  # one learner is built at a time
         with self._lock:
             self.model = model
-            wanted = version_of(model, 0)
             now = {"labels": model.names, "identity": identity(wanted)}
             before = self._followed() or {
                 "labels": self._learner.labels,
@@ -1265,7 +1289,7 @@ class Engine:
         with self._lock:
             if self._rebuilding is not None:
                 return 0
-            builder, edits = self._builder, self._edits
+            builder, edits = self._builder, len(self._edits)
         self.journal.flush()
         base = builder.base()
         start = base[1] if base else 0
@@ -1274,8 +1298,9 @@ class Engine:
             return 0
         learner, _ = builder.replayed(*builder.start(until + 1), until)
         with self._lock:
-            if edits != self._edits or builder is not self._builder:
-                return 0  # the past has changed meanwhile
+            is_same = edits == len(self._edits) and builder is self._builder
+            if self._rebuilding is not None or not is_same:
+                return 0  # the past has changed meanwhile, or another learner reads these rounds
             self._replace_by_base(learner, until)
         return until - start
 
@@ -1353,10 +1378,10 @@ class Engine:
             if self._is_stale:
                 return None
             position, version, dumped = self._reached, self._version.number, self._learner._dump()
-            edits = self._edits
+            edits = len(self._edits)
         self.journal.flush()
         with self._lock:
-            if edits != self._edits or version != self._version.number:
+            if edits != len(self._edits) or version != self._version.number:
                 return None
             self._snapshot_at = position
             return snapshots.take(

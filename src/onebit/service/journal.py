@@ -172,7 +172,7 @@ class Journal:
         durability: Durability = "full",
         queue: int = 10_000,
         clock: Callable[[], float] = time.time,
-        tokens: Callable[[], str] = lambda: os.urandom(4).hex(),
+        tokens: Callable[[], str] = lambda: os.urandom(8).hex(),
     ) -> None:
         self.path = Path(path)
         self._durability, self._queue, self._clock, self.new_token = (
@@ -180,6 +180,7 @@ class Journal:
         )  # fmt: skip
         self.failure: Exception | None = None
         self.tally = JournalTally()
+        self._is_to_be_emptied = False  # the write-ahead log: it holds what was erased
         self._checkpointed = (0, 0)  # commits and rows before the last checkpoint
         self._lock = threading.Lock()
         self._filled = threading.Condition(self._lock)
@@ -287,6 +288,10 @@ class Journal:
             self._configurations += 1
             return self._configurations
 
+    def limit(self, queue: int) -> None:
+        """How many rows may wait from now on."""
+        self._queue = queue
+
     def check_room(self, rows: int = 1) -> None:
         """Refuse what could not be written now."""
         if self.failure is not None:
@@ -340,7 +345,8 @@ class Journal:
                 self._running, self._writing = group, True
             try:
                 self._commit(group)
-                if group.truncates:
+                self._is_to_be_emptied |= group.truncates
+                if self._is_to_be_emptied:
                     self._empty_log()
             except Exception as error:
                 self._fail(error)
@@ -383,11 +389,16 @@ class Journal:
             self._fail(error)
 
     def _empty_log(self) -> None:
-        """Copy the log into the database and cut it to nothing; waits for all who read."""
-        for _ in range(12):  # each attempt waits for 5 seconds
-            if not self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                return
-        raise sqlite3.OperationalError("the write-ahead log could not be emptied: it is being read")
+        """Copy the log into the database and cut it to nothing.
+
+        While somebody reads, that cannot be done: then it is tried again after the next commits.
+        """
+        self._connection.execute("PRAGMA busy_timeout = 200")
+        try:
+            busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            self._connection.execute("PRAGMA busy_timeout = 5000")
+        self._is_to_be_emptied = bool(busy)
 
     def _fail(self, error: Exception) -> None:
         """From now on everything is refused, what waits and what comes, until `recover`."""

@@ -154,6 +154,7 @@ class Service:
             for name, engine in self._models.items():
                 engine.follow(configuration.models[name])
                 engine.limit(options.limits, options.snapshots, options.retention)
+            self.journal.limit(options.limits.queue)
             for name in changed.added:
                 self._add(name)
             return changed

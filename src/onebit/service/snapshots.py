@@ -47,8 +47,12 @@ def take(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{model}@{position:012d}-{version}-{edit}-{token}.onebit"
     persist.write(path, *dumped)
-    for old in found(folder, model)[keep:]:
-        old.path.unlink(missing_ok=True)
+    kept = 0
+    for snapshot in found(folder, model):  # those that cannot be used must not crowd out the others
+        is_used = snapshot.version == version and is_current(journal, number, snapshot)
+        kept += is_used
+        if not is_used or kept > keep:
+            snapshot.path.unlink(missing_ok=True)
     return path
 
 

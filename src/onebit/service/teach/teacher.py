@@ -471,6 +471,8 @@ class Teacher:
                 is_open = right is False and kind == "free" and turn.ask.only is None
                 if is_open and turn.ask.again and place is not None:
                     first = self._second(place, turn.ask, futures)
+            else:  # sent again, perhaps before the first was on disk
+                self.engine.journal.flush()
             self._drop(turn.id)
             return self._ahead(turn, first, futures)
 
