@@ -717,21 +717,24 @@ def test_erased_contexts_leave_no_bytes(home, mode, size):
     assert b"secret0032x" in all_bytes(place.folder)
 
 
-def test_erasing_waits_for_readers(home):
-    """A reader keeps the log from being emptied for a while."""
+def test_erasing_is_finished_after_the_last_reader(home):
+    """A reader keeps the log from being emptied, but stops nobody."""
     place = home()
     news = place.start().models["news"]
     id = news.decide({"secret": 1.0}).id
     with news.journal.reading() as connection:
         connection.execute("BEGIN")
         connection.execute("SELECT * FROM decisions").fetchall()
-        erasing = threading.Thread(target=news.erase, args=(id,))
-        erasing.start()
-        erasing.join(0.3)
-        assert erasing.is_alive()
+        assert news.erase(id).state == "erased"
+        news.decide({"public": 1.0})
+        assert b"secret" in all_bytes(place.folder)
         connection.execute("COMMIT")
-    erasing.join(10)
-    assert not erasing.is_alive()
+    news.decide({"public": 2.0})
+    news.journal.flush()
+    for _ in range(100):  # the log is emptied after the commit is told
+        if b"secret" not in all_bytes(place.folder):
+            break
+        time.sleep(0.05)
     assert b"secret" not in all_bytes(place.folder)
 
 
@@ -750,6 +753,41 @@ def slow_building(monkeypatch) -> threading.Event:
     monkeypatch.setattr(engine_module, "AT_ONCE", -1)
     monkeypatch.setattr(engine_module.Engine, "_build_behind", waits)
     return go
+
+
+def test_compacting_waits_for_a_learner_that_is_being_built(home, monkeypatch):
+    """It would delete the rounds that the other learner is to learn."""
+    place = home(REVISIONS)
+    news = place.start().models["news"]
+    play(news, 30)
+    place.clock.now += 1000
+    go = slow_building(monkeypatch)
+    replayed = engine_module.Builder.replayed
+
+    def starts_retraining(builder, learner, after, until=None):
+        monkeypatch.setattr(engine_module.Builder, "replayed", replayed)
+        news.submit_retrain(Retraining(learner="UCWL"))
+        return replayed(builder, learner, after, until)
+
+    monkeypatch.setattr(engine_module.Builder, "replayed", starts_retraining)
+    assert news.compact(place.clock.now) == 0
+    go.set()
+    news.settle()
+    assert news.card().learner == "UCWL" and news.learner.round > 0
+    assert_pure(news)
+
+
+def test_a_change_that_comes_while_a_learner_is_built_is_not_lost(home, monkeypatch):
+    place = home(REVISIONS)
+    news = place.start().models["news"]
+    ids = play(news, 30)
+    go = slow_building(monkeypatch)
+    for id in ids[::4]:
+        news.revise(id, label="tech")
+    go.set()
+    news.settle()
+    assert_pure(news)
+    assert news.snapshot() is not None
 
 
 def test_retraining_while_the_old_learner_answers(home, monkeypatch):
@@ -944,6 +982,38 @@ def test_reload(home):
     assert_pure(news)
     service.models["other"].decide(context(1))
     assert_pure(service.models["other"])
+
+
+def test_a_reload_that_fails_for_a_model_is_followed_once_the_file_is_right(home):
+    place = home()
+    service = place.start()
+    extra = '[models.extra]\nlabels = ["a", "b"]\nlearner = "Banditron"'
+    place.write(f"labels = [1, 2]\n{extra}")
+    with pytest.raises(Contradiction, match=r"\[models.news\]: labels must be all strings"):
+        service.reload(check(place.config))
+    assert service.models["news"].card().labels == list(LABELS)
+    service.models["extra"].decide(context(1))
+    place.write(f'labels = ["sport", "politics", "tech", "food"]\n{extra}')
+    service.reload(check(place.config))
+    assert "food" in service.models["news"].card().labels
+
+
+def test_labels_that_come_and_go_are_the_same_after_a_restart(home):
+    place = home()
+    service = place.start()
+    id = service.models["news"].decide(context(1)).id
+    for text in (
+        'labels = ["sport", "food", "tech"]',
+        'labels = ["sport", "food", "tech"]\nlearner = "UCWL"',
+        'labels = ["sport", "food", "politics", "tech"]\nlearner = "UCWL"',
+    ):
+        place.write(text)
+        service.reload(check(place.config))
+        service.models["news"].settle()
+        assert set(service.models["news"].card().labels) >= set(LABELS)
+    service.models["news"].feedback(id, label="politics")
+    assert service.models["news"].card().retired == []
+    assert place.restart().models["news"].card().retired == []
 
 
 # One owner, damage, backups.

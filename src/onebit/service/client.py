@@ -15,6 +15,7 @@ class of `onebit.service.faults` that the service raised.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 import uuid
@@ -92,9 +93,22 @@ def _sent(context: Any) -> Any:
     if isinstance(context, tuple) and len(context) == 2:
         return [list(pair) for pair in zip(*map(_sent, context), strict=True)]
     if isinstance(context, Mapping):
-        return {name: value for name, value in context.items() if value == value}  # not NaN
+        sent = {name: value for name, value in context.items() if value == value}  # not NaN
+        _check_finite(sent.values())
+        return sent
     array: Any = context
-    return array.tolist() if hasattr(array, "tolist") else array
+    sent = array.tolist() if hasattr(array, "tolist") else array
+    if isinstance(sent, bytes | bytearray):
+        raise TypeError("a context is a text, not bytes: decode it")
+    if isinstance(sent, list):
+        _check_finite(sent)
+    return sent
+
+
+def _check_finite(values: Iterable[Any]) -> None:
+    """JSON has no infinity: it would be sent as null, which is a category."""
+    if any(isinstance(value, float) and not math.isfinite(value) for value in values):
+        raise ValueError("a context has a number that is not finite; leave it out")
 
 
 def _plain(number: Any) -> Any:

@@ -180,7 +180,7 @@ class Engine:
             with self.journal.reading() as connection:
                 retired = connection.execute(
                     "SELECT kind, body FROM changes WHERE model = ? AND kind IN "
-                    "('retire', 'restore') ORDER BY position",
+                    "('retire', 'restore', 'label') ORDER BY position",
                     (self.number,),
                 ).fetchall()
                 (self._labelled_at,) = connection.execute(  # the position of the newest label
@@ -853,6 +853,7 @@ class Engine:
     ) -> Future[None]:
         answer: Any = entry.answer
         heard = None if right is None else int(right)
+        _, time = self.journal.stamp(0)
         self.tally.revised += 1
         self._edit(
             "revise",
@@ -860,13 +861,13 @@ class Engine:
             {"decision": entry.row.position, "before": _kept(answer)},
             [
                 (
-                    "UPDATE answers SET right = ?, label = ?, source = ?, key = ? "
+                    "UPDATE answers SET time = ?, right = ?, label = ?, source = ?, key = ? "
                     "WHERE position = ?",
-                    (heard, label, source, key, answer.position),
+                    (time, heard, label, source, key, answer.position),
                 )
             ],
         )
-        entry.answer = answer._replace(right=heard, label=label, source=source, key=key)
+        entry.answer = answer._replace(time=time, right=heard, label=label, source=source, key=key)
         return _DONE
 
     def _edit(
@@ -938,7 +939,7 @@ class Engine:
                     learner, reached = builder.replayed(*start, until)
                     with self._lock:
                         is_valid = all(affects > until for affects in self._edits[edits:])
-                        if is_valid and self._reached - until > AT_ONCE:
+                        if is_valid and self._reached - until > max(AT_ONCE, 0):
                             self.journal.flush()
                             start, until = (learner, reached), self._reached
                             edits = len(self._edits)
@@ -1106,7 +1107,11 @@ class Engine:
             if add or gone:
                 self.submit_labels(LabelChange(add=add, retire=gone)).wait()
             if now["identity"] != before["identity"]:
-                self.retrain(wanted.body, wanted.learner)
+                body = wanted.body
+                if isinstance(body["labels"], list):  # retired ones stay, for earlier decisions
+                    retired = [x for x in self._learner.labels if x not in model.names]
+                    body = {**body, "labels": [*body["labels"], *retired]}
+                self.retrain(body, wanted.learner)
             if now != self._followed():
                 note = ("REPLACE INTO meta VALUES (?, ?)", (self._file, _encode(now).decode()))
                 self.journal.append(statements=[note]).done.result()

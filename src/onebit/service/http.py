@@ -762,7 +762,10 @@ def _located(path: str, data: bytes) -> str:
     if not path.endswith(".context[...]"):
         return path
     before = path.removesuffix("[...]")
-    found = msgspec.json.decode(data)
+    try:
+        found = msgspec.json.decode(data)
+    except msgspec.MsgspecError:  # a number beyond all floats
+        return path
     for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", before):
         found = found[name] if name else found[int(index)]
     for name, value in found.items():

@@ -23,9 +23,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from onebit.service import snapshots
-from onebit.service.configuration import Configuration, Difference, difference
+from onebit.service.configuration import Configuration, Difference, Model, difference
 from onebit.service.engine import Engine, parsed_id
-from onebit.service.faults import ServiceError, UnknownDecision, UnknownModel
+from onebit.service.faults import Contradiction, ServiceError, UnknownDecision, UnknownModel
 from onebit.service.journal import Journal
 from onebit.service.tally import JournalTally
 
@@ -74,8 +74,11 @@ class Service:
         self._folder = Path(f"{options.journal}.snapshots")
         try:
             snapshots.drop_newer(self._folder, self.journal.position)
-            for name in configuration.models:
-                self._add(name)
+            for name, model in configuration.models.items():
+                try:
+                    self._add(name, model)
+                except ValueError as error:
+                    raise ValueError(f"[models.{name}]: {error}") from error
             self._unready = ""
         except BaseException:
             self.journal.close()
@@ -94,8 +97,8 @@ class Service:
     def tally(self) -> JournalTally:
         return self.journal.tally
 
-    def _add(self, name: str) -> None:
-        options, model = self.configuration.service, self.configuration.models[name]
+    def _add(self, name: str, model: Model) -> None:
+        options = self.configuration.service
         engine = Engine(
             self.journal,
             model,
@@ -146,17 +149,32 @@ class Service:
             changed = difference(self.configuration, configuration)
             options, running = configuration.service, self.configuration.service
             kept = {key: getattr(running, key) for key in changed.restart}
-            self.configuration = replace(configuration, service=replace(options, **kept))
+            followed, problems = dict(self.configuration.models), []
             for name in changed.removed:
                 engine = self._models.pop(name)
                 self._names.pop(engine.number)
                 engine.close()
-            for name, engine in self._models.items():
-                engine.follow(configuration.models[name])
+            for name, model in configuration.models.items():
+                try:
+                    if name in self._models:
+                        self._models[name].follow(model)
+                    else:
+                        self._add(name, model)
+                except (ValueError, TypeError, OSError, ServiceError) as error:
+                    problems.append(f"[models.{name}]: {error}")
+                else:
+                    followed[name] = model
+            for engine in self._models.values():
                 engine.limit(options.limits, options.snapshots, options.retention)
             self.journal.limit(options.limits.queue)
-            for name in changed.added:
-                self._add(name)
+            # What was not followed counts as different the next time.
+            self.configuration = replace(
+                configuration,
+                service=replace(options, **kept),
+                models={name: followed[name] for name in self._models},
+            )
+            if problems:
+                raise Contradiction("; ".join(problems))
             return changed
 
     # Behind the scenes.
