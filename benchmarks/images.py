@@ -1,9 +1,9 @@
 """Measure how images become features: `python -m benchmarks.images [--folder DIR] [--photos N]`.
 
 Without options: mistakes of `ob.OneBit` in %, one pass over images of the data folder
-(ONEBIT_DATA), with the rule of `onebit.service.images` and with the raw pixels. --folder: images of
-your own; the names of the folders inside are the labels. --photos: instead, how long photos of 12
-megapixels take.
+(ONEBIT_DATA), with the rule of `onebit.service.teach.sources.images` and with the raw pixels.
+--folder: images of your own; the names of the folders inside are the labels. --photos: instead,
+how long photos of 12 megapixels take.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 from PIL import Image
 
 import onebit as ob
-from onebit.datasets.entries import folders
+from onebit.datasets.catalogue_entry import folders
 from onebit.datasets.tables import fields_of
-from onebit.service.images import ENDINGS, FEATURES, encoded, features_of, read_image
-from onebit.service.items import open_items
+from onebit.service.teach.sources import open_items
+from onebit.service.teach.sources.images import ENDINGS, FEATURES, encoded, features_of, read_image
 
 ROUNDS = (300, 1_000, 3_000)
 ANSWERS = 60  # about photos

@@ -83,17 +83,43 @@ def numbers_beside_texts() -> None:
     """OneBit on texts with a number beside them that says nothing."""
     texts, tasks = amazon()
     products = np.array(tasks["Amazon, 14 products"])
-    order = np.random.default_rng(0).permutation(len(texts))[:10_000]
-    y = products[order]
-    rows = [{"body": texts[i]} for i in order]
-    hours = [{**row, "hour": len(row["body"]) % 24} for row in rows]
-    sizes = [{**row, "characters": len(row["body"])} for row in rows]
-    for name, given in {"text": rows, "text, hour": hours, "text, characters": sizes}.items():
-        wrong = error(ob.OneBit, given, y, np.unique(y).tolist(), 0)
-        print(f"{name:20} {wrong:5.1f}", flush=True)
+    labels, errors = np.unique(products).tolist(), []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(texts))[:10_000]
+        rows = [{"body": texts[i]} for i in order]
+        hours = [{**row, "hour": len(row["body"]) % 24} for row in rows]
+        sizes = [{**row, "characters": len(row["body"])} for row in rows]
+        forms = (rows, hours, sizes)
+        errors.append([error(ob.OneBit, form, products[order], labels, seed) for form in forms])
+    for name, of_orders in zip(
+        ("text", "text, hour", "text, characters"), np.transpose(errors), strict=True
+    ):
+        print(f"{name:20} {of_orders.mean():5.1f} ± {of_orders.std(ddof=1):.1f}", flush=True)
+
+
+def counts() -> None:
+    """OneBit on counts of words, as sparse rows and as dicts."""
+    data = load("20news")
+    X, errors = data.X.tocsr(), []
+    for seed in range(2):
+        order = np.random.default_rng(seed).permutation(len(data.y))[:10_000]
+        rows, y = X[order], np.asarray(data.y)[order]
+        parts = [slice(*rows.indptr[i : i + 2]) for i in range(len(y))]
+        dicts = [
+            {
+                f"word{j}": count
+                for j, count in zip(rows.indices[part], rows.data[part].tolist(), strict=True)
+            }
+            for part in parts
+        ]
+        forms = (rows, dicts)
+        errors.append([error(ob.OneBit, form, y, len(data.labels), seed) for form in forms])
+    sparse, dicts = np.mean(errors, axis=0)
+    print(f"20news     OneBit    sparse rows {sparse:5.1f}  dicts {dicts:5.1f}", flush=True)
 
 
 if __name__ == "__main__":
     numbers_beside_texts()
+    counts()
     numbers()
     scaling()

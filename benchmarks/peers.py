@@ -278,7 +278,7 @@ def river_rounds(stream: Stream, rounds: int) -> Run:
 
 
 def sklearn_rounds(stream: Stream, rounds: int) -> Run:
-    """Predict and partial_fit on one CSR row a round. It is told the right label every time."""
+    """Predict and partial_fit on one CSR row a round. It receives the true label every time."""
     from sklearn.linear_model import SGDClassifier
 
     rows = [stream.X[t] for t in range(rounds)]
@@ -294,7 +294,7 @@ def sklearn_rounds(stream: Stream, rounds: int) -> Run:
 
 
 def sklearn_pass(stream: Stream) -> Run:
-    """One partial_fit over the whole stream. It is told the right labels and predicts nothing."""
+    """One partial_fit over the whole stream. It receives the true labels and predicts nothing."""
     from sklearn.linear_model import SGDClassifier
 
     model = SGDClassifier(loss="log_loss", random_state=0, shuffle=False)

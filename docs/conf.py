@@ -14,13 +14,13 @@ from sphinx.errors import ConfigError
 from onebit._version import __version__
 
 HERE = Path(__file__).parent
-RESULTS = Path(os.environ.get("ONEBIT_RESULTS") or HERE / "results")
+PAGES = Path(os.environ.get("ONEBIT_RESULTS") or HERE / "studies" / "pages")
 
 project = "onebit"
 version = release = __version__
 copyright = "the onebit authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
-exclude_patterns = ["results"]
+exclude_patterns = ["results", "studies/pages"]
 myst_heading_anchors = 3
 
 smartquotes = False  # most quotes are values of settings
@@ -55,8 +55,7 @@ def add_navigation(app: Any, name: str, source: list[str]) -> None:
             source[0] += "\n".join(pages) + "\n```\n"
     elif name == "studies/gallery":
         links = [
-            f'- <a href="{page.name}">{html.escape(title_of(page))}</a>'
-            for page in pages_of(RESULTS)
+            f'- <a href="{page.name}">{html.escape(title_of(page))}</a>' for page in pages_of(PAGES)
         ]
         source[0] += "\n## Pages\n\n" + ("\n".join(links) or "There are no pages yet.") + "\n"
 
@@ -86,13 +85,13 @@ def _escaped(line: str) -> str:
 
 
 def copy_studies(app: Any, error: Exception | None) -> None:
-    for page in pages_of(RESULTS):
+    for page in pages_of(PAGES):
         shutil.copy(page, Path(app.outdir) / "studies" / page.name)
 
 
 def setup(app: Any) -> None:
-    if "ONEBIT_RESULTS" in os.environ and not RESULTS.is_dir():
-        raise ConfigError(f"ONEBIT_RESULTS={RESULTS} is not a folder; name the one of the pages")
+    if "ONEBIT_RESULTS" in os.environ and not PAGES.is_dir():
+        raise ConfigError(f"ONEBIT_RESULTS={PAGES} is not a folder; name the one of the pages")
     app.connect("source-read", add_navigation)
     app.connect("autodoc-process-docstring", read_as_plain_text)
     app.connect("build-finished", copy_studies)

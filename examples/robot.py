@@ -5,7 +5,8 @@
 Each tenth of a second it has 64 numbers from its sensors and chooses one of 6 actions. A person
 says yes or no: one answer in ten is false, and to four actions in ten there is no answer. The
 sensors wear slowly: their scales and zero points drift. After half of the time, two pairs of
-actions swap their meanings. Mistakes are counted by the truth, which the robot is never told.
+actions swap their meanings. Mistakes are counted against the true action, which the robot never
+sees.
 """
 
 from __future__ import annotations

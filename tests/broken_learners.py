@@ -11,7 +11,7 @@ import onebit as ob
 from onebit.core import choosing, sums, updates
 from onebit.core.jit import COMPILED
 from onebit.core.rounds import Choice
-from onebit.declared import Variant
+from onebit.learner_class import Variant
 from onebit.settings import Range, setting
 
 

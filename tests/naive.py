@@ -1404,15 +1404,18 @@ class OneBit(Twin):
 
     `narrow` and `wide` map a row to the features of the two kinds of experts; narrow=None: rows are
     scaled to length 1. A constant feature is added here. Scales of dense rows are fixed after
-    `warm` answers, by calling `fix` with the rows so far: it gives both maps.
+    `warm` answers, by calling `fix` with the rows so far: it gives both maps. `count` is called
+    with every answered row, for maps that depend on them.
     """
 
     AGAIN, MEMORY, TRUST, RAREST, RING, DRAW = 2, 0.999, 20.0, 1e-3, 1000, 8
     LEAST_WEIGHT = 1e-3  # of the expert with matrices, for it to widen the bounds
 
-    def __init__(self, K: int, d: int, *, widths: tuple[int, int], draw_kept, maps, fix=None):
+    def __init__(
+        self, K: int, d: int, *, widths: tuple[int, int], draw_kept, maps, fix=None, count=None
+    ):
         super().__init__(K, d)
-        self.maps, self.fix, self.draw_kept = maps, fix, draw_kept
+        self.maps, self.fix, self.count, self.draw_kept = maps, fix, count, draw_kept
 
         def expert(kind, wide, prior, shrink=1.0, floor=0.0, again=False, noise=0.0):
             W = np.zeros((K, widths[wide] + 1))
@@ -1431,19 +1434,40 @@ class OneBit(Twin):
                 expert("softmax", True, 256.0, 0.3, 0.05, True),
                 expert("full", False, 1.0),
             ]
+        else:
+            self.experts += [expert("bayes", False, 0.0)]
+            self.temperature, self.curvature = 3.0, 1.0
         count = len(self.experts)
-        self.weight, self.evidence = np.full(count, 1 / count), np.zeros(count)
+        self.evidence = np.zeros(count)
+        if not fix:
+            self.evidence[:-1] = -5.0
+        self.weight = softmax(self.evidence)
         self.theta = np.tile([0.0, 1.0], (count, 1))
         self.H = np.stack([self.TRUST * np.eye(2)] * count)
         self.said, self.heard, self.kept, self.rows = np.zeros(K), 0, [], []
 
     def look(self, expert: Expert, row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         x = self.maps(row)[expert.wide]
+        if expert.kind == "bayes":
+            return np.abs(x), self.bayes_scores(expert, np.abs(x)), np.zeros(self.K)
         x = np.append(x, 1.0)
         if len(x) < expert.W.shape[1]:  # Fourier features are not there yet
             x = np.concatenate([x[:-1], np.zeros(expert.W.shape[1] - len(x)), [1.0]])
         variances = expert.S @ x @ x if expert.kind == "full" else expert.S @ x**2
         return x, expert.W @ x, variances
+
+    def bayes_scores(self, expert: Expert, x: np.ndarray) -> np.ndarray:
+        """Complement naive Bayes; W is the mass of a feature in the rounds of a label."""
+        mass = expert.W[:, :-1]
+        elsewhere = 0.1 + mass.sum(axis=0) - mass
+        seen = mass.sum(axis=0) > 0
+        logs = 32 * (elsewhere ** (1 / 32) - 1)
+        if self.K == 2:  # new features are left out
+            x = x * seen
+        scores = -logs @ x
+        if seen.any():
+            scores += x.sum() * np.log(elsewhere[:, seen].sum(axis=1))
+        return self.temperature * (scores - scores.mean())
 
     @staticmethod
     def units(K: int, size: int) -> np.ndarray:
@@ -1453,7 +1477,8 @@ class OneBit(Twin):
         found = []
         for expert in self.experts:
             _, u, _ = self.look(expert, row)
-            found.append(softmax(u) if expert.kind == "softmax" else (1 + u) / 2)
+            is_regression = expert.kind in ("ridge", "full")
+            found.append((1 + u) / 2 if is_regression else softmax(u))
         return np.array(found)
 
     def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
@@ -1476,6 +1501,9 @@ class OneBit(Twin):
 
     def learn_expert(self, expert: Expert, row: np.ndarray, a: int, right: bool) -> None:
         x, u, v = self.look(expert, row)
+        if expert.kind == "bayes":
+            self.learn_bayes(expert, x, u, a, right)
+            return
         if expert.kind != "softmax":
             answers = {a: 1.0 if right else -1.0}
             if self.K == 2:
@@ -1510,12 +1538,15 @@ class OneBit(Twin):
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
         a = choice.label
+        self.mean_forecasts = self.scores(x)
         noise = np.array([expert.noise for expert in self.experts])
         self.weigh(noise + (1 - 2 * noise) * self.forecasts(x)[:, a], right)
         for expert in self.experts:
             self.learn_expert(expert, x, a, right)
         self.heard += 1
         self.kept = [*self.kept, (x, a, right)][-self.RING :]
+        if self.count:
+            self.count(x)
         if self.fix and self.fix(self, x):
             for expert in self.experts:
                 expert.W[:], expert.S[:] = 0.0, expert.prior
@@ -1528,6 +1559,21 @@ class OneBit(Twin):
         else:
             self.replay(0, len(self.kept))
         return True
+
+    def learn_bayes(
+        self, expert: Expert, x: np.ndarray, u: np.ndarray, a: int, right: bool
+    ) -> None:
+        f = softmax(u)
+        gap = (u[a] - f @ u) / self.temperature
+        p = np.clip(f[a], self.RAREST, 1 - self.RAREST)
+        odds = p / (1 - p)
+        self.curvature = self.MEMORY * self.curvature + odds * gap**2 + 1 - self.MEMORY
+        self.temperature += (gap if right else -gap * odds) / self.curvature
+        self.temperature = np.clip(self.temperature, 0.3, 30.0)
+        y = np.maximum(self.mean_forecasts, 0.0)
+        y[a] = 0.0
+        y = np.eye(self.K)[a] if right else y / y.sum()
+        expert.W[:, :-1] += y[:, None] * x
 
     def replay(self, first: int, among: int) -> None:
         for n in range(self.AGAIN):

@@ -95,7 +95,9 @@ def test_a_class_without_planes_is_refused_by_name():
 
 
 def test_a_name_that_is_taken_is_refused():
-    with pytest.raises(TypeError, match=r"learner UCWL already, in onebit\.algorithms\.ucwl"):
+    with pytest.raises(
+        TypeError, match=r"learner named UCWL already exists, in onebit\.algorithms\.ucwl"
+    ):
         type("UCWL", (ob.Banditron,), {})
     assert Learner.registry["UCWL"] is ob.UCWL
     assert type(ob.UCWL(3).copy()) is ob.UCWL

@@ -654,10 +654,10 @@ def test_refused_feedback_leaves_the_learner_byte_for_byte_as_it_was(learner):
     d = learner.decide([1.0, 2.0, 3.0])
     before = state(learner)
     refused = [
-        ({}, TypeError, "say right=True, right=False or label="),
+        ({}, TypeError, "pass right=True, right=False, label="),
         ({"right": True, "label": 1}, TypeError, "not both"),
         ({"right": "yes"}, TypeError, "right must be True or False, not 'yes'"),
-        ({"right": None}, TypeError, "of silence, silence=True"),
+        ({"right": None}, TypeError, "label=... or silence=True"),
         ({"right": 2}, TypeError, "right must be True or False, not 2"),
         ({"right": 1.0}, TypeError, "right must be True or False, not 1.0"),
         ({"right": -1}, TypeError, "right must be True or False, not -1"),

@@ -246,7 +246,7 @@ def test_a_decision_about_features_that_are_not_there_is_refused():
         learner.copy().decide([1.0, 0.0, 2.5]).to_bytes(),
         indices=np.array([0, 3], "<u4").tobytes(),
     )
-    with pytest.raises(ValueError, match="index 3 is beyond the 3 features"):
+    with pytest.raises(ValueError, match="index 3 is beyond the limit of 3 features"):
         learner.learn(Decision.from_bytes(wide), right=True)
     assert state(learner) == before
 
@@ -287,13 +287,13 @@ def test_a_decision_made_before_a_label_was_added_can_still_be_learned():
 @pytest.mark.parametrize("thing", [None, 0, "a", b"", (0, 1), object()])
 def test_what_is_no_decision_cannot_be_learned_from(learner, thing):
     before = state(learner)
-    with pytest.raises(TypeError, match="learn wants the Decision that decide gave"):
+    with pytest.raises(TypeError, match="learn needs the Decision that decide returned"):
         learner.learn(thing, right=True)
     assert state(learner) == before
 
 
 def test_bytes_are_not_learned_from_before_they_are_read(learner, stored):
-    with pytest.raises(TypeError, match="learn wants the Decision"):
+    with pytest.raises(TypeError, match="learn needs the Decision"):
         learner.learn(stored, right=True)
 
 

@@ -47,6 +47,28 @@ def say(text: str) -> None:
     print(f"[{time.perf_counter() - STARTED:6.1f} s] {text}", file=sys.stderr, flush=True)
 
 
+def settings_to_play(
+    results: Results,
+    name: str,
+    contestant: Contestant,
+    prepare: str,
+    settings: Sequence[Setting],
+    order: int,
+    rows: int,
+) -> Sequence[Setting]:
+    """The settings that play an order of the rows: all, or the best of order 0."""
+    if order == 0 or not 0 < contestant.finalists < len(settings):
+        return settings
+    first = [
+        cell
+        for cell in results.cells()
+        if (cell.data, cell.learner, cell.prepare) == (name, contestant.name, prepare)
+        and (cell.condition, cell.order, cell.rows) == ("clean", 0, rows)
+    ]
+    first.sort(key=lambda cell: cell.errors["end"])
+    return [cell.setting for cell in first[: contestant.finalists]]
+
+
 def play_missing(
     results: Results,
     name: str,
@@ -63,7 +85,9 @@ def play_missing(
     for prepare in contestant.prepares(data):
         wanted = {
             cell.key: cell
-            for setting in settings
+            for setting in settings_to_play(
+                results, name, contestant, prepare, settings, order, rows
+            )
             for cell in [
                 Cell(name, contestant.name, prepare, setting, condition, order, rows, code, {})
             ]

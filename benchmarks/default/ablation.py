@@ -26,7 +26,8 @@ from onebit.storage import experts as storage
 
 MOST_ROWS = 6_000
 RUNS = (
-    *(("clean", name) for name in ("20news", "usps", "satimage", "optdigits", "segment")),
+    *(("clean", name) for name in ("20news", "rcv1", "amazon7")),
+    *(("clean", name) for name in ("usps", "satimage", "optdigits", "segment")),
     *(("flips40", name) for name in ("20news", "usps", "satimage", "optdigits")),
 )
 
@@ -40,17 +41,20 @@ def constants(module: Any, **values: Any) -> Callable[[], None]:
     return replace
 
 
-def without(first: int, last: int) -> Callable[[], None]:
-    """No weight for the experts from the first to the last."""
+def without(first: int, last: int, of: str = "") -> Callable[[], None]:
+    """No weight for the experts from the first to the last; of: of "sparse" or "dense" rows."""
 
     def replace() -> None:
         original, evidence = algorithm._weigh, storage.EVIDENCE
+        fewest = algorithm.BAYES + 2 if of == "dense" else 0
+        most = algorithm.BAYES + 1 if of == "sparse" else algorithm.FULL + 1
 
         @outline
         def weigh(trust, forecasts, said, right):
             not_inlined()
-            for expert in range(first, min(last + 1, len(trust))):
-                trust[expert, evidence] = -1e9
+            if fewest <= len(trust) <= most:
+                for expert in range(first, min(last + 1, len(trust))):
+                    trust[expert, evidence] = -1e9
             original(trust, forecasts, said, right)
 
         algorithm._weigh = weigh
@@ -82,8 +86,10 @@ VARIANTS: dict[str, Callable[[], None]] = {
     "no third softmax model": without(2, 2),
     "no diagonal regression": without(3, 3),
     "no regression with full matrices": constants(storage, FULL_NUMBERS=0),
-    "no models of Fourier features": without(4, 5),
-    "only models of Fourier features": without(0, 3),
+    "no naive Bayes": without(4, 4, of="sparse"),
+    "naive Bayes without a head start": constants(algorithm, HEAD_START=0.0),
+    "no models of Fourier features": without(4, 5, of="dense"),
+    "only models of Fourier features": without(0, 3, of="dense"),
     "no learning again": constants(algorithm, AGAIN=0),
     "no calibration": constants(algorithm, FLATTEST=1.0, STEEPEST=1.0, FARTHEST=0.0),
     "equal weights": weigh_equally,

@@ -1,4 +1,4 @@
-"""The contestants: OneBit, its rivals with their grids, and AROW, which is told the true labels."""
+"""The contestants: OneBit, its rivals with their grids, and AROW with true labels."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class Contestant(NamedTuple):
     grid: tuple[Setting, ...] = ({},)  # for clean feedback
     recommended: tuple[Setting, ...] = ()  # for the other conditions
     fits: Callable[[Data], bool] = lambda data: True
+    finalists: int = 0  # so many settings that are best on order 0 play the other orders; 0: all
 
     def settings(self, condition: str, recommended: bool) -> tuple[Setting, ...]:
         return self.grid if condition == "clean" and not recommended else self.recommended
@@ -176,6 +177,7 @@ EXPLORATIONS = (
     *("--softmax --lambda 10", "--softmax --lambda 30"),
 )
 RATES = (0.03, 0.1, 0.5, 2.0, 8.0)
+VW_FINALISTS = 3  # a setting takes seconds
 
 
 def play_vw(
@@ -255,12 +257,18 @@ CONTESTANTS = {
         ),
         Contestant("SOBA", playing(ob.SOBA), grid(gamma=(2**-7, 2**-5, 2**-3))),
         Contestant("RCNBF", playing(ob.RCNBF), grid(gamma=(0.01, 0.05, 0.2))),
-        Contestant("VW", play_vw, grid(exploration=EXPLORATIONS, rate=RATES, pairs=("",))),
+        Contestant(
+            "VW",
+            play_vw,
+            grid(exploration=EXPLORATIONS, rate=RATES, pairs=("",)),
+            finalists=VW_FINALISTS,
+        ),
         Contestant(
             "VW, pairs of features",
             play_vw,
             grid(exploration=EXPLORATIONS, rate=RATES, pairs=("-q ::",)),
             fits=_is_short,
+            finalists=VW_FINALISTS,
         ),
         Contestant(AROW, playing(ob.AROW), grid(r=R)),
         Contestant(ADDITIVE, play_additive_arow, grid(r=R)),

@@ -13,7 +13,7 @@ from scipy import sparse
 
 import onebit as ob
 from onebit.datasets import Steps
-from onebit.datasets.entries import folders
+from onebit.datasets.catalogue_entry import folders
 from onebit.datasets.tables import fields_of
 
 TEXT_COLUMNS = 2**20

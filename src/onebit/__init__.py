@@ -6,7 +6,7 @@
     d = learner.decide({"goal": 1, "match": 2})
     learner.learn(d, right=d.label == "sport")
 
-Names are loaded when first used, so importing the package costs next to nothing.
+Names are loaded when they are first used, so that importing the package is fast.
 """
 
 from __future__ import annotations

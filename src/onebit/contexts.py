@@ -10,10 +10,14 @@ its name. A string with white space is a text whose words are hashed with the na
 is a category. None is a category of its own and NaN is absent; outside a dict NaN is refused.
 
 A learner with inputs="unit" then scales each context to length 1 (`unit_row`, `unit_rows`).
+
+`OneBit` scales the numbers of dicts by itself, so its contexts tell them apart (`encoder_apart`,
+`set_apart`): a number has an index beyond the columns that there are for the rest.
 """
 
 from __future__ import annotations
 
+import difflib
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,6 +44,15 @@ class Rows(NamedTuple):
     indptr: Any
     width: int  # one more than the largest index
     columns: int = 0  # of dense rows; 0: there are none, and the width is free
+    numbers: Any = None  # Rows: the numbers among the entries, zeros too; None: not told apart
+    names: tuple[str, ...] = ()  # of the columns of dense rows, where they have names
+
+
+class NamedColumns(NamedTuple):
+    """A matrix of numbers whose columns have names."""
+
+    X: Any
+    names: Sequence[str]
 
 
 def _rows(indices: np.ndarray, values: np.ndarray, indptr: np.ndarray, columns: int = 0) -> Rows:
@@ -89,10 +102,7 @@ def _encode(x: Any, dtype: np.dtype, features: int | None, columns: int) -> tupl
         width = HASHED if features is None else features
         return _pair(text_columns(x, width), dtype, width)
     if hasattr(x, "tocsr"):  # first: scipy's dictionary of keys is a mapping too
-        row = x if x.ndim == 2 else x.reshape(1, -1)
-        if row.shape[0] != 1:
-            raise ValueError(f"one context is one row, not {row.shape[0]}")
-        rows = _sparse(row, dtype, features)
+        rows = _one_row(x, dtype, features)
         return rows.indices.copy(), rows.values.copy()
     x = row_of_frame(x)
     if isinstance(x, Mapping):
@@ -108,12 +118,24 @@ def _encode(x: Any, dtype: np.dtype, features: int | None, columns: int) -> tupl
     return encoded
 
 
-def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
-    """Many contexts: a matrix (array or sparse), a data frame, or a sequence of single ones."""
+def _one_row(x: Any, dtype: np.dtype, features: int | None) -> Rows:
+    """A row of a sparse matrix."""
+    row = x if x.ndim == 2 else x.reshape(1, -1)
+    if row.shape[0] != 1:
+        raise ValueError(f"one context is one row, not {row.shape[0]}")
+    return _sparse(row, dtype, features)
+
+
+def encode_rows(X: Any, dtype: np.dtype, features: int | None, with_numbers: bool = False) -> Rows:
+    """Many contexts: a matrix (array or sparse), a data frame, or a sequence of single ones.
+
+    with_numbers: tell which entries are numbers of dicts. Tables from files always tell it.
+    """
+    if isinstance(X, NamedColumns):
+        return encode_rows(X.X, dtype, features)._replace(names=tuple(X.names))
     X = listed(X)
     if isinstance(X, Rows):  # encoded before
-        same = X.values.dtype == dtype
-        return X if same else X._replace(values=X.values.astype(dtype))
+        return X if X.values.dtype == dtype else _cast(X, dtype)
     if hasattr(X, "tocsr"):
         if X.ndim != 2:
             raise ValueError(f"X must be a matrix, one row a context, not of shape {X.shape}")
@@ -123,14 +145,14 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     if isinstance(X, Sequence) and not isinstance(X, str | bytes):
         X = _texts(X) if any(isinstance(x, str) for x in X) else X
         if not len(X) or not np.isscalar(X[0]) or isinstance(X[0], str):
-            return _stack(X, dtype, features)
+            return _stack(X, dtype, features, with_numbers)
     matrix = _numbers(X, "X")
     if matrix.ndim != 2:
         hint = "; put a single row into a list" if matrix.ndim == 1 else ""
         raise ValueError(
             f"X must be a matrix, one row a context, not of shape {matrix.shape}{hint}"
         )
-    return _dense(matrix, dtype, features)
+    return _dense(matrix, dtype, features)._replace(names=names_of(X))
 
 
 # Rows of length 1.
@@ -191,21 +213,48 @@ def check_columns(columns: int, before: int) -> None:
         )
 
 
-def _stack(contexts: Iterable[Any], dtype: np.dtype, features: int | None) -> Rows:
+def _stack(
+    contexts: Iterable[Any], dtype: np.dtype, features: int | None, with_numbers: bool
+) -> Rows:
     """Many contexts, one after the other."""
-    indices, values = [np.empty(0, np.uint32)], [np.empty(0, dtype)]
     columns = 0
+    rows: list[tuple[Any, Any]] = []
+    numbers: list[tuple[Any, Any]] = []
     for i, x in enumerate(contexts):
         try:
-            row = encode(x, dtype, features, columns)
+            named = named_context(x) if with_numbers else None
+            apart = NO_ENTRIES
+            if named is not None:
+                row, apart = encode_named(named, dtype, features)
+            elif with_numbers and _is_apart(x):
+                row = _pair(x, dtype, most_features(features))
+            else:
+                row = encode(x, dtype, features, columns)
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"row {i}: {error}") from None
         columns = columns or columns_of(x)
-        indices.append(row[0])
-        values.append(row[1])
-    indptr = np.cumsum([len(part) for part in indices], dtype=np.int64)
-    return _rows(np.concatenate(indices), np.concatenate(values), indptr, columns)
+        rows.append(row)
+        numbers.append(apart)
+    made = stacked(rows, dtype)._replace(columns=columns)
+    has_numbers = any(len(indices) for indices, _ in numbers)
+    return made._replace(numbers=stacked(numbers, dtype)) if has_numbers else made
+
+
+NO_ENTRIES = np.empty(0, np.uint32), np.empty(0, np.float32)
+
+
+def stacked(rows: Sequence[tuple[np.ndarray, np.ndarray]], dtype: np.dtype) -> Rows:
+    """Encoded contexts, one after the other."""
+    rows = [(NO_ENTRIES[0], NO_ENTRIES[1].astype(dtype)), *rows]
+    indptr = np.cumsum([len(indices) for indices, _ in rows], dtype=np.int64)
+    indices, values = (np.concatenate(part) for part in zip(*rows, strict=True))
+    return _rows(indices, values.astype(dtype, copy=False), indptr)
+
+
+def _cast(rows: Rows, dtype: np.dtype) -> Rows:
+    numbers = None if rows.numbers is None else _cast(rows.numbers, dtype)
+    return rows._replace(values=rows.values.astype(dtype), numbers=numbers)
 
 
 def _texts(X: Sequence[Any]) -> list[str]:
@@ -271,6 +320,60 @@ def row_of_frame(x: Any) -> Any:
             raise ValueError(f"one context is one row, not {len(rows)}")
         return x if rows is x else rows[0]
     return x if _is_numeric(x.dtype) else x.to_dict()
+
+
+# Names of columns. A learner of a table of numbers reads a dict as a row of that table.
+
+
+def names_of(x: Any) -> tuple[str, ...]:
+    """The names of the columns of a frame of numbers, or of a row of one; others have none."""
+    names = getattr(x, "columns", None) if hasattr(x, "columns") else getattr(x, "index", None)
+    if not hasattr(x, "to_dict") or names is None or callable(names):
+        return ()
+    names = tuple(names)
+    return names if all(isinstance(name, str) for name in names) else ()
+
+
+def row_in_columns(
+    x: Mapping[Any, Any],
+    names: tuple[str, ...],
+    dtype: np.dtype,
+    typical: Callable[[int], float] | None,
+) -> np.ndarray:
+    """A dict as a row of the columns with these names.
+
+    typical: the value of a column that is missing; None: none may be.
+    """
+    for name in x:
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {_some(names)}"
+            raise ValueError(f"the learner knows no column {name!r}{hint}")
+    row = np.empty(len(names))
+    for column, name in enumerate(names):
+        value = x.get(name)
+        row[column] = math.nan if value is None else _number(name, value, dtype)
+        if math.isnan(row[column]):
+            if typical is None:
+                raise ValueError(
+                    f"column {name!r} is missing; give it a value: only OneBit reads a missing "
+                    "number of a table, as the column's mean"
+                )
+            row[column] = typical(column)
+    return row
+
+
+def check_names(names: tuple[str, ...], before: tuple[str, ...]) -> None:
+    """Refuse columns with other names than there were before, or in another order."""
+    if names and before and names != before:
+        raise ValueError(
+            f"the columns are {_some(names)}, and before they were {_some(before)}; "
+            "give the same columns in the same order, or dicts"
+        )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
 
 
 def _numbers(x: Any, name: str) -> np.ndarray:
@@ -544,12 +647,21 @@ def _sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
     if 0 <= width <= min(_limit(features), columns):
         fits = indices.dtype == np.int32  # the same bits read as unsigned: nothing is copied
         unsigned = indices.view(np.uint32) if fits else indices.astype(np.uint32)
-        return Rows(unsigned, values, indptr, width)
+        return _with_numbers(Rows(unsigned, values, indptr, width), X, dtype)
     rows = _copied(indices, values, indptr, False, columns, dtype, features)
     if rows is None:  # though the matrix says that it is sorted: a new one finds out itself
         again = type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
         return _sparse(again, dtype, features)
-    return rows
+    return _with_numbers(rows, X, dtype)
+
+
+def _with_numbers(rows: Rows, X: Any, dtype: np.dtype) -> Rows:
+    """The rows of a sparse matrix; of a table from a file, with its numbers."""
+    numbers = getattr(X, "numbers", None)
+    if numbers is None:
+        return rows
+    values, indptr = numbers.data.astype(dtype, copy=False), numbers.indptr.astype(np.int64)
+    return rows._replace(numbers=_rows(numbers.indices.astype(np.uint32), values, indptr))
 
 
 def _copied(
@@ -636,10 +748,16 @@ def _not_utf8(name: str) -> ValueError:
     return ValueError(f"the name {name!r} cannot be written in UTF-8")
 
 
-def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
+def _named(
+    x: Mapping[Any, Any],
+    dtype: np.dtype,
+    features: int | None,
+    apart: dict[int, float] | None = None,
+) -> tuple[Any, Any]:
     """Hashed as scikit-learn's FeatureHasher does: signed, "name=value" for a category.
 
-    The words of a text have names of the same form.
+    The words of a text have names of the same form. apart: filled with the numbers by column. What
+    is named as a category, {"city=New York": 1}, is none of them.
     """
     columns = HASHED if features is None else features
     top = largest(dtype)
@@ -672,7 +790,10 @@ def _named(x: Mapping[Any, Any], dtype: np.dtype, features: int | None) -> tuple
         if h is None:
             h = _hash(name)
         column = abs(h) % columns
-        sums[column] = sums.get(column, 0.0) + (number if h >= 0 else -number)
+        number = number if h >= 0 else -number
+        sums[column] = sums.get(column, 0.0) + number
+        if apart is not None and "=" not in name:
+            apart[column] = apart.get(column, 0.0) + number
     order = sorted(sums)
     indices, values = np.array(order, np.int64), np.array([sums[j] for j in order], np.float64)
     return _row_of(indices, values, dtype, columns)
@@ -684,7 +805,8 @@ def _number(name: str, value: Any, dtype: np.dtype) -> float:
         if is_missing(value):
             return math.nan
         hint = "; decode it to a string" if isinstance(value, bytes) else ""
-        raise TypeError(f"feature {name!r} must be a number or a string, not {value!r}{hint}")
+        wanted = "a number" if isinstance(value, str) else "a number or a string"
+        raise TypeError(f"feature {name!r} must be {wanted}, not {value!r}{hint}")
     try:
         number = float(value)
     except OverflowError:
@@ -696,3 +818,106 @@ def _number(name: str, value: Any, dtype: np.dtype) -> float:
             f"feature {name!r}: {number:g} is too large for {dtype}; at most {largest(dtype):g}"
         )
     return number
+
+
+# Numbers of dicts, told apart from the rest. Each keeps its column, but has an index beyond all
+# columns. A number that is 0 has the least value that is kept: it is not the same as no number.
+
+
+def encode_named(
+    x: Mapping[Any, Any], dtype: np.dtype, features: int | None
+) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """A dict as a context, and its numbers by column."""
+    apart: dict[int, float] = {}
+    row = _named(x, dtype, features, apart)
+    order = sorted(apart)
+    return row, (np.array(order, np.uint32), np.array([apart[j] for j in order], dtype))
+
+
+def named_context(x: Any) -> Mapping[Any, Any] | None:
+    """A dict, or a row of a frame that is read as a dict; None: x is another kind of context."""
+    if isinstance(x, str | tuple | ndarray | list) or hasattr(x, "tocsr"):
+        return None
+    x = row_of_frame(x)
+    return x if isinstance(x, Mapping) else None
+
+
+def first_number(features: int | None) -> int:
+    """The index of the first number."""
+    return _limit(features)
+
+
+def most_features(features: int | None) -> int:
+    """One more than the index of the last number."""
+    return first_number(features) + (HASHED if features is None else features)
+
+
+@functools.cache
+def encoder_apart(dtype: np.dtype, features: int | None) -> Callable[[Any, int], tuple[Any, Any]]:
+    """`encoder`, with the numbers of dicts apart."""
+    plain, first, most = encoder(dtype, features), first_number(features), most_features(features)
+
+    def encode_one(x: Any, columns: int) -> tuple[Any, Any]:
+        if type(x) is str:
+            return plain(x, columns)
+        if type(x) is tuple:
+            return _pair(x, dtype, most) if _is_apart(x) else plain(x, columns)
+        rows = None
+        named = named_context(x)
+        if named is not None:
+            row, numbers = encode_named(named, dtype, features)
+            if not len(numbers[0]):
+                return row
+            rows = stacked([row], dtype)._replace(numbers=stacked([numbers], dtype))
+        elif getattr(x, "numbers", None) is not None and hasattr(x, "tocsr"):
+            rows = _one_row(x, dtype, features)
+        return plain(x, columns) if rows is None else set_apart(rows, first)[:2]
+
+    return encode_one
+
+
+def _is_apart(x: Any) -> bool:
+    """Whether x may be the row of a decision, whose numbers are apart already."""
+    return type(x) is tuple and len(x) == 2 and getattr(x[0], "dtype", _INT32).kind == "u"
+
+
+def set_apart(rows: Rows, first: int) -> Rows:
+    """The rows with their numbers from the index `first` on."""
+    numbers = rows.numbers
+    if numbers is None:
+        return rows
+    size = len(rows.indices) + len(numbers.indices)
+    out = (
+        np.empty(size, np.uint32),
+        np.empty(size, rows.values.dtype),
+        np.zeros(len(rows.indptr), np.int64),
+    )
+    args = (*rows[:3], *numbers[:3], np.int64(first), 1 / largest(rows.values.dtype), *out)
+    direct(_set_apart, rows.values.dtype, *args)(*args)
+    kept = out[2][-1]
+    return _rows(_cut(out[0], kept), _cut(out[1], kept), out[2], rows.columns)
+
+
+@entry
+def _set_apart(
+    indices, values, indptr, columns, numbers, starts, first, least,
+    out_indices, out_values, out_indptr,
+):  # fmt: skip
+    """A word may be in the column of a number: what the number does not account for is its."""
+    kept = 0
+    for row in range(len(indptr) - 1):
+        n, stop = starts[row], starts[row + 1]
+        for i in range(indptr[row], indptr[row + 1]):
+            while n < stop and columns[n] < indices[i]:
+                n += 1
+            value = np.float64(values[i])
+            if n < stop and columns[n] == indices[i]:
+                value -= np.float64(numbers[n])
+            out_indices[kept], out_values[kept] = indices[i], value
+            kept += abs(np.float64(out_values[kept])) >= least
+        for n in range(starts[row], stop):
+            is_kept = abs(np.float64(numbers[n])) >= least
+            out_indices[kept] = first + np.int64(columns[n])
+            out_values[kept] = numbers[n] if is_kept else least
+            kept += 1
+        out_indptr[row + 1] = kept

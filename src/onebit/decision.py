@@ -57,7 +57,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def explored(self) -> bool:
-        """Whether something other than the greedy label was said."""
+        """Whether the said label is not the greedy one."""
         return self.place != self.greedy_place
 
     def __repr__(self) -> str:
@@ -131,7 +131,7 @@ def _restored(stored: Any) -> Decision:
     if min(stored.place, stored.greedy_place, stored.round, *(stored.among or (0,))) < 0:
         raise ValueError("a count in it is negative")
     if stored.round >= MOST_ROUNDS:
-        raise ValueError("its round is beyond counting")
+        raise ValueError("its round is too large")
     if stored.among is not None and (
         stored.place not in stored.among or sorted(set(stored.among)) != list(stored.among)
     ):
@@ -149,7 +149,7 @@ def _restored(stored: Any) -> Decision:
 def check_decision(decision: Any, learner: Learner) -> None:
     """Refuse what is not a decision of this model; compiled code checks its numbers."""
     if type(decision) is not Decision:
-        raise TypeError(f"learn wants the Decision that decide gave, not {decision!r}")
+        raise TypeError(f"learn needs the Decision that decide returned, not {decision!r}")
     if decision.origin != learner._origin:
         raise ValueError(
             "this decision was made by another learner, or by one with other settings or seed"
@@ -181,13 +181,13 @@ def check_decision(decision: Any, learner: Learner) -> None:
     except IndexError:
         fits = False
     except TypeError:
-        raise ValueError("this decision holds no whole numbers where it should") from None
+        raise ValueError("this decision must have whole numbers for its round and labels") from None
     if not fits:
-        raise ValueError("this decision speaks of labels that this learner does not have")
+        raise ValueError("this decision has labels that this learner does not have")
     if type(decision.round) is not int or not 0 <= decision.round <= learner.round + MOST_AHEAD:
         raise ValueError(
             f"this decision is of round {decision.round}, and this learner at round "
-            f"{learner.round}: no decision is from so far ahead"
+            f"{learner.round}: a decision cannot be that far ahead"
         )
 
 

@@ -37,7 +37,7 @@ class LabelSet:
         """Where each of many labels stands."""
         given = column_of(labels)
         if given.dtype == np.bool_:
-            raise ValueError("no label is True or False; say what they mean, as with y.astype(int)")
+            raise ValueError("a label cannot be True or False; convert them, as with y.astype(int)")
         if self.counted and given.dtype.kind in "iu":
             wrong = np.flatnonzero((given < 0) | (given >= len(self)))
             if len(wrong):
@@ -61,7 +61,7 @@ class LabelSet:
                 f"these labels are counted: the next one is {len(self)}, not {label!r}"
             )
         if label is None:
-            raise TypeError("a label is a string or an int, not None: say which one is new")
+            raise TypeError("a label is a string or an int, not None: name the new label")
         if label in self._place:
             raise ValueError(f"there is a label {label!r} already")
         _names([*self.names, label])
@@ -132,7 +132,7 @@ def _names(labels: Any) -> list[Any]:
     seen = set()
     for name in names:
         if name in seen:
-            raise ValueError(f"label {name!r} is there twice")
+            raise ValueError(f"label {name!r} occurs twice")
         seen.add(name)
         if isinstance(name, str) and not _is_storable(name):
             raise ValueError(f"label {name!r} cannot be stored: it is not UTF-8, or ends in NUL")

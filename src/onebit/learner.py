@@ -1,8 +1,8 @@
 """Learner: decide, learn, predict, save.
 
-An algorithm is a subclass whose body has settings and compiled members (see `declared` and
-`core.rounds`). The compiled functions that this class calls are in `entries`, the checks of a
-decision in `decision`, the model file in `persist`.
+An algorithm is a subclass whose body has settings and compiled members (see `learner_class` and
+`core.rounds`). The compiled functions that this class calls are in `compiled_entries`, the checks
+of a decision in `decision`, the model file in `persist`.
 
 All that a learner has learned is its state: a table of weights, a few numbers, and what its storage
 adds. Decisions that wait for feedback are not kept here.
@@ -17,7 +17,7 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -26,13 +26,19 @@ import msgspec
 import numpy as np
 
 from onebit import persist
+from onebit.compiled_entries import FORGED, NO_ROOM, Entries, score_rows
 from onebit.contexts import (
     GROWTH_LIMIT,
     Rows,
     check_columns,
+    check_names,
     columns_of,
     encode_rows,
     encoder,
+    listed,
+    named_context,
+    names_of,
+    row_in_columns,
     unit_row,
     unit_rows,
 )
@@ -41,12 +47,11 @@ from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
 from onebit.core.slots import find_places, no_slots, place_rows, slots_of, widened, width_of
 from onebit.decision import Decision, check_decision, check_salt, salted
-from onebit.declared import Declared
-from onebit.entries import FORGED, NO_ROOM, Entries, score_rows
-from onebit.explaining import Explanation, explain
+from onebit.explanation import Explanation, explain
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
 from onebit.labels import LabelSet
+from onebit.learner_class import Declared
 from onebit.settings import (
     CALLABLE,
     REQUIRED,
@@ -115,14 +120,14 @@ class Learner(Declared):
     silence: Reading = setting(
         default="nothing",
         check=lambda name, value: value,
-        doc='what it means when nothing is heard: "nothing"; "wrong"; or {"right": 0.7, "wrong": '
+        doc='the meaning of missing feedback: "nothing"; "wrong"; or {"right": 0.7, "wrong": '
         "0.2}, the chances of silence after right and after wrong answers, by which the answers "
         "that are heard are thinned out so that neither sort is heard too often",
     )
     half_life: int | None = setting(
         default=None,
         check=or_none(partial(whole, least=STEPS, most=2**53)),
-        doc="for a world that drifts: after how many rounds half of what was learned is left; it "
+        doc="for drifting data: after how many rounds half of the learned state is left; it "
         "fades in 16 equal steps, each before a decision",
     )
     inputs: Literal["raw", "unit"] = setting(
@@ -150,8 +155,8 @@ class Learner(Declared):
         self.silence, self._hearing = hearing(self.silence)
         if self._hearing.silence_is_wrong and self.full_information:
             raise ValueError(
-                f"{type(self).__name__} is told the true label, and silence names none: "
-                "silence='wrong' is for learners that hear right or wrong"
+                f"{type(self).__name__} learns from the true label, and silence does not name it: "
+                "silence='wrong' is for learners that receive right or wrong"
             )
         self._thins = min(self._hearing[1:]) < 1
         self._hears_bits = not (self.full_information or self._thins)
@@ -170,9 +175,10 @@ class Learner(Declared):
         self._rescores = self.rescores or storage.rescores
         self._dtype = precision(storage.dtype if self.dtype is None else self.dtype)
         self.dtype = self._dtype.name  # type: ignore[assignment]
-        self._encode = encoder(self._dtype, self.features)
+        self._encode = self._encoder()
         self.round = 0
         self._columns = self.features or 0  # of dense rows; 0: there was none yet
+        self._names: tuple[str, ...] = ()  # of these columns, where they have names
         self._slots = no_slots()
         self._fades_at = self._next_fade(0)
         self._answers, self._other_answers = Answers(), OtherAnswers()
@@ -221,6 +227,9 @@ class Learner(Declared):
         of a data frame, or a pair (indices, values).
         among: only these labels are possible this time.
         """
+        column_names = names_of(x) if hasattr(x, "to_dict") else ()
+        if self._names:
+            x = self._in_columns(x)
         row = indices, values = self._encode(x, self._columns)
         if self._is_unit:
             row = indices, values = unit_row(indices, values)
@@ -250,6 +259,8 @@ class Learner(Declared):
             names = self._labels.names
             if not self._columns and type(x) is not tuple:
                 self._columns = columns_of(x)
+            if column_names and not self._names and columns_of(x):
+                self._names = column_names
             self.round = round + 1
             decision = Decision(
                 names[label], names[greedy], propensity, round, row, label, greedy, note, other,
@@ -271,15 +282,15 @@ class Learner(Declared):
         with self._lock:
             if not self._can_propose(x):
                 return self.copy().decide(x, among=among)
-            columns = self._columns
+            columns, names = self._columns, self._names
             decision = self.decide(x, among=among)
             self._count_said(decision.place, -1)
-            self.round, self._columns = self.round - 1, columns
+            self.round, self._columns, self._names = self.round - 1, columns, names
             return decision
 
     def _can_propose(self, x: Any) -> bool:
         """Whether deciding about a context would change nothing but the count of the rounds."""
-        indices, _ = self._encode(x, self._columns)
+        indices, _ = self._encode(self._in_columns(x), self._columns)
         return 0 < self.round < self._fades_at and self._has_room_for(indices)
 
     def redo(self, x: Any, decision: Decision) -> Decision:
@@ -292,13 +303,15 @@ class Learner(Declared):
         with self._lock:
             check_decision(decision, self)
             self._vet(decision)
-            round, columns = max(self.round, decision.round), columns_of(x)
+            round, names = max(self.round, decision.round), names_of(x)
+            columns = columns_of(self._in_columns(x))
             if round == 0:
                 self._meet(columns)
             self._reserve_for(decision.row[0], columns)
             if round >= self._fades_at:
                 self._fade(round)
             self._columns = self._columns or columns
+            self._names = self._names or (names if columns else ())
             self._count_said(decision.place, 1)
             self.round = round + 1
             return msgspec.structs.replace(decision, round=round)
@@ -410,24 +423,22 @@ class Learner(Declared):
             check_decision(decision, self)
             self._vet(decision)
             if right is not None or label is not None:
-                raise TypeError("silence=True says that there is no right=... and no label=...")
+                raise TypeError("silence=True cannot be combined with right=... or label=...")
             return False if self._hearing.silence_is_wrong else None
 
     def _understood(self, said: int, right: Any, label: Any) -> tuple[bool, int | None]:
         """Right or wrong, and the place of a label that is named; said: that of the said label."""
         if label is not None:
             if right is not None:
-                raise TypeError("say either right=... or label=..., not both")
+                raise TypeError("pass either right=... or label=..., not both")
             place = self._labels.place(label)
             return place == said, place
         if right is None:
-            raise TypeError(
-                "say right=True, right=False or label=...; or, of silence, silence=True"
-            )
+            raise TypeError("pass right=True, right=False, label=... or silence=True")
         right = bit("right", right)
         if self.full_information:
             raise ValueError(
-                f"{type(self).__name__} is a reference that must be told the true label: label=..."
+                f"{type(self).__name__} is a reference that learns from the true label: label=..."
             )
         return right, None
 
@@ -550,6 +561,7 @@ class Learner(Declared):
 
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """How likely each label is to be said for this context now, in the order of `labels`."""
+        x = self._in_columns(x)
         indices, values = self._encode(x, self._columns)
         if self._is_unit:
             indices, values = unit_row(indices, values)
@@ -584,7 +596,7 @@ class Learner(Declared):
         A part is a word of a text, a name of a dict or a column. Its size is how much the label's
         lead over the best other label would fall without it. Printed, it is a few lines.
         """
-        return explain(self, x, among)
+        return explain(self, self._in_columns(x), among)
 
     def _without(
         self, indices: np.ndarray, values: np.ndarray, i: int, columns: int
@@ -610,11 +622,32 @@ class Learner(Declared):
 
     def _rows(self, X: Any) -> Rows:
         """Many contexts, encoded and checked."""
+        if self._names:
+            X = listed(X)
+            X = [self._in_columns(x) for x in X] if isinstance(X, list) else X
         rows = self._encoded(X)
         check_columns(rows.columns, self._columns)
+        check_names(rows.names, self._names)
         if self._check_values:
             self._check_values(rows.values, rows.indptr)
         return rows
+
+    def _in_columns(self, x: Any) -> Any:
+        """A dict as a row of the table that was learned from, if its columns have names."""
+        if not self._names:
+            return x
+        named = x.to_dict() if names_of(x) and hasattr(x, "index") else named_context(x)
+        if named is None:
+            return x
+        return row_in_columns(named, self._names, self._dtype, self._typical_number())
+
+    def _typical_number(self) -> Callable[[int], float] | None:
+        """What stands for a missing number of a column; None: nothing does."""
+        return None
+
+    def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
+        """How a single context is read: a function of the context and the columns so far."""
+        return encoder(self._dtype, self.features)
 
     def _encoded(self, X: Any) -> Rows:
         """Many contexts, as the learner reads them."""
@@ -668,7 +701,7 @@ class Learner(Declared):
                 except np.linalg.LinAlgError:
                     raise ValueError(
                         "what was learned cannot be weakened: its matrices are too near to "
-                        "singular; forget() with share=1 starts afresh"
+                        "singular; forget() with share=1 resets it"
                     ) from None
             else:  # of features never met there is nothing to fade, and they may be most
                 prior = np.array(self._fill()[: self.planes], self._dtype)[:, None]
@@ -759,6 +792,10 @@ class Learner(Declared):
         is_large = width > NEAR or width * row > SMALL
         return is_large and self._may_map and not (columns or self._columns)
 
+    @property
+    def _most_features(self) -> int:
+        return self.features or GROWTH_LIMIT
+
     def _wider_slots(self, width: int) -> np.ndarray:
         """The map for so many features; at first, those in the table have their own numbers."""
         have = len(self._state.table)
@@ -768,6 +805,14 @@ class Learner(Declared):
     @property
     def _may_map(self) -> bool:
         return self.features is None and self._storage.maps_features and self.planes > 0
+
+    def _slots_of(self, features: np.ndarray) -> np.ndarray:
+        """The map for a table of these features, which increase."""
+        return slots_of(features)
+
+    def _may_have(self, features: np.ndarray) -> bool:
+        """Whether the table may consist of these features, which increase."""
+        return self._may_map and width_of(features) <= self._most_features
 
     def _place(self, rows: Rows, order: np.ndarray) -> Rows:
         """Make room for the rows of a stream; they come back with places for indices."""
@@ -843,9 +888,9 @@ class Learner(Declared):
 
     def _check_width(self, width: int) -> int:
         """Refuse indices beyond the limit, which comes back."""
-        limit = self.features or GROWTH_LIMIT
+        limit = self._most_features
         if width > limit:
-            raise ValueError(f"index {width - 1} is beyond the {limit} features there may be")
+            raise ValueError(f"index {width - 1} is beyond the limit of {limit} features")
         return limit
 
     def _bytes_for(self, rows: int) -> int:
@@ -1004,6 +1049,7 @@ class Learner(Declared):
                 newer.__dict__ |= {name: self.__dict__[name] for name in kept}
                 newer.round = max(self.round, newer.round)
                 newer._columns = newer._columns or self._columns
+                newer._names = newer._names or self._names
                 self.__dict__ = newer.__dict__
 
     def copy(self) -> Learner:

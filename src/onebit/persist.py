@@ -1,4 +1,4 @@
-"""Saving and loading: what is saved of a learner, and the model file.
+"""Saving and loading: the saved parts of a learner, and the model file.
 
 A learner is saved as a head of plain values and a few arrays (`dump`, `restore`). The model file is
 a zip of the arrays and the head in JSON, closed by a digest of every byte before it. It is written
@@ -24,10 +24,9 @@ import numpy as np
 
 from onebit._version import __version__
 from onebit.contexts import GROWTH_LIMIT
-from onebit.core.slots import slots_of
 from onebit.decision import MOST_ROUNDS, check_salt, salted
-from onebit.declared import Declared
 from onebit.feedback.answered import Answers, OtherAnswers
+from onebit.learner_class import Declared
 from onebit.settings import whole
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ def dump(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     }
     if learner._columns and not learner.features:
         head["columns"] = learner._columns
+    if learner._names:
+        head["names"] = list(learner._names)
     arrays = {"table": learner._table(), "memory": learner._state.memory.copy()}
     features = learner._features()
     if len(features) and features[-1] >= len(features):  # some are missing
@@ -77,7 +78,7 @@ def restore(
     kind: Any = None,
     is_foreign: bool = False,
 ) -> Learner:
-    """The reverse of `dump`; a ValueError says what does not fit.
+    """The reverse of `dump`; a ValueError says what is wrong.
 
     given: settings that cannot be saved, such as functions. kind: the learner's class, if it is not
     to be found by its name. is_foreign: the numbers come from a file, so they are checked too.
@@ -86,7 +87,8 @@ def restore(
     try:
         table, memory = arrays.pop("table"), arrays.pop("memory")
         features = arrays.pop("features", None)
-        if head["features"] not in (None, len(table)):  # before memory is asked for them
+        fixed = head["features"] or 0  # refused before memory is asked for them
+        if fixed and fixed != len(table) and (features is None or fixed > len(table)):
             raise ValueError(_UNFIT)
         learner = _learner_of(head, arrays, given or {}, kind)
     except KeyError as error:
@@ -117,7 +119,7 @@ def restore(
     if features is None and len(table) and learner._maps(0, len(table)):
         features = np.arange(len(table))
     if features is not None:
-        learner._slots = slots_of(features)
+        learner._slots = learner._slots_of(features)
     learner._lay_out(table, memory, arrays)
     return learner
 
@@ -125,18 +127,17 @@ def restore(
 def _are_features(learner: Learner, features: np.ndarray, size: int) -> bool:
     """Whether a table of so many rows can be one of these features."""
     return bool(
-        learner._may_map
-        and features.dtype == np.uint32
+        features.dtype == np.uint32
         and features.shape == (size,)
         and (features[1:] > features[:-1]).all()
-        and features.max(initial=0) < GROWTH_LIMIT
+        and learner._may_have(features)
     )
 
 
 def _learner_of(
     head: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any], kind: Any
 ) -> Learner:
-    """A learner that has learned nothing yet, with all that the head says of it.
+    """A learner in its initial state, with the settings of the head.
 
     Takes out of `arrays` which rounds were answered.
     """
@@ -156,6 +157,7 @@ def _learner_of(
     learner.round, learner._answers, learner._other_answers = round, answers, other_answers
     if learner.features is None and "columns" in head:  # older files have none
         learner._columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
+    learner._names = _names(head.get("names", []), learner._columns)
     learner._fades_at = learner._next_fade(max(round - 1, 0))
     learner._meet_saved(arrays)
     learner.salt = check_salt(head.get("salt", ""))
@@ -163,10 +165,21 @@ def _learner_of(
     return learner
 
 
+def _names(names: Any, columns: int) -> tuple[str, ...]:
+    """The names of the columns, as the head has them."""
+    if names and not (
+        isinstance(names, list)
+        and all(isinstance(name, str) for name in names)
+        and len(set(names)) == len(names) == columns
+    ):
+        raise ValueError("the names of the columns do not fit this model")
+    return tuple(names)
+
+
 def check_finite(arrays: Mapping[str, np.ndarray]) -> None:
     """Refuse weights that are not all numbers."""
     if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise ValueError("this model's weights are not all numbers")
+        raise ValueError("this model's weights are not all finite")
 
 
 # The model file.
@@ -181,9 +194,9 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file atomically: a reader sees the old file or the new one, never a part."""
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder for {os.fspath(path)!r}")
+        raise FileNotFoundError(f"the folder of {os.fspath(path)!r} does not exist")
     if target.exists() and not target.is_file():
-        raise OSError(f"{os.fspath(path)!r} is not a file that could be replaced")
+        raise OSError(f"{os.fspath(path)!r} is not a regular file and cannot be replaced")
     name = target.parent / f".{target.name}.{secrets.token_hex(8)}"
     handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what umask takes
     try:

@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise ImportError("onebit.river needs River: pip install 'onebit[river]'") from error
 
-from onebit.adapting import LearnerMaker, label_probabilities, make_learner
+from onebit.adapters import LearnerMaker, label_probabilities, make_learner
 from onebit.decision import Decision
 from onebit.learner import Learner
 
@@ -50,9 +50,9 @@ def _context(x: Mapping[Any, Any] | str) -> dict[str, Any] | str:
 
 
 class OneBitClassifier(base.Classifier):
-    """A classifier that plays the one-bit game with the labels it is given.
+    """A classifier that learns from one-bit feedback, simulated from the true labels.
 
-    In `learn_one` the learner says a label and is told whether that label is right. Labels are
+    In `learn_one` the learner says a label and learns whether that label is right. Labels are
     added as they come. While there is only one label, nothing is learned. x is a dict of numbers
     and strings, or a text.
 

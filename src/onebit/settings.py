@@ -1,4 +1,4 @@
-"""Settings: a wrong one is named, with what would be right; and where good ones are looked for."""
+"""Settings: their declaration, the checks of their values, and the ranges that `tune` searches."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ CALLABLE = "callable "  # begins what stands for a function among settings
 
 
 def called(function: Any) -> str:
-    """What stands for a function where only text can: "callable rbf_kernel(gamma=2)"."""
+    """A function as text: "callable rbf_kernel(gamma=2)"."""
     return CALLABLE + _call_of(function)
 
 
@@ -157,15 +157,15 @@ def _call_of(function: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    """Plain values as they are; others by their type, for they may not look the same twice."""
+    """Plain values as they are; others by their type, because their repr may change."""
     return repr(value) if isinstance(value, str | int | float) else type(value).__name__
 
 
 @dataclass(frozen=True)
 class Range:
-    """Where a good value of a setting is looked for; what is allowed may reach further.
+    """The range in which `tune` searches; values outside it may be allowed, too.
 
-    Steps multiply (0.01, 0.1, 1), unless they are `even`. or_zero: 0 is worth a try as well.
+    Steps multiply (0.01, 0.1, 1), unless they are `even`. or_zero: 0 is tried as well.
     """
 
     low: float
@@ -199,7 +199,7 @@ REQUIRED: Any = object()
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What is known of a setting: its default, how a value is checked, where `tune` looks."""
+    """A setting: its default, the check of a value, and the range that `tune` searches."""
 
     default: Any  # a value, or a function from the learner with the settings declared before
     check: Callable[[str, Any], Any]
@@ -213,7 +213,7 @@ class Setting:
 
     @property
     def shown(self) -> str:
-        """The default, for people."""
+        """The default as text."""
         return "computed" if callable(self.default) else repr(self.default)
 
 
@@ -244,7 +244,7 @@ def setting(
     beside the other ones; if not, it is left out of `Learner.settings`. kw_only, alias: for type
     checkers.
     """
-    is_number = check is None and not choices and in_use is not told_by_storage
+    is_number = check is None and not choices and in_use is not named_by_storage
     if check is not None:
         checked = check
     elif choices:
@@ -265,6 +265,6 @@ def or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def told_by_storage(learner: Any) -> bool:
+def named_by_storage(learner: Any) -> bool:
     """For `in_use`: the storage that the setting chooses names it in `Learner.settings`."""
     return False

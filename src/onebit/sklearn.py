@@ -27,7 +27,7 @@ except ImportError as error:
         "onebit.sklearn needs scikit-learn 1.6 or newer: pip install 'onebit[sklearn]'"
     ) from error
 
-from onebit.adapting import LearnerMaker, label_probabilities, make_learner
+from onebit.adapters import LearnerMaker, label_probabilities, make_learner
 from onebit.contexts import listed, row_of_frame
 from onebit.decision import Decision
 from onebit.lab.simulation import simulate_places
@@ -44,10 +44,10 @@ def _read_by_onebit(X: Any) -> list[Any] | None:
 
 
 class OneBitClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier that plays the one-bit game with the labels it is given.
+    """A classifier that learns from one-bit feedback, simulated from the true labels.
 
-    For every row the learner says a label and is told whether that label is right. Only references
-    such as AROW are told the true label.
+    For every row the learner says a label and learns whether that label is right. Only references
+    such as AROW receive the true label.
 
     X is a matrix, or rows that onebit reads itself: a list or column of texts, a list of dicts, or
     a data frame that has columns of strings.
@@ -75,14 +75,14 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any) -> OneBitClassifier:
-        """Play all rows with a new learner, in random order."""
+        """Learn all rows with a new learner, in random order."""
         X, y = self._rows_and_labels(X, y, is_first=True)
         check_classification_targets(y)
         self._start(np.unique(y))
         return self._play(X, y, self.epochs, "shuffled")
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> OneBitClassifier:
-        """Play more rows, in the given order.
+        """Learn more rows, in the given order.
 
         classes: all labels that may come, wanted in the first call unless `fit` came before.
         """

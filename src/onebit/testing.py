@@ -65,8 +65,8 @@ def _stream(rows: int = ROWS, seed: int = 1) -> tuple[Any, np.ndarray]:
 
 
 def _pair(X: Any, i: int) -> tuple[Any, Any]:
-    here = slice(X.indptr[i], X.indptr[i + 1])
-    return X.indices[here], X.data[here]
+    span = slice(X.indptr[i], X.indptr[i + 1])
+    return X.indices[span], X.data[span]
 
 
 def _row(learner: Learner, *numbers: float) -> np.ndarray:
@@ -110,11 +110,11 @@ def _refusal(call: Callable[[], Any], name: str) -> str:
         if len(str(error)) <= 10:
             raise AssertionError(f"{name}: the refusal says only {error}") from error
         return str(error)
-    raise AssertionError(f"{name} ought to be refused")
+    raise AssertionError(f"{name} should be refused")
 
 
 def _bytes(learner: Learner) -> bytes:
-    """All there is to know about a learner: what it says of itself, and what it works with."""
+    """The complete state of a learner as bytes."""
     table, memory, _ = learner._state
     table = table[learner._order(), :, : len(learner.labels)]
     seen = table.tobytes() + memory.tobytes()
@@ -136,9 +136,9 @@ def it_answers_before_any_learning(make: Make) -> None:
         assert make(LABELS).decide(x).label in learner.labels
     # Names are hashed into more columns than a full matrix could have, unless it is said.
     assert make(LABELS, features=64).decide({"a": 1, "b": "red"}).label in learner.labels
-    few = [_row(learner, *numbers) for numbers in np.eye(3)]
-    assert learner.predict(few).shape == (3,)
-    assert np.isfinite(learner.scores(few)).all()
+    rows = [_row(learner, *numbers) for numbers in np.eye(3)]
+    assert learner.predict(rows).shape == (3,)
+    assert np.isfinite(learner.scores(rows)).all()
 
 
 def deciding_and_predicting_change_nothing_learned(make: Make) -> None:

@@ -464,7 +464,7 @@ def test_only_references_have_a_way_to_be_told_the_label(name):
 def test_a_reference_refuses_one_bit(case):
     learner = trained(case, 5, 8)
     before, said = state(learner), learner.decide(np.ones(8))
-    with pytest.raises(ValueError, match="must be told the true label"):
+    with pytest.raises(ValueError, match="learns from the true label"):
         learner.learn(said, right=True)
     assert state(learner) == before
 

@@ -451,7 +451,7 @@ def test_another_one_does_not_take_its_decisions():
         ({}, TypeError, "hypotheses"),
         ({"hypotheses": 3}, TypeError, "must be a list, not 3"),
         ({"hypotheses": "ab"}, TypeError, "must be a list"),
-        ({"hypotheses": []}, ValueError, "there must be one at least"),
+        ({"hypotheses": []}, ValueError, "there must be at least one"),
         ({"hypotheses": np.zeros((2, 3))}, ValueError, r"hypothesis 0 must be weights"),
         ({"hypotheses": [np.zeros((2, 3)), 7]}, ValueError, "hypothesis 1 .* not int"),
         ({"hypotheses": [np.zeros((3, 3))]}, ValueError, r"for 2 labels.* shape \(3, 3\)"),
@@ -463,7 +463,7 @@ def test_another_one_does_not_take_its_decisions():
         ({"hypotheses": [np.eye(2)], "features": 3}, ValueError, "features=3, .* have 2"),
         ({"hypotheses": [np.eye(2)], "project": 3}, ValueError, "project=3, .* weights for 2"),
         ({"hypotheses": [np.eye(2)], "project": 0}, ValueError, "project must be between 1"),
-        ({"hypotheses": [len]}, TypeError, "say how many, features="),
+        ({"hypotheses": [len]}, TypeError, "set their number with features="),
         ({"hypotheses": [np.eye(2)], "dtype": "int8"}, ValueError, "dtype must be one of"),
     ],
 )
@@ -480,7 +480,9 @@ def test_contexts_have_the_features_of_the_hypotheses():
 
 
 def test_where_only_settings_can_be_said_it_is_refused_kindly(tmp_path):
-    words = r"Halving needs hypotheses, which only Python can give: onebit.Halving\(labels, hyp"
+    words = (
+        r"Halving needs hypotheses, which can only be passed in Python: onebit.Halving\(labels, hyp"
+    )
     (tmp_path / "h.toml").write_text('learner = "Halving"\n')
     paper = resources.files("onebit.lab.studies") / "papers" / "banditron-2008.toml"
     study = paper.read_bytes().replace(b'learner = "Perceptron"', b'learner = "Halving"')

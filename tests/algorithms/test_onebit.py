@@ -67,6 +67,45 @@ class DenseMaps:
         return True
 
 
+class NumberMaps:
+    """The numbers of dicts, as `SparseExperts` scales them; NaN: the row has no such number."""
+
+    def __init__(self):
+        self.rows = []
+
+    def count(self, row):
+        """Values beyond ten deviations are clipped, once there are ten."""
+        row = row.copy()
+        for j in range(len(row)):
+            heard = self.heard(j)
+            if len(heard) >= 10 and heard.std() > 1e-9:
+                far = 10 * heard.std()
+                row[j] = np.clip(row[j], heard.mean() - far, heard.mean() + far)
+        self.rows.append(row)
+
+    def heard(self, j):
+        return np.array([row[j] for row in self.rows if not math.isnan(row[j])])
+
+    def scaled(self, j, value):
+        heard = self.heard(j)
+        if not len(heard):
+            return np.sign(value)
+        share = len(heard) / (len(self.rows) + 10)
+        usual = min(max((share - 0.5) / 0.4, 0.0), 1.0)
+        size, off = math.sqrt((heard**2).mean()), value - heard.mean()
+        z = off / heard.std() if heard.std() > 1e-9 else np.sign(off) * (abs(off) > 1e-9)
+        root = math.sqrt(abs(value) / size) if size > 0 else abs(np.sign(value))
+        return np.clip(usual * z + (1 - usual) * np.sign(value) * root, -5, 5)
+
+    def __call__(self, row):
+        given = ~np.isnan(row)
+        given[-1] = False  # a category
+        z = [self.scaled(j, row[j]) if given[j] else 0.0 for j in range(len(row))]
+        x = np.array(z) / math.sqrt(max(given.sum(), 1))
+        x[-1] = row[-1]
+        return (x / np.linalg.norm(x),) * 2
+
+
 def twin_of(learner, K, d, dense):
     def draw_kept(heard, stream):
         return uniform(learner.seed, heard, stream)
@@ -97,12 +136,49 @@ def test_it_is_its_twin(K, d, dense, monkeypatch):
         twin.learn(X[t], choice, right, t, draws(seed, t))
     held = learner._state.held.experts
     assert_allclose(held.trust[:, storage.WEIGHT], twin.weight, rtol=1e-6)
-    constants = [e.W[:, -1] for e in twin.experts if e.kind != "full"]
+    constants = [e.W[:, -1] for e in twin.experts if e.kind in ("softmax", "ridge")]
     assert_allclose(held.constant[0::2, :K], constants, rtol=1e-5)
+    if not dense:
+        mass = twin.experts[-1].W[:, :-1]
+        sums = learner._state.table[:, -1, :K].T
+        assert_allclose(sums, 0.1 + mass.sum(axis=0) - mass, rtol=1e-6)
+        assert_allclose(learner._state.held.temperature, [twin.temperature, twin.curvature])
     if dense:
         full = learner._state.held.full
         assert_allclose(full.table[:, 0, :K].T, twin.experts[-1].W, rtol=1e-5, atol=1e-9)
         assert_allclose(full.held.matrix, twin.experts[-1].S, rtol=1e-6, atol=1e-9)
+
+
+def test_numbers_of_dicts_are_scaled_as_its_twin_does():
+    """One of another size, one in half of the rows, one that is 0 at first, and a category."""
+    K, d, rounds, seed = 3, 5, 130, 4
+    X, y = data(K, d, rounds, seed)
+    X[:, 1] = 1e4 * X[:, 1] - 3e5
+    X[np.random.default_rng(seed).random(rounds) < 0.5, 2] = math.nan
+    X[:20, 3] = 0.0
+    X[50, 0] = 1e5
+    X[:, -1] = 1.0
+    learner = ob.OneBit(K, seed=seed, dtype="float64")
+    maps = NumberMaps()
+
+    def draw_kept(heard, stream):
+        return uniform(seed, heard, stream)
+
+    twin = naive.OneBit(K, d, widths=(d, d), draw_kept=draw_kept, maps=maps, count=maps.count)
+    for t in range(rounds):
+        x = {name: X[t, j] for j, name in enumerate("abcd")} | {"kind": "A"}
+        decision = learner.decide(x)
+        choice = twin.decide(X[t], t, draws(seed, t))
+        assert (decision.label, decision.greedy) == (choice.label, choice.greedy), t
+        assert_allclose(learner.scores([x])[0], twin.scores(X[t]), rtol=1e-6, atol=1e-9)
+        right = bool(choice.label == y[t])
+        learner.learn(decision, right=right)
+        twin.learn(X[t], choice, right, t, draws(seed, t))
+    held = learner._state.held
+    assert held.numbers[0, storage.TIMES] == rounds
+    assert_allclose(held.experts.trust[:, storage.WEIGHT], twin.weight, rtol=1e-6)
+    constants = [expert.W[:, -1] for expert in twin.experts if expert.kind != "bayes"]
+    assert_allclose(held.experts.constant[0::2, :K], constants, rtol=1e-5)
 
 
 def played(learner, X, y):
@@ -146,3 +222,25 @@ def test_an_older_model_goes_on_without_matrices(tmp_path):
     assert_allclose(again.scores(X), old.scores(X))
     again.forget()
     assert len(again._state.held.experts.trust) == 7
+
+
+def test_a_file_without_naive_bayes_is_refused():
+    head, arrays = ob.OneBit(3)._dump()
+    older = {name: array for name, array in arrays.items() if name != "elsewhere"}
+    with pytest.raises(ValueError, match="train it again"):
+        persist.restore(head, older)
+
+
+def test_nothing_counted_so_far_is_of_a_new_label():
+    """For naive Bayes, a label that is added is as if it had been there and never was right."""
+    X, y = data(3, 5, 60, seed=1)
+    learners = []
+    for labels in (["a", "b", "c"], ["a", "b", "c", "d"]):
+        learner = ob.OneBit(labels, inputs="sparse", dtype="float64")
+        for row, truth in zip(X, y, strict=True):
+            learner.learn_logged(row, "abc"[truth], right=True, among=["a", "b", "c"])
+        learners.append(learner)
+    learners[0].add_label("d")
+    added, there = (learner._state for learner in learners)
+    assert_allclose(added.table[:, -1, 3], there.table[:, -1, 3])
+    assert_allclose(added.held.elsewhere[3], there.held.elsewhere[3], rtol=1e-9)

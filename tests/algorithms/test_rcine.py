@@ -123,7 +123,7 @@ def test_a_log_in_progress_is_saved(tmp_path):
     for part in (slice(0, 50), slice(50, 51), slice(51, None)):
         ob.simulate(stopped, X[part], y[part])
         stopped.save(tmp_path / "model")
-        with pytest.raises(ValueError, match=r"give it again, load\(path, estimate=...\)"):
+        with pytest.raises(ValueError, match=r"pass it again, load\(path, estimate=...\)"):
             ob.load(tmp_path / "model")
         stopped = ob.load(tmp_path / "model", estimate=by_mean)
     assert testing._bytes(through) == testing._bytes(stopped)
@@ -363,7 +363,7 @@ def test_a_named_label_is_neither_corrected_nor_collected():
 
 def test_the_network_is_asked_for_at_once(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="wants scikit-learn"):
+    with pytest.raises(ImportError, match="needs scikit-learn"):
         ob.RCINE(K, estimate="nrest")
 
 

@@ -138,7 +138,7 @@ def test_main_in_process(tmp_path, monkeypatch, capsys):
     args = ("--learner", "UCWL", "--learner", "CW", "--rounds", "40", "--repeats", "1")
     assert main("race", "--data", "digits", "--data", "synsep", *args) == 0
     printed = capsys.readouterr().out
-    assert "digits" in printed and "SynSep" in printed and "told the true label" in printed
+    assert "digits" in printed and "SynSep" in printed and "receives the true label" in printed
     assert (tmp_path / "race.html").exists()
     steps = ("--prepare", "tfidf", "--prepare", "unit_norm")
     assert main("race", "--data", "iris", *steps, *args) == 0

@@ -19,7 +19,7 @@ import pytest
 
 import onebit
 import onebit.algorithms
-from onebit import entries
+from onebit import compiled_entries
 from onebit.core import jit as _jit
 from onebit.core import sources
 from onebit.core.jit import COMPILED, direct, entry, generic, implement, inline
@@ -347,7 +347,7 @@ def test_an_edit_that_compiled_code_does_not_depend_on_leaves_its_digest(copied,
         ("core/lanes.py", CODE),
         ("core/draws.py", CODE),
         ("core/jit.py", ('"nogil": True', '"nogil": False')),
-        ("storage/dual.py", CODE),
+        ("storage/kernels.py", CODE),
         ("storage/full.py", CODE),
         ("learner.py", CODE),
         ("algorithms/banditron.py", ("gain - 1.0", "gain - 2.0")),
@@ -377,8 +377,8 @@ def test_every_body_and_what_it_uses_is_in_the_files_of_its_record():
     """What is followed in the sources is at least what is there when a function is compiled."""
     for kind in Learner.registry.values():
         for params in [kind.Params]:
-            files = SOURCES.files([entries.__name__, params.__module__])
-            waiting = [entries._decide, entries._learn]
+            files = SOURCES.files([compiled_entries.__name__, params.__module__])
+            waiting = [compiled_entries._decide, compiled_entries._learn]
             waiting += [bodies[params] for bodies in _jit.Bodies.every if params in bodies]
             seen = set()
             while waiting:
@@ -682,12 +682,12 @@ import json
 import onebit as ob
 from onebit.core import jit as _jit
 from onebit import contexts as features
-from onebit import entries
+from onebit import compiled_entries
 learner = ob.Banditron(3)
 for t in range(3):
     d = learner.decide([1.0, 2.0])
     learner.learn(d, right=t == 1)
-used = [features._copy_row, entries._decide, entries._learn]
+used = [features._copy_row, compiled_entries._decide, compiled_entries._learn]
 stats = [getattr(entry, "stats", None) for entry in used]
 print(json.dumps({
     "folder": str(_jit._folder),
@@ -813,10 +813,10 @@ def step_of_own(x):
 def test_code_for_learners_of_others_is_kept_and_never_stale(tmp_path):
     use = """
 import own
-from onebit import entries
+from onebit import compiled_entries
 mine = own.Own(2)
 mine.learn(mine.decide([1.0]), right=True)
-stats = entries._learn.stats
+stats = compiled_entries._learn.stats
 print(mine.weights[0, 0], sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
     (tmp_path / "own.py").write_text(OWN)

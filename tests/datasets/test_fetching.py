@@ -144,7 +144,7 @@ def test_20news_is_made_of_the_raw_messages(tmp_path, monkeypatch):
 
 def test_what_goes_wrong_is_said_and_nothing_is_written(folder, monkeypatch):
     openml(monkeypatch, np.eye(4), ["0", "1", "2", "3"])
-    with pytest.raises(ValueError, match=r"mnist: what came has \(4, 4, 4\) rows"):
+    with pytest.raises(ValueError, match=r"mnist: the download has \(4, 4, 4\) rows"):
         fetch("mnist")
 
     def no_network(**how):

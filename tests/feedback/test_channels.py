@@ -252,10 +252,10 @@ def test_a_list_of_delays_that_is_too_short_is_refused():
     enough, short = ob.Delay(given=[0, 2] * 15), ob.Delay(given=[0] * 29)
     learner = ob.Banditron(LABELS)
     before = everything(learner)
-    says = r"has 29 delays, and round 30 wants one too: give one for every round, or use Delay"
+    says = r"has 29 delays, and round 30 needs one too: give one for every round, or use Delay"
     with pytest.raises(ValueError, match=says):
         ob.simulate(learner, X, y, channel=short)
-    with pytest.raises(ValueError, match="has 30 delays, and round 60 wants one"):
+    with pytest.raises(ValueError, match="has 30 delays, and round 60 needs one"):
         ob.simulate(learner, X, y, epochs=2, channel=enough)
     assert everything(learner) == before
     with pytest.raises(ValueError, match=says):
@@ -273,7 +273,7 @@ def test_a_channel_that_runs_out_of_delays_changes_nothing():
         channel.tell(learner, learner.decide([1.0]), right=False)
     decision, before = learner.decide([1.0]), everything(learner)
     for _ in range(2):
-        with pytest.raises(ValueError, match="has 2 delays, and round 3 wants one too"):
+        with pytest.raises(ValueError, match="has 2 delays, and round 3 needs one too"):
             channel.tell(learner, decision, right=False)
         assert everything(learner) == before and len(channel) == 0
 
@@ -300,5 +300,5 @@ def test_other_answers_are_refused_through_a_channel(wrong):
 
 def test_learner_and_decision_in_the_wrong_order_are_told_apart():
     learner = ob.Banditron(3)
-    with pytest.raises(TypeError, match="tell wants the learner, then its decision"):
+    with pytest.raises(TypeError, match="tell needs the learner, then its decision"):
         ob.Channel([]).tell(learner.decide([1.0]), learner, right=True)

@@ -124,7 +124,7 @@ def test_other_readings_are_refused(wrong):
 
 
 def test_a_reference_cannot_read_silence_as_wrong():
-    with pytest.raises(ValueError, match="names none"):
+    with pytest.raises(ValueError, match="does not name it"):
         ob.AROW(3, silence="wrong")
     assert ob.AROW(3, silence=UNEVEN).settings["silence"] == UNEVEN
 

@@ -114,7 +114,7 @@ def test_what_cannot_be_imported_is_said_in_a_sentence(mine):
 
 def test_a_learner_of_this_package_keeps_its_name(mine):
     (mine / "mine_of_tests.py").write_text("import onebit\nclass UCWL(onebit.UCWL): pass\n")
-    with pytest.raises(ValueError, match="there is a learner UCWL already, in onebit"):
+    with pytest.raises(ValueError, match="a learner named UCWL already exists, in onebit"):
         import_learners("mine_of_tests.py")
     assert learner_named("UCWL") is ob.UCWL
 
@@ -203,7 +203,7 @@ def test_what_other_processes_cannot_import_is_refused_before_they_start(mine):
     try:
         cell = next(iter(Plan(parse(STUDY.replace("mine_of_tests:", "__main__:").encode()),
                               Store(mine / "here"), quick=False).needed()[0].values()))  # fmt: skip
-        with pytest.raises(ValueError, match="defined in the program that runs"):
+        with pytest.raises(ValueError, match="defined in the running program"):
             list(run_on("loky", [[cell]], 1))
     finally:
         del sys.modules["__main__"].Mine

@@ -89,7 +89,7 @@ def test_a_recipe_by_hand(tmp_path):
         ('learner = "UCWL"\n[found]\nrounds = 1.5', "rounds must be a whole number"),
         ('learner = "UCWL"\n[found]\nerror = true', "error must be a number"),
         ('learner = "UCWL"\n[found]\nrounds = 1', "[found] lacks data, error, repeats"),
-        ("learner = " + "[" * 20_000, "not a recipe: lists in lists"),
+        ("learner = " + "[" * 20_000, "not a recipe: lists nested"),
         ("#" * (LARGEST + 1), "at most 65,536 bytes"),
     ],
 )

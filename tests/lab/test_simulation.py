@@ -181,7 +181,7 @@ def test_a_learner_may_be_used_while_it_is_simulated(monkeypatch):
     wide = two.copy()
     ob.simulate(two, X, y, progress=lambda done: two.probabilities(([2 + done], [1.0])))
     assert np.array_equal(one.weights, two.weights[:, :3])
-    with pytest.raises(RuntimeError, match="another label"):
+    with pytest.raises(RuntimeError, match="a label was added"):
         ob.simulate(wide, X, y, progress=lambda done: [wide.add_label() for _ in range(9)])
 
 
@@ -201,7 +201,7 @@ def test_every_epoch_is_shuffled_anew():
 
 
 def test_what_is_no_learner_is_not_simulated():
-    with pytest.raises(TypeError, match="wants a learner"):
+    with pytest.raises(TypeError, match="needs a learner"):
         ob.simulate(ob.UCWL, np.eye(3), [0, 1, 2])
     with pytest.raises(ValueError, match="True or False"):
         ob.simulate(ob.UCWL(2), np.eye(3), [True, False, True])
@@ -228,7 +228,7 @@ class Frame:
 SLIPS = {
     "no labels": ((X4,), {}, TypeError, "for rows and their labels say simulate(learner, X, y)"),
     "a name of a file": (("a.csv",), {}, TypeError, "say simulate(learner, X, y)"),
-    "nothing": ((None,), {}, TypeError, "wants rows and their labels, X and y, not None"),
+    "nothing": ((None,), {}, TypeError, "needs rows and their labels, X and y, not None"),
     "a table without labels": ((Frame(X4),), {}, TypeError, "say simulate(learner, X, y)"),
     "swapped": ((Y4, X4), {}, ValueError, "or are X and y swapped?"),
     "one-hot": ((X4, np.eye(2)[Y4]), {}, ValueError, "y.argmax(axis=1)"),

@@ -273,10 +273,13 @@ def test_mistakes_of_use_are_named(args, more, words):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda X, y: ob.sweep("Banditron", X, y, labels=2), "already, not 'Banditron'"),
-        (lambda X, y: ob.sweep(ob.Banditron(2), X, y), "a list of learners that are made already"),
-        (lambda X, y: ob.sweep([ob.Banditron, ob.UCWL], X, y, labels=2), "that are made already"),
-        (lambda X, y: ob.sweep(X, y, ob.Banditron), "wants a class such as Banditron"),
+        (lambda X, y: ob.sweep("Banditron", X, y, labels=2), "a list of learners, not 'Banditron'"),
+        (lambda X, y: ob.sweep(ob.Banditron(2), X, y), "or a list of learners, not"),
+        (
+            lambda X, y: ob.sweep([ob.Banditron, ob.UCWL], X, y, labels=2),
+            "or a list of learners, not",
+        ),
+        (lambda X, y: ob.sweep(X, y, ob.Banditron), "needs a class such as Banditron"),
         (lambda X, y: ob.sweep(ob.Banditron, X, y), "the labels of Banditron too: labels="),
         (lambda X, y: ob.sweep(ob.Banditron, X, y, labels=2, test=X), "test is a Dataset or a p"),
         (lambda X, y: ob.sweep(ob.Banditron, X, y, labels=2, progress=1), "progress must be a f"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,17 +13,15 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import CHROMIUM
+from dashboards import HOSTILE, READER, TOKENS, configured, finished, play
+from long_journals import fill
+from serving import serving
 
 pytest.importorskip("playwright")
 pytest.importorskip("starlette")
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from test_in_browser import BACKGROUND, FOLDED, INK, LABELS, brightness
-
-sys.path.append(str(Path(__file__).parents[1] / "service"))
-from long_journals import fill
-from serving import serving
-from test_dashboard import HOSTILE, READER, TOKENS, configured, finished, play
 
 from onebit.service.service import Service
 

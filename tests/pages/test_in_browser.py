@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import CHROMIUM, Browser
@@ -20,6 +21,10 @@ from sample_studies import (
 )
 from test_race_page import LONG_NAMES, MANY, TOLD, bounded, make_line, make_panel
 from test_race_page import page_of as race_of
+
+pytest.importorskip("playwright")
+
+from playwright.sync_api import sync_playwright
 
 from onebit.lab.studies.findings import Check, Findings, Section, Table, Value
 from onebit.lab.studies.report import overview_page, study_page
@@ -216,6 +221,26 @@ def test_printed_on_a4_no_chart_is_wider_than_the_paper(
     assert [words for words in wrong if "letters" not in words] == []
     browser.printed(tmp_path / "page.pdf")
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("width", [380, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_fault(tmp_path: Path, scheme: Any, width: int) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    file = tmp_path / "page.html"
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]) as browser,
+        browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+        ) as context,
+    ):
+        shown = context.new_page()
+        for name in ("race", "race with bounds", "banditron", "confidit", "noisy", "overview"):
+            file.write_text(PAGES[name](), encoding="utf-8")
+            shown.goto(file.as_uri())
+            found = axe.run(shown).response["violations"]
+            assert [(name, fault["id"], fault["nodes"][0]["html"]) for fault in found] == []
 
 
 @pytest.mark.parametrize("name", ["race", "banditron", "confidit", "noisy"])

@@ -124,6 +124,8 @@ class FakeEngine:
 
     def _heard(self, id, right=None, label=None, source=None, key=None):
         record = self._open(id)
+        if label is not None and label not in self.labels:
+            raise Refused(f"no label {label!r}", where="$.label")
         heard = Heard(time=2.5, right=right, label=label, source=source)
         if record.feedback and record.feedback[-1] != heard:
             raise Contradiction("there is other feedback already")

@@ -1,6 +1,6 @@
 """Write the journal that later versions must be able to open: journals/v1.journal, .toml, .json.
 
-Run it once, when a schema is new (`SCHEMA` in src/onebit/service/journal.py), and add its files:
+Run it once, when a schema is new (`SCHEMA` in src/onebit/service/journal), and add its files:
 
     PYTHONPATH=src python tests/service/keep_journal.py
 

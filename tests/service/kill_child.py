@@ -15,7 +15,8 @@ from random import Random
 sys.path.insert(0, os.path.dirname(__file__))
 from running import Home, context
 
-from onebit.service import engine, journal
+from onebit.service import journal
+from onebit.service.engine import rebuilding
 
 
 def say(*words) -> None:
@@ -52,7 +53,7 @@ def load(news, random: Random, first: int) -> None:
 
 def serve(folder: str, seed: int) -> None:
     journal.CHECKPOINT_COMMITS = 10
-    engine.AT_ONCE = 30  # more is built again behind the scenes
+    rebuilding.AT_ONCE = 30  # more is built again behind the scenes
     home = Home(Path(folder), "revisions = true", durability="full")
     service = home.start(snapshot_every=25)
     random = Random(seed)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import httpx
 
 from onebit.service.configuration import ServiceOptions
-from onebit.service.http import make_app
-from onebit.service.server import make_server
+from onebit.service.http.app import make_app
+from onebit.service.http.server import make_server
 
 
 class Site(NamedTuple):

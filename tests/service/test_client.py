@@ -17,9 +17,9 @@ from fake_service import FakeService
 from serving import serving
 from test_http import SECRETS, tokens
 
+from onebit import client as module
 from onebit.client import AsyncClient, Client, ServiceError
 from onebit.contexts import GROWTH_LIMIT, LARGEST_SINGLE
-from onebit.service import client as module
 from onebit.service import faults, messages
 
 

@@ -129,7 +129,7 @@ def test_all_problems_at_once(problems):
         "[models.news]: unknown key 'lables'; did you mean 'labels'?",
         "[models.ads]: no learner 'Bandittron'",
         "[models.no/name]: a model's name has",
-        "[models.no/name]: label 'a' is there twice",
+        "[models.no/name]: label 'a' occurs twice",
     ]
     assert len(found) == len(expected)
     for said, start in zip(found, expected, strict=True):
@@ -164,7 +164,7 @@ def test_the_message_names_the_file(read, tmp_path):
         (NEWS + "silence = { wrong_after = 5 }", "a time is text"),
         (NEWS + "silence = { wrong_after = '40d' }", "longer than expires_after"),
         (NEWS + "learner = 'Perceptron'\nsilence = { wrong_after = '1d' }", "the true label"),
-        (NEWS + "learner = 'Halving'", "only Python can give"),
+        (NEWS + "learner = 'Halving'", "can only be passed in Python"),
         (NEWS + "expires_after = '0s'", "above 0"),
         (NEWS + "recipe = 'none.toml'", "No such file"),
         (NEWS + "recipe = 'r.toml'\nlearner = 'UCWL'", "learner: leave it out: recipe says it"),

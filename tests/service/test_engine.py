@@ -18,10 +18,10 @@ from running import LABELS, Home, assert_pure, context, named, play
 
 import onebit as ob
 from onebit import testing
-from onebit.service import engine as engine_module
 from onebit.service import journal as journal_module
 from onebit.service import service as service_module
 from onebit.service.configuration import check
+from onebit.service.engine import Engine, building, rebuilding, state
 from onebit.service.faults import (
     Busy,
     Cancelled,
@@ -710,6 +710,7 @@ def test_erased_contexts_leave_no_bytes(home, mode, size):
             news.feedback(ids[i], right=True)
     record = news.look(ids[31])
     assert record.context is None and record.state == "erased" and record.feedback == []
+    assert record.probabilities == {}  # not that the label was certain
     play(news, 5)
     news = place.restart().models["news"]
     assert_pure(news)
@@ -744,14 +745,14 @@ def test_erasing_is_finished_after_the_last_reader(home):
 def slow_building(monkeypatch) -> threading.Event:
     """Learners are built in a thread that waits for the event."""
     go = threading.Event()
-    behind = engine_module.Engine._build_behind
+    behind = Engine._build_behind
 
     def waits(self, *given):
         go.wait(30)
         behind(self, *given)
 
-    monkeypatch.setattr(engine_module, "AT_ONCE", -1)
-    monkeypatch.setattr(engine_module.Engine, "_build_behind", waits)
+    monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
+    monkeypatch.setattr(Engine, "_build_behind", waits)
     return go
 
 
@@ -762,14 +763,14 @@ def test_compacting_waits_for_a_learner_that_is_being_built(home, monkeypatch):
     play(news, 30)
     place.clock.now += 1000
     go = slow_building(monkeypatch)
-    replayed = engine_module.Builder.replayed
+    replayed = building.Builder.replayed
 
     def starts_retraining(builder, learner, after, until=None):
-        monkeypatch.setattr(engine_module.Builder, "replayed", replayed)
+        monkeypatch.setattr(building.Builder, "replayed", replayed)
         news.submit_retrain(Retraining(learner="UCWL"))
         return replayed(builder, learner, after, until)
 
-    monkeypatch.setattr(engine_module.Builder, "replayed", starts_retraining)
+    monkeypatch.setattr(building.Builder, "replayed", starts_retraining)
     assert news.compact(place.clock.now) == 0
     go.set()
     news.settle()
@@ -787,6 +788,52 @@ def test_a_change_that_comes_while_a_learner_is_built_is_not_lost(home, monkeypa
     go.set()
     news.settle()
     assert_pure(news)
+    assert news.snapshot() is not None
+
+
+def test_a_past_that_changes_all_the_time_still_gets_new_learners(home, monkeypatch):
+    """As with silence that is read as wrong, and feedback that comes after it, again and again."""
+    place = home(REVISIONS)
+    news = place.start().models["news"]
+    ids = play(news, 30)
+    go = slow_building(monkeypatch)
+    taken, replayed = [], building.Builder.replayed
+    take_over = Engine._take_over
+
+    def changed_meanwhile(self, learner, after, until=None):
+        result = replayed(self, learner, after, until)
+        if until is not None and len(taken) < 3:
+            news.revise(ids[len(taken)], label="tech")
+        return result
+
+    monkeypatch.setattr(building.Builder, "replayed", changed_meanwhile)
+    monkeypatch.setattr(
+        Engine,
+        "_take_over",
+        lambda *given: taken.append(news._is_stale) or take_over(*given),
+    )
+    news.revise(ids[10], label="tech")
+    assert news.snapshot() is None
+    go.set()
+    assert_pure(news)
+    assert len(taken) == 4
+    assert news.snapshot() is not None
+
+
+def test_a_learner_that_knows_feedback_of_before_is_not_damage(home, monkeypatch, caplog):
+    """It refuses the feedback that has come since, so another one is built."""
+    news = home(REVISIONS).start().models["news"]
+    ids = play(news, 10)
+    news.snapshot()
+    ids += play(news, 5, first=10)
+    go = slow_building(monkeypatch)
+    news.revise(ids[12], label="tech")  # a learner will be built from the snapshot
+    news.revoke(ids[2])  # which knows this feedback
+    news.feedback(ids[2], label="sport")
+    play(news, 5, first=20)
+    go.set()
+    assert_pure(news)
+    assert "could not be built" not in caplog.text
     assert news.snapshot() is not None
 
 
@@ -968,6 +1015,44 @@ def test_a_saved_learner_is_the_beginning(home):
     assert_pure(news)
 
 
+def test_numbers_of_dicts_are_learned_from_the_journal_alone(home):
+    place = home('learner = "OneBit"')
+    news = place.start(snapshot_every=10).models["news"]
+    for i in range(25):
+        x = {"body": f"word{i % 5} and more", "size": 1e4 + 7 * i, "count": i % 3, "team": "A"}
+        told = news.decide(x)
+        if i % 4:
+            news.feedback(told.id, right=told.label == LABELS[i % 3])
+    assert_pure(news)
+    assert news._learner._state.held.numbers[1:, 0].max() == 18
+    before = bytes_of(news)
+    assert bytes_of(place.restart().models["news"]) == before
+    for snapshot in place.snapshots:
+        snapshot.unlink()
+    assert bytes_of(place.restart().models["news"]) == before
+
+
+def test_a_learner_of_a_table_takes_dicts(home):
+    place = home()
+    (place.folder / "table.csv").write_text(
+        "age,height,label\n" + "".join(f"{i},{3 * i % 7},{LABELS[i % 3]}\n" for i in range(30))
+    )
+    learner = ob.OneBit(LABELS)
+    ob.simulate(learner, ob.datasets.read(place.folder / "table.csv", labels=LABELS))
+    learner.save(place.folder / "saved.onebit")
+    place.config.write_text(
+        '[service]\njournal = "x.journal"\n[models.news]\nlearner_file = "saved.onebit"\n'
+    )
+    news = place.start().models["news"]
+    full = {"age": 3, "height": 5}
+    for x in (full, {"height": 5, "age": 3}, {"age": 3, "height": None}, [3, 5]):
+        news.feedback(news.decide(x).id, right=True)
+    with pytest.raises(Refused, match="knows no column 'hight'; did you mean 'height'"):
+        news.decide({"age": 3, "hight": 5})
+    assert_pure(news)
+    assert bytes_of(place.restart().models["news"]) == bytes_of(news)
+
+
 def test_reload(home):
     place = home("settings = { gamma = 0.2 }")
     service = place.start()
@@ -1105,6 +1190,19 @@ def test_a_journal_that_was_only_begun(home):
     play(place.start().models["news"], 2)
 
 
+def test_what_was_replayed_is_not_replayed_again(home, tmp_path):
+    """A stop writes a snapshot although nothing came after the start."""
+    place = home()
+    play(place.start().models["news"], 20)
+    place = place.crashed(tmp_path / "crashed")
+    assert place.start().models["news"].replayed_from == 0
+    news = place.restart().models["news"]
+    assert news.replayed_from == news._reached > 0
+    assert_pure(news)
+    assert len(place.snapshots) == 1
+    place.stop()
+
+
 def test_what_a_killed_process_has_left_is_removed(home):
     place = home()
     play(place.start().models["news"], 3)
@@ -1202,6 +1300,29 @@ def test_batches(home):
     assert_pure(news)
 
 
+def test_a_batch_of_revisions_builds_the_learner_once(home, monkeypatch):
+    """Every built learner holds up all other requests of the model."""
+    news = home(REVISIONS).start().models["news"]
+    ids = play(news, 20)
+    built = []
+    again = Engine._build_again
+    monkeypatch.setattr(Engine, "_build_again", lambda *given: built.append(1) or again(*given))
+    news._recent.clear()  # a decision that is named twice is found in the journal both times
+    outcomes = news.feedback_many(
+        [
+            *(Answer(id=id, label="tech") for id in ids),
+            Answer(id=ids[3], label="sport"),
+            Answer(id="1-none", right=True),
+        ]
+    )
+    assert [o.state for o in outcomes[:-1]] == ["learned"] * 21
+    assert isinstance(outcomes[-1], UnknownDecision)
+    assert len(built) == 1
+    assert [heard.label for heard in news.look(ids[3]).feedback[1:]] == ["tech", "sport"]
+    assert news.look(ids[4]).feedback[-1].label == "tech"
+    assert_pure(news)
+
+
 def test_a_batch_is_done_when_all_of_it_is_on_disk(home):
     """An answer that repeats an earlier one does not stand for those that are new."""
     news = home().start().models["news"]
@@ -1269,7 +1390,7 @@ def test_limits_of_features_hold_for_new_contexts_only(home):
 
 
 def test_what_falls_out_of_memory_is_found_on_disk(home, monkeypatch):
-    monkeypatch.setattr(engine_module, "RECENT", 4)
+    monkeypatch.setattr(state, "RECENT", 4)
     place = home(REVISIONS)
     news = place.start().models["news"]
     ids = [news.decide(context(i), key=f"k{i}").id for i in range(20)]
@@ -1308,13 +1429,31 @@ def test_the_log_is_copied_now_and_then_and_not_after_every_commit(home, monkeyp
     assert_pure(news)
 
 
+def test_what_the_journal_says_of_itself(home):
+    place = home()
+    news = place.start().models["news"]
+    tally = news.journal.tally
+    release = hold_commits(news.journal)
+    pending = news.submit_decide(context(0))
+    wait_until_writing(news.journal)
+    waiting = [news.submit_decide(context(i)) for i in (1, 2)]
+    assert tally.waiting == 2
+    release()
+    for each in (pending, *waiting):
+        each.wait()
+    assert tally.waiting == 0
+    assert tally.bytes == sum(
+        os.stat(f"{place.journal}{suffix}").st_size for suffix in ("", "-wal")
+    )
+
+
 # Several threads at once.
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_threads_while_learners_are_built_and_commits_fail(home, monkeypatch, fails):
     """What was acknowledged is there; the learner is that of the journal."""
-    monkeypatch.setattr(engine_module, "AT_ONCE", 20)
+    monkeypatch.setattr(rebuilding, "AT_ONCE", 20)
     monkeypatch.setattr(service_module, "RETRY", (0.01,))
     place = home(REVISIONS)
     service = place.start(snapshot_every=30)

@@ -9,11 +9,11 @@ import polars
 import pytest
 from journals import news, played
 
-from onebit.service import export as exporting
 from onebit.service.engine import Engine, id_of
-from onebit.service.export import COLUMNS, export
 from onebit.service.faults import Damaged
 from onebit.service.journal import DecisionRow, Journal
+from onebit.service.upkeep import export as exporting
+from onebit.service.upkeep.export import COLUMNS, export
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ from serving import serving
 
 from onebit.service import faults
 from onebit.service.configuration import Limits, Timeouts
-from onebit.service.http import OPERATIONS, describe
+from onebit.service.http.openapi import describe
+from onebit.service.http.routes import OPERATIONS
 from onebit.service.messages import Problem, fault_of, problem_of
 from onebit.service.tokens import Token, Tokens
 
@@ -151,16 +152,18 @@ def test_batches(site):
         {"id": told[0]["id"], "right": False},
         {"id": "nonsense", "right": True},
         {"id": counted["id"], "label": 2, "source": "a"},
+        {"id": told[1]["id"], "label": "nonsense"},
     ]
     answer = site.http.post("/v1/feedback:batch", json={"feedback": answers})
     assert answer.status_code == 200
-    first, unknown, third = answer.json()["feedback"]
+    first, unknown, third, mistaken = answer.json()["feedback"]
     assert first == {"id": told[0]["id"], "state": "learned"}
     assert third == {"id": counted["id"], "state": "learned"}
     assert unknown["problem"]["type"] == faults.UnknownDecision.kind
+    assert mistaken["problem"]["where"] == "$.feedback[3].label"
     answers.append({"id": told[1]["id"]})
     answer = site.http.post("/v1/feedback:batch", json={"feedback": answers})
-    assert problem(answer, faults.Refused)[1] == "$.feedback[3]"
+    assert problem(answer, faults.Refused)[1] == "$.feedback[4]"
 
 
 def test_a_batch_of_decisions_is_refused_as_a_whole(site):
@@ -354,6 +357,9 @@ def test_paths_that_are_refused(steady):
     problem(answer, faults.WrongMethod)
     assert answer.headers["allow"] == "POST"
     assert http.delete("/health").headers["allow"] == "GET, HEAD"
+    answer = http.post("/dashboard", json={})  # a page
+    problem(answer, faults.WrongMethod)
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD"}
 
 
 def test_head_and_keep_alive(steady):
@@ -690,7 +696,7 @@ def test_an_error_inside_is_told_without_details(site, caplog):
 
 def test_openapi(steady):
     document = steady.http.get("/openapi.json").json()
-    assert document == json.loads(json.dumps(describe()))
+    assert document == json.loads(json.dumps(describe(OPERATIONS)))
     assert document["openapi"] == "3.1.0"
     described = {(m.upper(), path) for path, held in document["paths"].items() for m in held}
     assert described == {(made.method, made.path) for made in OPERATIONS}

@@ -15,12 +15,15 @@ from journals import TABLES, Clock, content, news, played, sizes
 
 import onebit as ob
 from onebit import cli, persist
-from onebit.service import repair as repairing
 from onebit.service.engine import Engine
 from onebit.service.faults import Damaged, JournalInUse, Unavailable, UnknownModel
 from onebit.service.journal import Journal, ReadOnlyJournal
-from onebit.service.repair import repair
-from onebit.service.upkeep import Replay, back_up, chosen_model, inspect, models_of
+from onebit.service.upkeep import repair as repairing
+from onebit.service.upkeep.backup import back_up
+from onebit.service.upkeep.inspection import inspect
+from onebit.service.upkeep.journals import chosen_model, models_of
+from onebit.service.upkeep.repair import repair
+from onebit.service.upkeep.replay import Replay
 
 PAGE = 4096
 
@@ -246,14 +249,14 @@ def test_replay_finds_a_snapshot_that_differs(journal):
 
 def test_no_snapshot_of_a_learner_that_was_to_be_built_again(tmp_path, monkeypatch):
     """The service stops before a revised answer is learned: the next start learns it."""
-    monkeypatch.setattr("onebit.service.engine.AT_ONCE", 0)
+    monkeypatch.setattr("onebit.service.engine.rebuilding.AT_ONCE", 0)
     path = tmp_path / "j"
     with closing(Journal(path)) as opened:
         engine = Engine(opened, news(revisions=True), folder=tmp_path / "j.snapshots")
         told = [engine.decide({"a": 1.0, f"b{i}": 1.0}) for i in range(20)]
         for decision in told:
             engine.feedback(decision.id, right=False)
-        engine._closing = True  # as if the service stopped at this moment
+        engine._closing.set()  # as if the service stopped at this moment
         engine.revise(told[3].id, right=True)
         engine.close()
     with closing(Journal(path)) as opened:

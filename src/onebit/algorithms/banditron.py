@@ -16,7 +16,7 @@ from onebit.core.updates import add
 from onebit.learner import Learner
 from onebit.settings import Range, setting
 from onebit.storage.base import Storage
-from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove, dual
+from onebit.storage.kernels import BUDGET, KERNEL, REMOVE, KernelLike, Remove, storage_for_kernel
 
 
 @inline
@@ -60,4 +60,4 @@ class Banditron(Learner):
         return True
 
     def _make_storage(self) -> Storage:
-        return dual(self)
+        return storage_for_kernel(self)

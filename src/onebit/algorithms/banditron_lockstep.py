@@ -1,8 +1,8 @@
-"""Banditron's rounds in lockstep, the same bits by a shorter way.
+"""Banditron's rounds in lockstep: the same bits in half the time.
 
-The greedy labels of all replicas are found at once, and no score is handed to anyone. Banditron is
-what papers sweep most, and the loop for all algorithms spends half its time on calling one replica
-after another; so this one writes a round again.
+The greedy labels of all replicas are found at once, and no score is copied per replica. The loop
+for all algorithms spends half its time on calling one replica after another. Papers sweep
+Banditron most, so this module repeats the code of a round.
 """
 
 from __future__ import annotations

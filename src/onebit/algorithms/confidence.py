@@ -28,7 +28,7 @@ CONFIDENCE = setting(
     above=0.5,
     below=1,
     search=Range(0.55, 0.95, even=True),
-    doc="confidence asked of every answer, between 0.5 and 1",
+    doc="required confidence of every answer, between 0.5 and 1",
 )
 
 

@@ -33,12 +33,12 @@ from onebit.core.draws import uniform
 from onebit.core.jit import inline
 from onebit.core.lanes import unit
 from onebit.core.updates import regress, update_of_planes
-from onebit.declared import Variant
+from onebit.learner_class import Variant
 from onebit.settings import Range, setting
-from onebit.storage import dual as stored
 from onebit.storage import full
-from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Posterior, Remove
+from onebit.storage import kernels as stored
 from onebit.storage.full import Matrices
+from onebit.storage.kernels import BUDGET, KERNEL, REMOVE, KernelLike, Posterior, Remove
 
 TARGET_DRAW = 2
 WIDTHS = ("eta", "log", "theory")
@@ -181,7 +181,7 @@ class Confidit(_UpperConfidence):
         default=lambda learner: (1.0 + learner.alpha) ** 2,
         above=0,
         search=Range(0.001, 10),
-        doc="the prior, (1 + alpha)^2 if None; a smaller one often does much better",
+        doc="the prior, (1 + alpha)^2 if None; a smaller prior is often much better",
     )
     width: Literal["eta", "log", "theory"] = setting(
         default="eta",
@@ -192,7 +192,7 @@ class Confidit(_UpperConfidence):
     )
     project: bool = setting(
         default=False,
-        doc="keep scores to what the model allows, as the theorem asks; it slows the beginning",
+        doc="project scores to those that the model allows, as in the theorem; a slower start",
     )
     U: float = setting(default=1.0, least=0, in_use=_is_theory, doc="see width")
     delta: float = setting(default=0.05, above=0, below=1, in_use=_is_theory, doc="see width")

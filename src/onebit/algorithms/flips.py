@@ -1,4 +1,4 @@
-"""Feedback that is flipped at known rates, and the number that stands for the true bit.
+"""Feedback that is flipped at known rates, and an unbiased estimate of the true bit.
 
 Wrong is heard as right with probability rho0, right as wrong with probability rho1. Let b = 1 -
 rho0 - rho1, and h = (1 - rho0)/b if right is heard, -rho0/b if wrong is heard. The mean of h is the

@@ -6,8 +6,8 @@ the label with the most votes is said (the lowest of several). If it is wrong, a
 voted for it are removed: at least one in K of those alive. So if some hypothesis is always right,
 there are at most K ln |H| mistakes.
 
-The paper does not say what to do if every hypothesis makes mistakes. Here, all come back when the
-last would be removed, as in iterated halving with two labels: if the best hypothesis makes m
+The paper does not say what to do if every hypothesis makes mistakes. Here, all are restored when
+the last would be removed, as in iterated halving with two labels: if the best hypothesis makes m
 mistakes, there are at most m (K ln |H| + 1) + K ln |H|.
 
 With `project`, a context x of d features is replaced by P x / sqrt(d'), where the entries of the d'
@@ -32,7 +32,7 @@ from onebit.core.lanes import aligned_zeros, at, lanes_for, state_type
 from onebit.core.rounds import Row
 from onebit.core.sums import dot
 from onebit.learner import Learner, precision
-from onebit.settings import or_none, setting, told_by_storage, whole
+from onebit.settings import named_by_storage, or_none, setting, whole
 from onebit.storage.base import Arrays, Storage
 
 _PROJECTION = 2**40  # the first stream of the projection's draws
@@ -89,12 +89,14 @@ def _checked(hypotheses: Any, labels: int) -> Given:
     if not isinstance(hypotheses, Sequence | np.ndarray) or isinstance(hypotheses, str):
         raise TypeError(f"hypotheses must be a list, not {hypotheses!r}")
     if not len(hypotheses):
-        raise ValueError("hypotheses is empty: there must be one at least")
+        raise ValueError("hypotheses is empty: there must be at least one")
     linear = np.array([not callable(h) for h in hypotheses], np.uint8)
     matrices = [_matrix(h, i, labels) for i, h in enumerate(hypotheses) if linear[i]]
     widths = sorted({matrix.shape[1] for matrix in matrices})
     if len(widths) > 1:
-        raise ValueError(f"the hypotheses differ in their features: {widths[0]} and {widths[-1]}")
+        raise ValueError(
+            f"the hypotheses have different numbers of features: {widths[0]} and {widths[-1]}"
+        )
     weights = np.stack(matrices) if matrices else np.empty((0, labels, 0))
     return Given(linear, weights, [h for h in hypotheses if callable(h)])
 
@@ -222,7 +224,7 @@ class Halving(Learner):
     are not asked about a context of zeros.
 
     If a hypothesis is always right, there are at most K ln |H| mistakes. When the last hypothesis
-    would be removed, all come back; `forget()` brings them back too (with a share below 1 it does
+    would be removed, all are restored; `forget()` restores them too (with a share below 1 it does
     nothing). Functions are not saved: `load(path, hypotheses=[...])` needs the same list again.
     """
 
@@ -230,8 +232,8 @@ class Halving(Learner):
     needs = "hypotheses"
     hypotheses: Any = setting(
         check=lambda name, value: value,
-        in_use=told_by_storage,
-        doc="a list of hypotheses; an array [hypothesis, label, feature] will do",
+        in_use=named_by_storage,
+        doc="a list of hypotheses; or an array [hypothesis, label, feature]",
     )
     project: int | None = setting(
         default=None,
@@ -307,7 +309,7 @@ class Halving(Learner):
             self.features = width
         elif not size and self.features is None:
             raise TypeError(
-                "functions are given all features of a context: say how many, features="
+                "functions receive all features of a context: set their number with features="
             )
 
     def _make_storage(self) -> Storage:
@@ -344,7 +346,7 @@ class Halving(Learner):
             or len(weights) != np.count_nonzero(linear)
             or weights.shape[1] < 2
         ):
-            raise ValueError("this model's hypotheses are not what they should be")
+            raise ValueError("this model's hypotheses are damaged")
         saved = Given(linear, weights, [])
         unwanted = [name for name in given if name != cls.needs]
         if unwanted:

@@ -43,7 +43,6 @@ from onebit.core.lanes import aligned_zeros, at
 from onebit.core.sums import linear_score, number
 from onebit.settings import Range, setting
 from onebit.storage.base import Arrays, Storage
-from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove
 from onebit.storage.full import (
     MOST_VARIANCE,
     add_lines,
@@ -54,6 +53,7 @@ from onebit.storage.full import (
     is_inverse,
     shrink_by,
 )
+from onebit.storage.kernels import BUDGET, KERNEL, REMOVE, KernelLike, Remove
 
 MOST_EVIDENCE = 1e28  # trace of S_i: contexts and rounds are limited
 

@@ -1,4 +1,4 @@
-"""Newtron with a kernel: the same leader, from stored contexts (see `newtron`, `storage.dual`).
+"""Newtron with a kernel: the same leader, from stored contexts (see `newtron`, `storage.kernels`).
 
 Each stored context s is an observation of the label a that was said: phi_s = (P e_a) x_s'. It has a
 weight om_s, the sum of kappa beta c^2 over the rounds that said a to this context, and a drive
@@ -29,10 +29,20 @@ from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.lanes import aligned_zeros
 from onebit.core.sums import dot as sum_of_row
 from onebit.core.sums import known, squared_norm
-from onebit.storage import dual as stored
+from onebit.storage import kernels as stored
 from onebit.storage.base import Arrays
-from onebit.storage.dual import GIVEN, SMALLEST, TOP, Dual, Points, clear, is_full, is_same, touch
 from onebit.storage.full import ROUNDING, add_times, is_between, is_inverse, shrink_by
+from onebit.storage.kernels import (
+    GIVEN,
+    SMALLEST,
+    TOP,
+    Dual,
+    Points,
+    clear,
+    is_full,
+    is_same,
+    touch,
+)
 
 LEAST = 1e-200  # least weight of an observation
 UNKNOWN = 1e30  # in place of k(x, x), where a function gives it

@@ -397,7 +397,7 @@ def padded(size: int) -> int:
 
 
 def scratch(size: int) -> dict[str, Any]:
-    """What `Space` needs for vectors of this size."""
+    """Scratch arrays of a `Space` for vectors of this size."""
     return {
         "basis": aligned_zeros((LIMIT + 1, size), np.float64),
         "small": np.zeros((5, LIMIT)),

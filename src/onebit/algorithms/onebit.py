@@ -1,6 +1,6 @@
 """OneBit: a learner without settings. Several models forecast the answer; their mean decides.
 
-Models ("experts") of two kinds learn from the same answers:
+Models ("experts") of three kinds learn from the same answers:
 
 - Three softmax models of the label, fitted to the likelihood of the answer. If the said label a was
   right, the loss is -log p_a. If it was wrong, the loss is -log(1 - p_a); by its EM bound, the rest
@@ -8,10 +8,11 @@ Models ("experts") of two kinds learn from the same answers:
   Gaussian posteriors with diagonal covariances; a step is implicit (proximal): it minimises the
   loss at the new weights plus the distance from the old ones, measured by the covariance. The three
   differ in how far variances start and how fast they shrink. Two of them also learn some of the
-  last rounds again after every answer. Of dense rows, the first takes every answer to be false with
-  a chance of 0.4.
+  last rounds again after every answer. For dense rows, the first assumes that an answer is false
+  with probability 0.4.
 - A ridge regression of the answer, +1 or -1, per label (Confidit's), which falsified answers cannot
   mislead as far. Dense rows of few columns have a second one, with a full matrix per label.
+- For sparse rows, naive Bayes (`complement_bayes`), which needs the fewest answers.
 
 Each expert forecasts the chance that a label is right. The forecasts are averaged with weights that
 follow from how well each expert has lately forecast the answers, after a calibration by a bounded
@@ -25,18 +26,29 @@ Rows are scaled to length 1 and have a constant feature.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 
+from onebit.algorithms import complement_bayes as bayes
+from onebit.algorithms.complement_bayes import learn_bayes, sum_up_bayes
+from onebit.contexts import (
+    HASHED,
+    Rows,
+    encode_rows,
+    encoder_apart,
+    first_number,
+    most_features,
+    set_apart,
+)
 from onebit.core.choosing import best, certain_law, could_say_for_certain, sigmoid
 from onebit.core.draws import uniform
 from onebit.core.jit import compiled_as, inline, not_inlined, outline
 from onebit.core.lanes import at, fetch, load, save, store, unit
 from onebit.core.rounds import Choice
-from onebit.core.slots import no_slots
+from onebit.core.slots import no_slots, width_of
 from onebit.core.sums import blocks, number
 from onebit.learner import Learner, precision
 from onebit.settings import choice_of, setting
@@ -80,14 +92,16 @@ from onebit.storage.experts import (
 
 # Expert by expert: softmax, softmax, softmax, ridge regression; for dense rows also two softmax
 # models of all features; for those of few columns also a ridge regression with full matrices.
-NARROW, RIDGE, FULL = 4, 3, 6
+# Sparse rows have naive Bayes as the last one.
+NARROW, RIDGE, BAYES, FULL = 4, 3, 4, 6
 PRIOR = (64.0, 64.0, 256.0, 1.0, 64.0, 256.0)  # variance of a weight before anything is learned
+HEAD_START = 5.0  # of naive Bayes over the other experts, in evidence
 SHRINK = (1.0, 0.1, 0.3, 1.0, 0.1, 0.3)  # how fast variances shrink
 FLOOR = (1e-4, 1e-4, 0.05, 0.0, 1e-4, 0.05)  # the least p (1 - p) by which they do
 LEARNS_AGAIN = (False, True, True, False, True, True)
 PAIRS, PAIRS_AGAIN = (0, 2), (1, 3)  # experts are summed in pairs: the first, and how far the next
 
-# The first model of dense rows reckons with such a share of falsified answers.
+# The share of falsified answers that the first model of dense rows assumes.
 NOISY, NOISE, NOISY_SHRINK = 0, 0.4, 0.3
 AGAIN = 2  # kept rounds that are learned again after an answer
 BONUS = 2.0
@@ -183,8 +197,8 @@ def _sum_up(narrow, wide, constant, sums, context, with_all):
 
 @inline
 def _noise_of(expert, count):
-    """The share of falsified answers that an expert of so many reckons with."""
-    return NOISE if expert == NOISY and count > NARROW else 0.0
+    """The share of falsified answers that an expert of so many assumes."""
+    return NOISE if expert == NOISY and count > BAYES + 1 else 0.0
 
 
 @outline
@@ -466,12 +480,13 @@ def _best_bound(state, work, turn):
 class OneBit(Learner):
     """The learner to start with: it has no settings to choose.
 
-    Dense rows are standardised, and random Fourier features are added; sparse rows are scaled to
-    length 1. The first context tells which: an array or a list of numbers is dense; a dict, a
-    sparse row or a pair (indices, values) is sparse. `inputs` says it beforehand.
+    Dense rows are standardised, and random Fourier features are added. Sparse rows are scaled to
+    length 1, after the numbers of dicts were standardised. The first context tells which: an array
+    or a list of numbers is dense; a text, a dict, a sparse row or a pair (indices, values) is
+    sparse. `inputs` says it beforehand.
     """
 
-    planes = 2 * NARROW
+    planes = 2 * NARROW + 1
     forecasts = True
     lockstep = None
     inputs: Literal["auto", "dense", "sparse"] = setting(  # type: ignore[override] its own choices
@@ -491,6 +506,7 @@ class OneBit(Learner):
         narrow, wide = narrow_table(state), wide_table(state)
         with_all = row.start < row.stop  # always; a constant would be compiled once more
         _sum_up(narrow, wide, experts.constant, experts.sums, context, with_all)
+        sum_up_bayes(state, context, work.mask, experts.sums[2 * BAYES])
         if len(experts.trust) > FULL:
             plane = 2 * FULL
             sum_up_full(state, context, experts.trust[FULL, WEIGHT], experts.sums[plane:])
@@ -517,13 +533,14 @@ class OneBit(Learner):
         experts.count[HEARD] += 1
         if _may_say_all(experts, work):
             keep_round(state, row, said, right)
-        anew = fix_scales(state)
+        anew = fix_scales(state, row)
         if anew:
             _clear(narrow.table, experts.constant, not anew)
             _clear(wide.table, experts.constant, anew)
             clear_full(state)
         else:
             context, with_all = last_input(state, row), not anew  # always
+            learn_bayes(state, context, work.mask, work.scores, said, right)
             _learn(narrow, wide, experts, context, work.mask, said, right, with_all)
             _learn_full(state, context, work.mask, said, right)
         last = experts.count[KEPT] - 1
@@ -544,11 +561,27 @@ class OneBit(Learner):
 
     def _storage_for(self, columns: int | None) -> Storage:
         """Dense storage for so many columns, or sparse storage."""
-        dtype, priors = precision(self.dtype or "float32"), PRIOR if columns else PRIOR[:NARROW]
+        dtype = precision(self.dtype or "float32")
         untold = (0.0, 0.0, 0.0, 1.0, DOUBT, 0.0, DOUBT)
+        behind = (0.0, -HEAD_START, *untold[2:])
         if columns:
-            return DenseExperts(priors, NARROW, untold, columns, self.seed, dtype)
-        return SparseExperts(priors, untold, dtype)
+            trust = [untold] * (FULL + 1)
+            return DenseExperts(PRIOR, trust, dtype, narrow=NARROW, columns=columns, seed=self.seed)
+        trust = [*[behind] * BAYES, untold]
+        temperature = (bayes.START, 1.0)
+        return SparseExperts(
+            PRIOR[:NARROW], trust, dtype, alpha=bayes.ALPHA, temperature=temperature
+        )
+
+    def add_label(self, label: str | int | None = None) -> None:
+        with self._lock:
+            super().add_label(label)
+            if self.planes:  # nothing that was counted so far was of the new label
+                sums, new = self._state.table[:, -1], self._size - 1
+                counted = sums[:, :new].astype(np.float64) - self._dtype.type(bayes.ALPHA)
+                sums[:, new] = counted.sum(axis=1) / (new - 1) + bayes.ALPHA
+                elsewhere, known = self._state.held.elsewhere, (counted != 0).any(axis=1).sum()
+                elsewhere[new] = (elsewhere[:new].sum() - bayes.ALPHA * known) / (new - 1)
 
     def _count_said(self, place: int, times: int) -> None:
         self._state.held.experts.tries[SAID, place] += times
@@ -559,6 +592,11 @@ class OneBit(Learner):
             self._use(self._storage_for(columns))
 
     def _meet_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+        if "trust" in arrays and not {"narrow", "elsewhere"} & arrays.keys():
+            raise ValueError(
+                "this OneBit was saved by a version without naive Bayes, and cannot go on here; "
+                "train it again, or build it from its journal (onebit replay)"
+            )
         if "narrow" in arrays and self._storage.planes:
             self._use(self._storage_for(arrays["narrow"].shape[0]))
 
@@ -572,11 +610,95 @@ class OneBit(Learner):
         kept = typical != 0
         return indices[kept], typical[kept]
 
+    def _typical_number(self) -> Callable[[int], float] | None:
+        if self.planes:
+            return None
+        means = self._state.held.columns[CENTRE]
+        return lambda column: float(means[column])
+
+    # Numbers of dicts. Their indices are beyond all others, so they are given places in the table.
+
+    _width = 0  # of the features that are no numbers
+
+    @cached_property
+    def _first_number(self) -> int:
+        return first_number(self.features)
+
+    @property
+    def _most_features(self) -> int:
+        return most_features(self.features) if self.planes else super()._most_features
+
+    def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
+        return encoder_apart(self._dtype, self.features) if self.planes else super()._encoder()
+
+    def _encoded(self, X: Any) -> Rows:
+        rows = encode_rows(X, self._dtype, self.features, with_numbers=self.planes > 0)
+        return set_apart(rows, self._first_number) if self.planes else rows
+
+    def _maps(self, columns: int, width: int, replicas: int = 1) -> bool:
+        has_numbers = self.planes > 0 and width > self._first_number
+        return has_numbers or super()._maps(columns, width, replicas)
+
+    def _give_places(
+        self, indices: np.ndarray, indptr: np.ndarray, order: np.ndarray, width: int
+    ) -> np.ndarray:
+        have, first = len(self._state.table), self._first_number
+        places = super()._give_places(indices, indptr, order, width)
+        if width > first:
+            are_numbers = indices >= first
+            self._hold_numbers(places[are_numbers])
+            width = int(indices[~are_numbers].max(initial=0)) + 1
+        self._width = max(self._width, have, width)
+        return places
+
+    def _hold_numbers(self, places: np.ndarray) -> None:
+        storage: Any = self._storage
+        held = storage.with_numbers(self._state.held, places)
+        self._state = self._state._replace(held=held)
+
+    def _features(self) -> np.ndarray:
+        first = self._first_number
+        if len(self._slots) <= first:
+            return super()._features()
+        # The map has room for all features between, of which there are millions.
+        near, numbers = (
+            np.flatnonzero(part) for part in (self._slots[: self._width], self._slots[first:])
+        )
+        return np.concatenate([near, first + numbers]).astype(np.uint32)
+
+    def _slots_of(self, features: np.ndarray) -> np.ndarray:
+        others = features[features < self._first_number]
+        self._width = width_of(others)
+        return super()._slots_of(features)
+
+    def _may_have(self, features: np.ndarray) -> bool:
+        if self.features is None:
+            return super()._may_have(features)
+        count = int((features < self.features).sum())  # of these, the table has all
+        return self.planes > 0 and count == self.features and features[-1] < self._most_features
+
+    def forget(self, share: float = 1.0) -> None:
+        with self._lock:
+            super().forget(share)
+            if self.planes and len(self._slots) and len(self._state.held.numbers) == 1:
+                are_numbers = self._features() >= self._first_number
+                if are_numbers.any():
+                    self._hold_numbers(self._order()[are_numbers])
+
+    def _plane(self, plane: int) -> np.ndarray:
+        """With the columns of the numbers after all others."""
+        features, first = self._features(), self._first_number
+        columns = np.where(features < first, features, features - first + max(self._width, HASHED))
+        found = np.empty((self._size, width_of(columns)), self._dtype)
+        found[:] = self._fill()[plane]
+        found[:, columns] = self._state.table[self._order(), plane, : self._size].T
+        return found
+
     def _use(self, storage: Storage) -> None:
         """Start with another storage."""
         before = dict(self.__dict__)
         self._storage, self.planes = storage, storage.planes  # type: ignore[misc]
-        self._slots = no_slots()
+        self._slots, self._encode = no_slots(), self._encoder()
         try:
             self._lay_out(self._no_weights(), self._state.memory, {})
         except BaseException:
@@ -592,4 +714,5 @@ class OneBit(Learner):
         super()._reserve(rows, arrays)
 
     def _fill(self) -> tuple[float, ...]:
-        return tuple(value for prior in PRIOR[:NARROW] for value in (0.0, prior))
+        weights = (value for prior in PRIOR[:NARROW] for value in (0.0, prior))
+        return (*weights, bayes.ALPHA)

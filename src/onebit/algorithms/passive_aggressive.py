@@ -1,5 +1,5 @@
 """Passive-aggressive, multiclass: Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, "Online
-passive-aggressive algorithms", JMLR 2006. A reference that is told the true label.
+passive-aggressive algorithms", JMLR 2006. A reference: it learns from true labels.
 
 r is the best rival of the true label y, and l = max(0, 1 - (u_y - u_r)) the loss of their scores.
 The update is w_y += tau x, w_r -= tau x with tau = l/(2 ||x||^2) ("PA"), the same but at most C
@@ -32,7 +32,7 @@ def step_length(params, loss, norm):
 
 
 class PassiveAggressive(Learner):
-    """Passive-aggressive (Crammer et al. 2006); a reference: it must be told the true label."""
+    """Passive-aggressive (Crammer et al. 2006); a reference that learns from true labels."""
 
     planes = 1
     full_information = True

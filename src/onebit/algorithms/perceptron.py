@@ -1,4 +1,4 @@
-"""Perceptron, multiclass. A reference that is told the true label.
+"""Perceptron, multiclass. A reference: it learns from true labels.
 
 If the greedy label h is not the true label y: w_y += x, w_h -= x. The table holds the weights.
 """
@@ -12,7 +12,7 @@ from onebit.learner import Learner
 
 
 class Perceptron(Learner):
-    """The Perceptron; a reference: it must be told the true label."""
+    """The Perceptron; a reference that learns from true labels."""
 
     planes = 1
     full_information = True

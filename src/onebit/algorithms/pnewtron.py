@@ -42,7 +42,7 @@ RADIUS = (
 )
 
 REG = setting(
-    default=lambda learner: 1.0 / learner.D, above=0, doc="what the matrix starts from; 1/D if None"
+    default=lambda learner: 1.0 / learner.D, above=0, doc="initial value of the matrix; 1/D if None"
 )
 
 

@@ -30,7 +30,7 @@ FAINT = 1e-25  # scores: the weights of the row are lost in rounding beside the 
 
 @generic
 def height(params, theta):
-    """What scales are made of: theta or its size."""
+    """The quantity that scales are computed from: theta or its size."""
 
 
 @generic
@@ -110,7 +110,7 @@ def score_afresh(params, state, work, row):
 
 
 class _Potential(_CorrectsFlips):
-    """What both potentials share; each adds the compiled members height, weight and overflows."""
+    """Shared by both potentials; each adds the compiled members height, weight and overflows."""
 
     members: ClassVar[dict[str, Any]] = {
         **_CorrectsFlips.members,

@@ -1,9 +1,9 @@
 """RCINE: Agarwal, Manwani, "Learning multiclass classifier under noisy bandit feedback", PAKDD
 2021, Algorithm 2.
 
-RCNBF that starts from rates of 0 and estimates them as it goes: what it is told is collected, and
-after every N_s answers the rates become what `noise` makes of these, which are then dropped. (The
-paper prints 1[h = r] in the first term of its update; it must be 1[a = r], as in RCNBF.)
+RCNBF that starts from rates of 0 and estimates them: answers are collected, and after every N_s of
+them `noise` estimates the rates from these answers, which are then dropped. (The paper
+prints 1[h = r] in the first term of its update; it must be 1[a = r], as in RCNBF.)
 
 Compiled code collects the answers. When there are enough for an estimate, or when there is no room
 for another answer, loops over rounds pause: Python estimates the rates or makes room.
@@ -30,7 +30,7 @@ from onebit.core.rounds import must_pause
 from onebit.core.sums import linear_score
 from onebit.decision import Decision
 from onebit.learner import Learner, precision
-from onebit.settings import CALLABLE, called, choice_of, real, setting, told_by_storage
+from onebit.settings import CALLABLE, called, choice_of, named_by_storage, real, setting
 from onebit.storage.base import Arrays, Storage
 
 if TYPE_CHECKING:  # it is loaded when first used: few learners estimate
@@ -122,13 +122,13 @@ class Collected(Storage):
         else:
             if str(estimate).startswith(CALLABLE):
                 raise ValueError(
-                    f"it was saved with a function, {estimate!r}: give it again, "
+                    f"it was saved with a function, {estimate!r}: pass it again, "
                     "load(path, estimate=...)"
                 )
             choice_of("estimate", estimate, ESTIMATES)
             if estimate == "nrest" and importlib.util.find_spec("sklearn") is None:
                 raise ImportError(
-                    'estimate="nrest" wants scikit-learn, which is not installed: '
+                    'estimate="nrest" needs scikit-learn, which is not installed: '
                     "pip install onebit[lab]"
                 )
             self._estimate = partial(_estimate_rates, estimate)
@@ -267,10 +267,10 @@ def _log(sample: Sample) -> Log:
 
 
 class RCINE(Learner):
-    """Banditron for flipped feedback whose rates it estimates as it goes (Agarwal, Manwani 2021).
+    """Banditron for flipped feedback with estimated rates (Agarwal, Manwani 2021).
 
         learner = RCINE(10, gamma=0.1)
-        learner.rates                   # rho0, rho1: what it takes them to be
+        learner.rates                   # the present estimates of rho0 and rho1
         learner.doubt                   # why the last estimate was not used; "" if it was
 
     An estimate that cannot be made leaves the rates as they are. `simulate` always waits for an
@@ -292,19 +292,19 @@ class RCINE(Learner):
     estimate: Estimate = setting(
         default="levels",
         check=lambda name, value: value,
-        in_use=told_by_storage,
-        doc='"levels"; "nrest" as in the paper, which wants scikit-learn and half a minute each '
+        in_use=named_by_storage,
+        doc='"levels"; "nrest" as in the paper, which needs scikit-learn and half a minute each '
         "time (see `noise.estimate_rates`); or a function from a `noise.Log` to the two rates",
     )
     background: bool = setting(
         default=False,
-        doc="estimate in a thread while `learn` goes on; the rates are used from the first answer "
-        "after it is done; answers that fill another log before that are let go",
+        doc="estimate in a thread while `learn` continues; the rates are used from the first "
+        "answer after it is done; answers beyond N_s before that are dropped",
     )
 
     class Params(NamedTuple):
         gamma: float
-        certain: bool  # the truth is told: nothing to correct, nothing to estimate from
+        certain: bool  # the true label was named: nothing to correct, nothing to estimate from
 
     score = linear_score
     say = epsilon_greedy
@@ -330,7 +330,7 @@ class RCINE(Learner):
 
     @property
     def rates(self) -> tuple[float, float]:
-        """rho0 and rho1 as they are taken to be now."""
+        """The present estimates of rho0 and rho1."""
         with self._lock:
             held = self._state.held
             self._collected.catch_up(held)

@@ -1,6 +1,6 @@
 """Confidence-weighted learning: CW (Dredze, Crammer, Pereira, ICML 2008; Crammer, Dredze, Pereira,
 NIPS 2008) and its soft forms SCW-I and SCW-II (Wang, Zhao, Hoi, ICML 2012); multiclass as in
-`confidence`. References that are told the true label.
+`confidence`. References: they learn from true labels.
 
 An update is made when the margin m is below phi sqrt(v). It moves the means just far enough (CW),
 at most by C (SCW-I), or with squared slack at price C (SCW-II).
@@ -39,17 +39,17 @@ class _ConfidenceWeighted(_PairConfidence):
 
 
 class CW(_ConfidenceWeighted):
-    """Confidence-weighted (Crammer, Dredze, Pereira 2008); a reference: it must be told the true
-    label. Its margins are hard, so noisy labels hurt.
+    """Confidence-weighted (Crammer, Dredze, Pereira 2008); a reference that learns from true
+    labels. Its margins are hard, so it suffers from noisy labels.
     """
 
 
 class SCW(_ConfidenceWeighted):
-    """Soft confidence-weighted (Wang, Zhao, Hoi 2012); a reference: it must be told the true
-    label.
+    """Soft confidence-weighted (Wang, Zhao, Hoi 2012); a reference that learns from true
+    labels.
     """
 
-    C: float = setting(default=1.0, above=0, search=Range(0.01, 10), doc="the price of slack")
+    C: float = setting(default=1.0, above=0, search=Range(0.01, 10), doc="penalty of slack")
     variant: Literal["I", "II"] = setting(
         default="I", choices=("I", "II"), search=("I", "II"), doc="linear (I) or squared (II) slack"
     )

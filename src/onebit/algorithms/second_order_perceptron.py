@@ -1,5 +1,5 @@
 """Second-order Perceptron: Cesa-Bianchi, Conconi, Gentile, "A second-order Perceptron algorithm",
-SIAM J. Computing 2005; with a diagonal matrix per label. A reference that is told the true label.
+SIAM J. Computing 2005; with a diagonal matrix per label. A reference: it learns from true labels.
 
 The score of label i is the sum over features j of b_ij x_j / (A_ij + x_j^2): the present context
 counts as if it were already in A. If the greedy label h is not the true label y: b_y += x,
@@ -47,14 +47,14 @@ def correct(b, A, x, step, widening):
 
 
 class SecondOrderPerceptron(Learner):
-    """Second-order Perceptron (Cesa-Bianchi et al. 2005), diagonal; a reference: it must be told
-    the true label.
+    """Second-order Perceptron (Cesa-Bianchi et al. 2005), diagonal; a reference that learns
+    from true labels.
     """
 
     planes = 2
     full_information = True
     a: float = setting(
-        default=1.0, above=0, search=Range(0.01, 100), doc="what the matrices start from"
+        default=1.0, above=0, search=Range(0.01, 100), doc="initial value of the matrices"
     )
 
     say = greedy

@@ -166,7 +166,7 @@ class SOBA(_CorrectsFlips):
     rho0: float = RHO0
     rho1: float = RHO1
     a: float = setting(
-        default=1.0, above=0, search=Range(0.01, 100), doc="what the matrix starts from"
+        default=1.0, above=0, search=Range(0.01, 100), doc="initial value of the matrix"
     )
 
     score = linear_score

@@ -70,7 +70,7 @@ class LinearThompson(Learner):
     planes = 2
     rescores = False
     form: FormName = FORM
-    c: float = setting(default=0.1, above=0, search=Range(0.001, 1), doc="how wide the draws are")
+    c: float = setting(default=0.1, above=0, search=Range(0.001, 1), doc="width of the draws")
     reg: float = setting(default=1.0, above=0, search=Range(0.01, 10), doc="the prior")
 
     score = gaussian_score

@@ -21,7 +21,7 @@ from onebit.algorithms.upper_confidence import _UpperConfidence
 from onebit.core.choosing import best_upper
 from onebit.core.updates import move
 from onebit.settings import Range, setting
-from onebit.storage.dual import BUDGET, KERNEL, REMOVE, KernelLike, Remove
+from onebit.storage.kernels import BUDGET, KERNEL, REMOVE, KernelLike, Remove
 
 
 class UCWL(_UpperConfidence):

@@ -1,4 +1,4 @@
-"""Uniform guessing: the least that every learner of a race should beat. The table is empty."""
+"""Uniform guessing: the baseline that every learner should beat. The table is empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Confidit and UCWL share: they say the label with the largest upper confidence bound."""
+"""Shared by Confidit and UCWL: they say the label with the largest upper confidence bound."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from onebit.core.rounds import Choice
 from onebit.core.sums import gaussian_score
 from onebit.learner import Learner
 from onebit.storage.base import Storage
-from onebit.storage.dual import dual
 from onebit.storage.full import FORM, FormName, form_named
+from onebit.storage.kernels import storage_for_kernel
 
 
 @generic
@@ -43,7 +43,9 @@ class _UpperConfidence(Learner):
         return 1.0
 
     def _make_storage(self) -> Storage:
-        return dual(self, form_named(self.form, 1.0 / self._prior()), prior=self._prior())
+        return storage_for_kernel(
+            self, form_named(self.form, 1.0 / self._prior()), prior=self._prior()
+        )
 
     def _fill(self) -> tuple[float, ...]:
         return 0.0, 1.0 / self._prior()

@@ -29,11 +29,11 @@ def dashboard(
         A file of tokens (docs/service.md). Pages then ask for a token with the verb read.
     """
     from onebit.service.configuration import Configuration, ServiceOptions
-    from onebit.service.dashboard import Dashboard, DashboardApp
+    from onebit.service.dashboard.app import Dashboard, DashboardApp
     from onebit.service.faults import ServiceError
-    from onebit.service.http import readable
+    from onebit.service.http.app import readable
+    from onebit.service.http.server import make_server
     from onebit.service.journal import ReadOnlyJournal
-    from onebit.service.server import make_server
     from onebit.service.tokens import is_loopback, read_tokens
     from onebit.settings import whole
 

@@ -11,7 +11,7 @@ from onebit.cli import options
 from onebit.cli.options import FileOptions
 
 if TYPE_CHECKING:
-    from onebit.datasets.entries import Entry
+    from onebit.datasets.catalogue_entry import CatalogueEntry
 
 data = App(name="data", help="List, describe and download data sets.")
 
@@ -39,7 +39,7 @@ def list_() -> None:
     print("`onebit data info NAME` describes a data set")
 
 
-def _where(entry: Entry) -> str:
+def _where(entry: CatalogueEntry) -> str:
     if entry.make:
         return "built in"
     path = entry.find()
@@ -85,7 +85,7 @@ def info(name: str, /, *, files: FileOptions | None = None) -> None:
             print(f"{key:>10}  {value}")
 
 
-def _facts_of_rows(entry: Entry, how: dict[str, Any]) -> dict[str, str]:
+def _facts_of_rows(entry: CatalogueEntry, how: dict[str, Any]) -> dict[str, str]:
     import numpy as np
 
     table = entry.load(**({"rows": 10_000} if entry.drawn else how))
@@ -103,7 +103,7 @@ def _facts_of_rows(entry: Entry, how: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _checksum(entry: Entry, path: Path) -> str:
+def _checksum(entry: CatalogueEntry, path: Path) -> str:
     import hashlib
 
     from onebit.datasets.fetching import checksum_of
@@ -147,4 +147,4 @@ def fetch(name: str, /) -> None:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         bar.add_task("fetch")
         path = fetch(name)
-    print(f"{name} is in {path}; `onebit data info {name}` tells more")
+    print(f"{name} is in {path}; `onebit data info {name}` shows more")

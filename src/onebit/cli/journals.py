@@ -15,8 +15,8 @@ from onebit.cli import options
 from onebit.cli.options import Flag
 
 if TYPE_CHECKING:
-    from onebit.service.repair import Repaired
-    from onebit.service.upkeep import Facts
+    from onebit.service.upkeep.inspection import Facts
+    from onebit.service.upkeep.repair import Repaired
 
 TOKEN = "ONEBIT_TOKEN"  # the environment variable
 ModelName = Annotated[
@@ -42,7 +42,8 @@ def replay(journal: Path, /, *, model: ModelName = None, out: Path | None = None
         A file for the learner: `onebit.load` reads it. Default: none is written.
     """
     from onebit.service.journal import ReadOnlyJournal
-    from onebit.service.upkeep import Replay, chosen_model
+    from onebit.service.upkeep.journals import chosen_model
+    from onebit.service.upkeep.replay import Replay
 
     if out is not None:
         options.check_out(out)
@@ -63,10 +64,16 @@ def replay(journal: Path, /, *, model: ModelName = None, out: Path | None = None
     else:
         same = "the same bytes" if built.is_same else "OTHER BYTES"
         print(f"Snapshot {built.compared.path.name}: {same}")
+    if built.other_code is not None:
+        print(
+            f"The service has learned these events with {built.other_code}; this is {built.code}. "
+            "So other bytes are no damage: a service that starts with this code builds the learner "
+            "anew."
+        )
     if out is not None:
         learner.save(out)
         print(f"The learner is in {out}")
-    if built.is_same is False:
+    if built.is_same is False and built.other_code is None:
         sys.exit(1)
 
 
@@ -141,7 +148,7 @@ def _retrain_stopped(path: Path, name: str | None, change: dict[str, Any]) -> No
     from onebit.service.engine import Engine
     from onebit.service.journal import Journal, ReadOnlyJournal
     from onebit.service.messages import Retraining
-    from onebit.service.upkeep import chosen_model, snapshots_of
+    from onebit.service.upkeep.journals import chosen_model, snapshots_of
 
     reader = ReadOnlyJournal(path)
     try:
@@ -180,8 +187,8 @@ def inspect(journal: Path, /, *, repair: Flag = False) -> None:
         damaged one. That one is kept under another name.
     """
     from onebit.service.faults import Damaged
-    from onebit.service.repair import repair as repaired
-    from onebit.service.upkeep import inspect as facts_of
+    from onebit.service.upkeep.inspection import inspect as facts_of
+    from onebit.service.upkeep.repair import repair as repaired
 
     if repair:
         _print_repaired(journal, repaired(journal))
@@ -276,7 +283,7 @@ def export(journal: Path, /, *, out: Path, model: str | None = None) -> None:
     model
         A model's name. Default: all models.
     """
-    from onebit.service.export import export as write
+    from onebit.service.upkeep.export import export as write
 
     options.check_out(out)
     rows = write(journal, out, model)
@@ -300,7 +307,7 @@ def backup(journal: Path, target: Path, /) -> None:
     target
         The copy, or a folder for it.
     """
-    from onebit.service.upkeep import back_up
+    from onebit.service.upkeep.backup import back_up
 
     size = back_up(journal, target)
     print(f"{journal} was copied to {target}: {size / 2**20:.1f} MB, checked")

@@ -30,8 +30,8 @@ def race(
 ) -> None:
     """Run learners on the same data and rank them by mistakes.
 
-    Each learner sees a row, says a label and hears right or wrong. References, marked *, are told
-    the true label. The command prints a table, and writes a page with the curves.
+    Each learner sees a row, says a label and receives right or wrong. References, marked *,
+    receive the true label. The command prints a table, and writes a page with the curves.
 
     ```
     onebit race
@@ -135,4 +135,6 @@ def _print(panels: list[Panel]) -> None:
                 bound = f"bound on error % {options.percent(line.bound.error[-1])}"
                 console.print(f"{line.learner}: {bound} ({line.bound.source})")
     if any(line.full_information for panel in panels for line in panel.lines):
-        console.print("* a reference: it is told the true label; the others hear right or wrong")
+        console.print(
+            "* a reference: it receives the true label; the others receive right or wrong"
+        )

@@ -72,9 +72,9 @@ def teach(
         Open the page in a browser, if there is a display.
     """
     from onebit.service.configuration import ServiceOptions
-    from onebit.service.items import open_items
-    from onebit.service.server import make_server
+    from onebit.service.http.server import make_server
     from onebit.service.teach.app import make_app
+    from onebit.service.teach.sources import open_items
     from onebit.service.teach.teacher import Teacher
     from onebit.service.tokens import is_loopback
     from onebit.settings import whole

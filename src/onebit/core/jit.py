@@ -1,4 +1,4 @@
-"""The one place that knows numba: compile, cache, call without ceremony.
+"""Everything that depends on numba: compilation, the cache, direct calls.
 
 Compiled code of an `entry` is kept on disk, one file for each signature. The name of the file is a
 digest of everything that the code depends on (`_Code`), above all of the sources that the function
@@ -132,7 +132,7 @@ OUTLINE: Any = {"forceinline": False, **_HELPER}  # said, or it is as in what ca
 
 
 def _cache_roots() -> list[Path]:
-    """Where compiled code may live, best first."""
+    """Folders for compiled code, best first."""
     chosen = os.environ.get("ONEBIT_CACHE")
     if chosen:
         return [Path(chosen).resolve()]
@@ -236,7 +236,7 @@ def _name(function: Any) -> tuple[str, str]:
 
 
 def _records(kind: Any) -> Iterator[type | None]:
-    """The record types in a type of numba's; None: there is more to it than a source tells."""
+    """The record types in a type of numba's; None: it depends on more than a source."""
     if isinstance(kind, types.Array):
         yield from _records(kind.dtype)
     elif isinstance(kind, types.BaseTuple):
@@ -350,7 +350,7 @@ def _tidy_once(folder: Path) -> None:
 
 
 def _knows_numba() -> bool:
-    """Whether numba has what the cache needs of its inside, which may change between versions."""
+    """Whether numba has the internals that the cache uses; they may change between versions."""
     parts = [(CompileResult, "_reduce"), (CompileResult, "_rebuild"), (NullCache, "load_overload")]
     holder = getattr(numba.njit(write_whole), "_cache", None)
     if all(hasattr(owner, name) for owner, name in parts) and type(holder) is NullCache:
@@ -417,7 +417,7 @@ def direct(function: Any, kind: Any, *args: Any) -> Callable[..., Any]:
 
     numba spends over a microsecond a call on finding out the types of records, and takes two
     records with the same fields for one; a learner knows its own. The caller promises that `kind`
-    tells apart all types of arguments, and to pass no others to what comes back.
+    identifies all types of arguments, and to pass no others to the result.
     """
     if not COMPILED:
         return function

@@ -1,4 +1,4 @@
-"""Vectors over labels: the few machine instructions that make a loop as fast as tuned C.
+"""Vectors over labels: the few machine instructions that a loop needs to be as fast as tuned C.
 
 A state holds its weights as ``table[feature, plane, lane]``, one lane per label, padded to a whole
 number of blocks. A block of 4, 8 or 16 lanes is one vector: its length is known when the code is
@@ -68,7 +68,7 @@ ALIGNMENT = 64  # a block of sixteen float32 is one cache line: it must not stra
 
 
 def lanes_for(labels: int) -> int:
-    """How many lanes hold so many labels: 4, 8, 16, 24, 32, 40, ..."""
+    """The number of lanes for so many labels: 4, 8, 16, 24, 32, 40, ..."""
     return 4 if labels <= 4 else -(-labels // 8) * 8
 
 
@@ -113,7 +113,7 @@ def save(state: Any, feature: Any, plane: Any, block: Any, vector: Any) -> None:
 
 
 def prefetch(state: Any, feature: Any, line: Any) -> None:
-    """Ask the memory for a cache line of a feature's numbers that will soon be wanted."""
+    """Prefetch a cache line of a feature's numbers."""
 
 
 def fetch(state: Any, array: Any, block: Any) -> Any:
@@ -177,7 +177,7 @@ if COMPILED:
     _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
     class Vector(types.Type):
-        """Numba's idea of a block."""
+        """The numba type of a block."""
 
         def __init__(self, dtype: Any, width: int) -> None:
             self.dtype, self.width = dtype, width
@@ -324,8 +324,8 @@ if COMPILED:
     @lowered(if_finite, lambda test, vector, otherwise: vector)
     def _if_finite(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         test, vector, otherwise = args
-        nothing = builder.fsub(test, test)  # not a number unless the test is finite
-        finite = builder.fcmp_ordered("==", nothing, _all_lanes(test.type, 0.0))
+        difference = builder.fsub(test, test)  # not a number unless the test is finite
+        finite = builder.fcmp_ordered("==", difference, _all_lanes(test.type, 0.0))
         return builder.select(finite, vector, otherwise)
 
     def _one_record(records: Any, i: Any) -> Any:
@@ -379,7 +379,7 @@ if COMPILED:
                 return signature(args[0], args[0], right)
 
         @lower_builtin(symbol, Vector, Vector)
-        def _both(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def _vectors(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             return getattr(builder, instruction)(*args)
 
         @lower_builtin(symbol, Vector, types.Float)

@@ -3,10 +3,10 @@
 An algorithm says what to do in a round by compiled functions, members of its class:
 
 - `score`: fill `work.scores` (and `work.widths`, the variances, if it has them) for one row;
-- `say`: from these, choose a label and tell how likely that was;
+- `say`: from these, choose a label, and return its probability;
 - `law`: fill `work.probabilities`, the law by which `say` chooses;
-- `could_say`: whether `say` can have written this choice in some round before: it stands between
-  forged decisions and the weights;
+- `could_say`: whether `say` can have made this choice in some earlier round: it keeps forged
+  decisions from the weights;
 - `hear`: from one bit, change the state (`hear_label`: from the true label, for references that are
   told it). They may read `work`, which holds the row's scores under the present state, and are not
   called for an empty row, which teaches nothing;
@@ -23,7 +23,7 @@ from onebit.core.jit import generic
 
 
 class Work(NamedTuple):
-    """Scratch space, one number a lane; and where features are in the table."""
+    """Scratch space, one number per lane; and the places of features in the table."""
 
     scores: Any
     widths: Any
@@ -55,7 +55,7 @@ class Turn(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What was said, and what learning will want to know about it later."""
+    """The said label, and the numbers that learning needs later."""
 
     label: Any
     greedy: Any
@@ -78,7 +78,7 @@ def law(params, state, work, turn): ...
 
 @generic
 def hear(params, state, work, row, turn, choice, right):
-    return False  # references are told the label
+    return False  # references learn from the label
 
 
 @generic

@@ -1,8 +1,8 @@
 """Sums over a row, lane by lane: scores and variances.
 
 A sum runs in four interleaved parts: otherwise the chain of dependent additions would be the
-bottleneck. The order is part of the contract: it fixes the last bit. For replicas, the sums of all
-of them are made when the first one asks.
+bottleneck. The order is part of the contract: it fixes the last bit. For replicas, all sums are
+computed when the first replica needs one.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ def _dot_of_block(state, row, plane, block, out, ahead):
 def _dot_of_blocks(state, row, plane, block, is_third, out, ahead):
     """The same for this block, the next, and if `is_third`, a constant, also the one after that.
 
-    It takes less work of finding the way. Two of the four sums are made at a time, because sixteen
+    This computes fewer addresses. Two of the four sums are made at a time, because sixteen
     registers hold no more.
 
-    Meanwhile memory is asked for the features that stand so far `ahead` in the row's arrays: a few
-    at a time, since it answers only so many questions at once. 0: nothing is asked.
+    The weights of features that are `ahead` places further in the row's arrays are prefetched, a
+    few at a time, because memory serves only a few requests at once. 0: no prefetching.
     """
     for half in range(2):
         a, b, c = zero(state), zero(state), zero(state)
@@ -131,7 +131,7 @@ def _dot_of_blocks(state, row, plane, block, is_third, out, ahead):
 
 @inline
 def dot_ahead(state, row, plane, out, ahead):
-    """`dot`, which meanwhile asks memory for what stands `ahead`."""
+    """`dot`, which also prefetches the weights of features that are `ahead` places further."""
     block, left = 0, blocks(state)
     while left:
         if left == 1:
@@ -199,7 +199,7 @@ def _dot_and_variance_for_all(state, row, scores, widths):
 
 @generic
 def known(state, row):
-    """The row as far as scores can be told without making room: a feature never met is nothing."""
+    """The row without features that are not in the table; they have weight 0."""
     stop = row.stop
     while stop > row.start and row.indices[stop - 1] >= state.table.shape[0]:
         stop -= 1

@@ -25,7 +25,7 @@ class Waiting(NamedTuple):
 
 @inline
 def ask(state, label, first, second):
-    """Have a replica's update of a label wait."""
+    """Put a replica's update of a label into the waiting list."""
     waiting, lane = state.waiting, label * state.replicas + state.column
     waiting.first[lane] = number(state, first)
     waiting.second[lane] = number(state, second)
@@ -35,7 +35,7 @@ def ask(state, label, first, second):
 
 @inline
 def answered(whole, waiting, block):
-    """The block has been served."""
+    """Clear the waiting updates of a block."""
     waiting.blocks[block] = 0
     store(whole, waiting.first, block, zero(whole))
     store(whole, waiting.second, block, zero(whole))

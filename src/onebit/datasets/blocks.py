@@ -49,7 +49,7 @@ class Options:
     def __init__(self, path: AnyPath, **options: Unpack[ReadOptions]) -> None:
         unknown = set(options) - set(ReadOptions.__annotations__)
         if unknown:
-            raise TypeError(f"a file is not read with {', '.join(sorted(unknown))}")
+            raise TypeError(f"unknown options of a file: {', '.join(sorted(unknown))}")
         self.path = os.fspath(path)
         self.label = options.get("label", "label")
         self.text = options.get("text")
@@ -85,7 +85,7 @@ def _encoding(name: str) -> str:
         return codecs.lookup(name).name
     except LookupError:
         raise ValueError(
-            f"no encoding {name!r} of text is known; take utf-8, cp1252, latin-1, utf-16 or another"
+            f"unknown encoding {name!r}; use utf-8, cp1252, latin-1, utf-16 or another"
         ) from None
 
 
@@ -107,6 +107,7 @@ class Block(NamedTuple):
     X: Any  # CSR, or an array
     y: np.ndarray
     lines: np.ndarray
+    columns: list[str] | None = None  # the names of X's columns, of an array
 
 
 def bad(path: str, line: int, problem: str, remedy: str) -> ValueError:
@@ -204,11 +205,34 @@ def cast(values: np.ndarray, options: Options, line_of: Callable[[int], int]) ->
     return made
 
 
-def csr(values: Any, indices: Any, indptr: Any, width: int) -> Any:
+def csr(values: Any, indices: Any, indptr: Any, width: int, kind: Any = sparse.csr_matrix) -> Any:
     """A matrix of these arrays without a check; scipy's constructor would scan them."""
-    made: Any = sparse.csr_matrix((len(indptr) - 1, width), dtype=values.dtype)
+    made: Any = kind((len(indptr) - 1, width), dtype=values.dtype)
     made.data, made.indices, made.indptr = values, indices, indptr
     made.has_sorted_indices = made.has_canonical_format = True
+    return made
+
+
+class Mixed(sparse.csr_matrix):
+    """Rows of a table with names or texts, as a CSR matrix that knows the numbers among them.
+
+    numbers: a CSR matrix of the numbers alone, by their columns, zeros too. Rows that are taken
+    keep theirs; whatever else is computed from the matrix is an ordinary CSR matrix.
+    """
+
+    numbers: Any = None
+
+    def __getitem__(self, key: Any) -> Any:
+        found: Any = super().__getitem__(key)
+        if isinstance(found, Mixed) and not isinstance(key, tuple):
+            found.numbers = self.numbers[key]
+        return found
+
+
+def mixed(X: Any, numbers: Any) -> Mixed:
+    """The rows of a matrix, with the numbers among them."""
+    made: Any = csr(X.data, X.indices, X.indptr, X.shape[1], Mixed)
+    made.numbers = numbers
     return made
 
 
@@ -218,27 +242,36 @@ def joined(blocks: list[Block]) -> Block:
         return blocks[0]
     y = np.concatenate([block.y for block in blocks])
     lines = np.concatenate([block.lines for block in blocks])
-    if isinstance(blocks[0].X, np.ndarray):
-        return Block(np.concatenate([block.X for block in blocks]), y, lines)
-    starts = np.cumsum([0, *(len(block.X.data) for block in blocks)])
-    ends = [block.X.indptr[1:] + start for block, start in zip(blocks, starts, strict=False)]
-    X = csr(
-        np.concatenate([block.X.data for block in blocks]),
-        np.concatenate([block.X.indices for block in blocks]),
+    return Block(_joined([block.X for block in blocks]), y, lines, blocks[0].columns)
+
+
+def _joined(parts: list[Any]) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    starts = np.cumsum([0, *(len(X.data) for X in parts)])
+    ends = [X.indptr[1:] + start for X, start in zip(parts, starts, strict=False)]
+    made = csr(
+        np.concatenate([X.data for X in parts]),
+        np.concatenate([X.indices for X in parts]),
         np.concatenate([np.zeros(1, np.int64), *ends]),
-        max(block.X.shape[1] for block in blocks),
+        max(X.shape[1] for X in parts),
     )
-    return Block(X, y, lines)
+    are_mixed = isinstance(parts[0], Mixed)
+    return mixed(made, _joined([X.numbers for X in parts])) if are_mixed else made
 
 
 def _part(block: Block, start: int, stop: int) -> Block:
     y, lines = block.y[start:stop], block.lines[start:stop]
-    if isinstance(block.X, np.ndarray):
-        return Block(block.X[start:stop], y, lines)
-    first, last = block.X.indptr[start], block.X.indptr[stop]
-    indptr = block.X.indptr[start : stop + 1] - first
-    X = csr(block.X.data[first:last], block.X.indices[first:last], indptr, block.X.shape[1])
-    return Block(X, y, lines)
+    return Block(_slice(block.X, start, stop), y, lines, block.columns)
+
+
+def _slice(X: Any, start: int, stop: int) -> Any:
+    if isinstance(X, np.ndarray):
+        return X[start:stop]
+    first, last = X.indptr[start], X.indptr[stop]
+    indptr = X.indptr[start : stop + 1] - first
+    made = csr(X.data[first:last], X.indices[first:last], indptr, X.shape[1])
+    return mixed(made, _slice(X.numbers, start, stop)) if isinstance(X, Mixed) else made
 
 
 def in_chunks(blocks: Iterable[Block], rows: int) -> Iterator[Block]:

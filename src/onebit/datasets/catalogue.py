@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from onebit.datasets import entries
+from onebit.datasets import catalogue_entry
 from onebit.datasets.blocks import stem
-from onebit.datasets.entries import Entry, folders, folders_in_words
+from onebit.datasets.catalogue_entry import CatalogueEntry, folders, folders_in_words
 from onebit.datasets.linear import linear_noise
 from onebit.datasets.readers import can_be_read
 from onebit.datasets.synthetic import synnonsep, synsep
@@ -31,7 +31,7 @@ def get(name: str, **options: Any) -> Dataset:
     return find(name).load(**options)
 
 
-def find(name: str) -> Entry:
+def find(name: str) -> CatalogueEntry:
     """The entry of this name, even if its file is missing."""
     known = list_all()
     for entry in known:
@@ -46,7 +46,7 @@ def find(name: str) -> Entry:
     raise ValueError(f"no data {name!r} among the built-in, nor in {folders_in_words()}; {remedy}")
 
 
-def named(data: str) -> Entry:
+def named(data: str) -> CatalogueEntry:
     """The entry of this name; or of the file at this path, which has a dot or a folder."""
     if "." not in data and os.sep not in data:
         return find(data)
@@ -59,15 +59,15 @@ def named(data: str) -> Entry:
     return _own_entry(Path(data))
 
 
-def _own_entry(path: Path) -> Entry:
-    return Entry(stem(path), "rows of a file of your own", "yours", "yours", path=path)
+def _own_entry(path: Path) -> CatalogueEntry:
+    return CatalogueEntry(stem(path), "rows of a file of your own", "yours", "yours", path=path)
 
 
-def list_all() -> list[Entry]:
+def list_all() -> list[CatalogueEntry]:
     return [*KNOWN, *own()]
 
 
-def own() -> Iterator[Entry]:
+def own() -> Iterator[CatalogueEntry]:
     """The user's own files in the data folders, the first of each name."""
     seen = {entry.file for entry in KNOWN} | {entry.name for entry in KNOWN}
     for folder in folders():
@@ -87,13 +87,15 @@ def fetch_folder() -> Path:
 _MAKERS = {maker.__name__: maker for maker in (synsep, synnonsep, linear_noise, digits, iris)}
 
 
-def _known(line: dict[str, Any]) -> Entry:
-    """The entry of a line of catalogue.csv. change: the name of a function in `entries`."""
+def _known(line: dict[str, Any]) -> CatalogueEntry:
+    """The entry of a line of catalogue.csv. change: the name of a function in `catalogue_entry`."""
     name, change = line["name"], line.pop("change")
     sizes = [line.pop(column) for column in ("rows", "features", "labels")]
     line["size"] = tuple(map(int, sizes)) if sizes[0] else None
     line |= {flag: line[flag] == "yes" for flag in ("drawn", "fetched")}
-    return Entry(make=_MAKERS.get(name), change=getattr(entries, change or "unchanged"), **line)
+    return CatalogueEntry(
+        make=_MAKERS.get(name), change=getattr(catalogue_entry, change or "unchanged"), **line
+    )
 
 
 with open(Path(__file__).with_suffix(".csv"), newline="", encoding="utf-8") as _file:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from onebit.contexts import HASHED, encode
-from onebit.datasets.blocks import Block, Options, bad, cast, csr
+from onebit.contexts import HASHED, encode_named, stacked
+from onebit.datasets.blocks import Block, Options, bad, cast, csr, mixed
 from onebit.settings import argument
 from onebit.texts import Text
 
@@ -54,17 +54,21 @@ def layout(options: Options, line: int, names: list[str], is_number: Sequence[bo
 
 def hashed(rows: list[Mapping[str, Any]], lines: Sequence[int], options: Options) -> Any:
     """Dicts as rows of a matrix, encoded as a learner's contexts are."""
-    width = options.features or HASHED
-    indices, values = [np.empty(0, np.uint32)], [np.empty(0, options.dtype)]
+    width, dtype = options.features or HASHED, np.dtype(options.dtype)
+    contexts, numbers = [], []
     for row, line in zip(rows, lines, strict=True):
         try:
-            found, numbers = encode(row, options.dtype, width)
+            context, apart = encode_named(row, dtype, width)
         except ValueError as error:
             raise bad(options.path, line, str(error), "mend it, or scale the values") from None
-        indices.append(found)
-        values.append(numbers)
-    indptr = np.cumsum([len(part) for part in indices], dtype=np.int64)
-    return csr(np.concatenate(values), np.concatenate(indices).view(np.int32), indptr, width)
+        contexts.append(context)
+        numbers.append(apart)
+
+    def matrix(rows: Sequence[Any]) -> Any:
+        made = stacked(rows, dtype)
+        return csr(made.values, made.indices.view(np.int32), made.indptr, width)
+
+    return mixed(matrix(contexts), matrix(numbers))
 
 
 def block_of(
@@ -76,8 +80,8 @@ def block_of(
 ) -> Block:
     """A block of rows.
 
-    numbers: the columns of numbers, finite. texts: the values of any other column by its place, as
-    text; a missing value is empty.
+    numbers: the columns of numbers; NaN: missing. texts: the values of any other column by its
+    place, as text; a missing value is empty.
     """
     labels = np.array([label.strip() for label in texts(columns.label)])
     for line in lines[labels == ""][:1]:
@@ -87,9 +91,11 @@ def block_of(
     if columns.categories or columns.text is not None:
         rows = _named_rows(options, columns, numbers, texts)
         return Block(hashed(rows, lines.tolist(), options), labels, lines)
+    numbers = np.where(np.isnan(numbers), 0.0, numbers)
     values = cast(numbers.ravel(), options, lambda i: int(lines[i // width]))
     if 0 < width <= MOST_DENSE:
-        return Block(values.reshape(numbers.shape), labels, lines)
+        names = [columns.names[place] for place in columns.numbers]
+        return Block(values.reshape(numbers.shape), labels, lines, names)
     X: Any = sparse.csr_matrix(values.reshape(numbers.shape))
     indptr = X.indptr.astype(np.int64)
     return Block(csr(X.data, X.indices.astype(np.int32), indptr, X.shape[1]), labels, lines)

@@ -19,7 +19,7 @@ import numpy as np
 
 from onebit.datasets.blocks import optional_module
 from onebit.datasets.catalogue import FETCHED, fetch_folder, find
-from onebit.datasets.entries import Entry, Fields
+from onebit.datasets.catalogue_entry import CatalogueEntry, Fields
 from onebit.datasets.tables import CSR, table_of
 from onebit.persist import write_bytes
 
@@ -53,7 +53,7 @@ def checksum_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def _download(entry: Entry, sources: Any, target: Path) -> Fields:
+def _download(entry: CatalogueEntry, sources: Any, target: Path) -> Fields:
     with tempfile.TemporaryDirectory() as home, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of retries
         try:
@@ -66,13 +66,13 @@ def _download(entry: Entry, sources: Any, target: Path) -> Fields:
             ) from None
 
 
-def _check(entry: Entry, fields: Fields, target: Path) -> None:
+def _check(entry: CatalogueEntry, fields: Fields, target: Path) -> None:
     """Refuse a download that differs from the catalogue."""
     table = table_of(target, entry.change(fields))
     size = (*table.X.shape, len(table.labels))
     if entry.size not in (None, size):
         raise ValueError(
-            f"{entry.name}: what came has {size} rows, features and labels, not {entry.size}; "
+            f"{entry.name}: the download has {size} rows, features and labels, not {entry.size}; "
             "nothing was written. Has the source changed?"
         )
 

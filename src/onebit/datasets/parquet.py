@@ -49,12 +49,11 @@ def parquet_parts(path: str) -> tuple[dict[str, bool], Iterator[tuple[int, Any]]
 
 def _block(options: Options, columns: Layout, part: Any, first: int) -> Block:
     lines = np.arange(first, first + part.height)
-    numbers = np.zeros((part.height, len(columns.numbers)))
+    numbers = np.zeros((part.height, len(columns.numbers)))  # NaN: missing
     for k, place in enumerate(columns.numbers):
         name = columns.names[place]
-        found = part[name].cast(float).fill_null(0.0).to_numpy()
-        numbers[:, k] = np.where(np.isnan(found), 0.0, found)  # missing
-        for row in np.flatnonzero(~np.isfinite(numbers[:, k]))[:1]:
+        numbers[:, k] = part[name].cast(float).fill_null(float("nan")).to_numpy()
+        for row in np.flatnonzero(np.isinf(numbers[:, k]))[:1]:
             problem = f"{numbers[row, k]:g} in column {name!r} is not finite"
             remedy = "put a number in its place, or null if it is missing"
             raise bad(options.path, int(lines[row]), problem, remedy)

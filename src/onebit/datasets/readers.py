@@ -7,7 +7,6 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from onebit.datasets.archive import npz_blocks
 from onebit.datasets.blocks import (
     AnyPath,
     Block,
@@ -18,7 +17,8 @@ from onebit.datasets.blocks import (
     in_chunks,
     joined,
 )
-from onebit.datasets.delimited import delimited_blocks
+from onebit.datasets.csv_files import csv_blocks
+from onebit.datasets.npz_files import npz_blocks
 from onebit.datasets.parquet import parquet_blocks
 from onebit.datasets.svmlight import svmlight_blocks
 from onebit.datasets.tables import Dataset, dataset_of, names_of, npz, whole_number
@@ -29,8 +29,8 @@ from onebit.settings import argument, choice_of, whole
 _READERS: dict[str, Callable[[Options], Iterator[Block]]] = {
     "svmlight": svmlight_blocks,
     "vw": vowpal_blocks,
-    "csv": delimited_blocks,
-    "tsv": delimited_blocks,
+    "csv": csv_blocks,
+    "tsv": csv_blocks,
     "parquet": parquet_blocks,
 }
 
@@ -95,8 +95,8 @@ def read(
     matrix. In any other table, a row is the context that the same row as a dict is: strings with
     white space are texts.
 
-    A missing value in a column of names counts as a name; a missing number is 0. A row without a
-    label is refused.
+    A missing value in a column of names counts as a name; a missing number is 0 in an array,
+    and absent in a table with names or texts. A row without a label is refused.
     """
     given = _options(path, options)
     declared = None if labels is None else LabelSet(labels)
@@ -105,10 +105,11 @@ def read(
         return table if declared is None else _relabelled(table, declared, given.path)
     block = joined(list(_blocks(given)))
     if declared is not None:
-        return dataset_of(path, block.X, _places(block, declared, given.path), declared.names)
+        places = _places(block, declared, given.path)
+        return dataset_of(path, block.X, places, declared.names, block.columns)
     found, y = np.unique(block.y, return_inverse=True)
     names, places = np.unique(names_of(found.tolist()), return_inverse=True)  # "1" and "1.0" are 1
-    return dataset_of(path, block.X, places[y], names.tolist())
+    return dataset_of(path, block.X, places[y], names.tolist(), block.columns)
 
 
 def stream(
@@ -132,7 +133,9 @@ def stream(
             pass
         chunks = in_chunks(_blocks(given), rows)
     return (
-        dataset_of(path, chunk.X, _places(chunk, declared, given.path), declared.names)
+        dataset_of(
+            path, chunk.X, _places(chunk, declared, given.path), declared.names, chunk.columns
+        )
         for chunk in chunks
     )
 

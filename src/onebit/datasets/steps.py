@@ -171,8 +171,8 @@ def _chunk(chunk: Any, steps: Steps) -> Any:
 
 
 def _dataset(data: Any, steps: Steps) -> Any:
-    if hasattr(data, "comparator"):
-        data = data._replace(comparator=None)  # it belongs to the unprepared rows
+    for name in ("comparator", "columns"):  # of the unprepared rows
+        data = data._replace(**{name: None}) if hasattr(data, name) else data
     return data._replace(X=steps.rows(data.X), about=f"{data.about}; {', '.join(steps.names)}")
 
 

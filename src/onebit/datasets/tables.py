@@ -23,6 +23,7 @@ class Dataset(NamedTuple):
     y: np.ndarray  # 0..K-1
     labels: list[Any]  # the names of 0..K-1
     comparator: np.ndarray | None = None  # good weights [label, feature], of synthetic data
+    columns: list[str] | None = None  # their names, of a table of numbers
 
 
 def digits() -> Dataset:
@@ -89,10 +90,12 @@ def table_of(path: AnyPath, fields: dict[str, Any]) -> Dataset:
     return dataset_of(path, fields["X"], y, labels)
 
 
-def dataset_of(path: AnyPath, X: Any, y: np.ndarray, labels: list[Any]) -> Dataset:
+def dataset_of(
+    path: AnyPath, X: Any, y: np.ndarray, labels: list[Any], columns: list[str] | None = None
+) -> Dataset:
     """The data set of a file with these rows."""
     about = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {len(labels)} labels"
-    return Dataset(stem(path), about, X, y, labels)
+    return Dataset(stem(path), about, X, y, labels, columns=columns)
 
 
 def check_shapes(path: AnyPath, X: tuple[int, ...], y: tuple[int, ...] | None) -> None:
@@ -124,7 +127,7 @@ def places_of(
     if len(found) < 2 or (len(found) == len(y) > 2 and given.dtype.kind == "f"):
         raise ValueError(
             f"{path}: y has {len(found)} different values in {len(y)} rows; "
-            "it must name at least two classes"
+            "there must be at least two classes"
         )
     return y.astype(np.int64), found.tolist()
 

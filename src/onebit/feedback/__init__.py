@@ -1,1 +1,1 @@
-"""What happens to feedback on its way, and what a learner makes of it."""
+"""Feedback on its way to a learner (channels), and how a learner interprets it."""

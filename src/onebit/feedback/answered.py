@@ -1,7 +1,7 @@
 """Which rounds were answered: a decision is learned from once.
 
-One bit per round, for the last 4 to 8 million rounds: half a megabyte to one. Older rounds are not
-remembered, and an answer to one of them is taken for the first. `Answers` holds the rounds of the
+One bit per round, for the last 4 to 8 million rounds: half a megabyte to one. Older rounds are
+dropped, and an answer to one of them counts as its first. `Answers` holds the rounds of the
 learner's own decisions, `OtherAnswers` those of other processes that decide with the same model.
 """
 
@@ -38,7 +38,7 @@ def mark(marks, round):
 
 
 class Answers:
-    """What a learner knows of it. `rounds`: how many it has had, which says what is remembered.
+    """The answered rounds of a learner. `rounds`: how many it has had; old ones are dropped.
 
     Most answers come in order, and a run of rounds is two numbers: the latest, of rounds `first` to
     `next`, is among the bits only when it has ended. No round from `next` on was answered.
@@ -88,7 +88,7 @@ class Answers:
             self.bits[place >> 3] |= 1 << (place & 7)
 
     def marks(self, rounds: int) -> Marks:
-        """For compiled code to write to; it may mark what it likes of so many rounds."""
+        """The bits for compiled code, which may mark any of so many rounds."""
         self.settle(rounds)
         self.first = self.next = rounds
         return Marks(np.frombuffer(self.bits, np.uint8), self.base)
@@ -104,7 +104,7 @@ class Answers:
             self.bits = self.bits + bytes(max(needed, min(2 * have, HALF >> 2), 64) - have)
 
     def cut(self, rounds: int) -> None:
-        """None but the first so many rounds were answered."""
+        """Drop the answers to all rounds after the first so many."""
         place = max(rounds - self.base, 0)
         edge = self.bits[place >> 3 : (place >> 3) + 1]
         if edge:
@@ -123,7 +123,7 @@ class Answers:
 
     @classmethod
     def restored(cls, saved: np.ndarray | None, rounds: int) -> Answers:
-        """The reverse of `saved`; a ValueError says that it is not."""
+        """The reverse of `saved`; a ValueError if the array is damaged."""
         answers = cls()
         answers.base = since(rounds)
         if saved is not None:
@@ -207,7 +207,7 @@ class OtherAnswers:
 
     @classmethod
     def restored(cls, salts: Any, arrays: dict[str, np.ndarray], rounds: int) -> OtherAnswers:
-        """The reverse of `saved`, taking its arrays out; a ValueError says that it is not."""
+        """The reverse of `saved`, which takes its arrays out; a ValueError if they are damaged."""
         answers = cls()
         answers._since = since(rounds)
         names = [name for name in ("others_at", "others_answered") if name in arrays]

@@ -1,6 +1,6 @@
-"""What happens to feedback on its way: label noise, flips, silence, delay; and drift of the world.
+"""Channels: label noise, flips, silence and delay of feedback on its way; and drift.
 
-Channels compose: a list of them is passed from first to last. All draws are pure functions of
+A list of channels applies from first to last. All draws are pure functions of
 (seed, round, place in the list), so a run can be repeated, and round by round equals the stream.
 """
 
@@ -77,7 +77,7 @@ class Silence:
         self, p: float | None = None, *, right: float | None = None, wrong: float | None = None
     ) -> None:
         if (p is None) == (right is None and wrong is None):
-            raise TypeError("say either Silence(p) or Silence(right=..., wrong=...)")
+            raise TypeError("pass either Silence(p) or Silence(right=..., wrong=...)")
         self.right = real("right", p if p is not None else right or 0.0, least=0, most=1)
         self.wrong = real("wrong", p if p is not None else wrong or 0.0, least=0, most=1)
         self.row = (SILENCE, self.right, self.wrong, 0)
@@ -97,7 +97,7 @@ class Delay:
         given: Sequence[int] | np.ndarray | None = None,
     ) -> None:
         if sum(setting is not None for setting in (rounds, mean, given)) != 1:
-            raise TypeError("say one of Delay(rounds), Delay(mean=...) or Delay(given=[...])")
+            raise TypeError("pass one of Delay(rounds), Delay(mean=...) or Delay(given=[...])")
         self.mean = 0.0 if mean is None else real("mean", mean, above=0, most=10**6)
         self.given = np.empty(0, np.int64)
         self.fixed = 0 if rounds is None else whole("rounds", rounds, least=0, most=10**8)
@@ -118,7 +118,7 @@ Step = Swap | Rotate | LabelNoise | Flip | Silence | Delay
 
 
 class Link(NamedTuple):
-    """A list of channels as the compiled loop wants it."""
+    """A list of channels, as a record for compiled code."""
 
     steps: Any  # [step, (kind, a, b, c)], float64
     seed: Any
@@ -145,38 +145,40 @@ def steps_of(channel: Any) -> tuple[Step, ...]:
 
 
 def link(channel: Iterable[Step] | Step, seed: int) -> Link:
-    """Several channels as one. Delays add up only by themselves: there may be one."""
+    """Several channels as one. There may be only one delay."""
     given = steps_of(channel)
     rows = [step.row for step in given if not isinstance(step, Delay)]
     delays = [step for step in given if isinstance(step, Delay)]
     if len(delays) > 1:
-        raise ValueError("there may be one Delay among the channels")
+        raise ValueError("there may be only one Delay among the channels")
     delay = delays[0] if delays else Delay(0)
     steps = np.array(rows, np.float64).reshape(len(rows), 4)
     return Link(steps, seed, delay.fixed, delay.mean, delay.given, delay.longest, PLAIN)
 
 
 def link_to(learner: Learner, channel: Iterable[Step] | Step) -> Link:
-    """Several channels as one, as far as into the learner's ear."""
+    """Several channels as one, with the learner's way of interpreting silence."""
     way = link(channel, learner._draws)._replace(hearing=learner._hearing)
     check(way, learner)
     return way
 
 
 def check(way: Link, learner: Learner) -> None:
-    """Refuse a channel that makes no sense for the learner."""
+    """Refuse a channel that does not fit the learner."""
     if learner.full_information and (way.steps[:, 0] == FLIP).any():
-        raise ValueError("Flip is for learners that hear right or wrong")
+        raise ValueError("Flip is for learners that receive right or wrong")
     swaps = way.steps[way.steps[:, 0] == SWAP]
     if (swaps[:, 2:] >= len(learner.labels)).any():
-        raise ValueError(f"Swap names a label beyond the {len(learner.labels)} there are")
+        raise ValueError(
+            f"Swap names a label beyond the {len(learner.labels)} labels of the learner"
+        )
 
 
 def check_delays(way: Link, rounds: int) -> None:
     """Refuse a list of delays that is too short for so many rounds."""
     if len(way.given) and rounds > len(way.given):
         raise ValueError(
-            f"Delay(given=...) has {len(way.given)} delays, and round {rounds} wants one too: "
+            f"Delay(given=...) has {len(way.given)} delays, and round {rounds} needs one too: "
             "give one for every round, or use Delay(rounds) or Delay(mean=...)"
         )
 
@@ -198,7 +200,7 @@ def drifted(link, round, label, labels):
 
 @inline
 def noisy(link, round, label, labels):
-    """The true label as somebody mistaken would name it."""
+    """The true label after label noise."""
     for i in range(len(link.steps)):
         kind, p = link.steps[i, 0], link.steps[i, 1]
         if kind in (NOISE_OTHERS, NOISE_ALL) and uniform(link.seed, round, STREAM + 2 * i) < p:
@@ -212,7 +214,7 @@ def noisy(link, round, label, labels):
 
 @inline
 def heard(link, round, right):
-    """What is heard of right (1) or wrong (0): 1, 0 or UNHEARD."""
+    """Right (1) or wrong (0) after flips and silence: 1, 0 or UNHEARD."""
     answer = right
     for i in range(len(link.steps)):
         kind, a, b = link.steps[i, 0], link.steps[i, 1], link.steps[i, 2]
@@ -226,7 +228,7 @@ def heard(link, round, right):
 
 @inline
 def understood(link, round, answer):
-    """What the learner makes of what is heard: 1, 0, UNHEARD or LEFT_OUT."""
+    """How the learner interprets the feedback: 1, 0, UNHEARD or LEFT_OUT."""
     if answer == UNHEARD:
         return 0 if link.hearing.silence_is_wrong else UNHEARD
     return answer if is_taken(link.hearing, link.seed, round, answer == 1) else LEFT_OUT
@@ -245,13 +247,13 @@ def delay_of(link, round, t):
 
 
 class Channel:
-    """The way from the world to one learner, round by round.
+    """The channel to one learner, round by round.
 
         channel = Channel([Flip(0.2, 0.4), Silence(0.3), Delay(50)], seed=7)
         decision = learner.decide(x)
         channel.tell(learner, decision, label=y)
 
-    `tell` lets the learner hear what comes through now, of this round and of earlier ones.
+    `tell` passes on the feedback that arrives now, of this round and of earlier ones.
     """
 
     def __init__(self, steps: Iterable[Step] | Step, *, seed: int = 0) -> None:
@@ -268,18 +270,18 @@ class Channel:
         right: bool | None = None,
         label: str | int | None = None,
     ) -> None:
-        """What is true of a decision: right or wrong, or the true label."""
+        """Send the truth about a decision: right or wrong, or the true label."""
         if not hasattr(learner, "learn"):
-            raise TypeError(f"tell wants the learner, then its decision, not {learner!r}")
+            raise TypeError(f"tell needs the learner, then its decision, not {learner!r}")
         known = learner._labels
         check(self._link, learner)
         check_delays(self._link, self._time + 1)
         check_decision(decision, learner)  # now, not when it is heard in the turn of another
         if label is None:
             if self._kinds & {SWAP, ROTATE, NOISE_OTHERS, NOISE_ALL}:
-                raise ValueError("label noise and drift want the true label: label=...")
+                raise ValueError("label noise and drift need the true label: label=...")
             if right is None:
-                raise TypeError("say right=True, right=False or label=...")
+                raise TypeError("pass right=True, right=False or label=...")
             right = bit("right", right)
             place = -1
         else:
@@ -287,17 +289,17 @@ class Channel:
             place = plain(noisy)(self._link, decision.round, place, len(known))
             right = place == decision.place
         answer = plain(heard)(self._link, decision.round, int(bool(right)))
-        told: dict[str, Any] = {"right": answer == 1}
+        feedback: dict[str, Any] = {"right": answer == 1}
         if answer == UNHEARD:
-            told = {"silence": True}
+            feedback = {"silence": True}
         elif learner.full_information and place >= 0:
-            told = {"label": known.names[place]}
+            feedback = {"label": known.names[place]}
         if answer != UNHEARD or learner._hearing.silence_is_wrong:
             wait = int(plain(delay_of)(self._link, decision.round, self._time))
-            heapq.heappush(self._waiting, (self._time + wait, self._time, decision, told))
+            heapq.heappush(self._waiting, (self._time + wait, self._time, decision, feedback))
         while self._waiting and self._waiting[0][0] <= self._time:
-            _, _, late, told = heapq.heappop(self._waiting)
-            learner.learn(late, **told)
+            _, _, late, feedback = heapq.heappop(self._waiting)
+            learner.learn(late, **feedback)
         self._time += 1
 
     def __len__(self) -> int:

@@ -1,14 +1,14 @@
-"""What a learner makes of silence, and of answers where silence depends on the answer.
+"""How a learner interprets silence, and corrects for silence that depends on the answer.
 
-Answers may be kept back by some more than by others: who is content says nothing, who is annoyed
-complains. Then those that are heard are not like those that were given. If right answers are heard
-with chance a and wrong ones with chance b, both known, the talkative sort is thinned out: it is
-learned from with chance min(a, b) / its own, so that whether something is learned does not depend
-on the answer any more, and no learner needs to know.
+People may be silent more often after right answers than after wrong ones, or the other way round.
+Then the feedback that arrives is a biased sample. If right answers arrive with probability a and
+wrong ones with probability b, both known, the more frequent kind is thinned out: it is learned from
+with probability min(a, b) divided by its own. After that, whether an answer is learned from does
+not depend on the answer, and algorithms need no change.
 
 Why not weights 1/a and 1/b? An algorithm that is not a sum of gradients (UCWL, BPA, Halving) has no
-place for a weight, and where there is one, rare answers would make large steps. Thinning costs
-answers of the talkative sort instead.
+place for a weight, and in the others rare answers would make large steps. The price of thinning is
+that some answers are not used.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from onebit.core.draws import uniform
 from onebit.core.jit import inline
 from onebit.settings import real
 
-THINNING_DRAW = 2 * 10**6 - 3  # a stream of draws that nobody else uses
+THINNING_DRAW = 2 * 10**6 - 3  # a stream of draws that is used only here
 
 Reading = Literal["nothing", "wrong"] | Mapping[str, float]
 
 
 class Hearing(NamedTuple):
-    """A reading of silence, as compiled code wants it."""
+    """How silence is interpreted: a record for compiled code."""
 
     silence_is_wrong: Any
-    right: Any  # the chance that a right answer, if it is heard, is learned from
+    right: Any  # the probability that a right answer that arrives is learned from
     wrong: Any
 
 
@@ -37,7 +37,7 @@ PLAIN = Hearing(False, 1.0, 1.0)
 
 
 def hearing(silence: Any) -> tuple[Any, Hearing]:
-    """A reading of silence, checked, as a setting and as a record."""
+    """The setting `silence`, checked, and its record for compiled code."""
     if isinstance(silence, str) and silence in ("nothing", "wrong"):
         return silence, PLAIN._replace(silence_is_wrong=silence == "wrong")
     if isinstance(silence, Mapping) and silence.keys() == {"right", "wrong"}:
@@ -56,6 +56,6 @@ def hearing(silence: Any) -> tuple[Any, Hearing]:
 
 @inline
 def is_taken(hearing, seed, round, right):
-    """Whether an answer that was heard is learned from."""
+    """Whether an answer that arrived is learned from."""
     chance = hearing.right if right else hearing.wrong
     return chance >= 1.0 or uniform(seed, round, THINNING_DRAW) < chance

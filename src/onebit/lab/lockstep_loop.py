@@ -11,7 +11,7 @@ from onebit.core.lanes import pick
 from onebit.core.replicas import BEYOND_CACHE, ask_ahead, column, next_row
 from onebit.core.rounds import Turn, settle
 from onebit.feedback.channels import Link, drifted
-from onebit.lab.stream_loop import answer, decide, row_at, told
+from onebit.lab.stream_loop import answer, decide, learn, row_at
 
 
 @entry
@@ -21,7 +21,8 @@ def run_in_lockstep(
     """Rounds from begin to end for all replicas.
 
     This is a loop of its own, and not `run` of one replica after the other, because a row is read
-    once for all of them. Feedback is heard at once: late feedback comes to each at its own time.
+    once for all of them. Feedback comes at once: late feedback would come to each learner at a
+    different time.
     """
     count, table = like.table.shape[2], like.whole.table
     far = table.size * table.itemsize > BEYOND_CACHE
@@ -43,5 +44,5 @@ def run_in_lockstep(
             choice = decide(own, state, work, row, turn, truth, counts[replica])
             bit, named = answer(own_link, turn, truth, choice.label)
             if bit >= 0:
-                counts[replica, 3] += told(own, state, work, row, turn, choice, bit == 1, named)
+                counts[replica, 3] += learn(own, state, work, row, turn, choice, bit == 1, named)
         settle(params, like, row)

@@ -121,7 +121,7 @@ def home_of(learner: type[Learner]) -> Home | None:
         return None
     if learner.__module__ == "__main__":
         raise ValueError(
-            f"{learner.__name__} is defined in the program that runs, where other processes cannot "
+            f"{learner.__name__} is defined in the running program, where other processes cannot "
             "import it; put it into a module, or use the engine threads"
         )
     return Home(learner.__module__, tuple(path or str(Path.cwd()) for path in sys.path))

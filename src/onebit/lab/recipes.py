@@ -74,7 +74,7 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """The learner's name, with the file or the settings that tell apart recipes for it."""
+        """The learner's name, with the file or the settings of the recipe."""
         return f"{self.learner.__name__} {self.file or settings_text(self.settings, ' ')}".rstrip()
 
     def suited_to(self, data: str) -> Recipe:
@@ -189,7 +189,7 @@ def _parsed(text: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise ValueError("not a recipe: it is not text in UTF-8") from None
     except RecursionError:
-        raise ValueError("not a recipe: lists in lists without end") from None
+        raise ValueError("not a recipe: lists nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not TOML: {error}") from None
 
@@ -231,11 +231,11 @@ def _check_types(given: dict[str, Any], wanted: dict[str, type], has: str) -> No
 
 
 def check_made_of_settings(learner: type[Learner]) -> None:
-    """Refuse a learner that needs more than settings which are plain values."""
+    """Refuse a learner that needs an argument that is not a plain value."""
     if learner.needs:
         name = learner.__name__
         raise ValueError(
-            f"{name} needs {learner.needs}, which only Python can give: "
+            f"{name} needs {learner.needs}, which can only be passed in Python: "
             f"onebit.{name}(labels, {learner.needs}=[...])"
         )
 
@@ -255,7 +255,7 @@ def settings_of(learner: type[Learner]) -> list[str]:
 
 
 def wrong_setting(learner: type[Learner], name: str) -> str:
-    """What is wrong with the name of a setting; empty if the learner may be given it here."""
+    """The message about a wrong name of a setting; empty if the learner has this setting here."""
     if name in settings_of(learner):
         return ""
     if name in _OF_THE_RUN:
@@ -264,13 +264,13 @@ def wrong_setting(learner: type[Learner], name: str) -> str:
 
 
 def check_settings(learner: type[Learner], settings: dict[str, Any]) -> Learner:
-    """Refuse settings that the learner has not, or out of bounds; a learner that has them."""
+    """Refuse unknown settings and values out of bounds; returns a learner with these settings."""
     check_made_of_settings(learner)
     for name, value in settings.items():
         if callable(value):
             raise ValueError(
-                f"{name} is {called(value)!r} here, and a function is for Python alone: "
-                f"onebit.{learner.__name__}(labels, {name}=...), simulate and sweep take it"
+                f"{name} is {called(value)!r}, and a function can only be passed in Python: "
+                f"onebit.{learner.__name__}(labels, {name}=...), for simulate and sweep"
             )
         if wrong := wrong_setting(learner, name):
             raise ValueError(wrong)
@@ -280,7 +280,7 @@ def check_settings(learner: type[Learner], settings: dict[str, Any]) -> Learner:
 
 def _toml(value: Any) -> str:
     if callable(value):
-        raise ValueError(f"no recipe can hold a function: {value!r}")
+        raise ValueError(f"a recipe cannot store a function: {value!r}")
     if isinstance(value, str):  # TOML's strings are JSON's, but for one character
         return json.dumps(_plain(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
@@ -289,5 +289,5 @@ def _toml(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that can be written: file names may hold bytes that are none."""
+    """Text that can be encoded: file names may hold bytes that are not valid text."""
     return text.encode(errors="replace").decode()

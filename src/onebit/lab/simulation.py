@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.contexts import Rows
+from onebit.contexts import NamedColumns, Rows
 from onebit.core.jit import direct
 from onebit.feedback.channels import Step, check_delays, link_to, steps_of
-from onebit.lab.stream_loop import AllHeard, Late, Pending, Stream, nothing_pending, run
+from onebit.lab.stream_loop import NoChannel, Pending, Stream, ThroughChannel, nothing_pending, run
 from onebit.learner import Learner
 from onebit.settings import called_on, whole
 
@@ -19,7 +19,7 @@ _ENDLESS = 10**15  # rounds: more than any stream has
 
 
 class Trace(NamedTuple):
-    """What a run leaves: counts up to each check point, one array each."""
+    """The result of a run: arrays of counts up to each check point."""
 
     rounds: np.ndarray
     mistakes: np.ndarray  # the said label was not the true one
@@ -39,7 +39,7 @@ class Trace(NamedTuple):
 
 
 class _Carried:
-    """What a chunk leaves to the next: feedback on its way, and the rows it is about."""
+    """State between chunks: feedback on its way, and the rows that it is about."""
 
     def __init__(self) -> None:
         self.pending: Pending | None = None
@@ -98,28 +98,28 @@ def simulate(
     """Run a learner over labelled rows as if the labels were hidden, and count.
 
     X: an array, a sparse matrix, or a list of contexts. y: their true labels; a learner from one
-    bit gets to know only whether what it said was right. epochs: how often the rows come. order: as
-    "given", "shuffled" anew each epoch by the learner's seed, or the row numbers themselves.
-    checkpoints: after which rounds to count; 1, 2, 5, 10, 20, ... unless given. channel: what
-    happens to the feedback on its way, a step or a list of steps; mistakes are counted against the
-    truth. progress: called with the number of rounds done, now and then.
+    bit receives only whether the said label was right. epochs: the number of passes over the rows.
+    order: "given", "shuffled" in each epoch by the learner's seed, or row numbers.
+    checkpoints: the rounds after which to count; default 1, 2, 5, 10, 20, ... channel: changes to
+    the feedback on its way, a channel or a list of them; mistakes are counted against the truth.
+    progress: called at intervals with the number of rounds done.
 
     Without y, X is a Dataset or an iterator of chunks, each a Dataset or a pair (X, y): they run
     through one after the other, in constant memory, with the same result as all at once. Check
     points beyond their end are left out. Rows whose feedback is late are kept until it comes.
 
-    The learner goes on from where it is, and is changed as if each round had been decided and
-    learned by itself, bit for bit.
+    The learner continues from its present state. Its state afterwards is the same, bit for bit, as
+    after `decide` and `learn` in each round.
     """
     if not isinstance(learner, Learner):
-        raise TypeError(f"simulate wants a learner, such as Banditron(labels=9), not {learner!r}")
+        raise TypeError(f"simulate needs a learner, such as Banditron(labels=9), not {learner!r}")
     channel = steps_of(channel)
     called_on("progress", progress)
     if y is not None or hasattr(X, "labels"):  # a whole Dataset
         X, labels = rows_and_places(learner, X if y is None else (X, y))
         return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
     if whole("epochs", epochs, least=1, most=10**9) != 1 or not _is_given(order):
-        raise ValueError("chunks come once and as they are: no epochs, no order")
+        raise ValueError("chunks come once and in order: leave out epochs and order")
     return _in_chunks(learner, X, checkpoints, channel, progress)
 
 
@@ -133,12 +133,12 @@ def _places_in(learner: Learner, data: Any) -> np.ndarray:
         return learner._labels.places(np.asarray(data.labels))[data.y]
     except ValueError:
         raise ValueError(
-            f"the data have labels that the learner has not: {_few(data.labels)} are not all "
-            f"among {_few(learner.labels)}; make the learner with the labels of the data"
+            f"the data have labels that the learner does not have: {_listed(data.labels)} are not "
+            f"all among {_listed(learner.labels)}; make the learner with the labels of the data"
         ) from None
 
 
-def _few(labels: Sequence[Any]) -> str:
+def _listed(labels: Sequence[Any]) -> str:
     return ", ".join(repr(label) for label in labels[:8]) + (", ..." if len(labels) > 8 else "")
 
 
@@ -156,7 +156,7 @@ def _in_chunks(
     carried = _Carried()
     tell = progress and (lambda rounds: progress(int(done[0]) + rounds))
     if not isinstance(chunks, Iterable):
-        raise TypeError(f"simulate wants rows and their labels, X and y, not {chunks!r}")
+        raise TypeError(f"simulate needs rows and their labels, X and y, not {chunks!r}")
     for chunk in chunks:
         X, labels = rows_and_places(learner, chunk)
         if not len(labels):
@@ -181,7 +181,9 @@ def rows_and_places(
 ) -> tuple[Any, np.ndarray]:
     """The rows of a Dataset or of a pair (X, y), and their labels as places."""
     if hasattr(chunk, "labels"):
-        return chunk.X, _places_in(learner, chunk)
+        names = getattr(chunk, "columns", None)
+        X = chunk.X if names is None else NamedColumns(chunk.X, names)
+        return X, _places_in(learner, chunk)
     if not isinstance(chunk, tuple) or len(chunk) != 2:
         raise TypeError(f"{name} is a Dataset or a pair (X, y), not {type(chunk).__name__}{hint}")
     return chunk[0], learner._labels.places(chunk[1])
@@ -201,6 +203,7 @@ def simulate_places(
     """simulate, with labels as places among the learner's; carried: what earlier chunks left."""
     with learner._lock:  # other threads wait until the stream is done
         rows = learner._rows(X)
+        names = rows.names
         size = len(rows.indptr) - 1
         if len(labels) != size:
             raise ValueError(f"X has {size} rows and y {len(labels)} labels")
@@ -215,15 +218,16 @@ def simulate_places(
             rows, labels = carried.in_front_of(rows, labels)
         if learner.round == 0:
             learner._meet(rows.columns)
-        names, placed = learner._labels, learner._place(rows, order_rows)
+        labels_then, placed = learner._labels, learner._place(rows, order_rows)
         learner._columns = learner._columns or rows.columns
+        learner._names = learner._names or names
         front = carried.kept if carried else 0
         stream = Stream(placed.indices, rows.values, rows.indptr, labels, order_rows, front)
         counts = np.zeros(4, np.int64)
         kept = np.zeros((len(points), 4), np.int64)
         first, done, kind, answers = learner.round, 0, learner._kind, learner._answers
         all_heard = not (channel or learner._thins)
-        way: Any = AllHeard() if all_heard else Late(link, pending, answers.marks(first))
+        way: Any = NoChannel() if all_heard else ThroughChannel(link, pending, answers.marks(first))
         args = (learner._params, learner._state, learner._work, stream, way, learner._draws, first)
         compiled = direct(run, (kind, type(way)), *args, 0, 0, learner._size, counts)
         compiled = learner._storage.guarded(compiled)
@@ -233,12 +237,12 @@ def simulate_places(
                     learner._fade(first + done)
                 end = min(point, done + _LONGEST_CALL, learner._fades_at - first)
                 if learner._kind != kind:
-                    raise RuntimeError("the learner was given another label in mid-stream")
-                if learner._labels is not names:  # it was reloaded in mid-stream
-                    names, placed = learner._labels, learner._place(rows, order_rows)
+                    raise RuntimeError("a label was added to the learner while the stream ran")
+                if learner._labels is not labels_then:  # it was reloaded in mid-stream
+                    labels_then, placed = learner._labels, learner._place(rows, order_rows)
                     stream = stream._replace(indices=placed.indices)
                 if not all_heard:
-                    way = Late(link, pending, answers.marks(first + end))
+                    way = ThroughChannel(link, pending, answers.marks(first + end))
                 try:
                     failure = _run_rounds(compiled, learner, stream, way, first, done, end, counts)
                 except BaseException:
@@ -272,7 +276,7 @@ def _run_rounds(
 ) -> BaseException | None:
     """Run rounds, with pauses where the storage wants them.
 
-    What goes wrong in a pause comes back: the rounds are run to their end nevertheless.
+    An error in a pause is returned; the rounds are run to their end all the same.
     """
     failure = None
     while True:

@@ -1,7 +1,7 @@
-"""The loop over a stream, compiled, and what a round consists of.
+"""The functions of a round, and the compiled loop over a stream.
 
 A round: decide and count the mistakes, send the answer on its way, learn from the answers that
-arrive. `sweeping` has a loop over replicas, which is built from the same functions.
+arrive. `lockstep_loop` has the loop over several learners, built from the same functions.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ def decide(params, state, work, row, turn, truth, counts):
 
 @inline
 def answer(link, turn, truth, said):
-    """What the learner hears of the label that it said, and the true label as it is named."""
+    """The feedback on the said label, and the true label, both after the channel."""
     named = noisy(link, turn.round, truth, turn.count)
     bit = heard(link, turn.round, int(said == named))
     return understood(link, turn.round, bit), named
 
 
 @inline
-def told(params, state, work, row, turn, choice, right, label):
+def learn(params, state, work, row, turn, choice, right, label):
     """Learn from the label or from the bit: an algorithm has a body for one of the two."""
-    if row.start == row.stop:  # an empty row teaches nothing
+    if row.start == row.stop:  # nothing is learned from an empty row
         return False
     is_changed = hear_label(params, state, work, row, turn, label)
     return is_changed or hear(params, state, work, row, turn, choice, right)
 
 
-class AllHeard(NamedTuple):
-    """The way of feedback without a channel: every answer is heard, at once."""
+class NoChannel(NamedTuple):
+    """The way of feedback without a channel: every answer arrives at once."""
 
 
-class Late(NamedTuple):
-    """The way of feedback through a channel. It may come late; what is answered is marked."""
+class ThroughChannel(NamedTuple):
+    """The way of feedback through a channel. It may come late; answered rounds are marked."""
 
     link: Any
     pending: Any  # what is on its way
@@ -98,7 +98,7 @@ def truth_of(way, turn, label):
 @generic
 def send(way, params, state, work, row, turn, choice, truth, i, t):
     """Send the answer on its way; if it is heard at once, learn from it."""
-    return told(params, state, work, row, turn, choice, choice.label == truth, truth)
+    return learn(params, state, work, row, turn, choice, choice.label == truth, truth)
 
 
 @generic
@@ -107,7 +107,7 @@ def deliver(way, params, state, work, stream, seed, count, t):
     return False
 
 
-@implement(truth_of, Late)
+@implement(truth_of, ThroughChannel)
 def _drifted_truth(way, turn, label):
     return drifted(way.link, turn.round, label, turn.count)
 
@@ -128,7 +128,7 @@ def _post(pending, place, arrival, i, round, choice, bit, named):
     pending.last[arrival] = place
 
 
-@implement(send, Late)
+@implement(send, ThroughChannel)
 def _post_answer(way, params, state, work, row, turn, choice, truth, i, t):
     bit, named = answer(way.link, turn, truth, choice.label)
     if bit != UNHEARD:
@@ -138,9 +138,9 @@ def _post_answer(way, params, state, work, row, turn, choice, truth, i, t):
     return False
 
 
-@implement(deliver, Late)
+@implement(deliver, ThroughChannel)
 def _deliver_late(way, params, state, work, stream, seed, count, t):
-    """As far as the storage need not pause: the rest stays where it is, and is delivered next."""
+    """Stops where the storage has to pause; the next call delivers the rest."""
     pending, updates = way.pending, 0
     arrival = (pending.before + t) % len(pending.first)
     place = pending.first[arrival]
@@ -151,7 +151,7 @@ def _deliver_late(way, params, state, work, stream, seed, count, t):
         choice = Choice(label, greedy, propensity, note, second_note)
         score(params, state, work, row, turn)
         if bit >= 0:
-            updates += told(params, state, work, row, turn, choice, bit == 1, named)
+            updates += learn(params, state, work, row, turn, choice, bit == 1, named)
         mark(way.marks, round)
         place = pending.after[place]
     pending.first[arrival] = place
@@ -160,7 +160,7 @@ def _deliver_late(way, params, state, work, stream, seed, count, t):
 
 @entry
 def run(params, state, work, stream, way, seed, first, begin, end, count, counts):
-    """Rounds from begin to end, or until the storage has to pause; the next round comes back.
+    """Rounds from begin to end, or until the storage has to pause; returns the next round.
 
     The learner's own count of rounds starts at first.
     """

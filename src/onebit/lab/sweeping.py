@@ -1,8 +1,8 @@
 """sweep: many learners over the same rows, in lockstep.
 
 The learners of a group keep their weights side by side, [feature, plane, label, replica], so that
-one pass over a row serves them all; what an algorithm does with a replica is what it does with a
-learner by itself, bit for bit. Groups run on threads.
+one pass over a row serves them all. The results are the same as those of single runs, bit for bit.
+Groups run on threads.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from onebit.settings import called_on, whole
 
 LARGEST_GROUP = 32  # replicas
 LARGEST_TABLE = 2**30  # bytes of a group's weights
-_NEAR = 2**18  # bytes that a core has near by: half a second-level cache of the smaller sort
-_LONGEST_CALL = 2**13  # rounds: between calls progress is shown and Ctrl-C is heard
+_NEAR = 2**18  # bytes that a core has near by: half of a small second-level cache
+_LONGEST_CALL = 2**13  # rounds: between calls, progress is shown and Ctrl-C is handled
 
 
 class Run(NamedTuple):
-    """What one learner of a sweep leaves."""
+    """The result of one learner of a sweep."""
 
     settings: dict[str, Any]  # of the learner, its seed among them
     trace: Trace
@@ -77,11 +77,11 @@ def sweep(
     as they are.
 
     test: a pair (X, y) or a Dataset on which each learner's greedy rule is judged at the end.
-    threads: as many as there are cores unless given. progress: called now and then with the number
-    of rounds done since, over all runs. The rest is as in `simulate`.
+    threads: default one per core. progress: called at intervals with the number of rounds done
+    since the last call, over all runs. The other arguments are as in `simulate`.
     """
     if y is None and not hasattr(X, "labels"):
-        raise TypeError("sweep wants rows and their labels, X and y, or a Dataset")
+        raise TypeError("sweep needs rows and their labels, X and y, or a Dataset")
     if y is None and isinstance(learner, type):
         settings = {"labels": X.labels, **settings}
     learners = _learners(learner, settings)
@@ -90,7 +90,7 @@ def sweep(
         threads = os.cpu_count() or 1
     threads = whole("threads", threads, least=1, most=1024)
     channel = steps_of(channel)
-    links = [link_to(learner, channel) for learner in learners]  # or it says what is wrong
+    links = [link_to(learner, channel) for learner in learners]  # refuses channels that do not fit
     stopped = threading.Event()
 
     def report(rounds: int) -> None:
@@ -132,14 +132,13 @@ def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
         if not given or not all(isinstance(item, Learner) for item in given):
             found = repr(learner) if isinstance(learner, str | Learner) else type(learner).__name__
             raise TypeError(
-                "sweep wants a class such as Banditron, or a list of learners that are made "
-                f"already, not {found}"
+                f"sweep needs a class such as Banditron, or a list of learners, not {found}"
             )
         if settings:
             raise TypeError(f"settings go with a class, not with learners: {', '.join(settings)}")
         return given
     if not issubclass(learner, Learner):
-        raise TypeError(f"sweep wants a learner's class, such as Banditron, not {learner!r}")
+        raise TypeError(f"sweep needs a learner's class, such as Banditron, not {learner!r}")
     lists = {
         name: list(value)
         for name, value in settings.items()
@@ -151,7 +150,7 @@ def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
     if empty:
         raise ValueError(f"{empty[0]} is an empty list: there is nothing to sweep")
     if "labels" not in settings:
-        raise TypeError(f"sweep wants the labels of {learner.__name__} too: labels=...")
+        raise TypeError(f"sweep needs the labels of {learner.__name__} too: labels=...")
     make: Any = learner
     return [
         make(**{**settings, **dict(zip(lists, values, strict=True))})
@@ -191,7 +190,7 @@ def _shared(learners: Sequence[Learner], rows: Rows, order: np.ndarray) -> Share
 
 
 class _Course(NamedTuple):
-    """What the learners of a kind run over, and what they are judged by."""
+    """The stream of learners of one kind, and their test rows."""
 
     rows: Rows
     shared: SharedRows

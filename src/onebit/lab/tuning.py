@@ -55,7 +55,7 @@ class Trial(NamedTuple):
     prepare: tuple[str, ...] = ()
 
 
-class Rest(NamedTuple):
+class Evaluation(NamedTuple):
     """The errors on the rows not used for tuning, learned from the start."""
 
     rows: int
@@ -80,7 +80,7 @@ class Tuned(Recipe):
     """The best recipe, and how it was found."""
 
     table: tuple[Trial, ...] = ()  # the best first
-    rest: Rest | None = None  # None: all rows were used
+    rest: Evaluation | None = None  # None: all rows were used
     edges: tuple[Edge, ...] = ()
 
     @property
@@ -179,7 +179,7 @@ def tune(
     if prepare == "auto":
         filled = len(first_part.values) / (rounds * (data.columns or math.inf))
         is_dense = first_part.columns > 0 or filled >= 0.5
-        tried += [Preparation(more) for more in (DENSE if is_dense else SPARSE)]
+        tried += [Preparation(often_good) for often_good in (DENSE if is_dense else SPARSE)]
     candidates = candidates_of(learner, grid, trials, data.name, seed, tried)
     report = _reporter(progress, repeats * (len(candidates) * rounds + 2 * (size - rounds)))
 
@@ -209,7 +209,7 @@ def tune(
     remaining = None
     if left := size - rounds:
         errors = mistakes([best.recipe, best.given], course[rounds:]) / left
-        remaining = Rest(left, *errors.mean(axis=1).tolist(), *map(_spread, errors))
+        remaining = Evaluation(left, *errors.mean(axis=1).tolist(), *map(_spread, errors))
     table = tuple(candidates[place].trial(made[place] / rounds) for place in ranked)
     return Tuned(
         best.recipe.learner,
@@ -269,7 +269,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
     else:
         among = LabelSet(_found(y) if labels is None else labels)
         places, count = among.places(y), len(among)
-    rows = encode_rows(X, FLOAT32, None)
+    rows = encode_rows(X, FLOAT32, None, with_numbers=True)
     if len(rows.indptr) - 1 != len(places):
         raise ValueError(f"X has {len(rows.indptr) - 1} rows and y {len(places)} labels")
     if not len(places):
@@ -300,7 +300,8 @@ def _taken(rows: Rows, places: np.ndarray) -> Rows:
     source = np.arange(indptr[-1]) + np.repeat(shift, lengths)
     indices = rows.indices[source]
     width = int(indices.max()) + 1 if len(indices) else 0
-    return Rows(indices, rows.values[source], indptr, width, rows.columns)
+    numbers = None if rows.numbers is None else _taken(rows.numbers, places)
+    return Rows(indices, rows.values[source], indptr, width, rows.columns, numbers)
 
 
 def _have_length_1(rows: Rows) -> bool:

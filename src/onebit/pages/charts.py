@@ -239,6 +239,8 @@ def across(
             first = 0.0
         scale = Scale(first - around, last + around, start, end, False)
         room = max(2, int((end - start) / 40))
+        if all(value == int(value) for value in values):  # so are the ticks
+            room = min(room, max(1, int(last - first)))
         steps = even_steps(first, last, room) if first < last else [first]
         ticks = [step for step in steps if first - 1e-9 <= step <= last + 1e-9] or [first, last]
     kept = _thinned(ticks, lambda tick: width_of(short(tick), size) + 6, scale)

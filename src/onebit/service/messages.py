@@ -144,7 +144,7 @@ class Told(Struct, frozen=True, kw_only=True):
     id: str
     label: Label
     propensity: float  # the probability with which this label was said
-    probabilities: dict[str | int, float]  # of every label that was possible
+    probabilities: dict[str | int, float]  # of every label that was possible; empty: erased
     explored: bool  # whether another label had the best score
     round: int
 
@@ -224,7 +224,7 @@ class Card(Struct, frozen=True, kw_only=True):
     seed: int
     labels: list[Label]
     retired: list[Label]  # labels that are not said any more
-    version: int  # counts retrainings
+    version: int  # of the learner: every retraining gets a higher one
     rebuilding: bool  # whether another learner is being built behind the scenes
     rounds: int
     answers: int

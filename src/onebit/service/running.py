@@ -18,9 +18,9 @@ from msgspec.json import encode
 from onebit._version import __version__
 from onebit.service.configuration import Configuration, Difference
 from onebit.service.faults import ServiceError, Unavailable
-from onebit.service.http import make_app
+from onebit.service.http.app import make_app
+from onebit.service.http.server import make_server
 from onebit.service.messages import Health, problem_of
-from onebit.service.server import make_server
 from onebit.service.service import Service
 
 log = logging.getLogger("onebit.service")

@@ -51,7 +51,7 @@ class JournalTally:
 
     commits: int = 0
     events: int = 0
-    waiting: int = 0  # requests that wait for the disk now
-    bytes: int = 0  # of the file now
+    waiting: int = 0  # rows that wait for the next commit now
+    bytes: int = 0  # of the database and its write-ahead log, after the last commit
     failures: int = 0
     sync: Spread = field(default_factory=lambda: Spread(DISK_TIMES))  # seconds of a commit

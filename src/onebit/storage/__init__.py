@@ -1,1 +1,1 @@
-"""What a learner keeps: a table of weights, full matrices, stored contexts."""
+"""The state of a learner besides its table of weights: full matrices, stored contexts."""

@@ -1,6 +1,6 @@
-"""What a learner keeps besides its table of weights.
+"""The state of a learner besides its table of weights.
 
-Most learners keep nothing else. `full` has matrices, `dual` the contexts themselves. An algorithm
+Most learners have only the table. `full` has matrices, `kernels` stored contexts. An algorithm
 is written once: the functions of `core.sums` and `core.updates` have a body for each storage.
 """
 
@@ -18,11 +18,11 @@ Arrays = dict[str, np.ndarray]  # what is saved, by name
 
 
 class Storage:
-    """What a storage says of itself; here, that there is nothing besides the table."""
+    """The interface of a storage, and its defaults for a learner with only a table."""
 
     dtype = "float32"  # of the table, unless the user says otherwise
     planes: int | None = None  # of the table, where the storage decides
-    rescores = False  # learning reads the present scores of the row, whatever the algorithm
+    rescores = False  # learning reads the present scores of the row, for every algorithm
     settings: Mapping[str, Any] = MappingProxyType({})  # those that chose the storage
     unsaved: Mapping[str, Any] = MappingProxyType({})  # those of them that no file can hold
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
@@ -32,7 +32,7 @@ class Storage:
     advice = "Hash the features into fewer columns with features="
 
     def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
-        """The record for so many features and labels, with what was saved of fewer."""
+        """The record for so many features and labels, with saved arrays, perhaps of fewer."""
         return None
 
     def room(self, held: Any) -> int:
@@ -40,19 +40,19 @@ class Storage:
         return 2**63
 
     def arrays(self, held: Any, features: int, labels: int) -> Arrays:
-        """What has to be saved of the record: copies, no longer than need be."""
+        """The arrays to save: copies, without unused room."""
         return {}
 
     def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
-        """Whether these could have been saved by a learner of so many features and labels."""
+        """Whether saved arrays fit a learner with so many features and labels."""
         return not arrays
 
     def mended(self, table: np.ndarray, arrays: Arrays) -> tuple[np.ndarray, Arrays]:
-        """What was loaded, with what follows from the rest computed anew where it does not."""
+        """Loaded arrays, with derived arrays computed again where they do not match the others."""
         return table, arrays
 
     def is_sound(self, table: np.ndarray, arrays: Arrays) -> bool:
-        """Whether learning can have left such numbers, but for rounding; asked of model files."""
+        """Whether learning can produce such numbers, up to rounding; a check of model files."""
         return True
 
     def in_words(self, features: int, labels: int) -> str:
@@ -68,7 +68,7 @@ class Storage:
         return 0
 
     def weights(self, held: Any, labels: int) -> np.ndarray:
-        """What stands for weights where the table has none."""
+        """The weights, for a storage without weights in the table."""
         return np.zeros((labels, 0))
 
     def moved(self, arrays: Arrays, places: np.ndarray) -> Arrays:
@@ -82,7 +82,7 @@ class Storage:
     def pause(self, held: Any) -> Any:
         """Do in Python what a loop over rounds has stopped for (see `core.rounds.must_pause`).
 
-        The record to go on with comes back; None: there was nothing to do.
+        Returns the record to continue with; None: there was nothing to do.
         """
         return None
 

@@ -4,7 +4,8 @@ An expert stores two values per feature and label: a weight, and the variance of
 weights of the constant feature are in a table of their own. There are two storages:
 
 - `SparseExperts`: rows of any width, scaled to length 1. Expert m is planes 2m and 2m + 1 of the
-  learner's table.
+  learner's table; the last plane has the sums of a naive Bayes model. Numbers of dicts are
+  standardised first, by the rows that were answered so far.
 - `DenseExperts`: rows of a fixed number of columns. The columns are standardised, and random
   Fourier features (Rahimi & Recht 2007) of several wave lengths are added. Experts of the table
   `narrow` see the columns alone, those of the table `wide` see all features. The scales are those
@@ -47,6 +48,11 @@ SEEN, MEDIAN = range(2)  # places in Dense.scales; a median of 0: scales are not
 CENTRE, SQUARES, FACTOR = range(3)  # places in Dense.columns
 FULL_NUMBERS = 2**20  # full matrices are kept if they have no more numbers together
 LEAST_WEIGHT = 1e-3  # of their expert; below it, their widths are not worth the time
+TIMES, MEAN, SPREAD = range(3)  # places in Sparse.numbers; -1 times: it is no number
+SCALED = 2 * KEPT_ENTRIES  # where a row with scaled numbers starts
+EARLY = 10.0  # so many rows without a number are assumed before any is seen
+SETTLED, OUTLIER = 10.0, 10.0  # after so many values, those beyond so many deviations are clipped
+RARE, USUAL = 0.5, 0.9  # shares of rows: below, a number is not centred; above, it is
 _WAVE_DRAW = 2**41  # the first stream of the draws of waves
 
 
@@ -76,8 +82,11 @@ class Sparse(NamedTuple):
     """
 
     experts: Any
-    indices: Any  # [2 KEPT_ENTRIES]
+    indices: Any  # [3 KEPT_ENTRIES] last, scratch space: a row with scaled numbers
     values: Any
+    numbers: Any  # [1 + place, 3] answers with it, their mean, squared distances; 0: all answers
+    elsewhere: Any  # [lane] of the naive Bayes model: what occurred in rounds of other labels
+    temperature: Any  # [2] its temperature, and how well that is known
 
 
 class Dense(NamedTuple):
@@ -142,8 +151,8 @@ def wide_table(state):
 
 
 @generic
-def fix_scales(state):
-    """Take the row that was prepared last into the scales; True: they are fixed now, so that all
+def fix_scales(state, row):
+    """Take the row, which was prepared last, into the scales; True: they are fixed now, so that all
     is to be learned anew."""
 
 
@@ -198,15 +207,89 @@ def _to_unit_length(state, row):
     return Input(row, row.stop, scale)
 
 
-implement(prepared, Sparse)(_to_unit_length)
-implement(last_input, Sparse)(_to_unit_length)
+@inline
+def _is_number(numbers, place):
+    return place + 1 < len(numbers) and numbers[place + 1, TIMES] >= 0.0
+
+
+@inline
+def _has_numbers(held, row):
+    """Whether a row has numbers: they are its last entries, as their indices are the largest."""
+    size = row.stop - row.start
+    if size <= 0 or size > KEPT_ENTRIES:
+        return False
+    return _is_number(held.numbers, at(row.indices, row.stop - 1))
+
+
+@inline
+def _value_of(values, i):
+    """The value of a number; the least value that there is stands for 0."""
+    value = np.float64(at(values, i))
+    return value if abs(value) > (2e-15 if values.itemsize == 4 else 2e-120) else 0.0
+
+
+@inline
+def _scaled(value, times, mean, spread, seen):
+    """A number that most rows have, in deviations from its mean; of one that few rows have, such as
+    the count of a word, the square root, in units of its root mean square."""
+    if times == 0.0:
+        return np.sign(value)
+    share = (times / (seen + EARLY) - RARE) / (USUAL - RARE)
+    usual, deviation = min(max(share, 0.0), 1.0), math.sqrt(spread / times)
+    size, off = math.sqrt(spread / times + mean * mean), value - mean
+    z = off / deviation if deviation > 0.0 else np.sign(off)
+    root = math.sqrt(abs(value) / size) if size > 0.0 else abs(np.sign(value))
+    z = usual * z + (1.0 - usual) * np.sign(value) * root
+    return min(max(z, -FARTHEST), FARTHEST)
+
+
+@outline
+def _scale_numbers(indices, values, start, stop, numbers, out_indices, out_values):
+    """Copy a row, with its numbers standardised: together they have about the length of a text."""
+    not_inlined()
+    first = stop
+    while first > start and _is_number(numbers, at(indices, first - 1)):
+        first -= 1
+    side = 1.0 / math.sqrt(stop - first)
+    for i in range(start, stop):
+        place, to = at(indices, i), SCALED + i - start
+        out_indices[to] = place
+        if i < first:
+            out_values[to] = at(values, i)
+        else:
+            line, seen = numbers[place + 1], numbers[0, TIMES]
+            value = _value_of(values, i)
+            z = _scaled(value, line[TIMES], line[MEAN], line[SPREAD], seen)
+            out_values[to] = side * z
+
+
+@inline
+def _last_sparse(state, row):
+    held = state.held
+    if _has_numbers(held, row):
+        row = Row(held.indices, held.values, SCALED, SCALED + row.stop - row.start)
+    return _to_unit_length(state, row)
+
+
+@inline
+def _prepared_sparse(state, row):
+    held = state.held
+    if _has_numbers(held, row):
+        _scale_numbers(
+            row.indices, row.values, row.start, row.stop, held.numbers, held.indices, held.values
+        )  # fmt: skip
+    return _last_sparse(state, row)
+
+
+implement(prepared, Sparse)(_prepared_sparse)
+implement(last_input, Sparse)(_last_sparse)
 
 
 @implement(kept_input, Sparse)
 def _kept_sparse(state, place):
     held = state.held
     start, size = held.experts.rounds[START, place], held.experts.rounds[SIZE, place]
-    return _to_unit_length(state, Row(held.indices, held.values, start, start + size))
+    return _prepared_sparse(state, Row(held.indices, held.values, start, start + size))
 
 
 @implement(make_room, Sparse)
@@ -245,7 +328,22 @@ def _wide_sparse(state):
 
 
 @implement(fix_scales, Sparse)
-def _no_scales(state):
+def _count_numbers(state, row):
+    held = state.held
+    if held.numbers[0, TIMES] > 0.0 or _has_numbers(held, row):
+        held.numbers[0, TIMES] += 1.0
+    i = row.stop - 1
+    while i >= row.start and _is_number(held.numbers, at(row.indices, i)):
+        line, value = held.numbers[at(row.indices, i) + 1], _value_of(row.values, i)
+        if line[TIMES] >= SETTLED:  # a single outlier must not spoil the scale
+            far = OUTLIER * math.sqrt(line[SPREAD] / line[TIMES])
+            if far > 0.0:
+                value = min(max(value, line[MEAN] - far), line[MEAN] + far)
+        line[TIMES] += 1.0
+        off = value - line[MEAN]
+        line[MEAN] += off / line[TIMES]
+        line[SPREAD] += off * (value - line[MEAN])
+        i -= 1
     return False
 
 
@@ -448,7 +546,7 @@ def _clear_dense(state):
 
 
 @implement(fix_scales, Dense)
-def _fix_scales(state):
+def _fix_scales(state, row):
     held = state.held
     if held.scales[MEDIAN] > 0.0:
         return False
@@ -525,10 +623,15 @@ def _median_distance(count, mapped, distances, columns):
 class _ExpertStorage(Storage):
     """What both storages have in common."""
 
-    def __init__(self, priors: Sequence[float], calibration: Sequence[float], dtype: Any) -> None:
-        """priors: the variances to start from. calibration: a line of `trust` to start from, but
-        for the weight: experts begin with equal ones."""
-        self.priors, self.calibration = np.array(priors), np.array(calibration)
+    def __init__(
+        self,
+        priors: Sequence[float],
+        trust: Sequence[Sequence[float]],
+        dtype: Any,
+    ) -> None:
+        """priors: the variances to start from. trust: what it starts from, a line per expert; the
+        experts' weights follow from it."""
+        self.priors, self._trust = np.array(priors), np.array(trust)
         self._dtype = np.dtype(dtype)
 
     def _table(self, features: int, priors: np.ndarray, labels: int, saved: Any = None) -> Any:
@@ -546,7 +649,7 @@ class _ExpertStorage(Storage):
         constant = self._table(1, self.priors, labels, arrays.get("constant"))
         experts = Experts(
             constant=constant.table[0],
-            trust=np.tile(self.calibration, (count, 1)),
+            trust=self._trust[:count].copy(),
             tries=np.zeros((2, lanes)),
             count=np.zeros(5, np.int64),
             rounds=np.zeros((4, KEPT_ROUNDS), np.int64),
@@ -556,13 +659,13 @@ class _ExpertStorage(Storage):
             change=aligned_zeros((2, lanes), self._dtype),
             scratch=np.zeros((5, lanes)),
         )
-        experts.trust[:, WEIGHT] = 1 / count
         if arrays:
             experts.trust[:] = arrays["trust"][:count]
-            if count < len(arrays["trust"]):  # an expert has gone
-                evidence = experts.trust[:, EVIDENCE]
-                weights = np.exp(evidence - evidence.max())
-                experts.trust[:, WEIGHT] = weights / weights.sum()
+        if count != len(arrays.get("trust", [])):  # it is new, or an expert has gone
+            evidence = experts.trust[:, EVIDENCE]
+            weights = np.exp(evidence - evidence.max())
+            experts.trust[:, WEIGHT] = weights / weights.sum()
+        if arrays:
             before = len(arrays["times_said"])
             experts.tries[SAID, :before] = arrays["times_said"]
             experts.tries[ANSWERED, :before] = arrays["times_answered"]
@@ -594,7 +697,7 @@ class _ExpertStorage(Storage):
         count = len(self.priors)
         return {
             "constant": ((1, 2 * count, labels), self._dtype),
-            "trust": ((count + besides, len(self.calibration)), np.float64),
+            "trust": ((count + besides, self._trust.shape[1]), np.float64),
             "times_said": ((labels,), np.float64),
             "times_answered": ((labels,), np.float64),
             "said": ((kept,), np.int64),
@@ -671,23 +774,45 @@ class SparseExperts(_ExpertStorage):
 
     maps_features = True
 
-    def __init__(self, priors: Sequence[float], calibration: Sequence[float], dtype: Any) -> None:
-        super().__init__(priors, calibration, dtype)
-        self.planes = 2 * len(priors)
+    def __init__(self, *start: Any, alpha: float, temperature: Sequence[float]) -> None:
+        """start: as for all experts. alpha: where the sums of naive Bayes start."""
+        super().__init__(*start)
+        self.alpha, self._temperature = alpha, np.array(temperature)
+        self.planes = 2 * len(self.priors) + 1
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Sparse:
         held = Sparse(
-            experts=self._experts(arrays, labels),
-            indices=np.zeros(2 * KEPT_ENTRIES, np.uint32),
-            values=np.zeros(2 * KEPT_ENTRIES, self._dtype),
+            experts=self._experts(arrays, labels, besides=1),
+            indices=np.zeros(SCALED + KEPT_ENTRIES, np.uint32),
+            values=np.zeros(SCALED + KEPT_ENTRIES, self._dtype),
+            numbers=np.zeros((1, 3)),
+            elsewhere=np.zeros(lanes_for(labels)),
+            temperature=self._temperature.copy(),
         )
         if arrays:
+            elsewhere = arrays["elsewhere"]
+            held.temperature[:], held.elsewhere[: len(elsewhere)] = arrays["temperature"], elsewhere
             sizes, entries = arrays["sizes"], len(arrays["indices"])
             rounds, count = held.experts.rounds, held.experts.count
             rounds[SIZE, : len(sizes)] = sizes
             rounds[START, : len(sizes)] = np.cumsum(sizes) - sizes
             held.indices[:entries], held.values[:entries] = arrays["indices"], arrays["values"]
             count[FREE], count[ENTRIES] = entries % KEPT_ENTRIES, entries
+        if "numbers" in arrays:
+            held = self.with_numbers(held, arrays["number_places"])
+            held.numbers[1:][arrays["number_places"]] = arrays["numbers"]
+            held.numbers[0, TIMES] = arrays["numbers_seen"][0]
+        return held
+
+    def with_numbers(self, held: Sparse, places: np.ndarray) -> Sparse:
+        """The record, in which there are numbers at these places of the table."""
+        size = int(places.max()) + 2
+        if size > len(held.numbers):
+            numbers = np.full((max(size, 2 * len(held.numbers)), 3), [-1.0, 0.0, 0.0])
+            numbers[: len(held.numbers)] = held.numbers
+            held = held._replace(numbers=numbers)
+        times = held.numbers[1:, TIMES]
+        times[places] = np.maximum(times[places], 0.0)
         return held
 
     def arrays(self, held: Sparse, features: int, labels: int) -> dict[str, np.ndarray]:
@@ -695,37 +820,87 @@ class SparseExperts(_ExpertStorage):
         starts, sizes = rounds[START, places], rounds[SIZE, places]
         before = np.cumsum(sizes) - sizes
         entries = np.arange(sizes.sum()) + np.repeat(starts - before, sizes)
-        return super().arrays(held, features, labels) | {
-            "sizes": sizes,
-            "indices": held.indices[entries],
-            "values": held.values[entries],
+        numbers = np.flatnonzero(held.numbers[1:, TIMES] >= 0)
+        return (
+            super().arrays(held, features, labels)
+            | {
+                "sizes": sizes,
+                "indices": held.indices[entries],
+                "values": held.values[entries],
+                "elsewhere": held.elsewhere[:labels].copy(),
+                "temperature": held.temperature.copy(),
+            }
+            | (self._number_arrays(held, numbers) if len(numbers) else {})
+        )
+
+    @staticmethod
+    def _number_arrays(held: Sparse, places: np.ndarray) -> dict[str, np.ndarray]:
+        return {
+            "number_places": places.astype(np.uint32),
+            "numbers": held.numbers[1:][places],
+            "numbers_seen": held.numbers[:1, TIMES].copy(),
         }
 
     def moved(self, arrays: dict[str, np.ndarray], places: np.ndarray) -> dict[str, np.ndarray]:
-        return arrays | {"indices": places[arrays["indices"]].astype(np.uint32)}
+        arrays = arrays | {"indices": places[arrays["indices"]].astype(np.uint32)}
+        if "numbers" in arrays:
+            numbers = places[arrays["number_places"]].astype(np.uint32)
+            order = np.argsort(numbers)
+            arrays |= {"number_places": numbers[order], "numbers": arrays["numbers"][order]}
+        return arrays
 
     def _shapes(self, kept: int, labels: int, besides: int) -> dict[str, tuple[Any, Any]]:
-        return super()._shapes(kept, labels, besides) | {
+        return super()._shapes(kept, labels, besides=1) | {
             "sizes": ((kept,), np.int64),
             "indices": (None, np.uint32),
             "values": (None, self._dtype),
+            "elsewhere": ((labels,), np.float64),
+            "temperature": ((2,), np.float64),
         }
 
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
-        if not super().fits(arrays, features, labels):
+        of_numbers = ("number_places", "numbers", "numbers_seen")
+        others = {name: array for name, array in arrays.items() if name not in of_numbers}
+        if not super().fits(others, features, labels):
             return False
         sizes, indices = arrays["sizes"], arrays["indices"]
         return bool(
             (sizes > 0).all()
             and len(indices) == len(arrays["values"]) == sizes.sum() <= KEPT_ENTRIES
             and (indices < features).all()
+            and (len(others) == len(arrays) or self._are_numbers(arrays, features))
+        )
+
+    @staticmethod
+    def _are_numbers(arrays: dict[str, np.ndarray], features: int) -> bool:
+        try:
+            places, numbers, seen = (
+                arrays[name] for name in ("number_places", "numbers", "numbers_seen")
+            )
+        except KeyError:
+            return False
+        return bool(
+            (places.dtype, numbers.dtype, seen.dtype) == (np.uint32, np.float64, np.float64)
+            and places.ndim == 1
+            and (numbers.shape, seen.shape) == ((len(places), 3), (1,))
+            and len(places) > 0
+            and (places[1:] > places[:-1]).all()
+            and places[-1] < features
         )
 
     def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
-        return super().is_sound(table, arrays) and self._are_variances(table, self.priors)
+        times = arrays.get("numbers", np.zeros((0, 3)))[:, [TIMES, SPREAD]]
+        return (
+            super().is_sound(table, arrays)
+            and self._are_variances(table[:, :-1], self.priors)
+            and bool((table[:, -1] >= (1 - 1e-5) * self.alpha).all())
+            and bool((arrays["elsewhere"] >= 0).all() and (arrays["temperature"] > 0).all())
+            and bool((times >= 0).all())
+            and bool((times[:, 0] <= arrays.get("numbers_seen", np.inf)).all())
+        )
 
     def size(self, features: int, labels: int) -> int:
-        entries = 2 * KEPT_ENTRIES * (4 + self._dtype.itemsize)
+        entries = 3 * KEPT_ENTRIES * (4 + self._dtype.itemsize)
         return super().size(features, labels) + entries
 
     def swing(self, features: int) -> int:
@@ -741,7 +916,18 @@ class SparseExperts(_ExpertStorage):
         entries = int(arrays["sizes"][:dropped].sum())
         arrays |= {"sizes": arrays["sizes"][dropped:]}
         arrays |= {name: arrays[name][entries:] for name in ("indices", "values")}
-        return self._faded_table(table, self.priors, keep), arrays
+        if "numbers" in arrays:
+            arrays |= {
+                "numbers": arrays["numbers"] * [keep, 1.0, keep],
+                "numbers_seen": keep * arrays["numbers_seen"],
+            }
+        arrays |= {
+            "elsewhere": keep * arrays["elsewhere"],
+            "temperature": arrays["temperature"] * [1.0, keep],
+        }
+        sums = self.alpha + keep * (table[:, -1:] - self.alpha)
+        weights = self._faded_table(table[:, :-1], self.priors, keep)
+        return np.concatenate([weights, sums], axis=1), arrays
 
 
 class DenseExperts(_ExpertStorage):
@@ -752,15 +938,13 @@ class DenseExperts(_ExpertStorage):
 
     def __init__(
         self,
-        priors: Sequence[float],
+        *start: Any,
         narrow: int,
-        calibration: Sequence[float],
         columns: int,
         seed: int,
-        dtype: Any,
     ) -> None:
-        """narrow: how many experts see the columns alone."""
-        super().__init__(priors, calibration, dtype)
+        """start: as for all experts. narrow: how many of them see the columns alone."""
+        super().__init__(*start)
         self.columns, self.seed, self._full = columns, seed, Full(1.0)
         self.narrow_priors, self.wide_priors = np.split(self.priors, [narrow])
         draw = uniforms(seed, np.arange(WAVES), _WAVE_DRAW)

@@ -1,10 +1,10 @@
 """Full matrices: a state that holds for each label the inverse of its whole matrix, in float64.
 
-With M = M_label, what `core` does with a diagonal is done here with all of it: variances
+With M = M_label, this module does with a full matrix what `core` does with a diagonal: variances
 x' M x, and updates w += step M x, M -= shrink (M x)(M x)'. The table holds w alone.
 
-A row with s of d features not zero costs s^2 a label to score and s d + d^2 to learn from. M stays
-symmetric to the last bit: both halves are made by the same operations.
+A row with s of d features not zero costs s^2 per label to score and s d + d^2 to learn from. M
+stays symmetric to the last bit: both halves are made by the same operations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onebit.core import sums, updates
 from onebit.core.jit import compiled_as, implement, inline
 from onebit.core.lanes import aligned_zeros, at
 from onebit.core.sums import number
-from onebit.settings import setting, told_by_storage
+from onebit.settings import named_by_storage, setting
 from onebit.storage.base import TABLE, Arrays, Storage, largest_square
 
 MOST_VARIANCE = 1e12  # of a score before anything is learned: beyond, updates lose all digits
@@ -41,7 +41,7 @@ def check_lengths(
 
 
 class Matrices(NamedTuple):
-    """A matrix a label, and room to work."""
+    """A matrix per label, and scratch space."""
 
     matrix: Any  # [label, feature, feature]
     column: Any  # [feature]: M x of the last row and label asked for
@@ -225,7 +225,7 @@ def regress(state, row, label, pull, weight):
 
 
 class Full(Storage):
-    """A full matrix a label, whose inverse starts from `start` times the identity."""
+    """A full matrix per label, whose inverse starts from `start` times the identity."""
 
     dtype = "float64"
     planes = 1
@@ -240,7 +240,7 @@ class Full(Storage):
         self.longest = math.sqrt(MOST_VARIANCE / start)
 
     def check(self, values: np.ndarray, indptr: np.ndarray | None = None) -> None:
-        """Refuse contexts after which nothing of the matrix would be left but rounding."""
+        """Refuse contexts after which the matrix would consist of rounding errors."""
         check_lengths(values, indptr, self.longest, "or use form='diagonal'")
 
     def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
@@ -293,7 +293,7 @@ FormName = Literal["diagonal", "full"]
 FORM = setting(
     default="diagonal",
     choices=("diagonal", "full"),
-    in_use=told_by_storage,
+    in_use=named_by_storage,
     doc='"diagonal", for many sparse features, or "full": one d x d matrix per label',
 )
 

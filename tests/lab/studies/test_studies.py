@@ -1,5 +1,6 @@
 """Studies: what a file may say, which cells it needs, how they run, and what is found."""
 
+import datetime
 import os
 import shutil
 import signal
@@ -18,7 +19,7 @@ from onebit.datasets import catalogue
 from onebit.lab.studies import cells as cells_module
 from onebit.lab.studies import engines, evaluating
 from onebit.lab.studies.cells import Cell, code_for, run_cells, source_of, stream_of
-from onebit.lab.studies.conditions import ChannelSpec, points
+from onebit.lab.studies.conditions import ChannelSpec, study_check_points
 from onebit.lab.studies.evaluating import evaluate
 from onebit.lab.studies.report import study_page
 from onebit.lab.studies.running import Plan, run_study
@@ -290,14 +291,14 @@ def test_errors_of_a_file_name_it(tmp_path):
     path.write_bytes(b" " * (2**20 + 1))
     with pytest.raises(ValueError, match="larger than a study"):
         read_study(str(path))
-    with pytest.raises(ValueError, match="no study 'yours'; there are banditron-2008"):
+    with pytest.raises(ValueError, match="unknown study 'yours'; there are banditron-2008"):
         read_study("yours")
 
 
 def test_check_points_rise_to_the_end():
-    assert points(5, 5) == [5]
-    assert points(1000, 300)[-1] == 1000 and 300 in points(1000, 300)
-    assert points(1000, 300) == sorted(set(points(1000, 300)))
+    assert study_check_points(5, 5) == [5]
+    assert study_check_points(1000, 300)[-1] == 1000 and 300 in study_check_points(1000, 300)
+    assert study_check_points(1000, 300) == sorted(set(study_check_points(1000, 300)))
 
 
 # Cells
@@ -344,7 +345,7 @@ def test_a_cell_is_the_run_of_a_learner(toy, store):
     data = datasets.synsep(rows=150, seed=1)
     trace = ob.simulate(
         ob.Banditron(9, gamma=0.2, seed=1), data, channel=[ob.LabelNoise(0.3, by="any")],
-        checkpoints=points(150, 150),
+        checkpoints=study_check_points(150, 150),
     )  # fmt: skip
     assert result.rounds == trace.rounds.tolist()
     assert result.mistakes == trace.mistakes.tolist()
@@ -402,7 +403,7 @@ def codes(copied, tmp_path, monkeypatch):
         ("datasets/catalogue.py", CODE, NONE),
         ("datasets/svmlight.py", CODE, NONE),
         ("algorithms/soba.py", CODE, NONE),
-        ("lab/simulation.py", ('"""What a run leaves', '"""What runs leave'), NONE),
+        ("lab/simulation.py", ('"""The result of a run', '"""Results of runs'), NONE),
         ("datasets/synthetic.py", CODE, DRAWN),
         ("algorithms/ucwl.py", CODE, TABLE),
         ("datasets/vowpal.py", CODE, OWN),
@@ -415,7 +416,7 @@ def codes(copied, tmp_path, monkeypatch):
         ("core/choosing.py", ("TIE = 1e-9", "TIE = 1e-8"), ALL),
         ("feedback/channels.py", CODE, ALL),
         ("datasets/steps.py", CODE, ALL),
-        ("datasets/entries.py", CODE, ALL),
+        ("datasets/catalogue_entry.py", CODE, ALL),
         ("learner.py", CODE, ALL),
     ],
 )
@@ -459,7 +460,7 @@ def test_steps_that_look_back_follow_the_rounds():
         learner="Perceptron", settings=(),
     )  # fmt: skip
     stream = stream_of(cell)
-    assert len(stream.y) == 100 and 50 in stream.points and not len(stream.order)
+    assert len(stream.y) == 100 and 50 in stream.check_points and not len(stream.order)
     assert run_cells([cell])[0].rounds[-1] == 100
 
 
@@ -706,6 +707,20 @@ def test_what_a_study_finds(toy, store):
     assert "Not the real words." in study_page(findings, "1")
 
 
+def test_a_page_names_its_commit_and_date(toy, store, monkeypatch):
+    plan = Plan(toy, store, quick=True)
+    facts = evaluate(plan, "").facts
+    root = Path(__file__).parents[3]
+    head = subprocess.run(
+        ["git", "-C", root, "rev-parse", "HEAD"], capture_output=True, text=True
+    ).stdout.strip()
+    assert head.startswith(facts.get("commit", "").removesuffix("-dirty"))
+    assert ("commit" in facts) == bool(head)
+    assert datetime.date.fromisoformat(facts["date"]) <= datetime.date.today()
+    monkeypatch.setenv("PATH", "")  # no git
+    assert "commit" not in evaluate(plan, "").facts
+
+
 def store_mean(plan, data, channel, method):
     [(_, cells)] = cells_of(plan, "online", data, channel, method)
     return np.mean([plan.store.get(cell).mistakes[-1] for cell in cells])
@@ -786,7 +801,7 @@ def test_the_command_lists_runs_and_reports(toy_file, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("nothing",), "no study 'nothing'; there are banditron-2008"),
+        (("nothing",), "unknown study 'nothing'; there are banditron-2008"),
         (("banditron-2008", "--workers", "0"), "workers must be between 1"),
         (("banditron-2008", "--out", __file__), "is a file"),
     ],
@@ -975,7 +990,11 @@ def test_slow_methods_are_left_out_of_quick_runs(tmp_path):
     [
         ('learner = "RCNBF"', 'learner = "BPA"', "BPA has no settings rho0 and rho1"),
         ('learner = "RCINE"', 'learner = "Banditron"', "no setting 'N_s'|estimates no rates"),
-        ("rounds = 300", "rounds = 300\nepochs = 2", "rounds say how long an online experiment is"),
+        (
+            "rounds = 300",
+            "rounds = 300\nepochs = 2",
+            "rounds set the length of an online experiment",
+        ),
         (
             "rounds = 300",
             "quick = { rounds = 3 }",

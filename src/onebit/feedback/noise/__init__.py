@@ -94,8 +94,8 @@ def _refuse_poor(log: Log) -> None:
     if log.right.all() or not log.right.any():
         heard = "right" if log.right[0] else "wrong"
         raise NotIdentified(
-            f"all {len(log)} answers are {heard}: one of the two rates leaves no trace in them; "
-            "labels must be said that are wrong, and some that are right"
+            f"all {len(log)} answers are {heard}: one of the two rates cannot be seen in "
+            "them; some said labels must be wrong, and some right"
         )
     if (log.said == log.said[0]).all():
         raise NotIdentified(

@@ -226,7 +226,7 @@ def _refuse_flat(groups: _Groups, curve: np.ndarray, fit: float) -> None:
     rho0, rho1 = _levels_of(curve)
     if 2 * (fit - without) < _EVIDENCE or rho0 + rho1 >= 1:
         raise NotIdentified(
-            "the feedback hardly depends on context and label: rho0 + rho1 is near 1, or the "
+            "the feedback barely depends on context and label: rho0 + rho1 is near 1, or the "
             "contexts do not predict the labels, or the answers are too few; more may help"
         )
     up = expit(np.exp(curve[2]) * groups.score + curve[3])
@@ -239,7 +239,7 @@ def _refuse_flat(groups: _Groups, curve: np.ndarray, fit: float) -> None:
         )
     if low < _ON_A_LEVEL:
         raise NotIdentified(
-            f"hardly any answers are surely wrong: only {low} of {total} lie where the chance of "
+            f"too few answers are surely wrong: only {low} of {total} lie where the chance of "
             "right no longer falls, so rho0 is not seen; let the learner explore more"
         )
 
@@ -265,6 +265,7 @@ def _refuse_contradicted(log: Log, rates: Rates) -> None:
         raise NotIdentified(
             f"a label drawn at random would be heard right {heard:.1%} of the time, by the "
             f"propensities; rho0 = {rates.rho0:.3f} and rho1 = {rates.rho1:.3f} make that "
-            f"{expected:.1%}, as one label in {log.labels} is right: the contexts tell too little "
-            "to a linear rule, or several labels may be right, or right and wrong are exchanged"
+            f"{expected:.1%}, as one label in {log.labels} is right: the contexts carry too "
+            "little information for a linear rule, or several labels may be right, or right and "
+            "wrong are exchanged"
         )

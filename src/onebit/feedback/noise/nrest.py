@@ -50,7 +50,7 @@ class _Network:
         else:
             self.classifier = copy.deepcopy(classifier)  # the caller's classifier stays unfitted
         if len(np.unique(log.right[self.part])) < 2:
-            raise NotIdentified("almost all answers are equal: one rate leaves no trace in them")
+            raise NotIdentified("almost all answers are equal: one rate cannot be seen in them")
         self.classifier.fit(self._input(self.part, self.said), log.right[self.part].astype(int))
 
     def _input(self, rows: Any, said: np.ndarray) -> Any:

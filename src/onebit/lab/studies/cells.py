@@ -1,7 +1,7 @@
 """A cell: one learner with one setting on one stream; and how it is run.
 
-What a cell gives is a pure function of what it says, so its name is a hash of that, and a cell that
-several experiments ask for runs once.
+The result of a cell is a pure function of its fields, so its name is a hash of them, and a cell
+that several experiments need runs once.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy as np
 from onebit.contexts import Rows, encode_rows
 from onebit.core.sources import SOURCES
 from onebit.datasets import Dataset, Steps, find, prepare
-from onebit.datasets.entries import Entry
+from onebit.datasets.catalogue_entry import CatalogueEntry
 from onebit.lab.lookup import learner_named
 from onebit.lab.simulation import Trace, simulate
-from onebit.lab.studies.conditions import ChannelSpec, Setting, points
+from onebit.lab.studies.conditions import ChannelSpec, SettingValue, study_check_points
 from onebit.lab.sweeping import sweep
 from onebit.learner import Learner
 
@@ -39,8 +39,8 @@ _BY_NAME = (
     "onebit.lab.lookup",
     "onebit.datasets.catalogue",
     "onebit.datasets.readers",
-    "onebit.datasets.archive",
-    "onebit.datasets.delimited",
+    "onebit.datasets.npz_files",
+    "onebit.datasets.csv_files",
     "onebit.datasets.parquet",
     "onebit.datasets.svmlight",
     "onebit.datasets.vowpal",
@@ -58,10 +58,10 @@ def code_for(learner: type[Learner], source: str) -> str:
 
 
 @functools.lru_cache
-def _code(learner: type[Learner], entry: Entry) -> str:
+def _code(learner: type[Learner], entry: CatalogueEntry) -> str:
     names = [(maker.__module__, maker.__qualname__) for maker in entry.makers()]
     kinds = {kind.__module__ for kind in learner.__mro__}
-    modules = {__name__, Entry.__module__, *kinds, *(module for module, _ in names)}
+    modules = {__name__, CatalogueEntry.__module__, *kinds, *(module for module, _ in names)}
     digest = SOURCES.digest(modules, _BY_NAME) or _UNREADABLE
     facts = repr((digest, entry.drawn, names))
     return hashlib.sha256(facts.encode()).hexdigest()[:16]
@@ -81,7 +81,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int | None = None  # so many, whatever the epochs
     alone: bool
     learner: str
-    settings: tuple[tuple[str, Setting], ...]
+    settings: tuple[tuple[str, SettingValue], ...]
     code: str = ""  # a digest of the code that its figures come from
 
     @property
@@ -90,7 +90,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def without_settings(self) -> Cell:
-        """The same for all cells that can run side by side."""
+        """The same for all cells that can run in lockstep."""
         return msgspec.structs.replace(self, settings=())
 
     def __str__(self) -> str:
@@ -108,16 +108,16 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cell gives: counts at check points; or why it gave none."""
+    """The result of a cell: counts at check points, or an error."""
 
     rounds: list[int] = []
     mistakes: list[int] = []
     greedy_mistakes: list[int] = []
     explored: list[int] = []
     updates: list[int] = []
-    bayes_mistakes: list[int] = []  # of the best rule there is, where the data know it
+    bayes_mistakes: list[int] = []  # of the best rule, for data whose best rule is known
     test_error: float | None = None
-    rates: list[float] = []  # of flips, as a learner that estimates them took them to be at the end
+    rates: list[float] = []  # of flips, estimated by the learner at the end
     seconds: float = 0.0
     error: str = ""
 
@@ -127,7 +127,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return [m - b for m, b in zip(self.mistakes, self.bayes_mistakes, strict=True)]
 
 
-class Source(NamedTuple):
+class DataSource(NamedTuple):
     """Where a study's data set is found."""
 
     name: str
@@ -136,18 +136,20 @@ class Source(NamedTuple):
     own: bool  # a file that the catalogue knows nothing of
 
 
-def source_of(data: Data) -> Source | None:
-    """The first of the sources that is there."""
+def source_of(data: Data) -> DataSource | None:
+    """The first source that is available."""
     for name in data.sources:
         try:
             entry = find(name)
         except ValueError:
             continue
         if entry.make is not None:
-            return Source(name, "", entry.drawn, False)
+            return DataSource(name, "", entry.drawn, False)
         path = entry.find()
         if path is not None:
-            return Source(name, _digest(str(path), path.stat().st_mtime_ns), False, entry.is_own)
+            return DataSource(
+                name, _digest(str(path), path.stat().st_mtime_ns), False, entry.is_own
+            )
     return None
 
 
@@ -163,19 +165,19 @@ class CellStream(NamedTuple):
     X: Any
     y: np.ndarray
     labels: int
-    points: list[int]  # where to count
+    check_points: list[int]
     order: np.ndarray = np.empty(0, np.int64)  # of all epochs; empty: the rows as they are
     epochs: int = 1  # in which the rows come
     channel: Sequence[Any] = ()
     test: tuple[Any, np.ndarray] | None = None
-    bayes_mistakes: Sequence[int] = ()  # at the points
+    bayes_mistakes: Sequence[int] = ()  # at the check points
 
     @property
     def arguments(self) -> dict[str, Any]:
         return {
             "order": self.order if len(self.order) else "given",
             "epochs": self.epochs,
-            "checkpoints": self.points,
+            "checkpoints": self.check_points,
             "channel": self.channel,
         }
 
@@ -217,14 +219,14 @@ def stream_of(cell: Cell) -> CellStream:
         seed = cell.repeat + _APART * cell.tuning
         rows = min((n for n in (cell.rows, cell.rounds) if n), default=None)
         table = _drawn(cell.source, rows, cell.prepare, seed)
-        where = points(len(table.y) * cell.epochs, len(table.y))
+        where = study_check_points(len(table.y) * cell.epochs, len(table.y))
         stream = CellStream(table.X, table.y, len(table.labels), where, epochs=cell.epochs)
         mistakes = _bayes_mistakes(table, where)
         return stream._replace(channel=cell.channel.steps(), bayes_mistakes=mistakes)
 
 
 def _bayes_mistakes(table: Any, where: list[int]) -> list[int]:
-    """How often the best rule was wrong, where the data know it."""
+    """How often the best rule was wrong, for data whose best rule is known."""
     if not hasattr(table, "bayes"):
         return []
     wrong = np.cumsum(np.resize(table.bayes != table.y, where[-1]))
@@ -237,7 +239,7 @@ def _in_turn(cell: Cell, table: Dataset, rows: Rows | None) -> CellStream:
     rounds = cell.rounds or cell.epochs * size
     seed = cell.repeat + _APART * cell.tuning
     order = _shuffled(np.arange(size), -(-rounds // size), seed)[:rounds]
-    where, channel = points(rounds, size), cell.channel.steps()
+    where, channel = study_check_points(rounds, size), cell.channel.steps()
     if rows is not None:
         return CellStream(rows, table.y, labels, where, order, channel=channel)
     table = prepare(table._replace(X=table.X[order], y=table.y[order]), cell.prepare)
@@ -250,7 +252,7 @@ def _shuffled(rows: np.ndarray, epochs: int, seed: int) -> np.ndarray:
 
 
 def _without_fold(cell: Cell, table: Dataset, rows: Rows | None) -> CellStream:
-    """All folds but one to learn from, with noisy labels if so asked, and that one to judge by.
+    """All folds but one to learn from, perhaps with noisy labels, and that one to test on.
 
     To tune, the complement of the first fold is split once more, nine to one, and the labels to
     judge by are noisy as well: nothing of the first fold or of clean labels is used. The setting is
@@ -273,12 +275,12 @@ def _without_fold(cell: Cell, table: Dataset, rows: Rows | None) -> CellStream:
     test = (table.X[judged], noisy[judged])
     # Folds differ by a row: all are counted where the shortest is.
     epoch = len(learned) if cell.tuning else len(places) - -(-len(places) // cell.folds)
-    where = points(epoch * cell.epochs, epoch)
+    where = study_check_points(epoch * cell.epochs, epoch)
     return CellStream(rows, noisy, labels, where, order, test=test)
 
 
 def run_cells(cells: Sequence[Cell], progress: Callable[[int], None] | None = None) -> list[Result]:
-    """Run cells of one stream, side by side if they may. One that fails does not take others."""
+    """Run cells of one stream, in lockstep if possible. A failure does not affect other cells."""
     try:
         return _run_together(cells, progress)
     except Exception as error:

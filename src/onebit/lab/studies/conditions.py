@@ -1,6 +1,6 @@
-"""What a cell runs under, as a study file says it: the channel, and the rounds to count after.
+"""The conditions of a cell in a study file: its channel and its check points.
 
-These change results. What a study file says besides, and how its results are shown, is in `spec`.
+They change results. The other parts of a study file are in `spec`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec import Struct
 from onebit.feedback.channels import Delay, Flip, LabelNoise, Silence, Step
 from onebit.lab.simulation import check_points
 
-Setting = bool | int | float | str
+SettingValue = bool | int | float | str
 
 
 class ChannelSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,7 +35,7 @@ class ChannelSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return steps
 
 
-def points(rounds: int, epoch: int) -> list[int]:
+def study_check_points(rounds: int, epoch: int) -> list[int]:
     """Where a study counts: eight rounds of each decade, and the end of the first epoch."""
     decades = {round(10 ** (k / 8)) for k in range(8, 80)}
     counted = {*decades, *check_points(rounds), epoch, rounds}

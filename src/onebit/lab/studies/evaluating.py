@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
 from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,6 +131,9 @@ def evaluate(plan: Plan, command: str) -> findings.Findings:
 
 def _facts(plan: Plan) -> dict[str, str]:
     facts = {"onebit": __version__, "size": "quick" if plan.quick else "full"}
+    facts["date"] = date.today().isoformat()
+    if commit := _commit():
+        facts["commit"] = commit
     facts["seeds"] = "repeat i has the seed i, for data and learner; streams to tune on have others"
     for name, data in plan.study.data.items():
         source = plan.sources[name]
@@ -139,6 +145,18 @@ def _facts(plan: Plan) -> dict[str, str]:
             steps = f", prepared by {', '.join(data.prepare)}" if data.prepare else ""
             facts[name] = f"{source.name}{digest}{steps}"
     return facts
+
+
+def _commit() -> str:
+    """The commit of the checkout that this code is in; empty if it is installed without git."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    tracked = [*git, "ls-files", "--error-unmatch", Path(__file__).name]
+    described = [*git, "describe", "--always", "--dirty", "--exclude=*"]
+    try:  # an installed copy may lie in the checkout of another project, which does not track it
+        subprocess.run(tracked, capture_output=True, check=True)
+        return subprocess.run(described, capture_output=True, check=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def _sections(plan: Plan) -> Iterator[findings.Section]:
@@ -371,7 +389,7 @@ def _checks(plan: Plan, claim: spec.CheckSpec) -> Iterator[findings.Check]:
 def _absent(
     plan: Plan, text: str, places: Sequence[Place], ends: Sequence[Any]
 ) -> findings.Check | None:
-    """A check that cannot be told, if one of the places has no values."""
+    """An undecided check, if one of the places has no values."""
     empty = [place for place, values in zip(places, ends, strict=True) if not len(values)]
     return findings.Check(text, None, _why_absent(plan, empty[0])) if empty else None
 

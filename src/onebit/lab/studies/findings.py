@@ -1,4 +1,4 @@
-"""What a study found, ready to be shown: the runner makes it, the report draws it.
+"""The findings of a study: `evaluating` makes them, `report` shows them.
 
 Errors and shares are between 0 and 1 everywhere; the report shows per cent.
 """
@@ -13,7 +13,7 @@ class Curve:
     """One method in one chart: mean and band over repeats."""
 
     method: str
-    full_information: bool  # a reference that is told the true label
+    full_information: bool  # a reference that receives the true label
     settings: str  # as run, in words: "gamma=0.014"
     x: list[float]
     mean: list[float]
@@ -119,5 +119,5 @@ class Findings:
     cells: int
     seconds: float  # computing time of all cells
     command: str  # what to type to run it again
-    facts: dict[str, str]  # version, quick or full, seeds, data with their checksums
+    facts: dict[str, str]  # version, commit, date, quick or full, seeds, data with checksums
     quick: bool = False  # ran at reduced size: not comparable with the paper's numbers

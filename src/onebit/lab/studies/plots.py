@@ -149,9 +149,9 @@ def _lifted(value: float, floor: float) -> float:
 def _tip(curve: Curve, chart: Chart, x: float, mean: float, low: float, high: float) -> str:
     middle, least, most = (shown(value, chart.y_percent) for value in (mean, low, high))
     band = "" if low == high else f" ({least} to {most})"
-    told = "\n(reference: told the true label)" if curve.full_information else ""
+    reference = "\n(reference: receives the true label)" if curve.full_information else ""
     settings = f"\n{curve.settings}" if curve.settings else ""
-    return f"{curve.method}: {middle}{band}\n{chart.x_label}: {x:,.6g}{settings}{told}"
+    return f"{curve.method}: {middle}{band}\n{chart.x_label}: {x:,.6g}{settings}{reference}"
 
 
 def drawing(chart: Chart, looks: dict[str, Looks], section: list[Chart], where: str) -> Markup:

@@ -10,7 +10,7 @@ import numpy as np
 
 from onebit.lab.lookup import name_of
 from onebit.lab.studies.cells import Cell, Result, code_for, source_of
-from onebit.lab.studies.conditions import Setting
+from onebit.lab.studies.conditions import SettingValue
 from onebit.lab.studies.engines import run_on
 from onebit.lab.studies.spec import Experiment, Method, Study
 from onebit.lab.studies.store import Store
@@ -60,7 +60,7 @@ class Plan:
             for settings in grid
         ]
 
-    def chosen(self, place: Place) -> dict[str, Setting] | None:
+    def chosen(self, place: Place) -> dict[str, SettingValue] | None:
         """The setting with the least error on the tuning streams; None: not known yet."""
         grid, tried = place.method.grid(place.data), self.tuning_cells(place)
         if not tried:
@@ -71,7 +71,7 @@ class Plan:
         errors = [np.mean([_error(r) for r in of_setting if r]) for of_setting in results]
         return grid[int(np.argmin(errors))] if np.isfinite(min(errors)) else None
 
-    def cells(self, place: Place) -> list[tuple[dict[str, Setting], list[Cell]]]:
+    def cells(self, place: Place) -> list[tuple[dict[str, SettingValue], list[Cell]]]:
         """Settings with their reported cells; empty until the setting is chosen."""
         if place.experiment.tuned:
             chosen = self.chosen(place)
@@ -97,7 +97,7 @@ class Plan:
         return known, later
 
     def _cell(
-        self, place: Place, settings: Mapping[str, Setting], repeat: int, tuning: bool = False
+        self, place: Place, settings: Mapping[str, SettingValue], repeat: int, tuning: bool = False
     ) -> Cell:
         experiment, data = place.experiment, self.study.data[place.data]
         source = self.sources[place.data]

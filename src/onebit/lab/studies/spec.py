@@ -23,7 +23,7 @@ from onebit.datasets.catalogue import KNOWN
 from onebit.feedback.channels import check, link
 from onebit.lab.lookup import learner_named
 from onebit.lab.recipes import check_made_of_settings, settings_of, wrong_setting
-from onebit.lab.studies.conditions import ChannelSpec, Setting
+from onebit.lab.studies.conditions import ChannelSpec, SettingValue
 from onebit.learner import Learner
 
 CLEAN = "clean"
@@ -69,8 +69,10 @@ class Method(_Strict, frozen=True):
 
     name: str
     learner: str  # "Banditron"; "module:Mine" for a learner of an imported module
-    settings: dict[str, Setting | list[Setting]] = {}
-    on: dict[str, dict[str, Setting | list[Setting]]] = {}  # per data set, overriding `settings`
+    settings: dict[str, SettingValue | list[SettingValue]] = {}
+    on: dict[
+        str, dict[str, SettingValue | list[SettingValue]]
+    ] = {}  # per data set, overriding `settings`
     knows_flips: bool = False  # rho0 and rho1 are the channel's
     slow: bool = False  # left out of quick runs
 
@@ -78,7 +80,7 @@ class Method(_Strict, frozen=True):
     def kind(self) -> type[Learner]:
         return learner_named(self.learner)
 
-    def grid(self, data: str) -> list[dict[str, Setting]]:
+    def grid(self, data: str) -> list[dict[str, SettingValue]]:
         """Every combination of the settings."""
         settings = {**self.settings, **self.on.get(data, {})}
         lists = [value if isinstance(value, list) else [value] for value in settings.values()]
@@ -293,7 +295,7 @@ def read_study(name: str) -> Study:
     path = Path(name)
     if not path.is_file():
         raise ValueError(
-            f"no study {name!r}; there are {', '.join(shipped())}, all, or a .toml file of your own"
+            f"unknown study {name!r}; there are {', '.join(shipped())}, all, or your own .toml file"
         )
     if path.stat().st_size > LARGEST_FILE:
         raise ValueError(f"{name} is larger than a study may be ({LARGEST_FILE:,} bytes)")
@@ -382,7 +384,7 @@ def _check_sizes(study: Study, experiment: Experiment) -> None:
                     f"{prefix}{key} must be between {low:,} and {high:,}, not {value:,}"
                 )
     if experiment.rounds and (experiment.epochs > 1 or folds):
-        raise ValueError("rounds say how long an online experiment is, without epochs")
+        raise ValueError("rounds set the length of an online experiment; leave out epochs")
     for name in experiment.data:
         rows = study.data[name].rows or math.inf
         if rows < (experiment.rounds or 0) and _is_drawn(study.data[name]):
@@ -471,7 +473,7 @@ def _check_part(experiment: Experiment, data: Mapping[str, Data], part: Any) -> 
     if getattr(part, "counts", False) and y not in _SHARES:
         raise ValueError(f"counts is for {', '.join(_SHARES)}, not for {y}")
     if isinstance(part, Slope) and y not in _SHARES:
-        raise ValueError(f"a slope is told of {', '.join(_SHARES)}, not of {y}")
+        raise ValueError(f"a slope is measured of {', '.join(_SHARES)}, not of {y}")
     for name in experiment.data_of(part):
         if y == "regret" and name in data and set(data[name].sources) - _WITH_BAYES:
             raise ValueError(f"the best rule for {name} is not known, so there is no regret")
@@ -480,7 +482,7 @@ def _check_part(experiment: Experiment, data: Mapping[str, Data], part: Any) -> 
     if isinstance(part, Less) and part.method in part.than:
         raise ValueError(f"{part.method} cannot be compared with itself")
     if isinstance(part, Slope) and experiment.protocol == "folds":
-        raise ValueError("a slope is told of online experiments")
+        raise ValueError("a slope is measured in online experiments; this one has folds")
     if getattr(part, "first_epoch", False) and at_the_end:
         raise ValueError(f"{y} of the first epoch is not known")
     methods = [method.name for method in experiment.methods]

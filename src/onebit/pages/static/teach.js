@@ -3,75 +3,16 @@
 // The page holds a few guesses ahead, so that the next item is there at once. Every answer goes
 // into a queue that survives a reload, and leaves it when the server has it on disk.
 
-const WAIT = 20; // ms that a guess made earlier waits for a newer one
+import {by_id, counted, make, page, percent, root, stored} from './teach_basics.js';
+import {item_parts, picture} from './teach_item.js';
+import {keys_of_labels, start_keys} from './teach_keys.js';
+import {show_curve, show_panels, show_samples, verdict} from './teach_panels.js';
+
+const WAIT = 15; // ms that a guess made earlier waits for a newer one
 const PATIENCE = 1500; // ms that the page waits for a guess that only the server can make
-const ACTIONS = {right: 'Right', wrong: 'Wrong', skip: 'Skip', undo: 'Undo'};
-const KEYS = {
-  right: ['a', 'ArrowRight'], wrong: ['x', 'ArrowLeft'], skip: [' ', 'ArrowDown'],
-  undo: ['Backspace', 'ArrowUp'],
-};
-const SIGNS = {
-  ' ': 'space', ArrowRight: '→', ArrowLeft: '←', ArrowUp: '↑', ArrowDown: '↓', Backspace: '⌫',
-};
 const SHOWN_AS_CHIPS = 24;
 
-const by_id = id => document.getElementById(id);
-const root = document.querySelector('.teach');
-
-function make(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-}
-
-// What the browser keeps. Without storage, everything works until the page is closed.
-
-const prefix = `onebit teach ${root.dataset.journal} `;
-const stored = {
-  get(name, otherwise) {
-    try {
-      return JSON.parse(localStorage.getItem(prefix + name)) ?? otherwise;
-    } catch {
-      return otherwise;
-    }
-  },
-  set(name, value) {
-    try {
-      localStorage.setItem(prefix + name, JSON.stringify(value));
-    } catch { /* private mode, or full */ }
-  },
-  remove(name) {
-    try {
-      localStorage.removeItem(prefix + name);
-    } catch { /* as above */ }
-  },
-  names() {
-    try {
-      return Object.keys(localStorage).filter(name => name.startsWith(prefix))
-        .map(name => name.slice(prefix.length));
-    } catch {
-      return [];
-    }
-  },
-};
-
-function page_name() {
-  const fresh = [...crypto.getRandomValues(new Uint8Array(8))].map(x => x.toString(16)).join('');
-  try {
-    // A duplicated tab copies this name; only a reload may go on with it.
-    const is_reload = performance.getEntriesByType('navigation')[0]?.type === 'reload';
-    const known = is_reload && sessionStorage.getItem('onebit teach page');
-    sessionStorage.setItem('onebit teach page', known || fresh);
-    return known || fresh;
-  } catch {
-    return fresh;
-  }
-}
-
-const page = page_name();
 const ask = {order: 'random', only: null, again: true, ...stored.get('ask', {})};
-let keys = {...KEYS, ...stored.get('keys', {})};
-let keys_on = stored.get('keys on', true);
 let stats = null;
 
 // What is shown.
@@ -94,10 +35,32 @@ function show(guess) {
   by_id('ask').textContent = guess ? '…' : '';
   by_id('sure').textContent = by_id('hint').textContent = '';
   for (const guess of next.slice(0, 6)) picture(guess.item);
+  root.classList.toggle('idle', !guess && ended);
   if (guess) return;
-  const words = ended ? 'Every item has its answer.' : queue.length && !online
+  by_id('scores').replaceChildren();
+  const words = queue.length && !online
     ? 'The connection is lost. Your answers are kept here, and go out when it is back.' : '…';
-  by_id('card').replaceChildren(make('p', {className: 'end', textContent: words}));
+  by_id('card').replaceChildren(...(ended ? end_parts() : [words_in_card(words)]));
+}
+
+const words_in_card = words => make('p', {className: 'end', textContent: words});
+
+// The end of a lesson: what was reached, and what to take away.
+function end_parts() {
+  const open = stats ? stats.items - stats.known - stats.skipped - stats.unusable_count : 0;
+  const words = ask.only !== null ? `Every item was asked about: is it ${ask.only}?`
+    : open > 0 ? `Nothing is left to ask here. ${counted(open, 'item')} without a label: open on `
+      + 'another page, or none of the labels was right.'
+    : 'Every item has its answer.';
+  const parts = [words_in_card(words)];
+  if (stats?.guesses)
+    parts.push(words_in_card(`It was wrong about ${percent(stats.error_recent)} of the last `
+      + `${counted(Math.min(stats.guesses, 50), 'item')}.`));
+  const links = Object.entries(
+    {learner: 'The learner', csv: 'Answers as csv', parquet: 'Answers as Parquet'});
+  parts.push(make('p', {className: 'end take'}, ...links.map(([name, words]) =>
+    make('a', {href: `export/${name}`, download: '', className: 'plain', textContent: words}))));
+  return parts;
 }
 
 function reveal() {
@@ -134,41 +97,6 @@ function reveal_soon() {
 const set_words = (name, words) => {
   document.querySelector(`#${name} .words`).textContent = words;
 };
-const percent = share => `${Math.round(100 * share)}%`;
-
-const pictures = new Map(); // by address: loaded ahead
-
-function picture(item) {
-  if (!item.picture) return null;
-  let image = pictures.get(item.picture);
-  if (!image) {
-    image = make('img', {alt: item.title, draggable: false, src: item.picture});
-    image.addEventListener('error', () => {
-      pictures.delete(item.picture);
-      image.replaceWith(make('p', {className: 'note', textContent: `No picture of ${item.title}`}));
-    });
-    pictures.set(item.picture, image);
-    while (pictures.size > 40) pictures.delete(pictures.keys().next().value);
-  }
-  return image;
-}
-
-function item_parts(item) {
-  if (item.kind === 'image') {
-    const title = make('p', {className: 'title', textContent: item.title, dir: 'auto'});
-    return [picture(item), title];
-  }
-  const parts = [];
-  if (item.text) parts.push(make('p', {className: 'text', textContent: item.text, dir: 'auto'}));
-  const fields = Object.entries(item.fields).filter(([, value]) => value !== item.text);
-  if (fields.length)
-    parts.push(make('dl', {className: 'fields'}, ...fields.flatMap(([name, value]) => [
-      make('dt', {textContent: name, dir: 'auto'}), make('dd', {textContent: value, dir: 'auto'}),
-    ])));
-  return [make('div', {className: 'scrolls', tabIndex: 0, role: 'group', ariaLabel: 'The item'},
-    ...parts)];
-}
-
 function show_scores() {
   const places = new Map(stats?.labels.map((label, i) => [label, i]));
   const shown = [...current.scores].sort(([a], [b]) => places.get(a) - places.get(b));
@@ -199,10 +127,17 @@ by_id('why').addEventListener('toggle', () => by_id('why').open && show_why());
 
 let queue = stored.get(`queue ${page}`, []);
 let number = Math.max(0, ...queue.map(entry => entry.number));
+let heard = 0; // the newest request that the server has answered
+mark_done(queue);
 let sending = false;
 let online = true;
 let retry_after = 500;
 let retry_timer = 0;
+let round_trip = 0; // ms that an answer takes, on average
+
+function mark_done(entries) {
+  for (const entry of entries) if (entry.guess) done.set(entry.guess.place, entry.number);
+}
 
 function enqueue(path, body, guess = null) {
   queue.push({number: ++number, path, body, guess});
@@ -227,10 +162,11 @@ function adopt() {
   for (const name of stored.names()) {
     const other = name.startsWith('queue ') ? name.slice(6) : page;
     if (other === page || Date.now() - stored.get(`alive ${other}`, 0) < 20000) continue;
-    const left = stored.get(name, []);
+    const left = stored.get(name, []).map(entry => ({...entry, number: ++number}));
     stored.remove(name);
     stored.remove(`alive ${other}`);
-    queue.push(...left.map(entry => ({...entry, number: ++number})));
+    queue.push(...left);
+    mark_done(left);
   }
   keep_queue();
   send_all();
@@ -257,10 +193,13 @@ async function send_all() {
       const entry = queue[0];
       const is_turn = ['answer', 'skip', 'undo'].includes(entry.path);
       const asked = asking;
+      const start = performance.now();
       const response = await post(entry.path, is_turn ? {...turn(), ...entry.body} : entry.body);
       if (response.status >= 500) throw new Error(String(response.status));
       const answer = await response.json();
+      round_trip = 0.7 * round_trip + 0.3 * (performance.now() - start);
       queue.shift();
+      heard = entry.number;
       keep_queue();
       say_online(true);
       if (response.ok) {
@@ -326,7 +265,7 @@ function take(guesses, entry, asked) {
     return;
   }
   if (waiting_for === entry.number) waiting_for = 0;
-  next = merged(next.filter(guess => places.has(guess.place) || !entry.number), fresh);
+  next = merged(next.filter(guess => places.has(guess.place)), fresh);
   if (waiting_for) return; // what is on the screen is answered already
   if (current && !visible) {
     const newer = fresh.find(guess => guess.place === current.place);
@@ -354,12 +293,16 @@ let asking = 0; // counts changes of what is asked
 let filling = 0; // the newest request for guesses; answers to older ones are of no use
 
 async function fill() {
-  const request = ++filling, asked = asking;
+  // The server may not know of answers that are under way: its guesses at those items are stale.
+  // Once it has answered one of them, all of these guesses are.
+  const request = ++filling, asked = asking, known = heard;
   try {
     const response = await post('ahead', turn());
     if (!response.ok || request !== filling) return;
     say_online(true);
-    take((await response.json()).guesses, {path: 'ahead', number}, asked);
+    const {guesses} = await response.json();
+    if (heard === known) take(guesses, {path: 'ahead', number: known}, asked);
+    else fill();
   } catch {
     say_online(false);
   }
@@ -400,8 +343,8 @@ function answer(body) {
 function go_on() {
   waiting_for = 0;
   advance();
-  if (sending && online) reveal_soon();
-  else reveal();
+  if (sending && online && round_trip < WAIT) reveal_soon();
+  else reveal(); // a newer guess would come too late
 }
 
 function skip() {
@@ -506,107 +449,6 @@ by_id('who').addEventListener('change', () => {
   refresh();
 });
 
-// Keys.
-
-function label_keys() {
-  const labels = stats?.labels ?? [];
-  const digits = labels.filter(label => /^[0-9]$/.test(label));
-  const named = digits.length ? digits.map(label => [String(label), label])
-    : labels.slice(0, 9).map((label, i) => [String(i + 1), label]);
-  return new Map(named);
-}
-
-document.addEventListener('keydown', event => {
-  if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey) return;
-  if (capture) return;
-  const target = event.target;
-  if (!keys_on || target.closest('input:not([type=checkbox]), select, textarea, dialog')) return;
-  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const is_control = target.closest('button, a, summary, input');
-  if (is_control && (key === ' ' || key === 'Enter')) return; // they work the control
-  if (target.closest('.scrolls') && /^Arrow(Up|Down)$/.test(key)) return; // they scroll a text
-  const name = Object.keys(ACTIONS).find(name => keys[name].includes(key));
-  const label = label_keys().get(key);
-  if (name === undefined && label === undefined) return;
-  event.preventDefault();
-  if (event.repeat) return;
-  if (name) act[name]();
-  else name_label(String(label));
-});
-
-let capture = null; // the action whose key is asked for
-
-function show_keys() {
-  for (const hint of document.querySelectorAll('kbd[data-key]')) {
-    hint.textContent = keys[hint.dataset.key].map(key => SIGNS[key] ?? key).join(' ');
-    hint.hidden = !keys_on;
-  }
-  by_id('keys-on').checked = keys_on;
-  by_id('key-list').replaceChildren(...Object.entries(ACTIONS).map(([name, words]) => {
-    const shown = keys[name].map(key => SIGNS[key] ?? key).join(' or ');
-    const button = make('button', {type: 'button', className: 'plain',
-      textContent: capture === name ? 'press a key …' : shown,
-      ariaLabel: `${words}: ${shown}. Choose another key`});
-    button.dataset.capture = name;
-    button.addEventListener('click', () => {
-      capture = name;
-      show_keys();
-      document.querySelector(`[data-capture=${name}]`).focus();
-    });
-    return make('li', {}, make('span', {textContent: words}), button);
-  }));
-}
-
-document.addEventListener('keydown', event => {
-  if (!capture || ['Tab', 'Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) return;
-  event.preventDefault();
-  event.stopPropagation();
-  const name = capture;
-  capture = null;
-  if (event.key !== 'Escape') {
-    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    for (const other of Object.keys(keys)) keys[other] = keys[other].filter(known => known !== key);
-    keys[name] = [key, ...keys[name].filter(known => known.startsWith('Arrow'))];
-    stored.set('keys', keys);
-  }
-  show_keys();
-  document.querySelector(`[data-capture=${name}]`).focus();
-}, true);
-
-by_id('keys-on').addEventListener('change', () => {
-  keys_on = by_id('keys-on').checked;
-  stored.set('keys on', keys_on);
-  show_keys();
-  show_labels();
-});
-by_id('keys-reset').addEventListener('click', () => {
-  keys = {...KEYS};
-  stored.remove('keys');
-  show_keys();
-});
-
-// Swiping: right is right, left is wrong.
-
-let swipe = null;
-const card = by_id('card');
-card.addEventListener('pointerdown', event => {
-  if (event.pointerType === 'touch' && event.isPrimary) swipe = {x: event.clientX, y: event.clientY};
-});
-card.addEventListener('pointermove', event => {
-  if (!swipe || event.pointerType !== 'touch') return;
-  const away = event.clientX - swipe.x;
-  card.style.transform = Math.abs(away) > 10 ? `translateX(${away}px) rotate(${away / 40}deg)` : '';
-});
-for (const end of ['pointerup', 'pointercancel'])
-  card.addEventListener(end, event => {
-    if (!swipe) return;
-    const [x, y] = [event.clientX - swipe.x, event.clientY - swipe.y];
-    swipe = null;
-    card.style.transform = '';
-    if (end === 'pointerup' && Math.abs(x) > 60 && Math.abs(x) > 1.5 * Math.abs(y))
-      answer({right: x > 0});
-  });
-
 // What is asked.
 
 function asked_anew() {
@@ -639,8 +481,6 @@ by_id('only').addEventListener('change', () => {
 
 let refreshing = false;
 let stale = false;
-let curve_at = 0;
-let curve_timer = 0;
 
 async function refresh() {
   stale = true;
@@ -666,59 +506,26 @@ function show_stats(fresh) {
   stats = fresh;
   by_id('start').hidden = stats.open;
   by_id('work').hidden = !stats.open;
-  by_id('intro').hidden = stats.answers >= 10;
+  if (before === null) by_id('intro').hidden = stats.answers >= 10; // later, buttons would move
   root.classList.toggle('begun', stats.answers > 0);
   root.classList.toggle('open', stats.open);
   if (!stats.open && before === null) {
     by_id('first-labels').value = stats.suggested.join(', ');
-    show_samples();
+    by_id('first-labels').focus();
+    show_samples(stats);
   }
   if (stats.open && !stats.ready) {
-    by_id('card').replaceChildren(make('p', {className: 'end',
-      textContent: 'Getting ready. The first start takes up to a minute.'}));
+    if (current) return; // the server was started again
+    root.classList.add('idle');
+    by_id('card').replaceChildren(
+      words_in_card('Getting ready. The first start takes up to a minute.'));
     return;
   }
   if (stats.open && stats.ready && !(before?.open && before.ready)) fill();
-  by_id('error-recent').textContent = stats.error_recent === null ? '–' : percent(stats.error_recent);
-  by_id('error').textContent = stats.error === null ? '–' : percent(stats.error);
-  by_id('answers').textContent = stats.answers.toLocaleString('en');
-  by_id('pace').textContent = stats.per_minute === null ? '–' : Math.round(stats.per_minute);
-  const people = Object.entries(stats.people).filter(([name]) => name);
-  by_id('summary').textContent = [
-    `${stats.known.toLocaleString('en')} of ${stats.items.toLocaleString('en')} items have a label`,
-    stats.skipped ? `${stats.skipped} skipped` : '',
-    `${stats.explored} guesses explored`,
-    people.length > 1 ? people.map(([name, count]) => `${name}: ${count}`).join(', ') : '',
-  ].filter(Boolean).join(' · ');
   if (shown_labels !== String(stats.labels)) show_labels();
-  show_by_label();
-  show_last();
-  show_unusable();
-  if (before?.guesses !== stats.guesses || before.version !== stats.version) show_curve();
-}
-
-// A few of the pictures, so that a person can see which labels they need.
-function show_samples() {
-  if (root.dataset.kind !== 'image') return;
-  const places = [0, 1, 2, 3].map(i => Math.floor(i * stats.items / 4));
-  by_id('samples').replaceChildren(...[...new Set(places)].map(place => {
-    const image = make('img', {alt: '', src: `items/${place}/picture?size=256`});
-    image.addEventListener('error', () => image.remove());
-    return image;
-  }));
-}
-
-function show_curve() {
-  if (curve_timer) return;
-  curve_timer = setTimeout(async () => {
-    curve_timer = 0;
-    curve_at = performance.now();
-    const width = Math.round(Math.min(Math.max(by_id('curve').clientWidth, 280), 640));
-    const text = await fetch(`curve?width=${width}`).then(r => r.ok ? r.text() : '').catch(() => '');
-    const drawn = new DOMParser().parseFromString(text, 'text/html').querySelector('svg');
-    if (drawn) by_id('curve').replaceChildren(drawn);
-    else if (stats && stats.guesses < 2) by_id('curve').replaceChildren();
-  }, Math.max(0, 400 - (performance.now() - curve_at)));
+  show_panels(stats, revise);
+  if (ended && !current) show(null);
+  if (before?.guesses !== stats.guesses || before.version !== stats.version) show_curve(stats);
 }
 
 let shown_labels = null;
@@ -726,12 +533,12 @@ let shown_labels = null;
 function show_labels() {
   if (!stats) return;
   shown_labels = String(stats.labels);
-  const shortcuts = new Map([...label_keys()].map(([key, label]) => [label, key]));
+  const shortcuts = keys_of_labels();
   by_id('chips').replaceChildren(...stats.labels.slice(0, SHOWN_AS_CHIPS).map(label => {
     const chip = make('button', {type: 'button', className: 'chip'},
       make('span', {textContent: label, dir: 'auto'}));
     const key = shortcuts.get(label);
-    if (keys_on && key !== undefined && key !== String(label))
+    if (key !== undefined && key !== String(label))
       chip.append(' ', make('kbd', {textContent: key}));
     chip.addEventListener('click', event => {
       name_label(String(label));
@@ -740,53 +547,11 @@ function show_labels() {
     return chip;
   }));
   by_id('labels').replaceChildren(...stats.labels.map(label => make('option', {value: label})));
-  by_id('only').replaceChildren(make('option', {value: -1, textContent: 'what it is'}),
+  by_id('only').replaceChildren(make('option', {value: -1, textContent: 'what is it?'}),
     ...stats.labels.map((label, i) => make('option', {value: i, textContent: `is it ${label}?`})));
   by_id('only').value = ask.only === null ? -1 : stats.labels.indexOf(ask.only);
   by_id('revise-label').replaceChildren(
     ...stats.labels.map((label, i) => make('option', {value: i, textContent: label})));
-}
-
-function show_by_label() {
-  by_id('by-label').replaceChildren(...stats.by_label.map(row => make('tr', {},
-    make('th', {scope: 'row', textContent: row.label, dir: 'auto'}),
-    ...[row.guessed, row.guessed ? percent(row.right / row.guessed) : '–', row.known].map(
-      (text, i) => {
-        const cell = make('td', {textContent: text});
-        cell.dataset.name = ['guessed', 'right', 'found'][i];
-        return cell;
-      }))));
-}
-
-function verdict(lesson) {
-  if (lesson.label !== null) return lesson.right ? 'right' : `no, ${lesson.label}`;
-  return lesson.right ? 'right' : 'wrong';
-}
-
-function show_last() {
-  const focused = document.activeElement?.dataset?.lesson;
-  by_id('last').replaceChildren(...stats.recent.map(lesson => {
-    const small = lesson.picture
-      ? make('img', {src: `${lesson.picture}&size=128`, alt: '', width: 36, height: 36}) : '';
-    const button = make('button', {type: 'button', className: lesson.right ? 'right' : 'wrong'},
-      small, make('span', {className: 'what'},
-        make('span', {className: 'title', textContent: lesson.title, dir: 'auto'}),
-        make('span', {className: 'guess', textContent: lesson.said, dir: 'auto'}), ' ',
-        make('span', {className: 'verdict', dir: 'auto', textContent:
-          `${lesson.right ? '✓' : '✗'} ${verdict(lesson)}${lesson.who ? ` · ${lesson.who}` : ''}`})));
-    button.dataset.lesson = lesson.id;
-    button.addEventListener('click', () => revise(lesson));
-    return make('li', {}, button);
-  }));
-  if (focused) document.querySelector(`[data-lesson="${focused}"]`)?.focus();
-}
-
-function show_unusable() {
-  const box = by_id('unusable');
-  box.hidden = !stats.unusable_count;
-  box.querySelector('summary').textContent = `${stats.unusable_count} cannot be used`;
-  box.querySelector('ul').replaceChildren(...stats.unusable.map(([name, reason]) =>
-    make('li', {textContent: `${name}: ${reason}`, dir: 'auto'})));
 }
 
 // Changing an answer.
@@ -822,7 +587,7 @@ let poll_timer = 0;
 
 function listen() {
   if (!('EventSource' in window)) return poll();
-  const events = new EventSource('events');
+  const events = new EventSource(`events?page=${page}`);
   events.addEventListener('open', () => {
     clearInterval(poll_timer);
     poll_timer = 0;
@@ -854,7 +619,9 @@ function poll() {
 }
 
 setInterval(adopt, 10000);
-show_keys();
+start_keys({
+  ...act, name_label, labels: () => stats?.labels ?? [], keys_changed: show_labels,
+});
 show_saved();
 adopt();
 listen();

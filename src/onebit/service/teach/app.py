@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import mimetypes
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -24,9 +25,9 @@ from starlette.routing import Route
 from onebit.pages.teach import curve, teach_page
 from onebit.service import faults
 from onebit.service.faults import ServiceError
-from onebit.service.items import ItemError
 from onebit.service.messages import problem_of
 from onebit.service.teach import export
+from onebit.service.teach.sources.items import ItemError
 from onebit.service.teach.teacher import (
     AnswerTurn,
     Guess,
@@ -39,7 +40,10 @@ from onebit.service.teach.teacher import (
 from onebit.service.tokens import is_loopback
 
 MOST_BYTES = 2**16  # of a body
-STATIC = ("page.css", "teach.css", "teach.js", "icon.svg")
+STATIC = (
+    *("page.css", "teach.css", "icon.svg"),
+    *("teach.js", "teach_basics.js", "teach_item.js", "teach_keys.js", "teach_panels.js"),
+)
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -80,6 +84,7 @@ class _App:
     def __init__(self, teacher: Teacher, secret: str | None, stopping: Callable[[], bool]) -> None:
         self._teacher, self._secret, self._stopping = teacher, secret, stopping
         self._listeners: set[asyncio.Event] = set()
+        self._streams: Counter[str] = Counter()  # open ones, by page
         self._loop: asyncio.AbstractEventLoop | None = None
         teacher.on_change = self._on_change
 
@@ -207,14 +212,16 @@ class _App:
 
     # Events: something has changed.
 
-    async def events(self, _: Request) -> Response:
+    async def events(self, request: Request) -> Response:
         self._loop = asyncio.get_running_loop()
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self._stream(), media_type="text/event-stream", headers=headers)
+        stream = self._stream(request.query_params.get("page", ""))
+        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
-    async def _stream(self) -> AsyncIterator[bytes]:
+    async def _stream(self, page: str) -> AsyncIterator[bytes]:
         changed = asyncio.Event()
         self._listeners.add(changed)
+        self._streams[page] += 1
         try:
             waited = 0.0
             yield b"retry: 1000\n\n" + self._event()
@@ -231,6 +238,9 @@ class _App:
                         yield b": alive\n\n"
         finally:
             self._listeners.discard(changed)
+            self._streams -= Counter([page])
+            if page and page not in self._streams:  # it was closed; a reload comes back
+                asyncio.get_running_loop().run_in_executor(None, self._teacher.leave, page)
 
     def _event(self) -> bytes:
         return b"data: %d\n\n" % self._teacher.version

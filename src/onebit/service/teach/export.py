@@ -88,7 +88,7 @@ def python_lines(teacher: Teacher) -> str:
     return "\n".join(
         [
             "import onebit as ob",
-            "from onebit.service.items import open_items",
+            "from onebit.service.teach.sources import open_items",
             "",
             f"learner = ob.load({file!r})",
             f"items = {teacher.opened}",

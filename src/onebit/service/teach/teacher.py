@@ -12,7 +12,7 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,11 +25,11 @@ from onebit import persist
 from onebit.service.configuration import Configuration, Limits, Model, ServiceOptions
 from onebit.service.engine import Engine, parsed_id
 from onebit.service.faults import Cancelled, Refused, ServiceError, Unavailable, UnknownDecision
-from onebit.service.items import Item, ItemError, Items
 from onebit.service.journal import ACTIVE, Journal
 from onebit.service.messages import Label, LabelChange
 from onebit.service.service import Service
 from onebit.service.teach.lessons import Kind, Lesson, Lessons, key_of, parsed_key
+from onebit.service.teach.sources.items import Item, ItemError, Items
 
 MODEL = "teach"  # the name of the model in the journal
 AHEAD = 8  # guesses that a page holds
@@ -321,15 +321,16 @@ class Teacher:
         scores = self._scores(context)
         possible = self._possible(item.key, kind, label)
         order = sorted(range(len(self._labels)), key=lambda i: -scores[i])[:SHOWN_LABELS]
+        shares = np.clip(scores, 0, 1)  # estimates may lie a little outside
         guess = Guess(
             id=id,
             place=place,
             item=shown_item(place, item),
             kind=kind,
             label=label,
-            sure=float(scores[self._labels.index(label)]),
+            sure=float(shares[self._labels.index(label)]),
             best=self._best(scores, possible),
-            scores=[(self._labels[i], float(scores[i])) for i in order],
+            scores=[(self._labels[i], float(shares[i])) for i in order],
             explored=explored,
             ruled_out=sorted(self._lessons.ruled_out(item.key), key=str),
             context=context,
@@ -379,7 +380,14 @@ class Teacher:
                 yield place
                 count += self.items.usable(place)
 
-    def _release(self, page: str, held: set[int]) -> None:
+    def leave(self, page: str) -> None:
+        """A page is gone: others may have the items that were kept for it."""
+        with self._lock:
+            self._chosen.pop(page, None)
+            self._release(page)
+        self._tell()
+
+    def _release(self, page: str, held: Collection[int] = ()) -> None:
         for place, (holder, _) in list(self._held.items()):
             if holder == page and place not in held:
                 del self._held[place]

@@ -1,0 +1,169 @@
+"""Entries: the compiled functions that a learner calls, each for one round or for many rows.
+
+They are built from the compiled members of an algorithm (see `core.rounds`). An entry leaves the
+state alone if a context has features that are not in the table: it returns NO_ROOM, the learner
+makes room, and calls again. Decisions come from outside, so `learn` checks all their numbers before
+it uses them, and returns FORGED if no learner of this kind can have written them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onebit.contexts import LARGEST_DOUBLE, LARGEST_SINGLE, is_rising
+from onebit.core import choosing, rounds, sums
+from onebit.core.jit import direct, entry, inline
+from onebit.core.rounds import Choice, Row, Turn
+from onebit.core.slots import NO_ROOM, placed
+
+FORGED = -2
+LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits
+
+
+@inline
+def _is_context(indices, values):
+    """Whether these arrays are still a context: the holder of a decision may have changed them."""
+    if len(indices) != len(values):
+        return False
+    packed = indices.strides[0] == indices.itemsize and values.strides[0] == values.itemsize
+    if len(indices) > 1 and not packed:
+        return False
+    top = LARGEST_SINGLE if values.itemsize == 4 else LARGEST_DOUBLE
+    return is_rising(indices, values, 0.99 / top, top)  # single precision rounds
+
+
+@inline
+def _is_possible(work, label):
+    return 0 <= label < len(work.mask) and work.mask[label] == 0
+
+
+@inline
+def _is_genuine(params, state, work, row, turn, choice):
+    """Whether this learner, or a copy of it, can have made this decision in some round."""
+    return (
+        _is_context(row.indices, row.values)
+        and _is_possible(work, choice.label)
+        and _is_possible(work, choice.greedy)
+        and LEAST_LIKELY <= choice.propensity <= 1.0
+        and rounds.could_say(params, state, work, row, turn, choice)
+    )
+
+
+@entry
+def _decide(params, state, work, indices, values, seed, round, count):
+    """Returns label, greedy label, propensity, and the algorithm's two numbers."""
+    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
+    if row.stop == NO_ROOM:
+        return NO_ROOM, 0, 0.0, 0.0, 0.0
+    rounds.score(params, state, work, row, turn)
+    choice = rounds.say(params, state, work, turn)
+    propensity = choice.propensity
+    if propensity < 0:
+        rounds.law(params, state, work, turn)
+        propensity = work.probabilities[choice.label]
+    return choice.label, choice.greedy, propensity, choice.note, choice.second_note
+
+
+@entry
+def _probabilities(params, state, work, indices, values, seed, round, count):
+    """Fills `work.probabilities`; there is room already."""
+    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
+    rounds.score(params, state, work, row, turn)
+    rounds.law(params, state, work, turn)
+
+
+@inline
+def _choice(label, greedy, propensity, note, other):
+    # Plain Python would take its own floats for less precise than numpy's.
+    return Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
+
+
+@entry
+def _vet(
+    params, state, work, indices, values, seed, round, count, label, greedy, propensity, note, other
+):
+    """Whether a decision can be genuine; nothing is changed. Not a part of `_learn`: learners that
+    learn from the true label have no `hear`."""
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    choice = _choice(label, greedy, propensity, note, other)
+    return _is_genuine(params, state, work, row, turn, choice)
+
+
+@entry
+def _learn(
+    params, state, work, indices, values, seed, round, count,
+    label, greedy, propensity, note, other, said, afresh, right,
+):  # fmt: skip
+    """Learn from one bit. Returns whether weights changed, or NO_ROOM or FORGED.
+
+    said: `decide` said the label; otherwise a user named it, and all is checked already. afresh:
+    learning reads the row's present scores.
+    """
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    choice = _choice(label, greedy, propensity, note, other)
+    if said and not _is_genuine(params, state, work, row, turn, choice):
+        return FORGED
+    row = placed(state, work, indices, values)
+    if row.stop == NO_ROOM:
+        return NO_ROOM
+    if len(indices) == 0:
+        return 0
+    if afresh:
+        rounds.score(params, state, work, row, turn)
+    return int(rounds.hear(params, state, work, row, turn, choice, right))
+
+
+@entry
+def _learn_label(params, state, work, indices, values, seed, round, count, label):
+    """Learn from the true label, for references; there is room already."""
+    if len(indices) == 0:
+        return 0
+    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
+    rounds.score(params, state, work, row, turn)
+    return int(rounds.hear_label(params, state, work, row, turn, label))
+
+
+@entry
+def score_rows(params, state, work, indices, values, indptr, round, out_scores, out_places):
+    """The scores of many rows, and the places of their greedy labels."""
+    turn = Turn(0, round, out_scores.shape[1])
+    for i in range(len(indptr) - 1):
+        start, stop = indptr[i], indptr[i + 1]
+        row = sums.known(state, Row(indices, values, start, stop))
+        rounds.score(params, state, work, row, turn)
+        out_places[i] = choosing.best(state, work)
+        for label in range(out_scores.shape[1]):
+            out_scores[i, label] = work.scores[label]
+
+
+_DECISION = (0, 0, 0.0, 0.0, 0.0)  # label, greedy, propensity, note, other
+_ENTRIES: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that follow `count`
+    "decide": (_decide,),
+    "probabilities": (_probabilities,),
+    "vet": (_vet, *_DECISION),
+    "learn": (_learn, *_DECISION, True, True, True),
+    "learn_label": (_learn_label, 0),
+}
+
+
+class Entries:
+    """The entries of one learner, as attributes: each is compiled when it is first used.
+
+    kind: identifies the types of the records. guard: the storage's `Storage.guarded`.
+    """
+
+    def __init__(self, kind: Any, guard: Any, params: Any, state: Any, work: Any) -> None:
+        table = state.table[:0].copy()
+        context = (np.empty(0, np.uint32), np.empty(0, table.dtype))
+        self._kind, self._guard = kind, guard
+        self._examples = (params, state._replace(table=table), work, *context, 0, 0, 0)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _ENTRIES:
+            raise AttributeError(f"there is no entry {name!r}")
+        function, *examples = _ENTRIES[name]
+        compiled = self._guard(direct(function, self._kind, *self._examples, *examples))
+        setattr(self, name, compiled)
+        return compiled

@@ -1,0 +1,108 @@
+"""Explain a decision: which words, names or columns support the label, and which oppose it.
+
+Each part of the context is removed in turn, and the rest is scored. The support of a part is the
+amount by which the label's lead over the best other label falls without it. This works for every
+learner and every kind of context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from onebit.contexts import columns_of, row_of_frame, stacked
+from onebit.texts import Text, is_text, words_of
+
+if TYPE_CHECKING:
+    from onebit.learner import Learner
+
+MOST_PARTS = 500  # of a context that are tried, the first ones
+SHOWN = 8  # parts in the printed form, for and against
+
+
+class Explanation(NamedTuple):
+    """The label that a learner would say for a context, and the reasons."""
+
+    label: Any  # the label that is most likely to be said
+    greedy: Any  # the label with the best score
+    explores: bool  # label and greedy differ: the label is said to explore
+    probabilities: dict[Any, float]  # of being said, by label
+    scores: dict[Any, float]  # by label; OneBit's are its forecasts that the label is right
+    parts: list[tuple[str, float]]  # of the context, with their support for the label
+
+    def __str__(self) -> str:
+        best = sorted(self.scores, key=lambda label: -self.scores[label])[:5]
+        pro = [(part, size) for part, size in self.parts if size > 0]
+        contra = [(part, size) for part, size in reversed(self.parts) if size < 0]
+        return "\n".join(
+            [
+                f"says {self.label!r}" + self.explores * f", to explore; best is {self.greedy!r}",
+                "scores: " + _listed([(repr(label), self.scores[label]) for label in best]),
+                f"for {self.label!r}: {_listed(pro[:SHOWN])}",
+                f"against {self.label!r}: {_listed(contra[:SHOWN])}",
+            ]
+        )
+
+
+def _listed(sizes: list[tuple[str, float]]) -> str:
+    return ", ".join(f"{name} {size:.3g}" for name, size in sizes) or "nothing"
+
+
+def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
+    """See `Learner.explain`."""
+    law = learner.probabilities(x, among=among)
+    row = learner._encode(x, learner._columns)
+    parts = list(_without_parts(learner, x, row))
+    rows = stacked([row, *(shortened for _, shortened in parts)], learner._dtype)
+    scores = learner.scores(rows).astype(np.float64)
+    possible = range(len(learner.labels)) if among is None else learner._places(among)
+    named, labels = scores[0], learner.labels
+    greedy = max(possible, key=lambda place: (named[place], -place))
+    said = greedy if law[greedy] == law.max() else int(law.argmax())
+    rivals = [place for place in possible if place != said]
+    lead = scores[:, said] - (scores[:, rivals].max(axis=1) if rivals else 0)
+    spoken = [(name, float(lead[0] - lead[1 + i])) for i, (name, _) in enumerate(parts)]
+    return Explanation(
+        labels[said],
+        labels[greedy],
+        said != greedy,
+        {labels[place]: float(law[place]) for place in possible},
+        {labels[place]: float(named[place]) for place in possible},
+        sorted((part for part in spoken if part[1]), key=lambda part: -part[1]),
+    )
+
+
+def _without_parts(learner: Learner, x: Any, row: Any) -> Iterator[tuple[str, Any]]:
+    """The names of the parts of a context, and the rows without them."""
+    x = row_of_frame(x)
+    if isinstance(x, str):
+        shorter: Iterator[tuple[str, Any]] = _without_words(x)
+    elif isinstance(x, Mapping):
+        shorter = _without_names(x)
+    else:
+        indices, values = row
+        for i in range(min(len(indices), MOST_PARTS)):
+            name = learner._names[indices[i]] if learner._names else f"column {indices[i]}"
+            yield name, learner._without(indices, values, i, columns_of(x))
+        return
+    for n, (name, remaining) in enumerate(shorter):
+        if n == MOST_PARTS:
+            return
+        yield name, learner._encode(remaining, 0)
+
+
+def _without_words(text: str) -> Iterator[tuple[str, str]]:
+    words = words_of(text)
+    for word in dict.fromkeys(words):
+        yield repr(word), " ".join(kept for kept in words if kept != word)
+
+
+def _without_names(x: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, value in x.items():
+        if isinstance(value, str) and is_text(value):
+            for word, remaining in _without_words(value):
+                yield f"{name} {word}", {**x, name: Text(remaining)}
+        else:
+            yield f"{name}={value}", {key: kept for key, kept in x.items() if key != name}

@@ -1,0 +1,126 @@
+// Keys and swipes. Keys can be changed and switched off; the browser keeps both.
+
+import {by_id, make, stored} from './teach_basics.js';
+
+const ACTIONS = {right: 'Right', wrong: 'Wrong', skip: 'Skip', undo: 'Undo'};
+const KEYS = {
+  right: ['a', 'ArrowRight'], wrong: ['x', 'ArrowLeft'], skip: [' ', 'ArrowDown'],
+  undo: ['Backspace', 'ArrowUp'],
+};
+const SIGNS = {
+  ' ': 'space', ArrowRight: '→', ArrowLeft: '←', ArrowUp: '↑', ArrowDown: '↓', Backspace: '⌫',
+};
+
+let keys = {...KEYS, ...stored.get('keys', {})};
+let keys_on = stored.get('keys on', true);
+let does = null; // right, wrong, skip, undo, name_label(text), labels(), keys_changed()
+
+export function start_keys(actions) {
+  does = actions;
+  show_keys();
+}
+
+// By label: the key that names it, if keys are on.
+export function keys_of_labels() {
+  return new Map(keys_on ? [...label_keys()].map(([key, label]) => [label, key]) : []);
+}
+
+// By key: the label that it names. Labels that are digits are their own keys.
+function label_keys() {
+  const labels = does.labels();
+  const digits = labels.filter(label => /^[0-9]$/.test(label));
+  const named = digits.length ? digits.map(label => [String(label), label])
+    : labels.slice(0, 9).map((label, i) => [String(i + 1), label]);
+  return new Map(named);
+}
+
+document.addEventListener('keydown', event => {
+  if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (capture) return;
+  const target = event.target;
+  if (!keys_on || target.closest('input:not([type=checkbox]), select, textarea, dialog')) return;
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  const is_control = target.closest('button, a, summary, input');
+  if (is_control && (key === ' ' || key === 'Enter')) return; // they work the control
+  if (target.closest('.scrolls') && /^Arrow(Up|Down)$/.test(key)) return; // they scroll a text
+  const name = Object.keys(ACTIONS).find(name => keys[name].includes(key));
+  const label = label_keys().get(key);
+  if (name === undefined && label === undefined) return;
+  event.preventDefault();
+  if (event.repeat) return;
+  if (name) does[name]();
+  else does.name_label(String(label));
+});
+
+let capture = null; // the action whose key is asked for
+
+function show_keys() {
+  for (const hint of document.querySelectorAll('kbd[data-key]')) {
+    hint.textContent = keys[hint.dataset.key].map(key => SIGNS[key] ?? key).join(' ');
+    hint.hidden = !keys_on;
+  }
+  by_id('keys-on').checked = keys_on;
+  by_id('key-list').replaceChildren(...Object.entries(ACTIONS).map(([name, words]) => {
+    const shown = keys[name].map(key => SIGNS[key] ?? key).join(' or ');
+    const button = make('button', {type: 'button', className: 'plain',
+      textContent: capture === name ? 'press a key …' : shown,
+      ariaLabel: `${words}: ${shown}. Choose another key`});
+    button.dataset.capture = name;
+    button.addEventListener('click', () => {
+      capture = name;
+      show_keys();
+      document.querySelector(`[data-capture=${name}]`).focus();
+    });
+    return make('li', {}, make('span', {textContent: words}), button);
+  }));
+}
+
+document.addEventListener('keydown', event => {
+  if (!capture || ['Tab', 'Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const name = capture;
+  capture = null;
+  if (event.key !== 'Escape') {
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    for (const other of Object.keys(keys)) keys[other] = keys[other].filter(known => known !== key);
+    keys[name] = [key, ...keys[name].filter(known => known.startsWith('Arrow'))];
+    stored.set('keys', keys);
+  }
+  show_keys();
+  document.querySelector(`[data-capture=${name}]`).focus();
+}, true);
+
+by_id('keys-on').addEventListener('change', () => {
+  keys_on = by_id('keys-on').checked;
+  stored.set('keys on', keys_on);
+  show_keys();
+  does.keys_changed();
+});
+by_id('keys-reset').addEventListener('click', () => {
+  keys = {...KEYS};
+  stored.remove('keys');
+  show_keys();
+});
+
+// Swiping: right is right, left is wrong.
+
+let swipe = null;
+const card = by_id('card');
+card.addEventListener('pointerdown', event => {
+  if (event.pointerType === 'touch' && event.isPrimary) swipe = {x: event.clientX, y: event.clientY};
+});
+card.addEventListener('pointermove', event => {
+  if (!swipe || event.pointerType !== 'touch') return;
+  const away = event.clientX - swipe.x;
+  card.style.transform = Math.abs(away) > 10 ? `translateX(${away}px) rotate(${away / 40}deg)` : '';
+});
+for (const end of ['pointerup', 'pointercancel'])
+  card.addEventListener(end, event => {
+    if (!swipe) return;
+    const [x, y] = [event.clientX - swipe.x, event.clientY - swipe.y];
+    swipe = null;
+    card.style.transform = '';
+    if (end === 'pointerup' && Math.abs(x) > 60 && Math.abs(x) > 1.5 * Math.abs(y))
+      does[x > 0 ? 'right' : 'wrong']();
+  });

@@ -1,0 +1,95 @@
+// The panels beside the item: numbers, the curve, the last answers, accuracy per label.
+
+import {by_id, make, percent, root} from './teach_basics.js';
+
+// on_choose: is given an answer that a person wants to change.
+export function show_panels(stats, on_choose) {
+  show_numbers(stats);
+  show_by_label(stats);
+  show_last(stats, on_choose);
+  show_unusable(stats);
+}
+
+function show_numbers(stats) {
+  by_id('error-recent').textContent = stats.error_recent === null ? '–' : percent(stats.error_recent);
+  by_id('error').textContent = stats.error === null ? '–' : percent(stats.error);
+  by_id('answers').textContent = stats.answers.toLocaleString('en');
+  by_id('pace').textContent = stats.per_minute === null ? '–' : Math.round(stats.per_minute);
+  const people = Object.entries(stats.people).filter(([name]) => name);
+  by_id('summary').textContent = [
+    `${stats.known.toLocaleString('en')} of ${stats.items.toLocaleString('en')} items have a label`,
+    stats.skipped ? `${stats.skipped} skipped` : '',
+    stats.explored ? `${stats.explored} guess${stats.explored === 1 ? '' : 'es'} explored` : '',
+    people.length > 1 ? people.map(([name, count]) => `${name}: ${count}`).join(', ') : '',
+  ].filter(Boolean).join(' · ');
+}
+
+// A few of the pictures, so that a person can see which labels they need.
+export function show_samples(stats) {
+  if (root.dataset.kind !== 'image') return;
+  const places = [0, 1, 2, 3].map(i => Math.floor(i * stats.items / 4));
+  by_id('samples').replaceChildren(...[...new Set(places)].map(place => {
+    const image = make('img', {alt: '', src: `items/${place}/picture?size=256`});
+    image.addEventListener('error', () => image.remove());
+    return image;
+  }));
+}
+
+let curve_at = 0;
+let curve_timer = 0;
+
+export function show_curve(stats) {
+  if (curve_timer) return;
+  curve_timer = setTimeout(async () => {
+    curve_timer = 0;
+    curve_at = performance.now();
+    const width = Math.round(Math.min(Math.max(by_id('curve').clientWidth, 280), 640));
+    const text = await fetch(`curve?width=${width}`).then(r => r.ok ? r.text() : '').catch(() => '');
+    const drawn = new DOMParser().parseFromString(text, 'text/html').querySelector('svg');
+    if (drawn) by_id('curve').replaceChildren(drawn);
+    else if (stats.guesses < 2) by_id('curve').replaceChildren();
+  }, Math.max(0, 400 - (performance.now() - curve_at)));
+}
+
+function show_by_label(stats) {
+  by_id('by-label').replaceChildren(...stats.by_label.map(row => make('tr', {},
+    make('th', {scope: 'row', textContent: row.label, dir: 'auto'}),
+    ...[row.guessed, row.guessed ? percent(row.right / row.guessed) : '–', row.known].map(
+      (text, i) => {
+        const cell = make('td', {textContent: text});
+        cell.dataset.name = ['guessed', 'right', 'items'][i];
+        return cell;
+      }))));
+}
+
+export function verdict(lesson) {
+  if (lesson.label !== null) return lesson.right ? 'right' : `no, ${lesson.label}`;
+  return lesson.right ? 'right' : 'wrong';
+}
+
+function show_last(stats, on_choose) {
+  const focused = document.activeElement?.dataset?.lesson;
+  by_id('last').replaceChildren(...stats.recent.map(lesson => {
+    const small = lesson.picture
+      ? make('img', {src: `${lesson.picture}&size=128`, alt: '', width: 36, height: 36}) : '';
+    const button = make('button', {type: 'button', className: lesson.right ? 'right' : 'wrong'},
+      small, make('span', {className: 'what'},
+        make('span', {className: 'title', textContent: lesson.title, dir: 'auto'}),
+        make('span', {className: 'guess', textContent: lesson.said, dir: 'auto'}), ' ',
+        make('span', {className: 'verdict', dir: 'auto', textContent:
+          [`${lesson.right ? '✓' : '✗'} ${verdict(lesson)}`, lesson.explored && 'explored', lesson.who]
+            .filter(Boolean).join(' · ')})));
+    button.dataset.lesson = lesson.id;
+    button.addEventListener('click', () => on_choose(lesson));
+    return make('li', {}, button);
+  }));
+  if (focused) document.querySelector(`[data-lesson="${focused}"]`)?.focus();
+}
+
+function show_unusable(stats) {
+  const box = by_id('unusable');
+  box.hidden = !stats.unusable_count;
+  box.querySelector('summary').textContent = `${stats.unusable_count} cannot be used`;
+  box.querySelector('ul').replaceChildren(...stats.unusable.map(([name, reason]) =>
+    make('li', {textContent: `${name}: ${reason}`, dir: 'auto'})));
+}

@@ -1,0 +1,1 @@
+"""The dashboard: any model at work, read from its journal."""

@@ -1,0 +1,310 @@
+"""The dashboard: pages that show the models of a journal at work, live or afterwards.
+
+Everything is read from the journal, so the same pages work inside the service, beside it, and on
+the journal of a service that has stopped. Where tokens are needed, a page comes without numbers:
+its script asks for a token, keeps it for the tab, and sends it as a header, never in an address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route, Router
+
+from onebit import algorithms
+from onebit._version import __version__
+from onebit.learner import Learner
+from onebit.service import faults, snapshots
+from onebit.service.dashboard import page
+from onebit.service.dashboard.influence import Influences
+from onebit.service.dashboard.model_card import card_of, decisions_at, names_of_models
+from onebit.service.dashboard.page import ORDERS, TABLES, Counted, View
+from onebit.service.dashboard.statistics import Statistics, last_position
+from onebit.service.faults import ServiceError
+from onebit.service.journal import Journal
+from onebit.service.messages import problem_of
+
+log = logging.getLogger("onebit.service")
+STATIC = {
+    "page.css": "text/css",
+    "dashboard.css": "text/css",
+    "page.js": "text/javascript",
+    "dashboard.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+HEADERS = {
+    # blob: for the pictures that the script makes of charts.
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' blob:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+READ_FOR = 0.5  # seconds that a request reads the journal; a long one is shown as far as read
+LOOK_EVERY = 0.5  # seconds between two looks for new events
+BEAT, LONGEST = 5.0, 300.0  # seconds between signs of life of a stream, and of a stream
+
+# Which models the sender of these headers may read; a fault if it may not ask at all.
+Rights = Callable[[Mapping[bytes, bytes]], Callable[[str], bool]]
+
+
+class Dashboard:
+    """The pages of a journal.
+
+    is_locked: whether tokens are needed. learner: a copy of the learner of a model; None: the
+    newest snapshot is taken.
+    """
+
+    def __init__(
+        self,
+        journal: Callable[[], Journal],
+        rights: Rights,
+        is_locked: Callable[[], bool],
+        learner: Callable[[str], Learner] | None = None,
+    ) -> None:
+        self._journal, self._rights, self._is_locked = journal, rights, is_locked
+        self._learner = learner or self._newest_snapshot
+        self._lock = threading.Lock()
+        self._statistics: dict[str, Statistics] = {}
+        self._influences: dict[str, Influences] = {}
+        self._seen, self._looked = 0, -LOOK_EVERY
+
+    def routes(self) -> list[Route]:
+        def route(path: str, run: Callable[[Request], Awaitable[Response]]) -> Route:
+            return Route(path, _answering(run), methods=["GET"])
+
+        return [
+            route("/static/{name}", self.static),
+            route("/dashboard", self.models),
+            route("/dashboard/{model}", self.model),
+            route("/dashboard/{model}/numbers", self.numbers),
+            route("/dashboard/{model}/events", self.events),
+            route("/dashboard/{model}/{table}.csv", self.table),
+        ]
+
+    # Requests.
+
+    async def static(self, request: Request) -> Response:
+        """Style, scripts, icon."""
+        name = request.path_params["name"]
+        if name not in STATIC:
+            raise faults.UnknownPath("no such file")
+        data = (files("onebit.pages") / "static" / name).read_bytes()
+        return _unless_known(request, hashlib.sha256(data).hexdigest()[:16], data, STATIC[name])
+
+    async def models(self, request: Request) -> Response:
+        """All models that may be read."""
+        if _wants_parts(request):
+            shown = await run_in_threadpool(self._counted, self._readable(request))
+            return Response(page.list_parts(shown), media_type="text/html")
+        shown = None
+        if not self._is_locked():
+            shown = await run_in_threadpool(self._counted, self._readable(request))
+        return Response(page.list_page(shown, __version__), media_type="text/html")
+
+    async def model(self, request: Request) -> Response:
+        """A model: the page, or only the parts that change."""
+        name = request.path_params["model"]
+        only_parts = _wants_parts(request)
+        if self._is_locked() and not only_parts:
+            text = page.whole_page(name, None, __version__)
+            return Response(text, media_type="text/html")
+        view = await self._view(request)
+        if only_parts:
+            report = view.report
+            shown = (report.position, report.end, view.card, view.search, view.order)
+            shown += (view.influences, view.is_computing, __version__)
+            mark = hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
+            return await run_in_threadpool(
+                _unless_known, request, mark, lambda: page.parts(view).encode(),
+                "text/html",
+            )  # fmt: skip
+        text = await run_in_threadpool(page.whole_page, name, view, __version__)
+        return Response(text, media_type="text/html")
+
+    async def numbers(self, request: Request) -> Response:
+        """All numbers of a model, as JSON."""
+        view = await self._view(request)
+        body = msgspec.json.encode(page.numbers(view))
+        return Response(body, media_type="application/json")
+
+    async def table(self, request: Request) -> Response:
+        """A table of numbers, as csv."""
+        table = request.path_params["table"]
+        if table not in TABLES:
+            raise faults.UnknownPath(f"no table {table!r}; there are: {', '.join(TABLES)}")
+        view = await self._view(request)
+        text = page.as_csv(page.rows_of(table, view))
+        name = quote(f"{view.report.model}-{table}.csv", safe="")
+        headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
+        return Response(text, media_type="text/csv", headers=headers)
+
+    async def events(self, request: Request) -> Response:
+        """Server-sent events: the journal has gone on."""
+        self._checked(request)
+        is_stopping = request.scope.get("is_stopping", lambda: False)
+        return StreamingResponse(self._stream(is_stopping), media_type="text/event-stream")
+
+    async def _stream(self, is_stopping: Callable[[], bool]) -> AsyncIterator[bytes]:
+        started = told = time.monotonic()
+        seen = -1
+        while not is_stopping() and time.monotonic() - started < LONGEST:
+            position = await run_in_threadpool(self._last_position)
+            if position != seen:
+                yield b"data: %d\n\n" % position
+                seen, told = position, time.monotonic()
+            elif time.monotonic() - told >= BEAT:
+                yield b": alive\n\n"
+                told = time.monotonic()
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _last_position(self) -> int:
+        """The last position of the journal; all streams share a look at it."""
+        with self._lock:
+            if time.monotonic() - self._looked >= LOOK_EVERY:
+                with self._journal().reading() as connection:
+                    self._seen = last_position(connection)
+                self._looked = time.monotonic()
+            return self._seen
+
+    # What they show.
+
+    def _readable(self, request: Request) -> Callable[[str], bool]:
+        return self._rights(dict(request.scope["headers"]))
+
+    def _checked(self, request: Request) -> str:
+        """The name of the model in the path, if it may be read."""
+        model = request.path_params["model"]
+        if not self._readable(request)(model):
+            raise faults.NotPermitted(f"this token is not for read on model {model!r}")
+        return model
+
+    async def _view(self, request: Request) -> View:
+        model = self._checked(request)
+        search = request.query_params.get("label", "")[:100]
+        order: Any = request.query_params.get("order", "said")
+        return await run_in_threadpool(
+            self._made_view, model, search, order if order in ORDERS else "said"
+        )
+
+    def _made_view(self, model: str, search: str, order: Any) -> View:
+        statistics = self._statistics_of(model)
+        statistics.refresh(READ_FOR)
+        report, journal = statistics.report(), statistics.journal
+        with journal.reading() as connection:
+            card = card_of(journal, connection, model)
+            decisions = decisions_at(connection, report.last, card.labels)
+        found = self._influences_of(statistics)
+        # Preparation leaves no names.
+        influences = [] if card.prepare else found.at(report.position)
+        return View(report, card, decisions, influences, found.is_computing, search, order)
+
+    def _counted(self, is_readable: Callable[[str], bool]) -> list[Counted]:
+        with self._journal().reading() as connection:
+            names = [name for name in names_of_models(connection) if is_readable(name)]
+        shown = []
+        for name in names:
+            statistics = self._statistics_of(name)
+            statistics.refresh(READ_FOR / len(names))
+            shown.append(Counted(name, statistics.report()))
+        return shown
+
+    def _statistics_of(self, model: str) -> Statistics:
+        with self._lock:
+            if model not in self._statistics:
+                self._statistics[model] = Statistics(self._journal(), model)
+            return self._statistics[model]
+
+    def _influences_of(self, statistics: Statistics) -> Influences:
+        model = statistics.model
+        with self._lock:
+            if model not in self._influences:
+                self._influences[model] = Influences(
+                    statistics.journal, statistics.number, lambda: self._learner(model)
+                )
+            return self._influences[model]
+
+    def _newest_snapshot(self, model: str) -> Learner:
+        found = snapshots.found(Path(f"{self._journal().path}.snapshots"), model)
+        if not found:
+            raise ValueError(f"there is no snapshot of {model}")
+        return algorithms.load(found[0].path)
+
+
+class DashboardApp:
+    """An application that serves a dashboard and nothing else."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        routes = [Route("/", _home), *dashboard.routes()]
+        self._router = Router([*routes, Route("/{path:path}", _answering(_nothing))])
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await self._router(scope, receive, send)
+
+
+async def _home(_: Request) -> Response:
+    return RedirectResponse("/dashboard")
+
+
+async def _nothing(_: Request) -> Response:
+    raise faults.UnknownPath("no such path; /dashboard lists the models")
+
+
+# Answers.
+
+
+def _wants_parts(request: Request) -> bool:
+    return request.query_params.get("only") == "parts"
+
+
+def _answering(
+    run: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """A route whose faults become problems, and whose answers carry the headers of all pages."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            response = await run(request)
+        except ServiceError as fault:
+            response = _problem(fault)
+            if isinstance(fault, faults.NoToken):
+                response.headers["www-authenticate"] = "Bearer"
+        except Exception:
+            log.exception("internal error in %s", request.url.path)
+            response = _problem(ServiceError("see the log of the service"))
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    return answer
+
+
+def _problem(fault: ServiceError) -> Response:
+    body = msgspec.json.encode(problem_of(fault))
+    return Response(body, fault.status, media_type="application/problem+json")
+
+
+def _unless_known(
+    request: Request, mark: str, data: bytes | Callable[[], bytes], media: str
+) -> Response:
+    """The data; nothing if the browser has them already."""
+    headers = {"etag": f'"{mark}"'}
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(data() if callable(data) else data, media_type=media, headers=headers)

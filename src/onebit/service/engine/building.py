@@ -1,0 +1,294 @@
+"""Building learners from the journal.
+
+A version says how a learner is made: its class, its settings, or a saved learner to start from. A
+builder makes the learner of one version, from a snapshot or from the beginning, by letting it learn
+what the journal has after that. The engine applies each answer by the same function when it comes,
+so that both give the same bits.
+
+Decisions of the builder's own version are counted and learned as they were made. Decisions of
+earlier versions count when their answer comes, as what somebody else said (`learn_logged`).
+
+The same events give the same bytes only by the same code. So the journal records, for each version,
+the code that has learned its events (`Code`): in the body of the version, and as a change of the
+past whenever a service starts with other code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from onebit import persist
+from onebit._version import __version__
+from onebit.core.jit import COMPILED
+from onebit.core.sources import SOURCES
+from onebit.datasets import Steps
+from onebit.decision import Decision
+from onebit.lab.lookup import learner_named
+from onebit.learner import Learner
+from onebit.service import snapshots
+from onebit.service.configuration import Model
+from onebit.service.faults import Contradiction, Damaged
+from onebit.service.journal import Answered, AnswerRow, DecisionRow, Journal
+
+RULES = 1  # raise it when `Builder` learns the same events in another way
+REFUSED = (TypeError, ValueError, OverflowError, MemoryError)  # by a learner
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+log = logging.getLogger("onebit.service")
+
+
+class Version(NamedTuple):
+    """A row of `configurations`: how a learner was made."""
+
+    number: int
+    body: dict[str, Any]
+    learner: bytes | None  # a saved learner to start from
+
+
+class Code(NamedTuple):
+    """What a learner's bits depend on beside its events."""
+
+    onebit: str  # the version of the package
+    digest: str  # of the sources of the learner's class, and of how events are learned
+
+    def __str__(self) -> str:
+        return f"onebit {self.onebit}, code {self.digest}"
+
+    def same_bits(self, other: Code | None) -> bool:
+        """Whether both make the same learner of the same events."""
+        return other is not None and self.digest == other.digest
+
+
+def code_of(body: Mapping[str, Any]) -> Code:
+    """The code that runs now, for the learner of a version."""
+    modules = {kind.__module__ for kind in learner_named(body["learner"]).__mro__}
+    if body.get("prepare"):
+        modules.add(Steps.__module__)
+    # Without readable sources, the version has to do.
+    sources = SOURCES.digest(modules) or __version__
+    facts = repr((RULES, COMPILED, sources))
+    return Code(__version__, hashlib.sha256(facts.encode()).hexdigest()[:16])
+
+
+def recorded_code(journal: Journal, number: int, version: Version) -> Code | None:
+    """The code that has learned the events of a version so far; None: of an early journal."""
+    with journal.reading() as connection:
+        row = connection.execute(
+            "SELECT body FROM changes WHERE model = ? AND kind = 'code' "
+            "ORDER BY position DESC LIMIT 1",
+            (number,),
+        ).fetchone()
+    noted = _decode(row[0]) if row else {}
+    found = noted if noted.get("version") == version.number else version.body
+    return Code(*found["code"]) if "code" in found else None
+
+
+class Builder:
+    """Makes the learner of one version of a model.
+
+    number: of the model in the journal. folder: of its snapshots. sources: the weights of sources
+    of feedback, 1 where none is named; the engine changes them.
+    """
+
+    def __init__(
+        self, journal: Journal, name: str, number: int, folder: Path, version: Version,
+        sources: Mapping[str, float],
+    ) -> None:  # fmt: skip
+        self.version = version
+        self._journal, self._name, self._number, self._folder = journal, name, number, folder
+        self._sources, self._steps = sources, Steps(version.body.get("prepare") or ())
+        with journal.reading() as connection:
+            repaired = connection.execute("SELECT 1 FROM meta WHERE name = 'repaired'")
+            self._is_repaired = repaired.fetchone() is not None
+
+    def prepared(self, context: Any) -> Any:
+        """A context as the learner takes it."""
+        if isinstance(context, list) and context and isinstance(context[0], list | tuple):
+            context = ([pair[0] for pair in context], [pair[1] for pair in context])
+        return self._steps(context) if self._steps.names else context
+
+    def apply(
+        self,
+        learner: Learner,
+        answer: AnswerRow,
+        row: DecisionRow,
+        decision: Decision | None,
+    ) -> None:
+        """Let a learner learn an answer, live or from the journal."""
+        right, label = says(answer)
+        known = learner._labels.names
+        if label is not None and label not in known:
+            # The label is newer than the answer that was revised to name it, or is not one of this
+            # learner's: then all that can be learned is that what was said was wrong.
+            right, label = False, None
+        is_learned = self.counts(answer) and not (learner.full_information and label is None)
+        if row.configuration == self.version.number:
+            if is_learned:
+                if decision is None:
+                    decision = decision_of(row)
+                learner.learn(decision, right=right, label=label)
+            return
+        if not is_learned or row.label not in known:
+            # Its round is counted all the same: if it is learned one day, because its source is
+            # trusted again, later decisions must still find their own rounds free.
+            learner.round += 1
+            return
+        among = None if row.among is None else [x for x in _decode(row.among) if x in known]
+        learner.learn_logged(
+            self.context_of(row),
+            row.label,
+            right=right,
+            label=label,
+            propensity=row.propensity,
+            among=among,
+        )
+
+    def counts(self, answer: AnswerRow) -> bool:
+        """Whether an answer is learned from: by the weight of its source, drawn per decision."""
+        weight = 1.0 if answer.source is None else self._sources.get(answer.source, 1.0)
+        if weight >= 1:
+            return True
+        draw = hashlib.blake2b(f"{self._number} {answer.decision}".encode(), digest_size=8)
+        return int.from_bytes(draw.digest(), "little") < weight * 2.0**64
+
+    def start(self, affects: int | None = None) -> tuple[Learner, int]:
+        """The newest learner to start from, and its position."""
+        base = self.base()
+        found = snapshots.newest_good(
+            self._journal, self._folder, self._name, self._number, self.version.number, affects
+        )
+        if found is not None and found[1] >= (base[1] if base else 0):
+            return found
+        if base is not None:
+            if base[0] != self.version.number:
+                raise Contradiction(
+                    f"{self._name}: rounds up to position {base[1]} were compacted (retention) by "
+                    "another configuration, so that no other learner can be built from them"
+                )
+            return learner_from(base[2]), base[1]
+        return fresh(self.version), 0
+
+    def base(self) -> tuple[int, int, bytes] | None:
+        """Version, position and learner to which earlier rounds were compacted."""
+        with self._journal.reading() as connection:
+            return connection.execute(
+                "SELECT version, position, learner FROM bases WHERE model = ?", (self._number,)
+            ).fetchone()
+
+    def base_position(self) -> int:
+        base = self.base()
+        return base[1] if base else 0
+
+    def replayed(
+        self, learner: Learner, after: int, until: int | None = None
+    ) -> tuple[Learner, int]:
+        """Let a learner learn the events after a position; returns the last position too."""
+        reached = after
+        for event in self._journal.history(self._number, after, until):
+            try:
+                if isinstance(event, DecisionRow):
+                    reached = event.active or event.position
+                    if event.configuration == self.version.number:
+                        learner.redo(self.context_of(event), decision_of(event))
+                elif isinstance(event, Answered):
+                    reached = event.answer.position
+                    self.apply(learner, event.answer, event.decision, None)
+                else:
+                    reached = event.position
+                    if event.kind == "label":
+                        label = _decode(event.body)["label"]
+                        if label not in learner._labels.names:
+                            learner.add_label(label)
+                    elif event.kind == "forget":
+                        learner.forget(_decode(event.body)["share"])
+            except REFUSED as error:
+                said = (
+                    f"{self._journal.path}: the event at position {reached} of {self._name} cannot "
+                    f"be learned again: {error}"
+                )
+                if not self._is_repaired:
+                    raise Damaged(said) from error
+                log.warning("%s; left out, because events before it were lost", said)
+        return learner, reached
+
+    def context_of(self, row: DecisionRow) -> Any:
+        return self.prepared(_decode(row.context or b"[]"))
+
+    def first(self) -> tuple[Learner, int]:
+        """The learner at the beginning of the journal, and its position."""
+        base = self.base()
+        return (fresh(self.version), 0) if base is None else (learner_from(base[2]), base[1])
+
+
+def in_charge(number: int) -> str:
+    """Where the journal says which version of a model decides; later ones are still being built."""
+    return f"version of {number}"
+
+
+def current_version(journal: Journal, number: int) -> Version | None:
+    """The version of a model that decides."""
+    with journal.reading() as connection:
+        row = connection.execute(
+            "SELECT number, body, learner FROM configurations WHERE model = ? AND number = "
+            "(SELECT value FROM meta WHERE name = ?)",
+            (number, in_charge(number)),
+        ).fetchone()
+    return None if row is None else Version(row[0], _decode(row[1]), row[2])
+
+
+def sources_of(journal: Journal, number: int) -> dict[str, float]:
+    """The weights of the sources of a model's feedback."""
+    with journal.reading() as connection:
+        query = "SELECT name, weight FROM sources WHERE model = ?"
+        return dict(connection.execute(query, (number,)).fetchall())
+
+
+def learner_from(data: bytes) -> Learner:
+    return Learner._restore(*persist.unpack(data))
+
+
+def version_of(model: Model, number: int) -> Version:
+    body = {
+        "learner": model.learner,
+        "settings": model.settings,
+        "seed": model.seed,
+        "labels": model.labels,
+        "prepare": list(model.prepare),
+        "digest": model.digest,
+    }
+    body["code"] = code_of(body)
+    learner = None
+    if model.learner_file is not None:
+        learner = Path(model.learner_file).read_bytes()
+    return Version(number, body, learner)
+
+
+def identity(version: Version) -> Any:
+    """What makes two versions different learners; labels come and go without that."""
+    body = _decode(_encode(version.body))  # as the journal gives it back
+    return [body.get(key) for key in ("learner", "settings", "seed", "prepare", "digest")]
+
+
+def fresh(version: Version) -> Learner:
+    """The learner before any event."""
+    if version.learner is not None:
+        return learner_from(version.learner)
+    body = version.body
+    make: Any = learner_named(body["learner"])
+    return make(body["labels"], seed=body["seed"], **body["settings"])
+
+
+def decision_of(row: DecisionRow) -> Decision:
+    decision = Decision.from_bytes(row.decision or b"")
+    if decision.round != row.round:  # a deferred one: its round came later
+        decision = msgspec.structs.replace(decision, round=row.round)
+    return decision
+
+
+def says(answer: AnswerRow) -> tuple[bool | None, Any]:
+    return (None if answer.right is None else bool(answer.right)), answer.label

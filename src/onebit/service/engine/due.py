@@ -1,0 +1,166 @@
+"""What time brings: silence that is read as wrong, snapshots, compaction of old rounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onebit import persist
+from onebit.learner import Learner
+from onebit.service import snapshots
+from onebit.service.engine.feedback import Feedback
+from onebit.service.engine.past import SILENCE, Given
+from onebit.service.journal import ACTIVE
+
+COMPACTED = 10_000  # decisions or answers that are compacted at once
+_COMPACTED = """
+FROM decisions WHERE model = :model AND position <= :until AND (
+    state <> 0
+    OR EXISTS (
+        SELECT 1 FROM answers a WHERE a.decision = decisions.position AND a.position <= :until)
+    OR (time < :expired
+        AND (active IS NULL OR (active <= :until AND NOT :hears_silence))
+        AND NOT EXISTS (SELECT 1 FROM answers a WHERE a.decision = decisions.position)))"""
+_DELETE_ANSWERS = "DELETE FROM answers WHERE model = :model AND position <= :until"
+_DELETE_CHANGES = """
+DELETE FROM changes WHERE model = :model AND position <= :until
+    AND kind IN ('revise', 'revoke', 'cancel', 'erase') AND NOT EXISTS (
+        SELECT 1 FROM decisions d WHERE d.position = json_extract(body, '$.decision'))"""
+
+
+class Due(Feedback):
+    """Does what is due."""
+
+    def tick(self) -> None:
+        """Do what is due: called about once a second."""
+        if self.model.wrong_after is not None:
+            self._hear_silence(self.model.wrong_after)
+        if self._reached - self._snapshot_at >= self._snapshot_every:
+            self.snapshot()
+        if self._retention is not None:
+            self._compact_old(self._retention)
+
+    def _hear_silence(self, wrong_after: float) -> None:
+        """Read silence as wrong where no feedback came in time."""
+        _, now = self.journal.stamp(0)
+        if not self._marks or now - self._marks[-1][0] >= wrong_after / 100:
+            self._marks.append((now, self.journal.position))
+        while True:
+            watched = self._watched
+            with self.journal.reading() as connection:
+                due = connection.execute(
+                    "SELECT d.position, d.token FROM decisions d LEFT JOIN answers a "
+                    "ON a.decision = d.position WHERE d.position > ? AND d.model = ? AND "
+                    "d.state = 0 AND d.active NOT NULL AND d.time <= ? AND a.position IS NULL "
+                    "ORDER BY d.position LIMIT 100",
+                    (watched, self.number, now - wrong_after),
+                ).fetchall()
+            with self._lock:
+                for position, token in due:
+                    entry = self._entry(f"{position:x}-{token}")
+                    if entry.answer is None and entry.row.state == ACTIVE:
+                        self.journal.check_room()
+                        self._learn(entry, Given(False, None, SILENCE))
+                if self._watched != watched:
+                    continue  # something earlier waits for feedback again
+                if due:
+                    self._watched = due[-1][0]
+                while not due and self._marks and self._marks[0][0] <= now - wrong_after:
+                    self._watched = max(self._watched, self._marks.popleft()[1])
+            if not due:
+                return
+            self.journal.flush()
+
+    def snapshot(self) -> Path | None:
+        """Write the learner down as it is now; None if that makes no sense at the moment."""
+        with self._lock:
+            if self._is_stale:
+                return None
+            position, version, dumped = self._reached, self._version.number, self._learner._dump()
+            edits = len(self._edits)
+        self.journal.flush()
+        with self._lock:
+            if edits != len(self._edits) or version != self._version.number:
+                return None
+            self._snapshot_at = position
+            return snapshots.take(
+                self.journal, self._folder, self.name, self.number, version, position, dumped,
+                self._keep,
+            )  # fmt: skip
+
+    def _compact_old(self, retention: float) -> None:
+        """Compact now and then: up to a twentieth older than they must be, rounds may stay."""
+        _, now = self.journal.stamp(0)
+        if now - retention - self._compacted >= retention / 20:
+            while self.compact(now - retention):
+                pass
+            self._compacted = now - retention
+
+    def compact(self, before: float) -> int:
+        """Keep what was learned before a time as a learner, and delete the rounds.
+
+        Deleted are decisions that were answered, cancelled, erased, or have expired, and their
+        answers. Open decisions stay. The learner, the base of the journal, and the deletion are
+        one transaction. At most COMPACTED events are taken at once: returns by how many positions
+        the base has moved on; 0 if there was nothing to compact.
+        """
+        with self._lock:
+            if self._rebuilding is not None:
+                return 0
+            builder, edits = self._builder, len(self._edits)
+        self.journal.flush()
+        base = builder.base()
+        start = base[1] if base else 0
+        until = self._last_before(start, before)
+        if until <= start:
+            return 0
+        learner, _ = builder.replayed(*builder.start(until + 1), until)
+        with self._lock:
+            is_same = edits == len(self._edits) and builder is self._builder
+            if self._rebuilding is not None or not is_same:
+                return 0  # the past has changed meanwhile, or another learner reads these rounds
+            self._replace_by_base(learner, until)
+        return until - start
+
+    def _last_before(self, start: int, before: float) -> int:
+        """The last position before a time, at most COMPACTED events after the start."""
+        found = start
+        with self.journal.reading() as connection:
+            for table in ("decisions", "answers", "changes"):
+                rows = connection.execute(
+                    f"SELECT position, time FROM {table} WHERE position > ? AND model = ? "
+                    "ORDER BY position LIMIT ?",
+                    (start, self.number, COMPACTED),
+                ).fetchall()
+                # Times do not run backwards.
+                found = max([found, *(position for position, time in rows if time < before)])
+                if len(rows) == COMPACTED:
+                    before = min(before, rows[-1][1])
+        return found
+
+    def _replace_by_base(self, learner: Learner, until: int) -> None:
+        """Let a learner stand for what came up to a position."""
+        values = {
+            "model": self.number,
+            "version": self._version.number,
+            "until": until,
+            "learner": persist.pack(*learner._dump()),
+            "expired": self._expired_before(),
+            "hears_silence": self.model.wrong_after is not None,
+        }
+        with self.journal.reading() as connection:
+            gone = connection.execute(f"SELECT position {_COMPACTED}", values).fetchall()
+        base = "REPLACE INTO bases VALUES (:model, :version, :until, :learner)"
+        deletions = (f"DELETE {_COMPACTED}", _DELETE_ANSWERS, _DELETE_CHANGES)
+        statements = [(statement, values) for statement in (base, *deletions)]
+        self.journal.append(statements=statements).done.result()
+        for (position,) in gone:
+            entry = self._recent.pop(position, None)
+            if entry is not None and entry.row.key is not None:
+                self._keys.pop(entry.row.key, None)
+
+    def close(self) -> None:
+        """Write a last snapshot. The journal has everything; this makes the next start quick."""
+        self._closing.set()
+        self.settle()
+        if self.journal.failure is None and self._reached > self._snapshot_at:
+            self.snapshot()

@@ -1,0 +1,176 @@
+"""Feedback: whether a decision was right, and whether it was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from msgspec import UNSET
+
+from onebit.service.engine.building import decision_of, says
+from onebit.service.engine.checks import refusing
+from onebit.service.engine.entries import Entry, id_of
+from onebit.service.engine.past import SILENCE, Given, Past
+from onebit.service.engine.pending import DONE, Pending, all_done, waiting
+from onebit.service.engine.rebuilding import Edit
+from onebit.service.faults import Contradiction, KeyReused, Refused, ServiceError, Unavailable
+from onebit.service.journal import AnswerRow, DecisionRow
+from onebit.service.messages import Answer, Label, Standing
+
+
+def _in_words(answer: AnswerRow) -> str:
+    right, label = says(answer)
+    if right is None:
+        return f"label {label!r}"
+    return "right" if right else "wrong"
+
+
+def _repeats(row: DecisionRow, known: AnswerRow, given: Given) -> bool:
+    """Whether feedback says nothing that the known answer does not say."""
+    if given.label is None:
+        was_right = bool(known.right) if known.label is None else known.label == row.label
+        return given.right == was_right
+    return given.label == known.label or (bool(known.right) and given.label == row.label)
+
+
+class Feedback(Past):
+    """Hears feedback, and learns from it."""
+
+    def submit_feedback(
+        self,
+        id: str,
+        right: bool | None = None,
+        label: Label | None = None,
+        source: str | None = None,
+        key: str | None = None,
+    ) -> Pending[Standing]:
+        """Say whether a decision was right, or which label would have been."""
+        with self._lock:
+            self.journal.check_room()
+            entry, edits = self._entry(id), list[Edit]()
+            commit = self._hear(entry, Given(right, label, source, key), edits)
+            self._edit(*edits)
+            return Pending(commit, self._standing(entry))
+
+    feedback = waiting(submit_feedback)
+
+    def submit_feedback_many(
+        self, answers: Sequence[Answer]
+    ) -> Pending[list[Standing | ServiceError]]:
+        """Each is taken or refused by itself. The learner is built again at most once."""
+        with self._lock:
+            self.journal.check_room(len(answers))
+            edits: list[Edit] = []
+            commits: list[Future[None]] = []
+            outcomes: list[Standing | ServiceError] = []
+            for answer in answers:
+                try:
+                    entry = self._entry(answer.id)
+                    right = None if answer.right is UNSET else answer.right
+                    label = None if answer.label is UNSET else answer.label
+                    given = Given(right, label, answer.source, answer.key)
+                    commits.append(self._hear(entry, given, edits))
+                    outcomes.append(self._standing(entry))
+                except Unavailable:
+                    raise
+                except ServiceError as fault:
+                    outcomes.append(fault)
+            self._edit(*edits)
+            return Pending(all_done(commits), outcomes)
+
+    feedback_many = waiting(submit_feedback_many)
+
+    def _hear(self, entry: Entry, given: Given, edits: list[Edit]) -> Future[None]:
+        """Learn an answer and put it into the journal; a revision is added to the edits."""
+        self._check_given(given)
+        self._check_answerable(entry)
+        known = entry.answer
+        if known is not None:
+            if _repeats(entry.row, known, given):
+                return entry.commit
+            if given.key is not None and given.key == known.key:
+                raise KeyReused(f"the key {given.key!r} belongs to other feedback", where="$.key")
+            if not (self.model.revisions or known.source == SILENCE):
+                raise Contradiction(
+                    f"decision {id_of(entry.row)} has the feedback {_in_words(known)} already; "
+                    "this model takes no other (revisions = false)"
+                )
+            if not self.model.revisions:
+                self._check_in_time(entry)
+            edits.append(self._revise(entry, given))
+            return DONE
+        self._check_in_time(entry)
+        return self._learn(entry, given)
+
+    def _learn(self, entry: Entry, given: Given) -> Future[None]:
+        """The first answer to a decision."""
+        waits = entry.row.active is None
+        position, time = self.journal.stamp(2 if waits else 1)
+        statements = [self._activate(entry, position)] if waits else []
+        answer = AnswerRow(
+            position=position + waits,
+            model=self.number,
+            decision=entry.row.position,
+            time=time,
+            right=given.bit,
+            label=given.label,
+            source=given.source,
+            key=given.key,
+        )
+        try:
+            with refusing("$"):
+                self._builder.apply(self._learner, answer, entry.row, entry.decision)
+        except BaseException as error:
+            # A learner that is being replaced may know feedback that was taken back since, and
+            # refuse to hear other feedback: the next one learns it from the journal.
+            if not (isinstance(error, Refused) and self._rebuilding is not None):
+                if waits:
+                    self._start_again()  # the learner has counted a round that was not shown
+                raise
+        commit = self.journal.append(answer, statements=statements).done
+        entry.answer, entry.commit = answer, commit
+        self._remember(entry)
+        self._reached = answer.position
+        is_right = given.label == entry.row.label if given.right is None else given.right
+        tally = self.tally
+        tally.open -= 1
+        tally.right += is_right
+        tally.wrong += not is_right
+        tally.silences += given.source == SILENCE
+        tally.delay.add(max(time - entry.row.time, 0.0))
+        return commit
+
+    def submit_shown(self, id: str) -> Pending[Standing]:
+        """A deferred decision was shown to somebody, and counts from now on."""
+        with self._lock:
+            self.journal.check_room()
+            entry = self._entry(id)
+            self._check_answerable(entry)
+            if entry.row.active is not None:
+                return Pending(entry.commit, self._standing(entry))
+            self._check_in_time(entry)
+            position, _ = self.journal.stamp()
+            statement = self._activate(entry, position)
+            entry.commit = self.journal.append(statements=[statement]).done
+            self._remember(entry)
+            self._reached = position
+            return Pending(entry.commit, self._standing(entry))
+
+    shown = waiting(submit_shown)
+
+    def _activate(self, entry: Entry, position: int) -> tuple[str, Any]:
+        """Let a deferred decision count; returns the statement for the journal."""
+        row, round = entry.row, entry.row.round
+        if row.configuration == self._version.number:
+            with refusing("$"):
+                entry.decision = self._learner.redo(
+                    self._builder.context_of(row), entry.decision or decision_of(row)
+                )
+            round = entry.decision.round
+        entry.row = row._replace(active=position, round=round)
+        self._watched = min(self._watched, row.position - 1)
+        return (
+            "UPDATE decisions SET active = ?, round = ? WHERE position = ?",
+            (position, round, row.position),
+        )

@@ -1,0 +1,143 @@
+"""What an engine tells of its decisions and of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from onebit.service.engine.building import says
+from onebit.service.engine.entries import id_of
+from onebit.service.engine.state import EngineState
+from onebit.service.journal import ERASED, AnswerRow, DecisionRow
+from onebit.service.messages import Card, Heard, Label, Record, SourceCard, Told
+
+_decode = msgspec.json.Decoder().decode
+
+
+def kept(answer: AnswerRow) -> dict[str, Any]:
+    right, label = says(answer)
+    return {"time": answer.time, "right": right, "label": label, "source": answer.source}
+
+
+def _heard(answer: AnswerRow) -> Heard:
+    return Heard(**kept(answer))
+
+
+class Looking(EngineState):
+    """Reads, and changes nothing."""
+
+    def look(self, id: str) -> Record:
+        """All that is kept of a decision."""
+        with self._lock:
+            entry = self._entry(id)
+            row, told = entry.row, self._told(entry.row)
+            if not entry.commit.done():
+                self.journal.flush()
+        heard = [] if entry.answer is None else [_heard(entry.answer)]
+        with self.journal.reading() as connection:
+            before = connection.execute(
+                "SELECT body FROM changes WHERE model = ? AND kind IN ('revise', 'revoke', "
+                "'cancel') AND affects >= ? AND json_extract(body, '$.decision') = ? "
+                "ORDER BY position",
+                (self.number, row.position, row.position),
+            ).fetchall()
+        earlier = [_decode(body).get("before") for (body,) in before]
+        revoked = [Heard(**old, revoked=True) for old in earlier if old]
+        return Record(
+            **{name: getattr(told, name) for name in Told.__struct_fields__},
+            model=self.name,
+            time=row.time,
+            state=self._state(entry),
+            context=None if row.context is None else _decode(row.context),
+            feedback=[*revoked, *heard],
+        )
+
+    def card(self) -> Card:
+        """What the model is, and how well it does."""
+        with self.journal.reading() as connection:
+            rounds, explored, smallest = connection.execute(
+                "SELECT count(*), avg(explored), min(propensity) FROM decisions WHERE model = ? "
+                "AND state = 0 AND active NOT NULL",
+                (self.number,),
+            ).fetchone()
+            answers, error = connection.execute(
+                "SELECT count(*), 1.0 - avg(CASE WHEN a.label IS NULL THEN a.right "
+                "ELSE a.label = d.label END) FROM answers a "
+                "JOIN decisions d ON d.position = a.decision WHERE a.model = ?",
+                (self.number,),
+            ).fetchone()
+            by_source = dict(
+                connection.execute(
+                    "SELECT source, count(*) FROM answers WHERE model = ? AND source NOT NULL "
+                    "GROUP BY source ORDER BY count(*) DESC LIMIT 1000",
+                    (self.number,),
+                )
+            )
+        with self._lock:
+            learner, model, body = self._learner, self.model, self._version.body
+            sources = {
+                name: SourceCard(
+                    weight=self._sources.get(name, 1.0),
+                    quarantined=self._sources.get(name, 1.0) == 0,
+                    answers=by_source.get(name, 0),
+                )
+                for name in {**by_source, **self._sources}
+            }
+            return Card(
+                name=self.name,
+                title=model.title,
+                learner=body["learner"],
+                settings=body["settings"],
+                seed=body["seed"],
+                labels=learner.labels,
+                retired=[label for label in learner.labels if label in self._retired],
+                version=self._version.number,
+                rebuilding=self._rebuilding is not None,
+                rounds=rounds,
+                answers=answers,
+                open=self.tally.open,
+                error_share=error,
+                explored_share=explored,
+                smallest_propensity=smallest,
+                sources=sources,
+                revisions=model.revisions,
+                deferred=model.deferred,
+                wrong_after=model.wrong_after,
+                expires_after=model.expires_after,
+            )
+
+    def _told(self, row: DecisionRow) -> Told:
+        labels = self._labels_then(row) if row.among is None else _decode(row.among)
+        if row.state == ERASED:
+            shares = {}
+        elif row.probabilities is None:
+            shares = dict.fromkeys(labels, 0.0)
+            shares[row.label] = 1.0
+        else:  # labels that were added later come last, and have none
+            shares = dict(zip(labels, _decode(row.probabilities), strict=False))
+        return Told(
+            id=id_of(row),
+            label=row.label,
+            propensity=row.propensity,
+            probabilities=shares,
+            explored=bool(row.explored),
+            round=row.round,
+        )
+
+    def _labels_then(self, row: DecisionRow) -> list[Label]:
+        """The labels in the order in which they had places when a decision was made."""
+        if row.configuration == self._version.number and row.position > self._labelled_at:
+            return self._learner.labels
+        with self.journal.reading() as connection:
+            (body,) = connection.execute(
+                "SELECT body FROM configurations WHERE number = ?", (row.configuration,)
+            ).fetchone()
+            added = connection.execute(
+                "SELECT body FROM changes WHERE model = ? AND kind = 'label' AND position < ? "
+                "ORDER BY position",
+                (self.number, row.position),
+            ).fetchall()
+        labels = _decode(body)["labels"]
+        labels = list(range(labels)) if isinstance(labels, int) else labels
+        return [*dict.fromkeys([*labels, *(_decode(text)["label"] for (text,) in added)])]

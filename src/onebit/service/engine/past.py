@@ -1,0 +1,243 @@
+"""Changes of the past: revised and revoked feedback, cancelled and erased decisions, sources."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from onebit.service import snapshots
+from onebit.service.engine.building import says
+from onebit.service.engine.checks import check_text
+from onebit.service.engine.entries import Entry, id_of
+from onebit.service.engine.looking import kept
+from onebit.service.engine.pending import DONE, Pending, waiting
+from onebit.service.engine.rebuilding import Edit, Rebuilding
+from onebit.service.faults import Contradiction, Expired, Refused
+from onebit.service.journal import ACTIVE, CANCELLED, ERASED
+from onebit.service.messages import Card, Label, SourceChange, Standing
+
+SILENCE = "silence"  # the source of answers that nobody gave
+
+
+class Given(NamedTuple):
+    """Feedback as it was given: right or wrong, or the true label."""
+
+    right: bool | None
+    label: Label | None
+    source: str | None = None
+    key: str | None = None
+
+    @property
+    def bit(self) -> int | None:
+        """Right or wrong, as the journal has it."""
+        return None if self.right is None else int(self.right)
+
+
+class Past(Rebuilding):
+    """Changes what was decided and heard, as if it had always been so."""
+
+    def submit_revise(
+        self, id: str, right: bool | None = None, label: Label | None = None
+    ) -> Pending[Standing]:
+        """Other feedback than before, learned as if it had always been so."""
+        with self._lock:
+            self.journal.check_room()
+            entry = self._entry(id)
+            self._check_given(Given(right, label))
+            self._check_answerable(entry)
+            self._check_revisable(entry)
+            answer = entry.answer
+            if answer is None:
+                raise Contradiction(f"decision {id} has no feedback that could be revised")
+            if says(answer) == (right, label):
+                return Pending(entry.commit, self._standing(entry))
+            self._edit(self._revise(entry, Given(right, label, answer.source, answer.key)))
+            return Pending(DONE, self._standing(entry))
+
+    revise = waiting(submit_revise)
+
+    def submit_revoke(self, id: str) -> Pending[Standing]:
+        """Take feedback back: the decision waits for feedback again."""
+        with self._lock:
+            self.journal.check_room()
+            entry = self._entry(id)
+            self._check_answerable(entry)
+            if entry.answer is None:
+                return Pending(entry.commit, self._standing(entry))
+            self._check_revisable(entry)
+            answer = entry.answer
+            self._edit(
+                Edit(
+                    "revoke",
+                    answer.position,
+                    {"decision": entry.row.position, "before": kept(answer)},
+                    [("DELETE FROM answers WHERE position = ?", (answer.position,))],
+                )
+            )
+            self._watched = min(self._watched, entry.row.position - 1)
+            self.tally.open += 1
+            return Pending(DONE, self._standing(self._entry(id)))
+
+    revoke = waiting(submit_revoke)
+
+    def submit_cancel(self, id: str) -> Pending[Standing]:
+        """Let a decision count for nothing, as if it had never been made.
+
+        If it has feedback, and the model allows revisions, the feedback is taken back with it.
+        """
+        with self._lock:
+            self.journal.check_room()
+            entry = self._entry(id)
+            row, answer = entry.row, entry.answer
+            if row.state != ACTIVE:
+                return Pending(entry.commit, self._standing(entry))
+            if answer is not None:
+                self._check_revisable(entry)
+            body: dict[str, Any] = {"decision": row.position}
+            statements: list[tuple[str, Any]] = [
+                ("UPDATE decisions SET state = ? WHERE position = ?", (CANCELLED, row.position))
+            ]
+            if answer is not None:
+                body["before"] = kept(answer)
+                statements.append(("DELETE FROM answers WHERE position = ?", (answer.position,)))
+            has_counted = row.active is not None and row.configuration == self._version.number
+            if answer is None and not has_counted:  # it has left no trace in the learner
+                entry.commit = self.journal.append(statements=statements).done
+                entry.row = row._replace(state=CANCELLED)
+                self._remember(entry)
+            else:
+                self._edit(Edit("cancel", row.active or row.position, body, statements))
+            self.tally.cancelled += 1
+            self.tally.open -= answer is None
+            if entry.row.state == CANCELLED:
+                return Pending(entry.commit, self._standing(entry))
+            return Pending(DONE, self._standing(self._entry(id)))
+
+    cancel = waiting(submit_cancel)
+
+    def submit_erase(self, id: str) -> Pending[Standing]:
+        """Delete what is stored about the context of a decision, and build the learner without."""
+        with self._lock:
+            self.journal.check_room()
+            entry = self._entry(id)
+            row = entry.row
+            if row.state == ERASED:
+                return Pending(DONE, self._standing(entry))
+            first = row.position if row.active is None else min(row.position, row.active)
+            edit = Edit(
+                "erase",
+                first,
+                {"decision": row.position},
+                [
+                    (
+                        "UPDATE decisions SET state = ?, context = NULL, decision = NULL, "
+                        "key = NULL, among = NULL, probabilities = NULL WHERE position = ?",
+                        (ERASED, row.position),
+                    ),
+                    ("DELETE FROM answers WHERE decision = ?", (row.position,)),
+                    (
+                        "UPDATE changes SET body = '{}' WHERE kind IN ('revise', 'revoke', "
+                        "'cancel') AND json_extract(body, '$.decision') = ?",
+                        (row.position,),
+                    ),
+                ],
+            )
+            self._edit(edit, truncates=True)
+            self.tally.open -= row.state == ACTIVE and entry.answer is None
+            for snapshot in snapshots.found(self._folder, self.name):
+                if snapshot.position >= first:  # its learner knows the context
+                    snapshot.path.unlink(missing_ok=True)
+            return Pending(DONE, self._standing(self._entry(id)))
+
+    erase = waiting(submit_erase)
+
+    def submit_source(self, source: str, change: SourceChange) -> Pending[Card]:
+        """Let the feedback of a source count less or not at all, from its first answer on."""
+        check_text(source, "$.source")
+        with self._lock:
+            self.journal.check_room()
+            weight = self._sources.get(source, 1.0)
+            if change.weight is not UNSET:
+                weight = float(change.weight)
+            if change.quarantined is not UNSET:
+                weight = 0.0 if change.quarantined else (weight or 1.0)
+            self._edit(
+                Edit(
+                    "source",
+                    self._first_answer_of(source),
+                    {"source": source, "weight": weight},
+                    [("REPLACE INTO sources VALUES (?, ?, ?)", (self.number, source, weight))],
+                )
+            )
+            return Pending(DONE, self.card())
+
+    def submit_remove_source(self, source: str) -> Pending[Card]:
+        """Take all feedback of a source back."""
+        with self._lock:
+            self.journal.check_room()
+            delete = "DELETE FROM answers WHERE model = ? AND source = ?"
+            self._edit(
+                Edit(
+                    "remove source",
+                    self._first_answer_of(source),
+                    {"source": source},
+                    [(delete, (self.number, source))],
+                )
+            )
+            self._watched = 0
+            self._count()
+            return Pending(DONE, self.card())
+
+    def _first_answer_of(self, source: str) -> int:
+        self.journal.flush()
+        with self.journal.reading() as connection:
+            found = connection.execute(
+                "SELECT min(position) FROM answers WHERE model = ? AND source = ?",
+                (self.number, source),
+            ).fetchone()[0]
+        return self.journal.position + 1 if found is None else found
+
+    def _check_revisable(self, entry: Entry) -> None:
+        if not self.model.revisions:
+            raise Contradiction(
+                f"feedback of {self.name} cannot be changed or taken back (revisions = false)"
+            )
+        base = self._builder.base_position()
+        if entry.answer is not None and entry.answer.position <= base:
+            raise Expired(f"decision {id_of(entry.row)} was compacted into a snapshot (retention)")
+
+    def _revise(self, entry: Entry, given: Given) -> Edit:
+        """The edit that replaces an answer. The entry has the new one from now on."""
+        answer: Any = entry.answer
+        _, time = self.journal.stamp(0)
+        self.tally.revised += 1
+        entry.answer = answer._replace(
+            time=time, right=given.bit, label=given.label, source=given.source, key=given.key
+        )
+        self._remember(entry)
+        return Edit(
+            "revise",
+            answer.position,
+            {"decision": entry.row.position, "before": kept(answer)},
+            [
+                (
+                    "UPDATE answers SET time = ?, right = ?, label = ?, source = ?, key = ? "
+                    "WHERE position = ?",
+                    (time, given.bit, given.label, given.source, given.key, answer.position),
+                )
+            ],
+        )
+
+    def _check_given(self, given: Given) -> None:
+        if (given.right is None) == (given.label is None):
+            raise Refused("say either right or label")
+        if given.label is None:
+            if self._learner.full_information:
+                raise Refused(
+                    f"{type(self._learner).__name__} must be told the true label", where="$.right"
+                )
+        elif given.label not in self._learner._labels.names:
+            raise Refused(f"{given.label!r} is not a label of {self.name}", where="$.label")
+        for name, text in (("key", given.key), ("source", given.source)):
+            check_text(text, f"$.{name}")

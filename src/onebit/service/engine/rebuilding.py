@@ -1,0 +1,215 @@
+"""Building the learner again: after a change of the past, for other settings, by other code.
+
+What is short is built while requests wait, what is long in a thread, while the present learner goes
+on answering.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+
+import msgspec
+
+from onebit.learner import Learner
+from onebit.service.engine.building import Builder, Version, code_of, recorded_code
+from onebit.service.engine.looking import Looking
+from onebit.service.engine.state import READ_ANEW
+from onebit.service.faults import Damaged, ServiceError, Unavailable
+from onebit.service.journal import ChangeRow
+
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+AT_ONCE = 500  # events: a past that is shorter is built again while requests wait
+LONGEST_PAUSE = 60.0  # seconds between two learners that are built behind the scenes
+log = logging.getLogger("onebit.service")
+
+
+class Edit(NamedTuple):
+    """A change of the past."""
+
+    kind: str
+    affects: int  # the first position from which the learner has to be built again
+    body: dict[str, Any]
+    statements: Sequence[tuple[str, Any]]  # SQL that makes the change
+
+
+class Rebuilding(Looking):
+    """Changes of the past, and the learners that they ask for."""
+
+    def _begin(self) -> None:
+        self._note_code()
+        self._resume()
+
+    def _edit(self, *edits: Edit, truncates: bool = False) -> None:
+        """Change the past: on disk first, then in the learner, which is built again once.
+
+        truncates: the journal must not keep what was there before.
+        """
+        if edits:
+            self._write_edits(*edits, truncates=truncates)
+            self._build_again(min(edit.affects for edit in edits))
+
+    def _write_edits(self, *edits: Edit, truncates: bool = False) -> None:
+        self.journal.flush()  # so there is room
+        first, time = self.journal.stamp(len(edits))
+        rows = [
+            ChangeRow(
+                position, self.number, time, edit.kind, edit.affects, _encode(edit.body).decode()
+            )
+            for position, edit in enumerate(edits, first)
+        ]
+        statements = [statement for edit in edits for statement in edit.statements]
+        self.journal.append(*rows, statements=statements, truncates=truncates).done.result()
+        for edit in edits:
+            if edit.kind == "source":
+                self._sources[edit.body["source"]] = edit.body["weight"]
+            self._edits.append(edit.affects)
+        self._is_stale = True
+        self._reached = rows[-1].position
+        self._recent.clear()
+        self._keys.clear()
+
+    def _build_again(self, affects: int | None = None, version: Version | None = None) -> None:
+        """Build the learner anew: at once if that is quick, else in a thread.
+
+        affects: the first position that has changed; None: all has. version: another one is to
+        take over.
+        """
+        builder = self._builder if version is None else self._builder_of(version)
+        with self._lock:
+            self.journal.flush()
+            start = builder.start(affects)
+            if self.journal.position - start[1] <= AT_ONCE and self._rebuilding is None:
+                self._take_over(builder, builder.replayed(*start)[0])
+                return
+            if self._rebuilding is not None and version is None:
+                return  # that one sees the change, and starts again if it has to
+            self._rebuilding = threading.Thread(
+                target=self._build_behind, args=(builder, start, self._reached, len(self._edits)),
+                name=f"build {self.name}", daemon=True,
+            )  # fmt: skip
+            self.tally.lag = self.journal.position - start[1]
+            self._rebuilding.start()
+
+    def _build_behind(
+        self, builder: Builder, start: tuple[Learner, int] | None, until: int, edits: int
+    ) -> None:
+        """Build a learner while the present one goes on answering, then let it take over.
+
+        until: where the model was when the start was chosen; edits: how many changes of the past
+        there were. Up to there all is on disk. What came later is learned under the lock.
+
+        If the past changes meanwhile, the learner takes over all the same, because it is nearer to
+        the journal than the present one, and another one is built. Otherwise a model whose past
+        changes all the time would never get a new learner.
+        """
+        is_outdated, started = False, monotonic()
+        try:
+            while not self._closing.is_set():
+                try:
+                    if start is None:
+                        is_outdated, started = False, monotonic()
+                        with self._lock:
+                            self.journal.flush()
+                            start = builder.start()
+                            until, edits = self._reached, len(self._edits)
+                    learner, reached = builder.replayed(*start, until)
+                    with self._lock:
+                        start, came = None, self._edits[edits:]
+                        if READ_ANEW in came:
+                            continue
+                        is_outdated |= any(affects <= until for affects in came)
+                        self.journal.flush()
+                        if self._reached - until > max(AT_ONCE, 0):
+                            start, until = (learner, reached), self._reached
+                            edits = len(self._edits)
+                            continue  # much has come meanwhile: learn it without the lock first
+                        self._take_over(builder, builder.replayed(learner, reached)[0])
+                        if not is_outdated:
+                            self._end_building()  # a change from here on starts another thread
+                            return
+                        self._is_stale = True
+                    # Requests need the processor, too: build for half of the time at most.
+                    self._closing.wait(min(monotonic() - started, LONGEST_PAUSE))
+                except Unavailable as error:
+                    with self._lock:
+                        # What was learned before a change may not fit what came after it.
+                        is_outdated |= edits != len(self._edits)
+                        if isinstance(error, Damaged) and not is_outdated:
+                            raise
+                    start = None
+                    sleep(0.1)  # the journal has failed: go on when it has been read anew
+        except Exception:
+            log.exception("%s: the learner could not be built again", self.name)
+            with suppress(Unavailable):
+                self._drop_version(builder.version)
+        with self._lock:
+            self._end_building()
+            if self._is_stale and builder is not self._builder and not self._closing.is_set():
+                self._build_again()  # changes of the past have relied on this thread
+
+    def _end_building(self) -> None:
+        self._rebuilding, self.tally.lag = None, 0
+
+    def _take_over(self, builder: Builder, learner: Learner) -> None:
+        if builder is not self._builder:
+            statement = self._let_take_charge(builder.version)
+            self.journal.append(statements=[statement]).done.result()
+            self._builder = builder
+        self._learner, self._is_stale = learner, False
+        self._recent.clear()
+        self._keys.clear()
+        self._snapshot_at = 0  # take one soon
+
+    def _start_again(self) -> None:
+        """After a refused batch: the learner as the journal has it."""
+        self.journal.flush()
+        self._build()
+        self._is_stale = False
+        self._recent.clear()
+        self._keys.clear()
+
+    def settle(self) -> None:
+        """Wait until no learner is being built behind the scenes."""
+        thread = self._rebuilding
+        if thread is not None:
+            thread.join()
+
+    def _resume(self) -> None:
+        """Go on with the retraining that the end of the process has interrupted."""
+        with self.journal.reading() as connection:
+            row = connection.execute(
+                "SELECT number, body, learner FROM configurations WHERE model = ? AND number > ? "
+                "ORDER BY number DESC LIMIT 1",
+                (self.number, self._version.number),
+            ).fetchone()
+        if row is None:
+            return
+        version = Version(row[0], _decode(row[1]), row[2])
+        try:
+            self._build_again(None, version)
+        except ServiceError as fault:
+            log.error("%s: the retraining cannot go on: %s", self.name, fault.detail)
+            self._drop_version(version)
+
+    def _note_code(self) -> None:
+        """Write down which code learns from now on, and have it learn all events."""
+        if self._has_own_code():
+            return
+        now = code_of(self._version.body)
+        before = recorded_code(self.journal, self.number, self._version)
+        log.warning(
+            "%s: the learner is built anew, because other code has learned its events (%s; this is "
+            "%s)",
+            self.name, before or "of an earlier version", now,
+        )  # fmt: skip
+        with self._lock:
+            self._write_edits(Edit("code", 1, {"version": self._version.number, "code": now}, ()))
+            if self.replayed_from > self._builder.base_position():
+                self._build_again(1)
+            else:  # no snapshot was used, so this code has learned all events already
+                self._is_stale = False

@@ -1,0 +1,138 @@
+"""Other labels, another learner, other settings; and a configuration file that has changed."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from onebit.service.configuration import Model
+from onebit.service.engine.building import Version, code_of, fresh, identity, version_of
+from onebit.service.engine.checks import refusing
+from onebit.service.engine.pending import DONE, Pending, all_done
+from onebit.service.engine.rebuilding import Rebuilding
+from onebit.service.faults import Busy, Contradiction, Refused, ServiceError, TooLarge
+from onebit.service.journal import ChangeRow
+from onebit.service.messages import Card, LabelChange, Retraining
+
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+
+
+class Settings(Rebuilding):
+    """Changes the model from now on."""
+
+    def submit_labels(self, change: LabelChange) -> Pending[Card]:
+        """Labels that may be said from now on, and labels that may not."""
+        with self._lock:
+            known = self._learner.labels
+            for i, label in enumerate(change.retire):
+                if label not in known:
+                    raise Refused(f"{label!r} is not a label", where=f"$.retire[{i}]")
+            new = [label for label in dict.fromkeys(change.add) if label not in known]
+            back = self._retired.intersection(change.add)
+            if not {*known, *new} - (self._retired - back) - set(change.retire):
+                raise Refused("no label would be left", where="$.retire")
+            if len(known) + len(new) > self._limits.labels:
+                raise TooLarge(f"a model has at most {self._limits.labels:,} labels")
+            self.journal.check_room(len(change.add) + len(change.retire))
+            trial = self._learner.copy() if new else self._learner
+            for label in new:  # all or nothing
+                with refusing(f"$.add[{change.add.index(label)}]"):
+                    trial.add_label(label)
+            self._learner = trial
+            changes = [("label", label) for label in new]
+            changes += [("restore", label) for label in known if label in back]
+            gone = [label for label in dict.fromkeys(change.retire) if label not in self._retired]
+            changes += [("retire", label) for label in gone]
+            commits = [self._change(kind, {"label": label}) for kind, label in changes]
+            self._retired = (self._retired - back) | set(change.retire)
+            return Pending(all_done(commits), self.card())
+
+    def _change(self, kind: str, body: dict[str, Any]) -> Future[None]:
+        position, time = self.journal.stamp()
+        row = ChangeRow(position, self.number, time, kind, None, _encode(body).decode())
+        self._reached = position
+        if kind == "label":
+            self._labelled_at = position
+        return self.journal.append(row).done
+
+    def submit_retrain(self, change: Retraining) -> Pending[Card]:
+        """Another learner from the same journal; the present one answers until it is there."""
+        values = {
+            name: getattr(change, name)
+            for name in ("learner", "settings", "seed")
+            if getattr(change, name) is not UNSET
+        }
+        with self._lock:
+            body = {**self._version.body, **values}
+            if "learner" in values and "settings" not in values:
+                body["settings"] = {}
+            learner = self._version.learner
+            if learner is not None and values:
+                raise Contradiction(
+                    f"{self.name} began with a saved learner, which has its own settings: build "
+                    "another model from the journal, or retrain it as it is"
+                )
+            self.retrain(body, learner)
+        return Pending(DONE, self.card())
+
+    def retrain(self, body: dict[str, Any], learner: bytes | None = None) -> None:
+        """Build a learner of another configuration, which then takes over."""
+        with self._lock:
+            if self._rebuilding is not None:
+                raise Busy("a learner is being built already", retry_after=5)
+            with refusing("$"):
+                body = {**body, "code": code_of(body)}
+                version = Version(self.journal.new_configuration(), body, learner)
+                fresh(version)
+            self.journal.check_room()
+            self._write_version(version).result()
+            try:
+                self._build_again(None, version)
+            except ServiceError:
+                self._drop_version(version)
+                raise
+
+    def follow(self, model: Model) -> None:
+        """Take over another configuration of the same model.
+
+        Only what differs from the configuration that was followed before: labels and settings that
+        were changed by requests stay, whether the process was started again or not.
+        """
+        wanted = version_of(model, 0)
+        if identity(wanted) != (self._followed() or {}).get("identity", identity(self._version)):
+            self.settle()  # one learner is built at a time
+        with self._lock:
+            self.model = model
+            now = {"labels": model.names, "identity": identity(wanted)}
+            before = self._followed() or {
+                "labels": self._learner.labels,
+                "identity": identity(self._version),
+            }
+            known = set(self._learner.labels)
+            add = [label for label in model.names if label not in before["labels"]]
+            gone = [x for x in before["labels"] if x in known and x not in model.names]
+            if add or gone:
+                self.submit_labels(LabelChange(add=add, retire=gone)).wait()
+            if now["identity"] != before["identity"]:
+                body = wanted.body
+                if isinstance(body["labels"], list):  # retired ones stay, for earlier decisions
+                    retired = [x for x in self._learner.labels if x not in model.names]
+                    body = {**body, "labels": [*body["labels"], *retired]}
+                self.retrain(body, wanted.learner)
+            if now != self._followed():
+                note = ("REPLACE INTO meta VALUES (?, ?)", (self._file, _encode(now).decode()))
+                self.journal.append(statements=[note]).done.result()
+
+    @property
+    def _file(self) -> str:
+        return f"configuration of {self.number}"
+
+    def _followed(self) -> dict[str, Any] | None:
+        """What the configuration file said when it was last followed."""
+        with self.journal.reading() as connection:
+            query = "SELECT value FROM meta WHERE name = ?"
+            row = connection.execute(query, (self._file,)).fetchone()
+        return None if row is None else _decode(row[0])

@@ -1,0 +1,298 @@
+"""What all parts of an engine share: the learner, its versions, and the decisions of late."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from onebit.learner import Learner
+from onebit.service.configuration import Limits, Model
+from onebit.service.engine.building import (
+    REFUSED,
+    Builder,
+    Version,
+    code_of,
+    current_version,
+    in_charge,
+    recorded_code,
+    sources_of,
+    version_of,
+)
+from onebit.service.engine.checks import refusing
+from onebit.service.engine.entries import Entry, id_of, parsed_id
+from onebit.service.engine.pending import DONE
+from onebit.service.faults import Cancelled, Damaged, Expired, UnknownDecision
+from onebit.service.journal import CANCELLED, ERASED, Journal
+from onebit.service.messages import Label, Standing, State
+from onebit.service.tally import ModelTally
+
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+READ_ANEW = 0  # stands among changes of the past for a journal that was read anew
+RECENT = 5_000  # decisions that are kept in memory, besides those that wait for the disk
+log = logging.getLogger("onebit.service")
+
+
+def _number_of(journal: Journal, name: str) -> int:
+    """The number of a model in the journal; a new model gets the next one."""
+    with journal.reading() as connection:
+        row = connection.execute("SELECT number FROM models WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        insert = "INSERT INTO models (name) VALUES (?)"
+        journal.append(statements=[(insert, (name,))]).done.result()
+        return _number_of(journal, name)
+    return row[0]
+
+
+class EngineState:
+    """The learner of a model, and its place in the journal.
+
+    journal: where everything is kept. folder: for snapshots. keep: how many of them.
+    snapshot_every: events between two of them. retention: the age at which rounds are compacted.
+    """
+
+    _builder: Builder
+    _learner: Learner
+    _reached: int  # the position up to which the learner has learned
+
+    def __init__(
+        self,
+        journal: Journal,
+        model: Model,
+        *,
+        folder: Path,
+        limits: Limits | None = None,
+        keep: int = 3,
+        snapshot_every: int = 10_000,
+        retention: float | None = None,
+    ) -> None:
+        self.journal, self.model, self.name = journal, model, model.name
+        self.limit(limits or Limits(), keep, retention)
+        self._snapshot_every = snapshot_every
+        self._compacted = 0.0  # up to which time
+        self._lock = threading.RLock()
+        self._folder = folder
+        self.number = _number_of(journal, model.name)
+        self.tally = ModelTally()
+        self._rebuilding: threading.Thread | None = None
+        self._edits: list[int] = []  # the first positions that changes of the past have affected
+        self._closing = threading.Event()
+        self._sources: dict[str, float] = {}  # the weights of sources of feedback
+        self.replayed_from = 0  # the position of the snapshot that start-up has used
+        self.load()
+        self._begin()
+
+    def load(self) -> None:
+        """Build the learner from the newest good snapshot and what the journal has after it."""
+        with self._lock:
+            self._edits.append(READ_ANEW)  # a learner that is being built starts again
+            self._recent: OrderedDict[int, Entry] = OrderedDict()
+            self._keys: dict[str, int] = {}
+            with self.journal.reading() as connection:
+                retired = connection.execute(
+                    "SELECT kind, body FROM changes WHERE model = ? AND kind IN "
+                    "('retire', 'restore', 'label') ORDER BY position",
+                    (self.number,),
+                ).fetchall()
+                (self._labelled_at,) = connection.execute(  # the position of the newest label
+                    "SELECT coalesce(max(position), 0) FROM changes WHERE model = ? AND "
+                    "kind = 'label'",
+                    (self.number,),
+                ).fetchone()
+            self._retired: set[Label] = set()
+            for kind, body in retired:
+                label = _decode(body)["label"]
+                (self._retired.add if kind == "retire" else self._retired.discard)(label)
+            self._sources.clear()  # the same dict as before: builders hold it
+            self._sources.update(sources_of(self.journal, self.number))
+            version = current_version(self.journal, self.number) or self._add_version(self.model)
+            self._builder = self._builder_of(version)
+            try:
+                self._build()
+            except Damaged as fault:
+                self._learn_as_logged(fault)
+            self._is_stale = False  # whether the past has changed since it was built
+            self._snapshot_at = self.replayed_from
+            self._watched = 0  # up to which position silence was looked for
+            self._marks: deque[tuple[float, int]] = deque()  # times, and how far the journal was
+            self._count()
+
+    def _begin(self) -> None:
+        """What there is to do once the learner is there."""
+
+    @property
+    def _version(self) -> Version:
+        return self._builder.version
+
+    def _builder_of(self, version: Version) -> Builder:
+        return Builder(self.journal, self.name, self.number, self._folder, version, self._sources)
+
+    def _build(self) -> None:
+        """The learner as the journal has it."""
+        start = self._builder.start()
+        self.replayed_from = start[1]
+        self._learner, self._reached = self._builder.replayed(*start)
+
+    def _has_own_code(self) -> bool:
+        """Whether the code that runs now has learned the events of the learner."""
+        recorded = recorded_code(self.journal, self.number, self._version)
+        return code_of(self._version.body).same_bits(recorded)
+
+    def _learn_as_logged(self, fault: Damaged) -> None:
+        """Start from the answers alone where this code cannot read the decisions of other code."""
+        if self._has_own_code():
+            raise fault
+        log.warning("%s; so its answers are learned anew, as those of another learner", fault)
+        body = {**self._version.body, "code": code_of(self._version.body)}
+        version = Version(self.journal.new_configuration(), body, self._version.learner)
+        self._builder = self._builder_of(version)
+        self._build()
+        self._write_version(version, self._let_take_charge(version)).result()
+
+    def _add_version(self, model: Model) -> Version:
+        """Write down how the learner is made at the beginning."""
+        version = version_of(model, self.journal.new_configuration())
+        self._write_version(version, self._let_take_charge(version)).result()
+        return version
+
+    def _write_version(self, version: Version, *statements: tuple[str, Any]) -> Future[None]:
+        _, time = self.journal.stamp(0)
+        row = (version.number, self.number, time, _encode(version.body).decode(), version.learner)
+        insert = ("INSERT INTO configurations VALUES (?, ?, ?, ?, ?)", row)
+        return self.journal.append(statements=[insert, *statements]).done
+
+    def _let_take_charge(self, version: Version) -> tuple[str, Any]:
+        return "REPLACE INTO meta VALUES (?, ?)", (in_charge(self.number), version.number)
+
+    def _drop_version(self, version: Version) -> None:
+        """Its learner cannot be built."""
+        if version.number != self._version.number:
+            drop = ("DELETE FROM configurations WHERE number = ?", (version.number,))
+            self.journal.append(statements=[drop]).done.result()
+
+    def _count(self) -> None:
+        """Count what waits for feedback, without what has expired."""
+        self._counted_at = self.journal.stamp(0)[1]
+        with self.journal.reading() as connection:
+            since = self._expired_before()
+            self.tally.open = connection.execute(
+                "SELECT count(*) FROM decisions d LEFT JOIN answers a ON a.decision = d.position "
+                "WHERE d.model = ? AND d.state = 0 AND d.time >= ? AND a.position IS NULL",
+                (self.number, since),
+            ).fetchone()[0]
+
+    def warm_up(self) -> None:
+        """Compile what requests will need, by rounds of copies that nobody sees."""
+        with self._lock:
+            copies = [self._learner.copy()]
+            fresh = self._learner.round == 0
+        labels = copies[0].labels
+        contexts: list[Any] = [{"warm": 1.0, "up": "yes"}]
+        if fresh:
+            copies.append(copies[0].copy())
+            contexts.append([0.5, 1.0, 2.0])
+        elif columns := copies[0]._columns:
+            contexts = [[0.5] * columns]
+        for copy, context in zip(copies, contexts, strict=True):
+            try:
+                decision = copy.decide(self._builder.prepared(context))
+                if copy.full_information:
+                    copy.learn(decision, label=labels[0])
+                else:
+                    copy.learn(decision, right=False)
+                copy.probabilities(self._builder.prepared(context))
+            except REFUSED:  # the learner takes other contexts: they compile it when they come
+                log.debug("%s: no warming up with %r", self.name, type(context).__name__)
+
+    def limit(self, limits: Limits, keep: int, retention: float | None = None) -> None:
+        self._limits, self._keep, self._retention = limits, keep, retention
+
+    @property
+    def learner(self) -> Learner:
+        """A copy of the learner as it is now."""
+        with self._lock:
+            return self._learner.copy()
+
+    def replayed(self) -> Learner:
+        """The learner built from the journal alone, without snapshots: for `onebit replay`."""
+        with self._lock:
+            self.journal.flush()
+            return self._builder.replayed(*self._builder.first())[0]
+
+    def forecasts(self, contexts: Sequence[Any]) -> np.ndarray:
+        """The scores [context, label] as the learner is now. Nothing is written down."""
+        with self._lock, refusing("$.context"):
+            return self._learner.scores([self._builder.prepared(context) for context in contexts])
+
+    # Decisions.
+
+    def _entry(self, id: str) -> Entry:
+        """The decision with this id."""
+        position, token = parsed_id(id)
+        entry = self._recent.get(position)
+        if entry is None:
+            found = self.journal.decision(position)
+            if found is not None:
+                entry = Entry(*found, None, DONE)
+        if entry is None or entry.row.token != token or entry.row.model != self.number:
+            raise UnknownDecision(f"there is no decision {id!r}")
+        return entry
+
+    def _entry_of_key(self, key: str) -> Entry | None:
+        if key in self._keys:
+            return self._recent[self._keys[key]]
+        found = self.journal.decision_of_key(self.number, key)
+        return None if found is None else Entry(*found, None, DONE)
+
+    def _remember(self, entry: Entry) -> None:
+        self._recent[entry.row.position] = entry
+        self._recent.move_to_end(entry.row.position)  # what waits for the disk must not fall out
+        while len(self._recent) > RECENT:
+            old = next(iter(self._recent.values()))
+            if old.commit is None or not old.commit.done():
+                return
+            del self._recent[old.row.position]
+            if old.row.key is not None:
+                self._keys.pop(old.row.key, None)
+
+    def _standing(self, entry: Entry) -> Standing:
+        return Standing(id=id_of(entry.row), state=self._state(entry))
+
+    def _state(self, entry: Entry) -> State:
+        if entry.row.state == CANCELLED:
+            return "cancelled"
+        if entry.row.state == ERASED:
+            return "erased"
+        if entry.answer is not None:
+            return "learned"
+        if self._is_expired(entry):
+            return "expired"
+        return "open" if entry.row.active is not None else "waiting"
+
+    def _is_expired(self, entry: Entry) -> bool:
+        return entry.row.time < self._expired_before()
+
+    def _expired_before(self) -> float:
+        after = self.model.expires_after
+        return 0.0 if after is None else self.journal.stamp(0)[1] - after
+
+    def _check_answerable(self, entry: Entry) -> None:
+        if entry.row.state == CANCELLED:
+            raise Cancelled(f"decision {id_of(entry.row)} was cancelled")
+        if entry.row.state == ERASED:
+            raise Expired(f"decision {id_of(entry.row)} was erased")
+
+    def _check_in_time(self, entry: Entry) -> None:
+        if self._is_expired(entry):
+            self.tally.expired += 1
+            raise Expired(
+                f"decision {id_of(entry.row)} was made more than "
+                f"{self.model.expires_after:,.0f} s ago (expires_after)"
+            )

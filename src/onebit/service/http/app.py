@@ -1,0 +1,279 @@
+"""The application: the way of a request to its route, and the answer if it is refused."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.routing import Route, Router
+
+from onebit.service import faults, messages
+from onebit.service.configuration import Configuration
+from onebit.service.dashboard.app import Dashboard
+from onebit.service.faults import ServiceError
+from onebit.service.http.metrics import Metrics
+from onebit.service.http.operation import (
+    JSON,
+    NAMES,
+    PROBLEM,
+    Call,
+    Commits,
+    Headers,
+    Operation,
+)
+from onebit.service.http.routes import OPERATIONS
+from onebit.service.messages import problem_of
+from onebit.service.service import Service
+from onebit.service.tokens import Token, is_loopback
+
+log = logging.getLogger("onebit.service")
+access_log = logging.getLogger("onebit.access")
+_PATTERNS = {name: re.compile(schema["pattern"]) for name, schema in NAMES.items()}
+_encode = msgspec.json.Encoder().encode
+
+
+class App:
+    """The ASGI application."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.commits, self.metrics = service, Commits(), Metrics(service)
+        paths: dict[str, dict[str, Operation]] = {}
+        for made in OPERATIONS:
+            paths.setdefault(made.path, {})[made.method] = made
+        routes = [Route(path, _Resource(self, path, made)) for path, made in paths.items()]
+        routes += dashboard_of(service).routes()
+        self._router = Router(routes, default=_Resource(self, "", {}), redirect_slashes=False)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        scope["app"] = self  # so that a page refuses a method by an exception, not by plain text
+        try:
+            await self._router(scope, receive, send)
+        except HTTPException as refusal:
+            headers: Headers = []
+            fault = _wrong_method(scope["method"], (refusal.headers or {})["Allow"], headers)
+            await _send(send, fault.status, PROBLEM, _encode(problem_of(fault)), headers)
+
+
+def make_app(service: Service) -> App:
+    """The application for a server such as uvicorn."""
+    return App(service)
+
+
+class _Resource:
+    """All operations of one path."""
+
+    def __init__(self, app: App, path: str, operations: dict[str, Operation]) -> None:
+        self._app, self._path, self._operations = app, path, operations
+        if "GET" in operations:
+            operations = {**operations, "HEAD": operations["GET"]}
+        self._by_method = operations
+        self._allowed = ", ".join(sorted(operations))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        started, method = time.perf_counter(), scope["method"]
+        call = Call(self._app, scope.get("path_params", {}))
+        media, body, status = PROBLEM, b"", 500
+        try:
+            chosen = self._by_method.get(method)
+            if chosen is None:
+                self._refuse(method, call)
+            else:
+                media, body = await self._run(chosen, call, scope, receive)
+                status = chosen.status
+        except ServiceError as fault:
+            body, status = _encode(problem_of(fault)), fault.status
+            _explain(fault, call.headers)
+        except _Gone:
+            status = 499  # the client closed the connection; there is nobody to answer
+        except Exception:
+            log.exception("internal error in %s %s", method, self._path)
+            body = _encode(problem_of(ServiceError("see the log of the service")))
+        seconds = time.perf_counter() - started
+        known = method if method in self._by_method else "other"
+        self._app.metrics.requests.add(known, self._path or "unknown", status, seconds)
+        if self._app.service.configuration.service.access_log:
+            _log_access(scope, call, status, seconds)
+        if status != 499:
+            await _send(send, status, media, body, call.headers)
+
+    def _refuse(self, method: str, call: Call) -> None:
+        if not self._operations:
+            raise faults.UnknownPath("no such path; /openapi.json lists all of them")
+        raise _wrong_method(method, self._allowed, call.headers)
+
+    async def _run(
+        self, chosen: Operation, call: Call, scope: Any, receive: Any
+    ) -> tuple[bytes, bytes]:
+        headers = dict(scope["headers"])
+        configuration = self._app.service.configuration
+        _check_names(call.names)
+        if chosen.verb is not None or faults.NoToken in chosen.faults:
+            call.token = _token(configuration, headers)
+        if configuration.tokens is None:
+            _check_origin(headers)
+        if (
+            call.token is not None
+            and chosen.verb is not None
+            and chosen.body is not messages.Answers
+        ):
+            call.permit(chosen.verb, call.model)
+        if chosen.decode is not None:
+            data = await _read(headers, receive, configuration.service.limits.body)
+            call.body = _decoded(chosen, data)
+        answer = await chosen.run(call)
+        if isinstance(answer, bytes):
+            return chosen.answer.encode(), answer
+        return JSON, _encode(answer)
+
+
+async def _send(send: Any, status: int, media: bytes, body: bytes, headers: Headers) -> None:
+    described = [(b"content-type", media), (b"content-length", b"%d" % len(body)), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": described})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _wrong_method(method: str, allowed: str, headers: Headers) -> faults.WrongMethod:
+    headers.append((b"allow", allowed.encode()))
+    return faults.WrongMethod(f"{method} is not possible here; try {allowed}")
+
+
+class _Gone(Exception):
+    """The client closed the connection in the middle of its request."""
+
+
+def _explain(fault: ServiceError, headers: Headers) -> None:
+    """Headers that belong to a fault."""
+    if fault.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % math.ceil(fault.retry_after)))
+    if isinstance(fault, faults.NoToken):
+        headers.append((b"www-authenticate", b"Bearer"))
+    if isinstance(fault, faults.TooLarge):  # the rest of the body is not read
+        headers.append((b"connection", b"close"))
+
+
+def _check_names(names: dict[str, str]) -> None:
+    for name, value in names.items():
+        if not _PATTERNS[name].fullmatch(value):
+            if name == "name":
+                raise faults.UnknownModel(f"no model {value!r}")
+            if name == "id":
+                raise faults.UnknownDecision(f"no decision {value!r}")
+            raise faults.Refused(f"the {name} in the path must match {NAMES[name]['pattern']}")
+
+
+def dashboard_of(service: Service) -> Dashboard:
+    """The pages that show the models of a service."""
+    return Dashboard(
+        lambda: service.journal,
+        lambda headers: readable(service.configuration, headers),
+        lambda: service.configuration.tokens is not None,
+        lambda model: service.models[model].learner,
+    )
+
+
+def readable(configuration: Configuration, headers: Mapping[bytes, bytes]) -> Callable[[str], bool]:
+    """Which models a request may read; a fault if it has no token, or comes from elsewhere."""
+    token = _token(configuration, headers)
+    if token is None:
+        _check_origin(headers)
+        return lambda model: True
+    return lambda model: token.permits("read", model)
+
+
+def _token(configuration: Configuration, headers: Mapping[bytes, bytes]) -> Token | None:
+    """The token of a request; None if none is needed."""
+    if configuration.tokens is None:
+        return None
+    scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer":
+        raise faults.NoToken("send a token: Authorization: Bearer ...")
+    token = configuration.tokens.find(secret.strip())
+    if token is None:
+        raise faults.NoToken("this token is not known")
+    return token
+
+
+def _check_origin(headers: Mapping[bytes, bytes]) -> None:
+    """Without tokens, refuse what a page of another site may have made a browser send."""
+    host = headers.get(b"host", b"").decode("latin-1")
+    name = host if host.count(":") > 1 and "]" not in host else host.rpartition(":")[0] or host
+    if host and not is_loopback(name):
+        raise faults.NotPermitted("without tokens, only localhost may be asked for by name")
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    if origin and urlsplit(origin).netloc != host:
+        raise faults.NotPermitted("without tokens, pages of other sites may not send requests")
+
+
+async def _read(headers: dict[bytes, bytes], receive: Any, limit: int) -> bytes:
+    """The body, unless it is too long or not JSON. The server watches over the time it takes."""
+    media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media != JSON:
+        raise faults.WrongMediaType("send JSON, with the header content-type: application/json")
+    if int(headers.get(b"content-length", b"0")) > limit:
+        raise faults.TooLarge(f"a body has at most {limit:,} bytes")
+    parts: list[bytes] = []
+    size, unfinished = 0, True
+    while unfinished:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise _Gone
+        parts.append(event.get("body", b""))
+        size, unfinished = size + len(parts[-1]), event.get("more_body", False)
+        if size > limit:
+            raise faults.TooLarge(f"a body has at most {limit:,} bytes")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _decoded(chosen: Operation, data: bytes) -> Any:
+    assert chosen.decode is not None
+    try:
+        return chosen.decode(data)
+    except msgspec.ValidationError as error:
+        detail, _, path = str(error).partition(" - at ")
+        where = _located(path.strip("`") or "$", data)
+        raise faults.Refused(detail.replace("`", ""), where=where) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise faults.Malformed(f"not JSON: {error}") from None
+    except RecursionError:
+        raise faults.Malformed("lists in lists without end") from None
+
+
+def _located(path: str, data: bytes) -> str:
+    """The path with the name of the feature, where msgspec says only that it is one of them."""
+    if not path.endswith(".context[...]"):
+        return path
+    before = path.removesuffix("[...]")
+    try:
+        found = msgspec.json.decode(data)
+    except msgspec.MsgspecError:  # a number beyond all floats
+        return path
+    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", before):
+        found = found[name] if name else found[int(index)]
+    for name, value in found.items():
+        try:
+            msgspec.convert(value, messages.Value)
+        except msgspec.ValidationError:
+            return f"{before}.{name}" if name.isidentifier() else f"{before}[{name!r}]"
+    return path
+
+
+def _log_access(scope: Any, call: Call, status: int, seconds: float) -> None:
+    """One line; without the query, headers and body, where secrets might be."""
+    path = scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")
+    client = scope.get("client") or ("-",)
+    access_log.info(
+        "%s %s %s %s %d %.1f ms",
+        client[0],
+        call.token.name if call.token else "-",
+        scope["method"],
+        path if path.isprintable() else repr(path),
+        status,
+        1000 * seconds,
+    )

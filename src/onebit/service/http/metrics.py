@@ -1,0 +1,151 @@
+"""Metrics for Prometheus: the tallies of the service, and the requests that HTTP answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from onebit.service.service import Service
+from onebit.service.tally import ModelTally, Spread
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+LATENCIES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 1, 4)
+
+_COUNTS = {
+    "decisions": "Decisions made.",
+    "explored": "Decisions for a label other than the best-scoring one.",
+    "silences": "Decisions without an answer that were read as wrong.",
+    "cancelled": "Decisions cancelled.",
+    "expired": "Feedback that was refused because its decision had expired.",
+    "revised": "Answers revised or revoked.",
+}
+_GAUGES = {
+    "open": "Decisions that wait for feedback.",
+    "lag": "Events of the journal that are not learned yet.",
+    "smallest_propensity": "Smallest probability with which a label was said.",
+}
+
+
+class Requests:
+    """The requests that HTTP answered, by route and status."""
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[str, str, int], int] = {}  # by method, route, status
+        self.seconds: dict[tuple[str, str], Spread] = {}  # by method, route
+
+    def add(self, method: str, route: str, status: int, seconds: float) -> None:
+        key = (method, route, status)
+        self.counts[key] = self.counts.get(key, 0) + 1
+        spread = self.seconds.get((method, route))
+        if spread is None:
+            spread = self.seconds[method, route] = Spread(LATENCIES)
+        spread.add(seconds)
+
+
+class _Tallies(Collector):
+    def __init__(self, service: Service, requests: Requests) -> None:
+        self._service, self._requests = service, requests
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._models({name: e.tally for name, e in self._service.models.items()})
+        yield from self._journal()
+        answered = CounterMetricFamily(
+            "onebit_http_requests", "Requests answered.", labels=["method", "route", "status"]
+        )
+        for (method, route, status), count in list(self._requests.counts.items()):
+            answered.add_metric([method, route, str(status)], count)
+        latency = HistogramMetricFamily(
+            "onebit_http_request_seconds", "Time to answer.", labels=["method", "route"]
+        )
+        for route, spread in list(self._requests.seconds.items()):
+            latency.add_metric(list(route), *_histogram(spread))
+        yield answered
+        yield latency
+
+    def _models(self, tallies: dict[str, ModelTally]) -> Iterable[Metric]:
+        for name, text in _COUNTS.items():
+            yield _family(CounterMetricFamily, name, text, tallies, lambda t, n=name: getattr(t, n))
+        for name, text in _GAUGES.items():
+            yield _family(GaugeMetricFamily, name, text, tallies, lambda t, n=name: getattr(t, n))
+        answers = CounterMetricFamily(
+            "onebit_answers", "Answers learned.", labels=["model", "answer"]
+        )
+        for model, tally in tallies.items():
+            answers.add_metric([model, "right"], tally.right)
+            answers.add_metric([model, "wrong"], tally.wrong)
+        yield answers
+        text = "Share of the answered rounds whose label was wrong."
+        yield _family(GaugeMetricFamily, "error_share", text, tallies, _error_share)
+        text = "Share of the decisions for a label other than the best-scoring one."
+        yield _family(GaugeMetricFamily, "explored_share", text, tallies, _explored_share)
+        delay = HistogramMetricFamily(
+            "onebit_answer_delay_seconds", "Time from decision to feedback.", labels=["model"]
+        )
+        for model, tally in tallies.items():
+            delay.add_metric([model], *_histogram(tally.delay))
+        yield delay
+
+    def _journal(self) -> Iterable[Metric]:
+        tally = self._service.tally
+        yield CounterMetricFamily("onebit_journal_commits", "Commits.", value=tally.commits)
+        yield CounterMetricFamily("onebit_journal_events", "Events written.", value=tally.events)
+        text = "Commits that failed."
+        yield CounterMetricFamily("onebit_journal_failures", text, value=tally.failures)
+        text = "Rows that wait for the next commit."
+        yield GaugeMetricFamily("onebit_journal_waiting", text, value=tally.waiting)
+        yield GaugeMetricFamily("onebit_journal_bytes", "Size of the journal.", value=tally.bytes)
+        buckets, total = _histogram(tally.sync)
+        text = "Time of a commit, with its fsync."
+        yield HistogramMetricFamily("onebit_journal_sync_seconds", text, buckets, total)
+        text = "1 if requests are taken, else 0."
+        ready = not self._service.unready()
+        yield GaugeMetricFamily("onebit_ready", text, value=float(ready))
+
+
+def _family(kind: Any, name: str, text: str, tallies: dict[str, ModelTally], value: Any) -> Metric:
+    family = kind(f"onebit_{name}", text, labels=["model"])
+    for model, tally in tallies.items():
+        family.add_metric([model], value(tally))
+    return family
+
+
+def _error_share(tally: ModelTally) -> float:
+    return _share(tally.wrong, tally.right + tally.wrong)
+
+
+def _explored_share(tally: ModelTally) -> float:
+    return _share(tally.explored, tally.decisions)
+
+
+def _share(part: int, total: int) -> float:
+    return part / total if total else float("nan")
+
+
+def _histogram(spread: Spread) -> tuple[list[tuple[str, float]], float]:
+    """Counts of the values up to each bound, as Prometheus wants them, and the sum of all."""
+    names = [*map(str, map(float, spread.bounds)), "+Inf"]
+    counts = map(float, accumulate(spread.counts))
+    return list(zip(names, counts, strict=True)), spread.sum
+
+
+class Metrics:
+    """What `/metrics` shows."""
+
+    def __init__(self, service: Service) -> None:
+        self.requests = Requests()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_Tallies(service, self.requests))
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)

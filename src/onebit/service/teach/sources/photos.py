@@ -1,0 +1,224 @@
+"""The images that can be taught: the built-in digits, and a folder."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from onebit.datasets.blocks import UTF8, AnyPath
+from onebit.datasets.tables import digits
+from onebit.service.teach.sources import items
+from onebit.service.teach.sources.ahead import Kept, Made, Recent
+from onebit.service.teach.sources.images import (
+    EDGE,
+    ENDINGS,
+    ImageError,
+    decoded_bytes,
+    encoded,
+    enlarged,
+    features_of,
+    grey_image,
+    pillow,
+    read_image,
+    shown,
+)
+from onebit.service.teach.sources.items import (
+    LONGEST_TITLE,
+    MOST_MEMORY,
+    Embed,
+    Item,
+    Items,
+    Skipped,
+)
+
+NOT_READ = (".heic", ".heif", ".raw", ".cr2", ".nef", ".arw", ".dng", ".svg", ".psd")
+_SIZES = (128, 256, 512, EDGE)  # pixels of a picture's longer side
+_LEADS_OUT = "a link that leads out of the folder is not followed"
+
+
+class Digits(Items):
+    """The built-in handwritten digits, without their labels."""
+
+    kind = "image"
+    labels = tuple("0123456789")
+
+    def __init__(self, embed: Embed | None = None) -> None:
+        pillow()  # raises now if it is missing
+        X = digits().X
+        shades = 255 - np.rint(X[:, :64] / X[:, 64:] * 8 * (255 / 16))  # ink is dark, paper white
+        self._images = shades.astype(np.uint8).reshape(-1, 8, 8)
+        keys = [f"digit-{i}" for i in range(len(self._images))]
+        super().__init__("digits", keys, [], embed)
+
+    def __getitem__(self, i: int) -> Item:
+        return Item(self._keys[i], "image", f"Digit {i + 1}")
+
+    def picture(self, i: int, size: int = EDGE) -> tuple[bytes, str]:
+        return enlarged(self._images[i], _size(size))
+
+    def _plain_context(self, i: int) -> np.ndarray:
+        vector = self._vectors.get(i)
+        if vector is None:
+            vector = features_of(grey_image(self._images[i]))
+            self._vectors.put(i, vector, vector.nbytes)
+        return vector
+
+    def _embeddable(self, i: int) -> np.ndarray:
+        return self._images[i]
+
+
+class Photos(Items):
+    """The images of a folder and its folders, in the order of their paths."""
+
+    kind = "image"
+
+    def __init__(self, folder: AnyPath, embed: Embed | None = None, cache: AnyPath | None = None):
+        pillow()  # raises now if it is missing
+        self._root = Path(os.path.realpath(folder))
+        found = _Found(self._root)
+        keys = sorted(found.paths)
+        if not keys:
+            reasons = Counter(reason for _, reason in found.skipped)
+            most = f" ({reasons.most_common(1)[0][0]})" if reasons else ""
+            raise ValueError(
+                f"there is no image in {os.fspath(folder)}{most}; "
+                f"images are files that end in {', '.join(ENDINGS)}"
+            )
+        self._paths = [found.paths[key] for key in keys]
+        self._kept = Kept(None if cache is None else Path(cache))
+        self._recent: Recent[Made] = Recent(MOST_MEMORY)
+        self._smaller: Recent[tuple[bytes, str]] = Recent(MOST_MEMORY // 4)
+        super().__init__(self._root.name, keys, found.skipped, embed)
+
+    def __getitem__(self, i: int) -> Item:
+        return Item(self._keys[i], "image", shown(self._keys[i], LONGEST_TITLE))
+
+    def picture(self, i: int, size: int = EDGE) -> tuple[bytes, str]:
+        made, wanted = self._made(i), _size(size)
+        if wanted == EDGE:
+            return made.picture, made.media_type
+        smaller = self._smaller.get((i, wanted))
+        if smaller is None:
+            smaller = encoded(decoded_bytes(made.picture), wanted)
+            self._smaller.put((i, wanted), smaller, len(smaller[0]))
+        return smaller
+
+    def ready(self, i: int) -> bool:
+        if i in self._reasons:
+            return True
+        return super().ready(i) and (i in self._recent or self._kept.has(self._paths[i]))
+
+    def _plain_context(self, i: int) -> np.ndarray:
+        vector = self._vectors.get(i)
+        if vector is None:
+            vector = self._made(i).vector()
+            self._vectors.put(i, vector, vector.nbytes)
+        return vector
+
+    def _embeddable(self, i: int) -> str:
+        self._made(i)  # a damaged image is refused before the user's function sees it
+        return os.fspath(self._paths[i])
+
+    def _make(self, i: int) -> None:
+        self._made(i)
+        self.context(i)
+
+    def _made_in_order(self) -> int:
+        return len(self) if self._embed is None else 0
+
+    def _is_enough(self) -> bool:
+        return self._kept.is_full
+
+    def _made(self, i: int) -> Made:
+        """The picture and the features of image i, from memory, from disk, or from the image."""
+        self._refuse_unusable(i)
+        made = self._recent.get(i)
+        if made is None:
+            path = self._paths[i]
+            made = self._kept.load(path)
+            if made is None:
+                made = self._made_now(i, path)
+                self._kept.save(path, made)
+            self._recent.put(i, made, made.size)
+        return made
+
+    def _made_now(self, i: int, path: Path) -> Made:
+        if not _is_inside(path, self._root):
+            raise self._unusable(i, _LEADS_OUT)
+        try:
+            image = read_image(path)
+        except ImageError as error:
+            raise self._unusable(i, str(error)) from None
+        return Made(*encoded(image), features_of(image).astype("<f4").tobytes())
+
+
+class _Found:
+    """The images below a folder, by their keys; and what was skipped."""
+
+    def __init__(self, root: Path) -> None:
+        self.paths: dict[str, Path] = {}
+        self.skipped: list[Skipped] = []
+        self._root = root
+        for folder, folders, files in os.walk(root, onerror=self._unreadable):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in folders:
+                if os.path.islink(os.path.join(folder, name)):  # os.walk does not follow it
+                    self._skip(Path(folder, name), "a link to a folder is not followed")
+            for name in sorted(files):
+                if not name.startswith("."):
+                    self._add(Path(folder, name))
+
+    def _unreadable(self, error: OSError) -> None:
+        path = Path(error.filename or self._root)
+        if path == self._root:
+            raise error
+        self._skip(path, f"the folder cannot be read ({error.strerror})")
+
+    def _add(self, path: Path) -> None:
+        reason, key = _why_not(path, self._root), self._key(path)
+        if reason:
+            self.skipped.append((key, reason))
+        elif key in self.paths:
+            self.skipped.append((key, "another file has the same name but for unreadable signs"))
+        elif len(self.paths) == items.MOST_ITEMS:
+            raise ValueError(
+                f"there are more than {items.MOST_ITEMS:,} images; take a part of them"
+            )
+        else:
+            self.paths[key] = path
+
+    def _skip(self, path: Path, reason: str) -> None:
+        self.skipped.append((self._key(path), reason))
+
+    def _key(self, path: Path) -> str:
+        """The relative path, in signs that can be stored and sent."""
+        relative = path.relative_to(self._root).as_posix()
+        return os.fsencode(relative).decode(UTF8, "backslashreplace")
+
+
+def _why_not(path: Path, root: Path) -> str:
+    """Why a file is no item; "" if it may be one."""
+    ending = path.suffix.lower()
+    if ending in NOT_READ:
+        return f"{ending} images are not read; export them as JPEG or PNG"
+    if ending not in ENDINGS:
+        return "not an image by its ending"
+    if path.is_symlink() and not _is_inside(path, root):
+        return _LEADS_OUT
+    try:
+        status = path.stat()
+    except OSError as error:
+        return f"the file cannot be read ({error.strerror})"
+    return "" if status.st_size else "the file is empty"
+
+
+def _is_inside(path: Path, root: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(root)
+
+
+def _size(size: int) -> int:
+    """The size of a picture that is made for a wanted size: few sizes need little memory."""
+    return next((known for known in _SIZES if known >= size), EDGE)

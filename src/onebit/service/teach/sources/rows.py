@@ -1,0 +1,202 @@
+"""The rows of a table that can be taught: whole, or the texts of a column."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onebit.datasets.blocks import Options
+from onebit.datasets.csv_files import is_missing_cell, is_number_cell, numbered_rows
+from onebit.datasets.parquet import parquet_parts
+from onebit.datasets.readers import format_of
+from onebit.service.teach.sources.images import shown
+from onebit.service.teach.sources.items import LONGEST_TITLE, Embed, Item, Items, Skipped
+from onebit.service.teach.sources.lines import (
+    LONGEST_TEXT,
+    NO_TEXT,
+    TOO_LONG,
+    Keys,
+    Texts,
+    check_count,
+    nothing,
+)
+from onebit.settings import argument
+
+_LARGEST_NUMBER = 3e38  # of float32
+
+
+def _is_truth(column: str) -> bool:
+    """Whether a column holds what is to be learned, by its name: no learner may see it."""
+    return column.strip().lower() == "label"
+
+
+class Rows(Items):
+    """Rows of a table. The learner sees all columns but one that is called "label"."""
+
+    kind = "row"
+
+    def __init__(self, name: str, table: _Table, embed: Embed | None = None) -> None:
+        self._table = table
+        self._columns = [i for i, column in enumerate(table.names) if not _is_truth(column)]
+        self._is_dense = all(table.are_numbers[i] for i in self._columns)
+        self._text = table.wordiest()
+        super().__init__(name, table.keys, table.skipped, embed)
+
+    def __getitem__(self, i: int) -> Item:
+        fields, text = self._table.fields(i), ""
+        if self._text is not None:
+            text = str(fields[self._text])
+        title = text or ", ".join(f"{name}: {value}" for name, value in fields.items())
+        return Item(self._keys[i], "row", shown(title, LONGEST_TITLE), text, fields)
+
+    def _plain_context(self, i: int) -> Any:
+        table, row = self._table, self._table.rows[i]
+        if self._is_dense:
+            return np.array([row[k] or 0.0 for k in self._columns], np.float32)
+        # A missing number is left out, which is the same as 0.
+        return {table.names[k]: row[k] for k in self._columns if row[k] is not None}
+
+
+class _Table:
+    """The rows of a csv, tsv or Parquet file: numbers as floats, None where one is missing, and
+    all else as strings."""
+
+    def __init__(self, path: str, encoding: str, delimiter: str | None) -> None:
+        self.path = path
+        self.rows: list[list[Any]] = []
+        self.lines: list[int] = []  # the numbers of the rows' lines
+        self.keys: list[str] = []  # from the cells as they are written
+        self._digests = Keys()
+        self.skipped: list[Skipped] = []
+        self.names: list[str] = []
+        self.are_numbers: list[bool] = []
+        options = Options(path, encoding=encoding, delimiter=delimiter)
+        options.format = format_of(path)
+        if options.format == "parquet":
+            self._read_parquet(path)
+        else:
+            self._read_delimited(options)
+        if not self.rows:
+            raise nothing(path, "row", self.skipped)
+
+    def fields(self, i: int) -> dict[str, Any]:
+        """A row by the names of its columns, for a person: 1 and not 1.0, nothing for None."""
+        cells = (
+            int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+            for cell in self.rows[i]
+        )
+        return {
+            name: "" if cell is None else cell for name, cell in zip(self.names, cells, strict=True)
+        }
+
+    def wordiest(self) -> str | None:
+        """The column that has the longest texts, if one has any: three words in half of its
+        cells."""
+        found: list[tuple[float, str]] = []
+        for name, is_number, cells in zip(
+            self.names, self.are_numbers, zip(*self.rows[:1000], strict=True), strict=True
+        ):
+            if not is_number and not _is_truth(name):
+                words = sorted(len(cell.split()) for cell in cells)
+                if words[len(words) // 2] >= 3:
+                    found.append((sum(words), name))
+        return max(found)[1] if found else None
+
+    def _read_parquet(self, path: str) -> None:
+        columns, parts = parquet_parts(path)
+        self._name(list(columns))
+        self.are_numbers = list(columns.values())
+        for first, part in parts:
+            for line, values in enumerate(part.iter_rows(), first):
+                row = [
+                    _number(value) if is_number else "" if value is None else str(value)
+                    for value, is_number in zip(values, self.are_numbers, strict=True)
+                ]
+                self._add(line, row)
+
+    def _read_delimited(self, options: Options) -> None:
+        cells = numbered_rows(options)
+        for _, names in cells:  # the header, if there is any
+            self._name(names)
+            for line, row in cells:
+                self._add(line, row)
+        columns = zip(*self.rows, strict=True)
+        self.are_numbers = [_holds_numbers(column) for column in columns]
+        for row in self.rows:
+            for k, is_number in enumerate(self.are_numbers):
+                if is_number:
+                    row[k] = None if is_missing_cell(row[k]) else float(row[k])
+
+    def _name(self, names: list[str]) -> None:
+        self.names = [name or f"column {k}" for k, name in enumerate(names, 1)]
+        twice = [name for name, count in Counter(self.names).items() if count > 1]
+        if twice:
+            raise ValueError(
+                f"{self.path}: column {twice[0]!r} appears twice; give it another name"
+            )
+
+    def _add(self, line: int, row: list[Any]) -> None:
+        texts = [value for value in row if isinstance(value, str)]
+        if any(len(text) > LONGEST_TEXT for text in texts):
+            self.skipped.append((f"line {line}", TOO_LONG))
+        elif any("\0" in text for text in texts):
+            self.skipped.append((f"line {line}", NO_TEXT))
+        elif all(value is None or value == "" for value in row):
+            self.skipped.append((f"line {line}", "the row is empty"))
+        else:
+            self.rows.append(row)
+            self.lines.append(line)
+            self.keys.append(self._digests.key(repr(row)))
+            check_count(self.path, self.rows)
+
+
+def _number(value: Any) -> float | None:
+    """A number of a Parquet file; None if it is missing, or too large to learn from."""
+    number = math.nan if value is None else float(value)
+    return number if abs(number) <= _LARGEST_NUMBER else None
+
+
+def _holds_numbers(cells: Sequence[str]) -> bool:
+    """Whether all cells of a column that are not missing are numbers, and there are any."""
+    known = [cell for cell in cells if not is_missing_cell(cell)]
+    return bool(known) and all(
+        is_number_cell(cell) and abs(float(cell)) <= _LARGEST_NUMBER for cell in known
+    )
+
+
+def rows_of(
+    path: str, text: str | None, embed: Embed | None, encoding: str, delimiter: str | None
+) -> Items:
+    """The items of a table: the texts of a column, or whole rows."""
+    table = _Table(path, encoding, delimiter)
+    name = Path(path).name
+    seen = [column for column in table.names if not _is_truth(column)]
+    if not seen:
+        raise ValueError(f"{path}: there is no column but the label; a learner needs others")
+    if text is None and seen == [table.wordiest()]:
+        text = seen[0]
+    if text is None:
+        return Rows(name, table, embed)
+    if text not in table.names:
+        has = ", ".join(table.names[:12]) + (", ..." if len(table.names) > 12 else "")
+        remedy = f"name the right one with {argument('text')}"
+        raise ValueError(f"{path}: there is no column {text!r}, but {has}; {remedy}")
+    texts: list[str] = []
+    fields: list[Mapping[str, Any]] = []
+    skipped = table.skipped
+    for i, line in enumerate(table.lines):
+        columns = table.fields(i)
+        found = columns.pop(text)
+        if not str(found).strip():
+            skipped.append((f"line {line}", f"there is no text in column {text!r}"))
+        else:
+            texts.append(str(found))
+            fields.append(columns)
+    if not texts:
+        raise nothing(path, "row", skipped)
+    return Texts(name, texts, fields, skipped, embed)

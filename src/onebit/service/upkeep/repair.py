@@ -1,0 +1,480 @@
+"""Repairs a damaged journal: every event that can still be read goes into a new one.
+
+Like journal.py, this file is about SQLite. SQLite finds a row by a path of pages from the root of
+its table, so that one damaged page can hide thousands of rows. Here every page is read by itself:
+https://www.sqlite.org/fileformat2.html. A page of rows names the length and the columns of each
+row, and the number of columns tells the table. So a damaged page costs only its own rows.
+
+The pages of the write-ahead log are laid over those of the database, as SQLite does it. SQLite
+ignores the log behind a damaged frame; here the frames behind it are read too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import shutil
+import sqlite3
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from onebit.decision import Decision
+from onebit.service.journal import AnswerRow, ChangeRow, DecisionRow, Journal
+from onebit.service.journal.files import finish_copy, own, sync, sync_folder
+
+_MAGIC = b"SQLite format 3\0"
+# Kinds of pages: rows of a table; entries of an index; what leads to them.
+_LEAF, _LEAF_OF_INDEX, _PATHS = 13, 10, (2, 5)
+_FACTS = re.compile(r"(version|configuration) of \d+")  # of a model, in the table `meta`
+_LOCKED = 2**30  # the byte that SQLite locks: its page has no content
+LARGEST_ROW = 2**28  # bytes
+
+
+class Repaired(NamedTuple):
+    """What a repair has found."""
+
+    events: dict[str, int]  # rows in the new journal, by table
+    pages: list[int]  # that could not be read, or are part of a row that could not be
+    rows: list[str]  # rows that could not be read: "decisions 17"
+    missing: list[tuple[int, int]]  # first and last of positions that no event has
+    kept: Path  # the damaged journal
+    snapshots: Path | None  # where the snapshots were put, if they know of events that were lost
+
+
+def repair(path: str | os.PathLike[str]) -> Repaired:
+    """Put a new journal in the place of a damaged one, which is kept under another name."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no journal {path}")
+    owner = own(path)
+    try:
+        finish_copy(path)
+        with _Pages(path) as pages:
+            copy = Path(f"{path}.repaired")
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{copy}{suffix}").unlink(missing_ok=True)
+            Journal(copy).close()  # an empty journal
+            Path(f"{copy}.lock").unlink()
+            events, missing = _copied(pages, copy)
+            _give_to_owner(copy, path)
+            unread = pages.unread()
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        snapshots = None
+        folder = Path(f"{path}.snapshots")
+        if (unread or pages.lost) and folder.is_dir():
+            snapshots = Path(f"{folder}.damaged-{stamp}")
+            folder.rename(snapshots)
+        kept = _put_in_place(path, copy, stamp)
+        return Repaired(events, unread, pages.lost, missing, kept, snapshots)
+    finally:
+        os.close(owner)
+
+
+# The new journal.
+
+
+def _give_to_owner(copy: Path, path: Path) -> None:
+    """The new journal belongs to the user of the damaged one, and is as private."""
+    found = path.stat()
+    os.chmod(copy, found.st_mode & 0o777)
+    if os.geteuid() == 0:
+        os.chown(copy, found.st_uid, found.st_gid)
+
+
+def _copied(pages: _Pages, copy: Path) -> tuple[dict[str, int], list[tuple[int, int]]]:
+    connection = sqlite3.connect(copy, isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = OFF")  # it is synced as a whole
+        connection.execute("BEGIN")
+        for table, row in pages.rows():
+            places = ", ".join("?" * len(row))
+            try:
+                connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({places})", row)
+            except sqlite3.Error:  # it does not fit the table
+                pages.lost.append(f"{table} {row[0]}")
+        # Names that were lost: their events are there, and wait for a new name.
+        connection.execute(
+            "INSERT INTO models SELECT DISTINCT model, 'lost-' || model FROM decisions "
+            "WHERE model NOT IN (SELECT number FROM models)"
+        )
+        # The version in charge, if that was lost: the newest.
+        connection.execute(
+            "INSERT OR IGNORE INTO meta SELECT 'version of ' || model, max(number) "
+            "FROM configurations GROUP BY model"
+        )
+        connection.execute("INSERT INTO meta VALUES ('repaired', ?)", (time.time(),))
+        connection.execute("COMMIT")
+        _copy_sources(pages.path, connection)
+        events = {
+            table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in _TABLES
+        }
+        missing = _missing(connection)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+    sync(copy)
+    return events, missing
+
+
+def _copy_sources(path: Path, connection: sqlite3.Connection) -> None:
+    """The weights of sources are in an index, which only SQLite reads."""
+    with contextlib.suppress(sqlite3.Error):
+        damaged = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            for row in damaged.execute("SELECT * FROM sources"):
+                connection.execute("INSERT OR IGNORE INTO sources VALUES (?, ?, ?)", row)
+        finally:
+            damaged.close()
+
+
+def _missing(connection: sqlite3.Connection) -> list[tuple[int, int]]:
+    """Positions between the first and the last event that no event has."""
+    rows = connection.execute(
+        "SELECT position FROM decisions UNION SELECT position FROM answers "
+        "UNION SELECT position FROM changes "
+        "UNION SELECT active FROM decisions WHERE active NOT NULL ORDER BY 1"
+    )
+    base = connection.execute("SELECT coalesce(max(position), 0) FROM bases").fetchone()[0]
+    found = []
+    for before, after in itertools.pairwise(itertools.chain([0], (row[0] for row in rows))):
+        if after > max(before, base) + 1:
+            found.append((max(before, base) + 1, after - 1))
+    return found
+
+
+def _put_in_place(path: Path, copy: Path, stamp: str) -> Path:
+    """The damaged files get other names first; whatever happens in between, a journal is there."""
+    kept = Path(f"{path}.damaged-{stamp}")
+    for suffix in ("", "-wal"):
+        old, new = Path(f"{path}{suffix}"), Path(f"{kept}{suffix}")
+        if old.exists():
+            try:
+                os.link(old, new)
+            except OSError:  # the file system has no links
+                shutil.copy2(old, new)
+    os.rename(copy, f"{path}.recovered")
+    sync_folder(path)
+    finish_copy(path)
+    return kept
+
+
+# Rows.
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        msgspec.json.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _is_decision(row: tuple[Any, ...]) -> bool:
+    made = DecisionRow(*row)
+    if not all(_is_json(text) for text in (made.context, made.among, made.probabilities) if text):
+        return False
+    if made.decision is None:
+        return made.state != 0
+    try:
+        Decision.from_bytes(made.decision)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _is_answer(row: tuple[Any, ...]) -> bool:
+    answer = AnswerRow(*row)
+    return (answer.right in (0, 1)) != (answer.label is not None)
+
+
+def _is_change(row: tuple[Any, ...]) -> bool:
+    return _is_json(ChangeRow(*row).body)
+
+
+# Of each table with positions or numbers: the types of its columns, and a check of a row. The
+# first column is the number of the row.
+_TABLES: dict[str, tuple[str, Callable[[tuple[Any, ...]], bool]]] = {
+    "models": ("it", lambda _: True),
+    "configurations": ("iirtB", lambda row: _is_json(row[3])),
+    "bases": ("iiib", lambda _: True),
+    "decisions": ("itiirTBTlriiTBiIi", _is_decision),
+    "answers": ("iiirIlTT", _is_answer),
+    "changes": ("iirtIt", _is_change),
+}
+_KINDS: dict[str, tuple[type, ...]] = {
+    "i": (int,),
+    "r": (float, int),
+    "t": (str,),
+    "b": (bytes,),
+    "l": (str, int, type(None)),
+    "I": (int, type(None)),
+    "T": (str, type(None)),
+    "B": (bytes, type(None)),
+}
+_BY_WIDTH = {len(types): (table, types, check) for table, (types, check) in _TABLES.items()}
+
+
+def _table_of(row: tuple[Any, ...]) -> str | None:
+    """The table of a row; None if it is none of a journal."""
+    table, types, check = _BY_WIDTH.get(len(row), ("", "", bool))
+    fits = all(isinstance(value, _KINDS[kind]) for value, kind in zip(row, types, strict=False))
+    return table if table and fits and check(row) else None
+
+
+# Pages.
+
+
+class _Unreadable(Exception):
+    pass
+
+
+class _Pages:
+    """The pages of a database with those of its write-ahead log laid over them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lost: list[str] = []  # rows that could not be read
+        self._file = open(path, "rb")  # noqa: SIM115
+        head = self._file.read(100)
+        log = Path(f"{path}-wal")
+        frames = log.read_bytes() if log.exists() else b""
+        self._size = _page_size(head, frames)
+        self._over, self._behind = _laid_over(frames, self._size)
+        self._count = max(os.path.getsize(path) // self._size, *self._over, 0)
+        self._read: set[int] = set()  # pages whose rows were read, or that are part of a row
+
+    def __enter__(self) -> _Pages:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def page(self, number: int) -> bytes:
+        if number in self._over:
+            return self._over[number]
+        if not 1 <= number <= self._count:
+            raise _Unreadable
+        self._file.seek((number - 1) * self._size)
+        page = self._file.read(self._size)
+        if len(page) < self._size:
+            raise _Unreadable
+        return page
+
+    def rows(self) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """Every row of the tables of a journal, with its table."""
+        for number in range(1, self._count + 1):
+            with contextlib.suppress(_Unreadable):
+                yield from self._rows_of(number, self.page(number))
+        for number, page in self._behind:
+            yield from self._rows_of(number, page)
+
+    def _rows_of(self, number: int, page: bytes) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        start = 100 if number == 1 else 0
+        if page[start] not in (_LEAF, _LEAF_OF_INDEX):
+            return
+        (cells,) = struct.unpack_from(">H", page, start + 3)
+        if start + 8 + 2 * cells > self._size:
+            return
+        self._read.add(number)
+        places = struct.unpack_from(f">{cells}H", page, start + 8)
+        if page[start] == _LEAF_OF_INDEX:
+            yield from self._facts_of(page, places)
+            return
+        for place in places:
+            rowid: Any = "?"
+            try:
+                length, place = _varint(page, place)
+                rowid, place = _varint(page, place)
+                values = _record(self._payload(page, place, length))
+            except (_Unreadable, IndexError, ValueError, struct.error):
+                self.lost.append(f"page {number}, row {rowid}")
+                continue
+            if not values or values[0] is not None:
+                continue  # of a table without numbers: the list of tables
+            row = (rowid, *values[1:])
+            table = _table_of(row)
+            if table is None:
+                self.lost.append(f"page {number}, row {rowid}")
+            else:
+                yield table, row
+
+    def _facts_of(
+        self, page: bytes, places: Iterable[int]
+    ) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """The rows of the table `meta`, which SQLite keeps like an index, that a repair keeps."""
+        for place in places:
+            with contextlib.suppress(_Unreadable, IndexError, ValueError, struct.error):
+                length, place = _varint(page, place)
+                row = _record(self._payload(page, place, length))
+                if len(row) == 2 and isinstance(row[0], str) and _FACTS.fullmatch(row[0]):
+                    yield "meta", row
+
+    def _payload(self, page: bytes, place: int, length: int) -> bytes:
+        """The bytes of a row; the part that does not fit its page is in further pages."""
+        if length > LARGEST_ROW:
+            raise _Unreadable
+        usable = self._size
+        local = length
+        if length > usable - 35:
+            least = (usable - 12) * 32 // 255 - 23
+            local = least + (length - least) % (usable - 4)
+            if local > usable - 35:
+                local = least
+        parts, left = [page[place : place + local]], length - local
+        if left:
+            (further,) = struct.unpack_from(">I", page, place + local)
+            seen: set[int] = set()
+            while left > 0:
+                if further in seen:
+                    raise _Unreadable
+                seen.add(further)
+                body = self.page(further)
+                parts.append(body[4 : 4 + min(left, usable - 4)])
+                left -= len(parts[-1])
+                (further,) = struct.unpack_from(">I", body)
+            self._read |= seen
+        payload = b"".join(parts)
+        if len(payload) < length:
+            raise _Unreadable
+        return payload
+
+    def unread(self) -> list[int]:
+        """Pages that are neither rows nor anything else that a database has."""
+        known = self._read | self._unused()
+        found = []
+        for number in range(1, self._count + 1):
+            try:
+                page = self.page(number)
+            except _Unreadable:
+                found.append(number)
+                continue
+            if number == 1:
+                is_known = page.startswith(_MAGIC)
+            else:
+                is_known = number in known or page[0] in _PATHS
+            if not is_known:
+                found.append(number)
+        return found
+
+    def _unused(self) -> set[int]:
+        """Pages that the database keeps for later."""
+        found = {_LOCKED // self._size + 1}
+        with contextlib.suppress(_Unreadable, struct.error):
+            (trunk,) = struct.unpack_from(">I", self.page(1), 32)
+            while trunk and trunk not in found:
+                found.add(trunk)
+                page = self.page(trunk)
+                trunk, count = struct.unpack_from(">II", page)
+                if count <= (self._size - 8) // 4:
+                    found.update(struct.unpack_from(f">{count}I", page, 8))
+        return found
+
+
+def _page_size(head: bytes, log: bytes) -> int:
+    if head.startswith(_MAGIC) and len(head) == 100:
+        (size,) = struct.unpack_from(">H", head, 16)
+    elif len(log) >= 32:
+        (size,) = struct.unpack_from(">I", log, 8)
+    else:
+        size = 4096
+    size = 65536 if size == 1 else size
+    return size if size in [2**n for n in range(9, 17)] else 4096
+
+
+def _laid_over(log: bytes, size: int) -> tuple[dict[int, bytes], list[tuple[int, bytes]]]:
+    """The pages of a write-ahead log up to its last commit; and those behind a damaged frame."""
+    over: dict[int, bytes] = {}
+    behind: list[tuple[int, bytes]] = []
+    if len(log) < 32:
+        return over, behind
+    order = ">" if log[3] & 1 else "<"
+    salts, sums = log[16:24], _sums(log[:24], (0, 0), order)
+    waiting: dict[int, bytes] = {}
+    waiting_behind: list[tuple[int, bytes]] = []
+    is_whole = sums == struct.unpack_from(">II", log, 24)
+    for start in range(32, len(log) - size - 23, size + 24):
+        head, page = log[start : start + 24], log[start + 24 : start + 24 + size]
+        number, commits = struct.unpack_from(">II", head)
+        if head[8:16] != salts:
+            if is_whole:
+                break  # the end: an earlier log was longer
+            continue
+        if is_whole:
+            sums = _sums(page, _sums(head[:8], sums, order), order)
+            is_whole = sums == struct.unpack_from(">II", head, 16)
+        if is_whole:
+            waiting[number] = page
+            if commits:
+                over |= waiting
+                waiting = {}
+        else:
+            waiting_behind.append((number, page))
+            if commits:
+                behind += waiting_behind
+                waiting_behind = []
+    return over, behind
+
+
+def _sums(data: bytes, before: tuple[int, int], order: str) -> tuple[int, int]:
+    first, second = before
+    words = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
+    for left, right in zip(words, words, strict=True):
+        first = (first + left + second) & 0xFFFFFFFF
+        second = (second + right + first) & 0xFFFFFFFF
+    return first, second
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    """A number of variable length, and the place behind it."""
+    number = 0
+    for byte in data[place : place + 8]:
+        number, place = (number << 7) | (byte & 127), place + 1
+        if byte < 128:
+            return number, place
+    number = (number << 8) | data[place]  # the ninth byte has eight bits
+    return (number if number < 2**63 else number - 2**64), place + 1
+
+
+_INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes by type
+
+
+def _record(data: bytes) -> tuple[Any, ...]:
+    """The values of a row."""
+    end, place = _varint(data, 0)
+    if not 1 <= end <= len(data):
+        raise _Unreadable
+    kinds = []
+    while place < end:
+        kind, place = _varint(data, place)
+        kinds.append(kind)
+    values: list[Any] = []
+    for kind in kinds:
+        if kind == 0:
+            values.append(None)
+        elif kind in _INTEGERS:
+            size = _INTEGERS[kind]
+            values.append(int.from_bytes(data[place : place + size], "big", signed=True))
+            place += size
+        elif kind == 7:
+            values.append(struct.unpack_from(">d", data, place)[0])
+            place += 8
+        elif kind in (8, 9):
+            values.append(kind - 8)
+        elif kind >= 12:
+            size = (kind - 12) // 2
+            value = data[place : place + size]
+            values.append(value if kind % 2 == 0 else value.decode())
+            place += size
+        else:
+            raise _Unreadable
+    if place != len(data):
+        raise _Unreadable
+    return tuple(values)

@@ -1,0 +1,67 @@
+"""Replay: the learner of a journal, built again without the service."""
+
+from __future__ import annotations
+
+import contextlib
+
+from onebit import persist
+from onebit.service import snapshots
+from onebit.service.engine.building import (
+    Builder,
+    code_of,
+    current_version,
+    recorded_code,
+    sources_of,
+)
+from onebit.service.faults import Damaged
+from onebit.service.journal import (
+    ReadOnlyJournal,
+)
+from onebit.service.snapshots import Snapshot
+from onebit.service.upkeep.journals import models_of, snapshots_of
+
+
+class Replay:
+    """A learner that is built from the journal alone.
+
+    On the way it is compared with the newest snapshot that is current. is_same: whether both have
+    the same bytes; None if there is no such snapshot. position: of the last event it has learned.
+    other_code: what has learned the events in the service, if it is not the code that runs here.
+    """
+
+    is_same: bool | None = None
+    compared: Snapshot | None = None  # that snapshot
+    other_code: str | None = None
+
+    def __init__(self, journal: ReadOnlyJournal, name: str) -> None:
+        self.name, number = name, models_of(journal)[name]
+        version = current_version(journal, number)
+        if version is None:
+            raise Damaged(f"{journal.path} does not say which learner {name} has")
+        folder, sources = snapshots_of(journal.path), sources_of(journal, number)
+        builder = Builder(journal, name, number, folder, version, sources)
+        self.code, recorded = code_of(version.body), recorded_code(journal, number, version)
+        if not self.code.same_bits(recorded):
+            self.other_code = str(recorded or "an earlier version of onebit")
+        try:
+            self._build(journal, number, builder)
+        except Damaged as fault:
+            if self.other_code is None:
+                raise
+            raise Damaged(
+                f"{fault}. Its events were learned by {self.other_code}, and this is {self.code}: "
+                "replay them with that version"
+            ) from None
+
+    def _build(self, journal: ReadOnlyJournal, number: int, builder: Builder) -> None:
+        folder, learner, reached = snapshots_of(journal.path), *builder.first()
+        for snapshot in snapshots.found(folder, self.name):
+            is_own = snapshot.version == builder.version.number
+            fits = is_own and snapshot.position >= reached
+            if fits and snapshots.is_current(journal, number, snapshot):
+                learner, reached = builder.replayed(learner, reached, snapshot.position)
+                with contextlib.suppress(FileNotFoundError):  # a newer one came meanwhile
+                    self.is_same = snapshot.path.read_bytes() == persist.pack(*learner._dump())
+                    self.compared = snapshot
+                break
+        self.learner, self.position = builder.replayed(learner, reached)

@@ -1,0 +1,127 @@
+"""A journal whose events were learned by other code: an upgrade that changes a learner's bits."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+
+import pytest
+from running import Home, assert_pure, play
+
+from onebit import cli, testing
+from onebit.service.engine import Engine, building, rebuilding
+from onebit.service.engine.building import Builder
+from onebit.service.faults import Damaged
+from onebit.service.journal import ReadOnlyJournal
+from onebit.service.upkeep.replay import Replay
+
+
+@pytest.fixture
+def home(tmp_path):
+    place = Home(tmp_path, "revisions = true")
+    yield place
+    place.stop()
+
+
+def upgrade(monkeypatch):
+    """From now on every third answer is learned in another way, and the code says so."""
+    apply = Builder.apply
+
+    def other(self, learner, answer, row, decision):
+        changed = answer if answer.position % 3 else answer._replace(right=0, label=None)
+        apply(self, learner, changed, row, decision)
+
+    monkeypatch.setattr(Builder, "apply", other)
+    monkeypatch.setattr(building, "RULES", building.RULES + 1)
+
+
+def replay(home):
+    with closing(ReadOnlyJournal(home.journal)) as journal:
+        return Replay(journal, "news")
+
+
+@pytest.mark.parametrize("at_once", [500, -1])
+def test_a_learner_of_other_code_is_built_anew(home, monkeypatch, caplog, at_once):
+    news = home.start().models["news"]
+    ids = play(news, 50)
+    before = testing._bytes(news.learner)
+    home.stop()
+    (old,) = home.snapshots
+    upgrade(monkeypatch)
+    monkeypatch.setattr(rebuilding, "AT_ONCE", at_once)
+    with caplog.at_level(logging.WARNING):
+        news = home.start().models["news"]
+    assert "news: the learner is built anew, because other code" in caplog.text
+    assert_pure(news)
+    assert testing._bytes(news.learner) != before
+    play(news, 10, first=50)
+    news.revise(ids[20], label="tech")
+    assert_pure(news)
+    home.stop()
+    assert old not in home.snapshots
+    built = replay(home)
+    assert built.is_same is True and built.other_code is None
+    caplog.clear()
+    news = home.start().models["news"]  # from its snapshot, by the same code
+    assert news.replayed_from > 0 and "code" not in caplog.text
+    assert_pure(news)
+
+
+def test_nothing_is_built_twice_without_a_snapshot(home, monkeypatch):
+    play(home.start().models["news"], 20)
+    home.stop()
+    for path in home.snapshots:
+        path.unlink()
+    upgrade(monkeypatch)
+    monkeypatch.setattr(Engine, "_build_again", None)
+    news = home.start().models["news"]
+    assert_pure(news)
+    assert news.snapshot() is not None
+
+
+def test_replay_tells_other_code_from_damage(home, monkeypatch, capsys):
+    play(home.start().models["news"], 50)
+    home.stop()
+    monkeypatch.setattr("sys.argv", ["onebit", "replay", str(home.journal)])
+    with pytest.raises(SystemExit, match="0"):
+        cli.main()
+    assert "the same bytes" in capsys.readouterr().out
+    upgrade(monkeypatch)
+    with pytest.raises(SystemExit, match="0"):
+        cli.main()
+    said = capsys.readouterr().out
+    assert "OTHER BYTES" in said and "no damage" in said and "onebit 0." in said
+
+
+def test_decisions_that_this_code_cannot_read(home, monkeypatch, caplog):
+    """What was learned from their answers is not lost."""
+    news = home.start().models["news"]
+    ids = play(news, 30, every=2)
+    home.stop()
+    for path in home.snapshots:
+        path.unlink()
+    redo, kind = building.Learner.redo, type(news.learner)
+
+    def refuses(self, context, decision):
+        if decision.round < 30:
+            raise ValueError("a decision of another kind")
+        return redo(self, context, decision)
+
+    monkeypatch.setattr(kind, "redo", refuses)
+    with pytest.raises(Damaged, match="a decision of another kind"):
+        home.start()
+    monkeypatch.setattr(building, "RULES", building.RULES + 1)
+    with pytest.raises(Damaged, match="replay them with that version"):
+        replay(home)
+    news = home.start().models["news"]
+    assert "learned anew, as those of another learner" in caplog.text
+    card = news.card()
+    assert card.answers == 15 and card.version == 2
+    assert news.learner.round == 15  # of the decisions that have an answer
+    assert news.feedback(ids[1], right=True).state == "learned"
+    assert_pure(news)
+    before = testing._bytes(news.learner)
+    news = home.restart().models["news"]
+    assert testing._bytes(news.learner) == before and news.card().version == 2
+    with closing(ReadOnlyJournal(home.journal)) as journal:
+        assert Replay(journal, "news").other_code is None

@@ -1,0 +1,125 @@
+"""Names of columns: a learner that was taught from a table of numbers reads dicts as its rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import onebit as ob
+from onebit import testing
+
+NAMES = ["age", "height", "visits"]
+
+
+def table(tmp_path, rows=120):
+    """A csv file of numbers."""
+    rng = np.random.default_rng(2)
+    X = (rng.normal(size=(rows, 3)) * [15, 10, 1] + [40, 170, 3]).astype(np.float32)
+    y = (X[:, 0] > 40).astype(int) + (X[:, 1] > 175)
+    lines = [",".join([*NAMES, "label"])]
+    lines += [",".join([*(f"{v:.9g}" for v in row), f"l{k}"]) for row, k in zip(X, y, strict=True)]
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path, X, np.array([f"l{k}" for k in y])
+
+
+def dict_of(row):
+    return {name: float(value) for name, value in zip(NAMES, row, strict=True)}
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_a_dict_is_a_row_of_the_table(make, tmp_path):
+    path, X, y = table(tmp_path)
+    data = ob.datasets.read(path)
+    assert data.columns == NAMES
+    learner = make(data.labels, seed=1)
+    ob.simulate(learner, data)
+    learner.save(tmp_path / "people.onebit")
+    learner = ob.load(tmp_path / "people.onebit")
+    dicts = [dict_of(row) for row in X[:20]]
+    shuffled = [dict(reversed(x.items())) for x in dicts]
+    assert np.array_equal(learner.scores(dicts), learner.scores(X[:20]))
+    assert np.array_equal(learner.scores(shuffled), learner.scores(X[:20]))
+    assert learner.predict(dicts).tolist() == learner.predict(X[:20]).tolist()
+    assert learner.probabilities(dicts[0]).tolist() == learner.probabilities(X[0]).tolist()
+    assert {part for part, _ in learner.explain(dicts[0]).parts} <= set(NAMES)
+    by_rows, by_dicts = learner.copy(), learner.copy()
+    for row, x, label in zip(X[:20], dicts, y, strict=False):
+        proposed = by_dicts.redo(x, by_dicts.propose(x))
+        decision = by_rows.decide(row)
+        assert proposed.label == decision.label
+        by_dicts.learn(proposed, right=proposed.label == label)
+        by_rows.learn(decision, right=decision.label == label)
+    assert testing._bytes(by_rows) == testing._bytes(by_dicts)
+
+
+def test_chunks_and_frames_have_names_too(tmp_path):
+    polars = pytest.importorskip("polars")
+    path, X, y = table(tmp_path)
+    labels = sorted(set(y))
+    whole, chunks, framed, by_row = (ob.OneBit(labels, seed=1) for _ in range(4))
+    ob.simulate(whole, ob.datasets.read(path))
+    ob.simulate(chunks, ob.datasets.stream(path, labels=labels, rows=31))
+    frame = polars.DataFrame(dict(zip(NAMES, X.T, strict=True)))
+    ob.simulate(framed, frame, y)
+    for i, label in enumerate(y):
+        decision = by_row.decide(frame[i])
+        by_row.learn(decision, right=decision.label == label)
+    expected = testing._bytes(whole)
+    for learner in (chunks, framed, by_row):
+        assert testing._bytes(learner) == expected
+    assert np.array_equal(whole.scores(frame[:5]), whole.scores(X[:5]))
+    with pytest.raises(ValueError, match="the columns are 'visits', 'height', 'age', and before"):
+        whole.predict(frame[:, ::-1])
+
+
+def test_what_is_missing_is_the_mean_for_onebit(tmp_path):
+    path = table(tmp_path)[0]
+    data = ob.datasets.read(path)
+    learner = ob.OneBit(data.labels, seed=1)
+    ob.simulate(learner, data)
+    mean = float(learner._state.held.columns[0, 1])
+    whole = learner.scores([{"age": 20.0, "height": mean, "visits": 3.0}])
+    for x in (
+        {"age": 20.0, "visits": 3.0},
+        {"age": 20.0, "height": None, "visits": 3.0},
+        {"age": 20.0, "height": math.nan, "visits": 3.0},
+    ):
+        assert np.array_equal(learner.scores([x]), whole)
+        assert learner.decide(x).values[1] == np.float32(mean)
+
+
+def test_other_learners_need_all_columns(tmp_path):
+    data = ob.datasets.read(table(tmp_path)[0])
+    learner = ob.UCWL(data.labels)
+    ob.simulate(learner, data)
+    before = testing._bytes(learner)
+    with pytest.raises(ValueError, match="column 'height' is missing; give it a value"):
+        learner.decide({"age": 33.0, "visits": 2.0})
+    with pytest.raises(ValueError, match="knows no column 'heigth'; did you mean 'height'"):
+        learner.decide({"age": 33.0, "heigth": 180.0, "visits": 2.0})
+    with pytest.raises(ValueError, match="knows no column 'x'; there are 'age'"):
+        learner.predict([{"age": 33.0, "height": 1.0, "visits": 2.0}, {"x": 1}])
+    with pytest.raises(TypeError, match="feature 'age' must be a number"):
+        learner.decide({"age": "old", "height": 180.0, "visits": 2.0})
+    assert testing._bytes(learner) == before
+
+
+def test_prepared_rows_have_no_names(tmp_path):
+    data = ob.datasets.prepare(ob.datasets.read(table(tmp_path)[0]), ["constant"])
+    assert data.columns is None
+    learner = ob.UCWL(data.labels)
+    ob.simulate(learner, data)
+    assert learner.decide({"age": 1.0}).indices[0] > 3  # hashed
+
+
+def test_a_model_file_with_other_names_is_refused(tmp_path):
+    data = ob.datasets.read(table(tmp_path)[0])
+    learner = ob.UCWL(data.labels)
+    ob.simulate(learner, data)
+    head, arrays = learner._dump()
+    for names in (["age"], ["age", "age", "visits"], [1, 2, 3], "age"):
+        with pytest.raises(ValueError, match="names of the columns"):
+            ob.Learner._restore(head | {"names": names}, arrays)
