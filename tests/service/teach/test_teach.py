@@ -269,6 +269,16 @@ def test_every_item_is_asked_once_in_any_order(notes: Path, tmp_path: Path, orde
         assert person.stats()["known"] == 90
 
 
+def test_items_stay_in_order_when_a_page_is_loaded_again(notes: Path, tmp_path: Path) -> None:
+    with teaching(notes, tmp_path / "t") as (_, client):
+        person = Person(client, order="order")
+        person.look()
+        person.answer(label=LABELS[0])
+        again = Person(client, order="order")  # the same page, which has lost its guesses
+        again.look()
+        assert [guess["place"] for guess in again.guesses] == list(range(1, 9))
+
+
 def test_what_is_wrong_comes_again_at_the_end(notes: Path, tmp_path: Path) -> None:
     notes.write_text("the dog\nthe saw\nthe fig\n")
     with teaching(notes, tmp_path / "t") as (_, client):

@@ -361,6 +361,8 @@ class Teacher:
         if ask != turn.ask:
             chosen = []
             self._release(turn.page, held)
+        if turn.ask.order == "order":
+            chosen = []  # a page that was loaded again goes on where it was
         chosen = [place for place in chosen if self._may_ask(place, turn, held)]
         while len(chosen) < CHOSEN:
             place = self._choose(turn, held.union(chosen))
