@@ -1,7 +1,7 @@
 """Calls from compiled code back into Python, for functions that users give.
 
-A `Callback` wraps a function without arguments; what it reads and writes are arrays that compiled
-code knows too. Its address is a number in a record, so that the machine code can be cached.
+A `Callback` wraps a function without arguments. The function and compiled code exchange data in
+shared arrays. Its address is a number in a record, so that the machine code can be cached.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numba.core import types
 
 from onebit.core.jit import lowered
 
-_Thunk = ctypes.CFUNCTYPE(ctypes.c_int64)  # it takes hold of Python's lock by itself
+_Thunk = ctypes.CFUNCTYPE(ctypes.c_int64)  # acquires the GIL when called
 
 
 def call_back(address: int) -> int:
-    """Call the `Callback` at this address: 1 if all went well, 0 if it failed, now or before."""
+    """Call the `Callback` at this address. Returns 1, or 0 if this or an earlier call failed."""
     return _Thunk(address)()
 
 
@@ -32,14 +32,14 @@ def _call_back(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 class Callback:
     """A Python function that compiled code may call.
 
-    No exception can pass through compiled code. The first one is kept, later calls fail at once,
-    and `guarded` raises it when the compiled code is done.
+    Exceptions cannot pass through compiled code. The first one is stored, later calls fail at once,
+    and `guarded` raises it when the compiled code returns.
     """
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._function = function
         self._error: BaseException | None = None
-        self._thunk = _Thunk(self._call)  # kept: the address is good as long as it lives
+        self._thunk = _Thunk(self._call)  # the address is valid while this exists
         self.address: int = ctypes.cast(self._thunk, ctypes.c_void_p).value or 0
 
     def _call(self) -> int:
@@ -52,7 +52,7 @@ class Callback:
         return 0
 
     def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """Compiled code that raises what went wrong in the callback."""
+        """The compiled function, which then raises an error that occurred in the callback."""
 
         def call(*args: Any) -> Any:
             result = compiled(*args)

@@ -1,6 +1,6 @@
 """Choosing a label from scores: the greedy label, exploration, and the laws of both.
 
-A function for `say` may carry its law and its check, `could_say`: they belong together.
+A function for `say` has its `law` and its `could_say` as attributes, if an algorithm may share it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def best(state, work):
         if highest > top:
             top = highest
             label = block * width(state) + first_at_least(scores, highest)
-    return label if label >= 0 else nth_possible(work, 0)  # no score at all: an overflow
+    return label if label >= 0 else nth_possible(work, 0)  # no score is a number: an overflow
 
 
 @inline
@@ -48,7 +48,7 @@ def best_upper(state, work, factor):
             label = block * width(state) + first_at_least(upper, bar)
             if work.mask[label] == 0:
                 return label
-    return nth_possible(work, 0)  # not a number anywhere: the weights have overflowed
+    return nth_possible(work, 0)  # no bound is a number: the weights have overflowed
 
 
 @inline
@@ -129,7 +129,7 @@ def sigmoid(u):
 
 
 def choosing_by(law, could_say):
-    """Give a function for `say` its law, and the check of what it can have said."""
+    """Attach the law and the check `could_say` to a function for `say`."""
 
     def decorate(say) -> Any:
         say.law, say.could_say = law, could_say
@@ -145,20 +145,20 @@ def noted_nothing(choice):
 
 @inline
 def is_as_likely(propensity, expected):
-    """Whether a propensity is what it should be, but for rounding."""
+    """Whether a propensity equals the expected one up to rounding."""
     return abs(propensity - expected) <= 1e-9 * expected
 
 
 @inline
 def explored_uniformly(turn, gamma, choice):
-    """Whether `explore_uniformly` can have chosen so."""
+    """Whether `explore_uniformly` can have returned this choice."""
     share = gamma / turn.count
     expected = (1.0 - gamma) + share if choice.label == choice.greedy else share
     return expected > 0.0 and is_as_likely(choice.propensity, expected)
 
 
 def could_say_at_random(params, state, work, row, turn, choice):
-    """For laws that depend on the scores of that time, and are not learned from."""
+    """For laws that depend on the scores of that time; learning does not use the propensity."""
     return noted_nothing(choice)
 
 
@@ -196,7 +196,7 @@ def epsilon_greedy(params, state, work, turn):
 
 
 def sampled(law):
-    """A function for `say` that draws a label by its law; the propensity is not learned from."""
+    """A function for `say` that draws a label by this law; learning does not use the propensity."""
     drawn_law = inline(law)
 
     @choosing_by(law, could_say_at_random)

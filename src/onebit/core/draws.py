@@ -40,7 +40,7 @@ def uniforms(seed: int, rounds: np.ndarray, stream: int) -> np.ndarray:
 
 
 def key_of(seed: int, stream: int, first: int = 0) -> int:
-    """What the draws of a seed and a stream have in common; rounds count from the first."""
+    """The key of a seed and a stream for `bits_by`, whose rounds then count from `first`."""
     key = _mix((int(seed) + (int(stream) + 1) * _GOLDEN) & _MASK)
     return (key + first * _GOLDEN) & _MASK
 
@@ -51,7 +51,7 @@ def bits_by(key: int, round: int) -> int:
 
 
 def limit_of(chance: float) -> int:
-    """Below it are the bits of just those draws that are below the chance."""
+    """The limit that makes `bits_by(...) < limit` the same as `uniform(...) < chance`."""
     return math.ceil(chance / _TO_UNIT)
 
 

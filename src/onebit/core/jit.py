@@ -1,10 +1,10 @@
 """Everything that depends on numba: compilation, the cache, direct calls.
 
 Compiled code of an `entry` is kept on disk, one file for each signature. The name of the file is a
-digest of everything that the code depends on (`_Code`), above all of the sources that the function
-and the records in its signature lead to (`onebit.core.sources`). An edit elsewhere, or of a comment
-or a docstring, compiles nothing; an edit of these sources compiles again; and code of other sources
-is never found. Learners from outside the package are kept by the same rule, unless they are defined
+digest of everything that the code depends on (`_Code`), above all the sources of the function, of
+the records in its signature, and of all modules that these import (`onebit.core.sources`). An edit
+of one of these sources makes the code compile again; an edit of another file, a comment or a
+docstring does not. Learners from outside the package follow the same rule, unless they are defined
 in the program itself (`__main__`) or in a notebook.
 
 Every compiled function is written as an ordinary Python function. With ``NUMBA_DISABLE_JIT=1`` it
@@ -65,21 +65,21 @@ except ImportError:  # this is numba's inside, and may change
 
 _log = logging.getLogger("onebit")
 _HOUR = 3600.0  # seconds
-_LONGEST = 30 * 24 * _HOUR  # code that is not used for so long is removed
+_LONGEST = 30 * 24 * _HOUR  # code that was not used for longer is removed
 _MOST_BYTES = 2**30  # of compiled code
 _VERSIONS = (sys.version, numba.__version__, llvmlite.__version__, np.__version__)
 COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 
 def _knows_libraries() -> bool:
-    """Whether numba's libraries of code have what `_Part` changes of their inside."""
+    """Whether numba's code libraries have the internal methods that `_Part` overrides."""
     parts = ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals")
     return all(hasattr(JITCodeLibrary, name) for name in parts)
 
 
-# Helpers run as parts of entries only, so they are optimised and translated to machine code with
-# these. Otherwise numba does both for every helper, with all that it calls, and again for whatever
-# calls the helper: that takes most of the time of compiling.
+# Helpers run only as parts of entries, so they are optimised and translated to machine code there.
+# Otherwise numba would do both for every helper with everything that it calls, and again for each
+# caller of the helper, which takes most of the compile time.
 _PART: Any = {}
 if COMPILED and _knows_libraries():
 
@@ -100,7 +100,7 @@ if COMPILED and _knows_libraries():
             library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
             state.library, state.flags.no_compile = library, True
             super().run_pass(state)
-            # What numba itself does with compiled functions, so that others can call this one.
+            # As numba registers its own compiled functions, so that others can call this one.
             fndesc, env = state.cr.fndesc, state.cr.env
             module, name = fndesc.lookup_module(), fndesc.qualname.split(".")[-1]
             key = make_function(module, name, "", 0, env, (library,))
@@ -123,12 +123,12 @@ if COMPILED and _knows_libraries():
 
 # No fastmath: sums keep their order, so that every path gives the same bits. numpy's error model
 # only drops the test for division by zero; compiled code divides by no number that can be zero.
-# Without numba's memory management it cannot allocate, and arrays are not counted as they are
-# passed around, which would cost more than a round of learning.
+# Without numba's memory management, compiled code cannot allocate memory, and passing arrays around
+# does not change reference counts, which would cost more than a round of learning.
 _OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _HELPER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS, **_PART}
 INLINE: Any = {"forceinline": True, **_HELPER}
-OUTLINE: Any = {"forceinline": False, **_HELPER}  # said, or it is as in what calls it
+OUTLINE: Any = {"forceinline": False, **_HELPER}  # stated: the default is the caller's flag
 
 
 def _cache_roots() -> list[Path]:
@@ -143,16 +143,16 @@ def _cache_roots() -> list[Path]:
     home = os.environ.get("HOME") or os.environ.get("USERPROFILE")
     if home:
         roots.append(Path(home) / ".cache" / "onebit")
-    with contextlib.suppress(OSError):  # there may be no place for temporary files at all
+    with contextlib.suppress(OSError):  # there may be no folder for temporary files
         user = os.getuid() if hasattr(os, "getuid") else 0
         roots.append(Path(tempfile.gettempdir()) / f"onebit-{user}")
     return roots
 
 
 def _doubt(folder: Path) -> str:
-    """Why others might write the folder, and what to do; "" if they cannot.
+    """Why other users might be able to write to the folder, and what to do; "" if they cannot.
 
-    Cached code is executed, so nobody else may be able to write it.
+    Cached code is executed, so nobody else may be able to change it.
     """
     if not hasattr(os, "getuid"):
         return ""
@@ -175,7 +175,7 @@ def cache_folder() -> Path | None:
             root.mkdir(mode=0o700, exist_ok=True)  # whatever the umask
             folder.mkdir(mode=0o700, exist_ok=True)
             doubt = _doubt(root) or _doubt(folder)
-            if doubt:  # not as a warning: those may be errors, and importing must not fail
+            if doubt:  # logged: a Python warning may be an error, and importing must not fail
                 _log.warning("onebit does not keep compiled code in %s: %s", root, doubt)
                 continue
             with tempfile.TemporaryFile(dir=folder):
@@ -187,10 +187,10 @@ def cache_folder() -> Path | None:
 
 
 def _forget_old(folder: Path) -> None:
-    """Remove code that was not used for long, and the least recently used if there is too much.
+    """Remove code that was not used for 30 days, and the least recently used beyond the limit.
 
-    Only files of ours in our own folder are removed. Other processes may read, write or remove the
-    same files meanwhile: a file that is gone is compiled again.
+    Only onebit's own files are removed. Other processes may read, write or remove the same files
+    at the same time: the code of a missing file is compiled again.
     """
     now, kept = time.time(), []
     for path in folder.iterdir():
@@ -204,7 +204,7 @@ def _forget_old(folder: Path) -> None:
         if total > _MOST_BYTES or age > (_LONGEST if path.suffix == ".nbc" else _HOUR):
             with contextlib.suppress(OSError):
                 path.unlink()
-    for path in folder.parent.iterdir():  # of versions that had a folder for each state of sources
+    for path in folder.parent.iterdir():  # folders of older versions, one for each digest
         if re.fullmatch("[0-9a-f]{16}", path.name):
             with contextlib.suppress(OSError):
                 if now - path.stat().st_mtime > _LONGEST:
@@ -212,7 +212,7 @@ def _forget_old(folder: Path) -> None:
 
 
 class Bodies(dict[Any, Any]):
-    """What a function does for each type of record, by which its body is chosen."""
+    """The bodies of a generic function by the type of record."""
 
     every: ClassVar[list[Bodies]] = []
     _noted: ClassVar[set[type]] = set()
@@ -236,7 +236,7 @@ def _name(function: Any) -> tuple[str, str]:
 
 
 def _records(kind: Any) -> Iterator[type | None]:
-    """The record types in a type of numba's; None: it depends on more than a source."""
+    """The record types in a numba type; None for a type that no source determines."""
     if isinstance(kind, types.Array):
         yield from _records(kind.dtype)
     elif isinstance(kind, types.BaseTuple):
@@ -259,13 +259,14 @@ def _is_found(record: type) -> bool:
 class _Code(NullCache):  # type: ignore[misc]
     """Compiled code of a function on disk: a file for each signature, named by its key.
 
-    The key has all that the code depends on: the function and the types of its arguments; the
-    bodies that are registered for its records; a digest of the modules of all of these and of what
-    they import; the versions of Python, numba, llvmlite and numpy; and the processor. So a key is
-    never used for other code, files need no index, and processes cannot spoil each other's.
+    The key contains everything that the code depends on: the function and the types of its
+    arguments; the bodies that are registered for its records; a digest of the modules of these and
+    of all modules that they import; the versions of Python, numba, llvmlite and numpy; and the
+    processor. So different code has different keys, the folder needs no index, and processes
+    cannot overwrite each other's code with something else.
 
-    A file that cannot be read is one that is not there; one that cannot be written is not needed.
-    What has no key is compiled in memory.
+    A file that cannot be read counts as missing. If a file cannot be written, or if there is no
+    key, the code stays in memory.
     """
 
     def __init__(self, function: Callable[..., Any], folder: Path) -> None:
@@ -305,7 +306,7 @@ class _Code(NullCache):  # type: ignore[misc]
             _tidy_once(self._folder)
         except OSError:
             return
-        except Exception as error:  # numba's inside may be another one
+        except Exception as error:  # numba's internals may differ
             _not_kept(repr(error))
 
     def _path(self, key: str | None) -> Path:
@@ -313,7 +314,7 @@ class _Code(NullCache):  # type: ignore[misc]
         return self._folder / f"{self._function.__qualname__}.{digest}.nbc"
 
     def _key(self, sig: Any, codegen: Any) -> str | None:
-        """None: this code is not kept."""
+        """The key of a signature; None if its code cannot be stored."""
         function = self._function
         records = [record for kind in sig for record in _records(kind)]
         if function.__closure__ or not all(record and _is_found(record) for record in records):
@@ -326,7 +327,7 @@ class _Code(NullCache):  # type: ignore[misc]
                 if kind in bodies:
                     stub, body = _name(bodies.stub), _name(bodies[kind])
                     chosen.append((stub, _name(kind), body))
-                    if body[0] != stub[0]:  # else it is there if the stub is
+                    if body[0] != stub[0]:  # otherwise the stub's module is covered already
                         modules.add(body[0])
         digest = SOURCES.digest(modules)
         if digest is None:
@@ -337,7 +338,7 @@ class _Code(NullCache):  # type: ignore[misc]
 
 
 def _touch(path: Path) -> None:
-    """Mark a file as used, now and then."""
+    """Mark a file as used, at most once an hour."""
     with contextlib.suppress(OSError):
         if time.time() - path.stat().st_mtime > _HOUR:
             os.utime(path)
@@ -362,7 +363,7 @@ def _knows_numba() -> bool:
 @functools.lru_cache(1)  # once
 def _not_kept(why: str) -> None:
     _log.warning(
-        "onebit does not keep compiled code, so that every start compiles it again: %s; "
+        "onebit does not keep compiled code, so every start compiles it again: %s; "
         "install a version of numba that onebit supports",
         why,
     )
@@ -384,13 +385,14 @@ def plain(function: Any) -> Any:
 
 
 def outline(function: Callable[..., Any]) -> Any:
-    """Compile a helper once, for what is large; it should begin with `not_inlined()`."""
+    """Compile a large helper once. Its body must begin with `not_inlined()`."""
     return numba.njit(function, **OUTLINE) if COMPILED else function
 
 
 def not_inlined() -> None:
-    """Called in a function, it keeps the compiler from inlining that, which it may do again in
-    whatever calls it, each time with all its optimisations."""
+    """Keep the compiler from inlining the function that calls this one.
+
+    Otherwise a large function would be optimised again in each of its callers."""
 
 
 def entry(function: Callable[..., Any], nogil: bool = True) -> Any:
@@ -407,7 +409,7 @@ def entry(function: Callable[..., Any], nogil: bool = True) -> Any:
     return compiled
 
 
-brief_entry = functools.partial(entry, nogil=False)  # takes less time than letting others run
+brief_entry = functools.partial(entry, nogil=False)  # shorter than releasing the GIL takes
 
 _found: dict[Any, Callable[..., Any]] = {}
 
@@ -415,9 +417,9 @@ _found: dict[Any, Callable[..., Any]] = {}
 def direct(function: Any, kind: Any, *args: Any) -> Callable[..., Any]:
     """The machine code of an entry for arguments like these, compiled if need be.
 
-    numba spends over a microsecond a call on finding out the types of records, and takes two
-    records with the same fields for one; a learner knows its own. The caller promises that `kind`
-    identifies all types of arguments, and to pass no others to the result.
+    numba spends more than a microsecond per call on finding out the types of records, and mistakes
+    two records with the same fields for one type. The caller guarantees that `kind` identifies the
+    types of all arguments, and passes only such arguments to the result.
     """
     if not COMPILED:
         return function
@@ -432,9 +434,9 @@ def direct(function: Any, kind: Any, *args: Any) -> Callable[..., Any]:
 def generic(function: Callable[..., Any]) -> Any:
     """A function with a body for each type of record: `function.bodies[record_type]`.
 
-    The body is that of the first argument's type; else that of the type of its last field, if one
-    is registered (what a state holds besides its table, or the updates that wait in lockstep); else
-    the function's own.
+    The body is looked up by the type of the first argument, then by the type of its last field
+    (the record of a storage, or the updates that wait in lockstep). Without a registered body, the
+    function's own body is used.
     """
     bodies = Bodies(function)
 
@@ -446,7 +448,7 @@ def generic(function: Callable[..., Any]) -> Any:
         return plain(bodies.get(kind, function))
 
     def call_body(first: Any, *args: Any) -> Any:
-        """Uncompiled, where functions are plain already: as `body_for`, in a third of the time."""
+        """`body_for` for plain Python functions, in a third of the time."""
         kind = type(first)
         if kind not in bodies and isinstance(first, tuple) and first:
             kind = type(first[-1])
@@ -462,7 +464,7 @@ def generic(function: Callable[..., Any]) -> Any:
 
 
 def _record_type(record: Any) -> type:
-    """The class of a record, given itself (uncompiled) or numba's type of it."""
+    """The class of a record: of the record itself (uncompiled), or of its numba type."""
     return getattr(record, "instance_class", type(record))
 
 
@@ -478,7 +480,7 @@ def implement(function: Any, *kinds: type) -> Callable[[Callable[..., Any]], Cal
 
 
 def compiled_as(twin: Callable[..., Any], options: Any = INLINE) -> Callable[..., Any]:
-    """Give a plain function that uses numpy a body of loops to be compiled, with the same bits."""
+    """Register loops as the compiled body of a numpy function; both must give the same bits."""
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
         if COMPILED:
@@ -489,10 +491,10 @@ def compiled_as(twin: Callable[..., Any], options: Any = INLINE) -> Callable[...
 
 
 def lowered(twin: Callable[..., Any], result: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a plain function a hand-written compiled body.
+    """Register LLVM instructions as the compiled body of a function.
 
-    `twin` is what runs uncompiled; `result` maps its argument types to its result type. A body that
-    returns nothing is one of a function that does.
+    twin: the function, which runs uncompiled. result: maps its argument types to its result type.
+    A body returns None if the function returns nothing.
     """
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:

@@ -27,30 +27,30 @@ from onebit.core.jit import COMPILED, lowered
 
 
 class State4(NamedTuple):
-    """All that a learner has learned: weights and a few numbers. Four lanes a block."""
+    """The learned state: weights and a few numbers. Blocks have four lanes."""
 
     table: Any  # [feature, plane, lane], float32 or float64
-    memory: Any  # float64, as many as the algorithm asks for
-    held: Any = None  # what a storage holds besides the table
+    memory: Any  # float64 numbers; the algorithm says how many
+    held: Any = None  # the record of a storage
 
 
 class Replica4(NamedTuple):
-    """The state of a replica: of one of several learners whose weights lie side by side."""
+    """The state of a replica: one of several learners whose weights are side by side."""
 
     table: Any  # [feature, plane, label]: a strided view of `whole`
     memory: Any
-    whole: Any  # the state of all: its lanes are [label, replica]
+    whole: Any  # the state of all replicas: its lanes are [label, replica]
     strips: Any  # the same with blocks that hold replicas of one label only
     column: Any  # the number of this replica
     replicas: Any
-    lanes: Any  # of the state of a single learner
+    lanes: Any  # how many the state of a single learner has
     sums: Any  # [score or variance, lane of the whole]: sums over the row for all replicas
     turned: Any  # [score or variance, replica, lane]: the same, by replica
     waiting: Any  # updates that are made for all replicas at once; None: there are none
 
 
 def _of_width(record: Any, width: int) -> Any:
-    """The same record with more lanes a block: the width belongs to the type."""
+    """The same record with more lanes per block: the width belongs to the type."""
     name = record.__name__.replace("4", str(width))
     fields, defaults = record._fields, record._field_defaults.values()
     return namedtuple(name, fields, defaults=defaults, module=__name__)
@@ -68,7 +68,7 @@ ALIGNMENT = 64  # a block of sixteen float32 is one cache line: it must not stra
 
 
 def lanes_for(labels: int) -> int:
-    """The number of lanes for so many labels: 4, 8, 16, 24, 32, 40, ..."""
+    """The number of lanes for a number of labels: 4, 8, 16, 24, 32, 40, ..."""
     return 4 if labels <= 4 else -(-labels // 8) * 8
 
 
@@ -96,7 +96,7 @@ def at(array: Any, i: Any) -> Any:
 
 
 def bare(state: Any) -> Any:
-    """The state without what a storage holds besides the table: less to pass around."""
+    """The state without the record of its storage: less to pass around."""
     return type(state)(state.table, state.memory)
 
 
@@ -345,7 +345,7 @@ if COMPILED:
 
     @lowered(largest, lambda vector: vector.dtype)
     def _largest(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        # Halve by shuffles: LLVM's own reduction pays for NaN at every step.
+        # Halve by shuffles: LLVM's own reduction handles NaN at every step, which costs time.
         vector, width = args[0], sig.args[0].width
         while width > 1:
             width //= 2

@@ -35,12 +35,12 @@ for _kind in REPLICAS:
     column.bodies[_kind] = _column_of(_kind)
 
 
-BEYOND_CACHE = 2**20  # bytes: a larger table is asked for a row ahead
+BEYOND_CACHE = 2**20  # bytes: weights of a larger table are prefetched a row ahead
 
 
 @inline
 def next_row(stream, i, t):
-    """The row of round t, the one before having been i."""
+    """The row of round t. i: the row of the round before."""
     if len(stream.order):
         return stream.order[t]
     return i + 1 if i + 1 < len(stream.labels) else 0
@@ -48,7 +48,7 @@ def next_row(stream, i, t):
 
 @inline
 def ask_ahead(whole, stream, i):
-    """Prefetch the weights of row i while another row is worked on."""
+    """Prefetch the weights of row i while another row is processed."""
     table = whole.table
     lines = table.shape[1] * table.shape[2] * table.itemsize // ALIGNMENT
     for n in range(stream.indptr[i], stream.indptr[i + 1]):

@@ -5,12 +5,12 @@ An algorithm says what to do in a round by compiled functions, members of its cl
 - `score`: fill `work.scores` (and `work.widths`, the variances, if it has them) for one row;
 - `say`: from these, choose a label, and return its probability;
 - `law`: fill `work.probabilities`, the law by which `say` chooses;
-- `could_say`: whether `say` can have made this choice in some earlier round: it keeps forged
-  decisions from the weights;
-- `hear`: from one bit, change the state (`hear_label`: from the true label, for references that are
-  told it). They may read `work`, which holds the row's scores under the present state, and are not
-  called for an empty row, which teaches nothing;
-- `lockstep`: the update of a label's weights, such as `add`, which waits there until a row is done.
+- `could_say`: whether `say` can have made this choice in some earlier round; forged decisions are
+  refused by it;
+- `hear`: learn from one bit (`hear_label`: from the true label, for references). Both may read
+  `work`, which holds the row's scores under the present state. They are not called for empty rows;
+- `lockstep`: the update of a label's weights, such as `add`. In lockstep, updates wait until the
+  row is done.
 
 The whole-stream loop and the round-by-round calls are built from these same functions.
 """
@@ -23,7 +23,7 @@ from onebit.core.jit import generic
 
 
 class Work(NamedTuple):
-    """Scratch space, one number per lane; and the places of features in the table."""
+    """Scratch space, one number per lane, and the places of features in the table."""
 
     scores: Any
     widths: Any
@@ -31,13 +31,14 @@ class Work(NamedTuple):
     mask: Any  # 0 where the label may be said, -infinity elsewhere
     probabilities: Any  # float64 whatever the weights are
     slots: Any = None  # where features are in the table: see `core.slots`
-    places: Any = None  # those of one row
+    places: Any = None  # room for the places of one row's features
 
 
 class Row(NamedTuple):
-    """One context: `values[start:stop]` are not zero, `indices[start:stop]` all different.
+    """One context: its non-zero values are `values[start:stop]`.
 
-    An index is a place in the table. Where places are the features' own numbers, they increase.
+    `indices[start:stop]` are the rows of the table that belong to them. The indices are all
+    different; they increase, unless the features have been given places (`core.slots`).
     """
 
     indices: Any
@@ -59,8 +60,8 @@ class Choice(NamedTuple):
 
     label: Any
     greedy: Any
-    propensity: Any  # negative: not worked out; ask `law`
-    note: Any  # a number that an algorithm may keep from the time of decision
+    propensity: Any  # negative: not computed; `law` gives it
+    note: Any  # a number that `hear` gets back with the feedback
     second_note: Any  # another such number; in a `Decision` it is called `other`
 
 
@@ -92,7 +93,7 @@ def could_say(params, state, work, row, turn, choice): ...
 
 @generic
 def settle(params, state, row):
-    """Make the updates that wait; none do where updates are made at once, replica by replica."""
+    """Make the waiting updates. Algorithms that update replica by replica have none."""
 
 
 @generic

@@ -3,9 +3,8 @@
 Where the number of features is not fixed, indices may be far apart: names are hashed into 2^20
 columns. A map then gives each feature that occurs the next free row of the table, its place.
 
-`slots[feature]` is the place plus 1, or 0 for a feature that has none. An empty map means that
-every feature is at the place of its own number. Pages of the map that are never written take no
-memory.
+`slots[feature]` is the place plus 1, or 0 for a feature without a place. An empty map means that
+the place of every feature is its own index. Pages of the map that are never written take no memory.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def no_slots() -> np.ndarray:
 
 
 def widened(slots: np.ndarray, features: int) -> np.ndarray:
-    """A map with room for so many features, and with the places of this one."""
+    """A map with the same places and with room for this number of features."""
     if features <= len(slots):
         return slots
     wider = np.zeros(max(_FEWEST, 1 << (int(features) - 1).bit_length()), np.uint32)
@@ -35,12 +34,12 @@ def widened(slots: np.ndarray, features: int) -> np.ndarray:
 
 
 def width_of(features: np.ndarray) -> int:
-    """One more than the largest of features that increase."""
+    """The largest of the features, which increase, plus 1."""
     return int(features[-1]) + 1 if len(features) else 0
 
 
 def slots_of(features: np.ndarray) -> np.ndarray:
-    """The map of features that increase, whose places are 0, 1, 2, ..."""
+    """The map that gives features, which increase, the places 0, 1, 2, ..."""
     slots = widened(no_slots(), width_of(features))
     slots[features] = np.arange(1, len(features) + 1)
     return slots
@@ -48,7 +47,7 @@ def slots_of(features: np.ndarray) -> np.ndarray:
 
 @inline
 def placed(state, work, indices, values):
-    """A row whose indices are places in the table; `stop` is NO_ROOM if a feature has none."""
+    """The row with places for indices; its `stop` is NO_ROOM if a feature has no place."""
     size, slots = len(indices), work.slots
     if len(slots) == 0:
         fits = size == 0 or indices[-1] < state.table.shape[0]
@@ -68,9 +67,9 @@ def placed(state, work, indices, values):
 def place_rows(indices, indptr, order, slots, count, seen, out):
     """Fill `out` with the places of the features of rows, in the order of the rounds.
 
-    Features without a place get the next ones, of which `count` are taken. The number of places
-    taken then is returned. order: a row for each round; empty: the rows as they are. Rows that are
-    not in the order are left out. seen: 0 for each row.
+    count: the number of places in use. Features without a place get the next ones. Returns the new
+    number of places in use. order: the row of each round; empty: the rows in their order. Rows that
+    do not occur in `order` are left out. seen: zeros, one per row.
     """
     rounds = len(order) if len(order) else len(indptr) - 1
     for t in range(rounds):
@@ -89,7 +88,7 @@ def place_rows(indices, indptr, order, slots, count, seen, out):
 
 @entry
 def find_places(indices, values, indptr, slots, places, kept_values, kept_indptr):
-    """Copy rows with places for indices, without the features that have none."""
+    """Copy rows, with places for indices and without features that have no place."""
     kept = 0
     for i in range(len(indptr) - 1):
         for n in range(indptr[i], indptr[i + 1]):

@@ -4,20 +4,20 @@ Compiled code and study cells are kept under a digest of the code that they depe
 some modules covers their sources and, transitively, the sources of the modules that they import:
 
 - Imports are read from the source (`ast`), wherever they stand. Nothing is imported or executed.
-- Inside this package, a name that a package's `__init__` only passes on ("from onebit import UCWL")
-  leads to the module that defines it. The `__init__` of a package counts only if it is imported for
-  a name of its own, so that one algorithm does not depend on all of them.
-- Outside this package, a module is followed if it belongs to the same package, or if it is no
-  installed package: a file beside it, or anywhere on the path. An installed package counts by its
-  version, the standard library not at all.
+- Inside this package, a name that a package's `__init__` re-exports ("from onebit import UCWL")
+  leads to the module that defines it. An `__init__` counts only if a name that it defines itself is
+  imported, so one algorithm does not depend on all of them.
+- Outside this package, an imported module is followed if it belongs to the same package as its
+  importer, or if it is not installed: a file in the same folder or elsewhere on the path. For an
+  installed package its version counts. The standard library does not count.
 - Comments, layout, docstrings, texts given as `doc="..."` and blocks under `if TYPE_CHECKING` do
   not count: none of them changes what is computed.
 
 A process runs the code that it has imported. If a file has been edited since, there is no digest,
 and nothing is kept.
 
-What a static reading cannot see is not followed: modules imported by a computed name, and values
-that a module takes from its surroundings when it is imported, such as environment variables.
+Dependencies that the source does not show are not followed: modules imported by a computed name,
+and values that a module reads when it is imported, such as environment variables.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 
 PACKAGE = "onebit"
 _NO_CODE = (f"{PACKAGE}._version",)  # a number that is shown and written into files
-_MOST_KEPT = 1000  # files of which what was read is remembered
+_MOST_KEPT = 1000  # files whose facts are stored
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -48,7 +48,7 @@ class Source(NamedTuple):
 
     module: str
     path: Path
-    is_own: bool  # of this package
+    is_own: bool  # part of this package
 
     @property
     def is_package(self) -> bool:
@@ -61,11 +61,11 @@ class Source(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is read from a source."""
+    """The facts that are read from a source."""
 
     digest: str
     imports: list[tuple[str, int, str]]  # module, level, name; name "": the module itself
-    passed_on: dict[str, tuple[str, str]]  # name: the module it is from, and its name there
+    passed_on: dict[str, tuple[str, str]]  # re-exported names: their module, and their name there
 
 
 class Sources:
@@ -80,24 +80,24 @@ class Sources:
         self._seen = {path: _hash(path.read_bytes()) for path in self._own.values()}
 
     def remember_in(self, memory: Path) -> None:
-        """Keep what is read from sources in a file, so that later starts need not parse them."""
+        """Store the facts in a file, so that later starts need not parse the sources again."""
         self._memory = memory
         self._facts = {**_remembered(memory), **self._facts}
 
     def note(self, module: str) -> None:
-        """A module from outside this package is being imported: its files are as they are now."""
+        """Record the sources of a module from outside this package, which is being imported."""
         now = copy.copy(self)
         now._seen = {}
         files = [path for path in now.files([module]) if self._root not in path.parents]
         self._seen |= {path: _hash(path.read_bytes()) for path in files}
 
     def digest(self, modules: Iterable[str], apart: Collection[str] = ()) -> str | None:
-        """A digest of all that the modules depend on.
+        """A digest of everything that the modules depend on.
 
-        None: the source of one is not found, or a source has been edited since it was imported.
+        None: a source is missing, or was edited after it was imported.
 
-        apart: modules that only choose among others by a name. They are entered only if they are
-        among `modules`, where the caller puts those that are chosen.
+        apart: modules that only choose other modules by name. They are followed only if they are
+        among `modules`; the caller adds the modules that they choose.
         """
         key = (frozenset(modules), frozenset(apart))
         if key not in self._digests or any(not _is_own(name) for name in key[0]):
@@ -139,7 +139,7 @@ class Sources:
             for name in self._imports(source):
                 if name in reached or (name in apart and name not in modules):
                     continue
-                if source.is_own and not _is_own(name):  # the caller knows these versions
+                if source.is_own and not _is_own(name):  # their versions are in the caller's key
                     continue
                 found = self._find(name, source)
                 if found is None:
@@ -165,7 +165,7 @@ class Sources:
     def _imports(self, source: Source) -> Iterator[str]:
         """The modules that a source imports from."""
         package = source.module if source.is_package else source.module.rpartition(".")[0]
-        if not source.is_own:  # whatever the packages around it do when they are imported
+        if not source.is_own:  # importing it also runs the packages around it
             yield from _around(source.module)
         for module, level, name in self._read(source.path).imports:
             if level:
@@ -180,7 +180,7 @@ class Sources:
                 yield module
 
     def _defining(self, module: str, name: str) -> Iterator[str]:
-        """The module of this package that a name is defined in, imported from another one."""
+        """The module of this package that defines a name, imported from this or another one."""
         seen = set()
         while name and (module, name) not in seen:
             seen.add((module, name))
@@ -226,7 +226,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 class _EditedError(Exception):
-    """A source is no longer what was imported."""
+    """A source was edited after it was imported."""
 
 
 def _hash(text: bytes) -> str:
@@ -234,7 +234,7 @@ def _hash(text: bytes) -> str:
 
 
 def _remembered(memory: Path) -> dict[str, Facts]:
-    """What an earlier process has read; nothing if the file is damaged."""
+    """The facts that an earlier process stored; none if the file is damaged."""
     try:
         digest, _, text = memory.read_text().partition("\n")
         if digest != _digest_of(text):
@@ -249,7 +249,7 @@ def _remembered(memory: Path) -> dict[str, Facts]:
 
 @functools.lru_cache
 def _rules() -> str:
-    """A digest of this file: what other rules have read is not remembered."""
+    """A digest of this file: facts that were read by other rules are not used."""
     return _hash(Path(__file__).read_bytes())
 
 
@@ -263,14 +263,14 @@ def _digest_of(text: str) -> str:
 def _facts(text: bytes, is_package: bool) -> Facts:
     tree = ast.parse(text)
     passed_on = _passed_on(tree) if is_package else {}
-    if not is_package:  # packages name there what they load when it is first used
+    if not is_package:  # an __init__ lists lazily loaded names under TYPE_CHECKING
         tree = _Executed().visit(tree)
     imports = list(dict.fromkeys(_imports(tree)))
     return Facts(_hash(repr(_plain(tree)).encode()), imports, passed_on)
 
 
 class _Executed(ast.NodeTransformer):
-    """Removes what only type checkers read."""
+    """Removes code that only type checkers read."""
 
     def visit_If(self, node: ast.If) -> Any:
         self.generic_visit(node)
@@ -300,7 +300,7 @@ def _is_help(word: ast.keyword) -> bool:
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
-    """Module, level and name of what is imported, wherever it is."""
+    """Module, level and name of each import, at any place in the source."""
     short: dict[str, str] = {}  # names that stand for this package
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -311,7 +311,7 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
                     short[alias.asname or PACKAGE] = PACKAGE
                 else:
                     yield alias.name, 0, ""
-    # `import onebit as ob` alone is not an import of everything: the names taken from it are.
+    # `import onebit as ob` imports only the names that are used: ob.UCWL.
     attributes = {
         id(node.value): node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)
     }
@@ -321,7 +321,7 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
 
 
 def _passed_on(tree: ast.Module) -> dict[str, tuple[str, str]]:
-    """The names that an `__init__` imports from elsewhere, also those it only promises."""
+    """The names that an `__init__` re-exports, including those that are loaded lazily."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -347,7 +347,7 @@ def _module_of(path: Path, root: Path) -> str:
 
 
 def _around(module: str) -> Iterator[str]:
-    """A module and the packages that it is in."""
+    """A module, and the packages that contain it."""
     while module:
         yield module
         module = module.rpartition(".")[0]
@@ -371,7 +371,7 @@ def _is_standard(module: str) -> bool:
 
 
 def _version(module: str, path: Path) -> str:
-    """What stands for an installed package: its version, or the file if it has none."""
+    """The version of an installed package, or a digest of the file if it has no version."""
     top: ModuleType | None = sys.modules.get(_top(module))
     version = getattr(top, "__version__", None)
     if isinstance(version, str):

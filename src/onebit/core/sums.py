@@ -37,7 +37,7 @@ def _term(state, row, i, plane, block):
 
 @inline
 def _turn_round(state, sums, turned):
-    """Lay the sums of all replicas out by replica."""
+    """Order the sums of all replicas by replica."""
     for label in range(state.table.shape[2]):
         for replica in range(state.replicas):
             turned[replica, label] = at(sums, label * state.replicas + replica)
@@ -87,12 +87,12 @@ def _dot_of_block(state, row, plane, block, out, ahead):
 
 @inline
 def _dot_of_blocks(state, row, plane, block, is_third, out, ahead):
-    """The same for this block, the next, and if `is_third`, a constant, also the one after that.
+    """The same for two blocks, or for three if `is_third`, which is a constant.
 
-    This computes fewer addresses. Two of the four sums are made at a time, because sixteen
-    registers hold no more.
+    Several blocks at once need fewer addresses. Two of the four partial sums are computed at a
+    time, because there are only sixteen registers.
 
-    The weights of features that are `ahead` places further in the row's arrays are prefetched, a
+    ahead: weights of the features this many places further in the row's arrays are prefetched, a
     few at a time, because memory serves only a few requests at once. 0: no prefetching.
     """
     for half in range(2):
@@ -155,7 +155,7 @@ def dot(state, row, plane, out):
 
 @inline
 def _plus_terms(state, row, i, block, score, width):
-    """A part of the score and one of the variance, with what feature i adds to them."""
+    """Partial sums of the score and of the variance, plus the terms of feature i."""
     x = at(row.values, i)
     square = load(state, at(row.indices, i), 1, block) * (x * x)
     return score + _term(state, row, i, 0, block), width + square

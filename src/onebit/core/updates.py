@@ -1,8 +1,7 @@
 """Updates of one label's weights, written for one lane.
 
-The same code runs on a number when a learner is by itself, and on vectors of replicas, whose
-updates wait until the row is done. Where an update has to leave a lane as it is, its coefficients
-are zero.
+The same code runs on a number for a single learner, and on vectors over replicas, whose updates
+wait until the row is done. Coefficients of zero leave a lane unchanged.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from onebit.core.sums import blocks, number
 
 
 class Waiting(NamedTuple):
-    """Updates that replicas have asked for: coefficients by lane of the whole, zero where none."""
+    """Waiting updates of replicas: coefficients by lane of the whole state, else zero."""
 
     first: Any
     second: Any
-    asked: Any  # [lane] 1 where there is one
-    blocks: Any  # [block of the whole] 1 where any lane has one
+    asked: Any  # [lane] 1 where an update waits
+    blocks: Any  # [block of the whole state] 1 if an update waits in any lane
 
 
 @inline
@@ -44,7 +43,7 @@ def answered(whole, waiting, block):
 
 
 def update_of_plane(lane):
-    """An update of plane 0 with one coefficient, from what it does to one lane."""
+    """An update of plane 0 with one coefficient, made of a function for one lane."""
     moved = inline(lane)
 
     def now(state, row, label, first):
@@ -92,7 +91,7 @@ def update_of_plane(lane):
 
 
 def update_of_planes(lane):
-    """An update of planes 0 and 1 with two coefficients, from what it does to one lane."""
+    """An update of planes 0 and 1 with two coefficients, made of a function for one lane."""
     moved = inline(lane)
 
     def now(state, row, label, first, second):
