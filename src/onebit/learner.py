@@ -4,8 +4,8 @@ An algorithm is a subclass whose body has settings and compiled members (see `le
 `core.rounds`). The compiled functions that this class calls are in `compiled_entries`, the checks
 of a decision in `decision`, the model file in `persist`.
 
-All that a learner has learned is its state: a table of weights, a few numbers, and what its storage
-adds. Decisions that wait for feedback are not kept here.
+The learned state is a table of weights, a few numbers, and the record of the storage. Learners
+do not keep decisions that wait for feedback.
 """
 
 from __future__ import annotations
@@ -72,18 +72,19 @@ from onebit.storage.base import TABLE, Storage
 Labels = int | Sequence[str] | Sequence[int]
 
 
-# Up to so many features and bytes, every index has its row in the table; beyond, those that occur.
+# Up to this many features and bytes, every index has a row in the table; beyond that, only features
+# that occurred have one.
 NEAR, SMALL = 2**19, 3 * 2**22
-STEPS = 16  # in which half of what was learned fades
+STEPS = 16  # of fading per half-life
 NEVER = 2**63
-NO_ORDER = np.empty(0, np.int64)  # of rows: as they are
+NO_ORDER = np.empty(0, np.int64)  # rows are in their given order
 
 _ALIVE: weakref.WeakSet[Learner] = weakref.WeakSet()
 _is_taken = plain(is_taken)
 
 
 def _renew_all_locks() -> None:
-    """In a forked process, where no thread is left that would release them."""
+    """In a forked process, the threads that held the locks no longer exist."""
     for learner in list(_ALIVE):
         learner._renew_locks()
 
@@ -93,13 +94,13 @@ if hasattr(os, "register_at_fork"):
 
 
 class Learner(Declared):
-    """What all learners do. Use one of its subclasses: `Banditron`, `Confidit`, ...
+    """The base class of all learners. Use one of its subclasses: `OneBit`, `Banditron`, ...
 
-    labels: how many (then they are 0, 1, 2, ...), or a list of strings or of ints. The settings
-    below are those of every learner.
+    labels: a list of strings or of ints, or their number (then they are 0, 1, 2, ...). Every
+    learner has the settings below.
 
-    Threads may share a learner: each call waits for the one before it. Several processes that
-    decide with one model need a salt each: see `onebit.load`.
+    Threads may share a learner: calls run one after another. If several processes decide with the
+    same model, each needs its own salt: see `onebit.load`.
     """
 
     if TYPE_CHECKING:  # the first argument of every learner
@@ -108,10 +109,10 @@ class Learner(Declared):
     features: int | None = setting(
         default=None,
         check=or_none(partial(whole, least=1, most=2**31 - 1)),
-        doc="fixes the number of features; otherwise weights grow as new features come, and "
-        "dense rows have as many columns as the first of them",
+        doc="the number of features, if it is fixed; otherwise weights are added for new features, "
+        "and all dense rows have as many columns as the first one",
     )
-    seed: int = setting(default=0, least=0, most=2**63 - 1, doc="all randomness follows from it")
+    seed: int = setting(default=0, least=0, most=2**63 - 1, doc="determines all random draws")
     dtype: Literal["float32", "float64"] | None = setting(
         default=None,
         check=or_none(lambda name, value: precision(value).name),
@@ -121,14 +122,14 @@ class Learner(Declared):
         default="nothing",
         check=lambda name, value: value,
         doc='the meaning of missing feedback: "nothing"; "wrong"; or {"right": 0.7, "wrong": '
-        "0.2}, the chances of silence after right and after wrong answers, by which the answers "
-        "that are heard are thinned out so that neither sort is heard too often",
+        "0.2}, the probabilities of silence after right and after wrong answers; then some of the "
+        "answers that are heard more often are dropped, so that both kinds count equally",
     )
     half_life: int | None = setting(
         default=None,
         check=or_none(partial(whole, least=STEPS, most=2**53)),
-        doc="for drifting data: after how many rounds half of the learned state is left; it "
-        "fades in 16 equal steps, each before a decision",
+        doc="for drifting data: the number of rounds after which half of the learned state is "
+        "left; it fades in 16 equal steps, each before a decision",
     )
     inputs: Literal["raw", "unit"] = setting(
         default="raw",
@@ -136,13 +137,13 @@ class Learner(Declared):
         doc='contexts are taken as they are ("raw"), or each is scaled to length 1 ("unit")',
     )
 
-    rescores = True  # learning reads the row's present scores; False: it never does
+    rescores = True  # whether learning reads the row's present scores
     forecasts: ClassVar[bool] = False  # scores are chances: they change when a label is added
-    importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
-    added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
-    costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
-    variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
-    needs: ClassVar[str] = ""  # a setting without a default that only Python can give
+    importance_weighted: ClassVar[bool] = False  # one update for all labels, weighted by 1/P
+    added_settings: ClassVar[dict[str, Any]] = {}  # values in model files older than a setting
+    costly: ClassVar[bool] = False  # a round takes d^2 operations or more, even at the defaults
+    variant_of: ClassVar[str] = ""  # the learner that it equals at its defaults
+    needs: ClassVar[str] = ""  # a setting without a default, which can only be passed in Python
 
     def __init__(self, labels: Labels, **given: Any) -> None:
         self._labels = LabelSet(labels)
@@ -162,7 +163,7 @@ class Learner(Declared):
         self._hears_bits = not (self.full_information or self._thins)
         own = {n: s for n, s in self.declared.items() if n not in SHARED and s.in_use(self)}
         self.settings = {**storage.settings, **{n: self._values[s] for n, s in own.items()}}
-        if self.silence != "nothing":  # defaults are not named: older files had none
+        if self.silence != "nothing":  # defaults are left out, as in older model files
             self.settings["silence"] = self.silence
         if self.half_life is not None:
             self.settings["half_life"] = self.half_life
@@ -171,13 +172,13 @@ class Learner(Declared):
         self._is_unit = self.inputs == "unit"
         self.salt, self._draws = "", self.seed
         if storage.planes is not None:
-            self.planes = storage.planes  # type: ignore[misc] no longer the class's
+            self.planes = storage.planes  # type: ignore[misc] overrides the class attribute
         self._rescores = self.rescores or storage.rescores
         self._dtype = precision(storage.dtype if self.dtype is None else self.dtype)
         self.dtype = self._dtype.name  # type: ignore[assignment]
         self._encode = self._encoder()
         self.round = 0
-        self._columns = self.features or 0  # of dense rows; 0: there was none yet
+        self._columns = self.features or 0  # of dense rows; 0: not known yet
         self._names: tuple[str, ...] = ()  # of these columns, where they have names
         self._slots = no_slots()
         self._fades_at = self._next_fade(0)
@@ -189,7 +190,7 @@ class Learner(Declared):
         self._reserve(self.features or 0)
 
     def _take_settings(self, given: dict[str, Any]) -> None:
-        """Check the settings that were given, and compute those that were not."""
+        """Check the given settings, and compute the others."""
         for name in given:
             if name not in self.declared:
                 raise TypeError(unknown_setting(type(self), name))
@@ -275,9 +276,9 @@ class Learner(Declared):
     # Logs. A service that keeps its decisions can build its learner again from them.
 
     def propose(self, x: Any, *, among: Iterable[Any] | None = None) -> Decision:
-        """What `decide` would say, without counting the round: for what may never be shown.
+        """The decision that `decide` would make now. Nothing changes, and no round is counted.
 
-        Nothing changes. `redo` counts the round; learn from the decision that it returns.
+        If the proposal is shown to somebody, call `redo` and learn from the decision it returns.
         """
         with self._lock:
             if not self._can_propose(x):
@@ -289,16 +290,15 @@ class Learner(Declared):
             return decision
 
     def _can_propose(self, x: Any) -> bool:
-        """Whether deciding about a context would change nothing but the count of the rounds."""
+        """Whether `decide` would change nothing but the number of rounds."""
         indices, _ = self._encode(self._in_columns(x), self._columns)
         return 0 < self.round < self._fades_at and self._has_room_for(indices)
 
     def redo(self, x: Any, decision: Decision) -> Decision:
-        """Count a decision that this model made, as `decide` did then.
+        """Count a decision that this model made earlier, as `decide` did.
 
-        The learner is afterwards as if `decide(x)` had just said so here. If the decision is of an
-        earlier round than the present one, as it may be after `propose`, the present round is
-        taken: learn from the decision that comes back.
+        The learner is then in the state after `decide(x)`. A decision of an earlier round, as from
+        `propose`, gets the present round. Learn from the decision that is returned.
         """
         with self._lock:
             check_decision(decision, self)
@@ -326,11 +326,11 @@ class Learner(Declared):
         propensity: float = 1.0,
         among: Iterable[Any] | None = None,
     ) -> None:
-        """Learn from feedback on what somebody else said: another learner, a rule, a person.
+        """Learn from feedback on a label said by somebody else: another learner, a rule, a person.
 
-        said: the label that was said, with probability `propensity`. right, label: the feedback, as
-        for `learn`. It counts as a round. Learners that weight by 1 / propensity need the true
-        propensity; to the others it makes no difference.
+        said: the label. propensity: the probability with which it was said. right, label: the
+        feedback, as for `learn`. This counts as a round. Learners that weight by 1 / propensity
+        need the true propensity; others do not use it.
         """
         propensity = real("propensity", propensity, above=0, most=1)
         with self._lock:
@@ -356,14 +356,16 @@ class Learner(Declared):
         label: str | int | None = None,
         silence: bool = False,
     ) -> None:
-        """Feedback on a decision: right or wrong, or the true label. It is learned from once.
+        """Learn from feedback on a decision: right or wrong, or the true label.
 
-        silence=True: no answer came, and none is waited for any longer. It is read as the setting
-        `silence` says; unless that is "wrong", it changes nothing and need not be said.
+        Each decision is learned from once; a second answer is refused.
 
-        A learner that hears only right or wrong makes of a true label other than the one it said
-        two lessons: what it said was wrong, and the true label, had it been said, would have been
-        right. (Where one update stands for all labels, as in Banditron, the second alone.)
+        silence=True: no answer came, and none is expected any more. The setting `silence` says what
+        this means; unless it is "wrong", nothing changes and the call is not needed.
+
+        If the true label is not the said one, a learner with one-bit feedback makes two updates:
+        the said label was wrong, and the true label would have been right. Importance-weighted
+        learners such as Banditron make only the second update.
         """
         if silence is not False and _is_said(silence):
             right = self._reading_of_silence(decision, right, label)
@@ -397,18 +399,18 @@ class Learner(Declared):
             elif (
                 decision.among is not None
                 or decision.size != self._size
-                or self._entries.learn(  # the usual case of _learn_bit, without a call between
+                or self._entries.learn(  # the usual case of _learn_bit, without another call
                     self._params, self._state, self._work, indices, values,
                     seed, round, self._size, decision.place, decision.greedy_place,
                     decision.propensity, decision.note, decision.other, True, self._rescores, right,
                 ) < 0
             ):  # fmt: skip
                 self._learn_bit(decision, seed, right)
-            if round >= self.round:  # made by another process, which was ahead
+            if round >= self.round:  # made by another process that was ahead
                 self.round = round + 1
             if not own:
                 self._other_answers.mark(decision.salt, round, self.round)
-            elif round == answers.next:  # in order, as most
+            elif round == answers.next:  # in order, as usual
                 answers.next = round + 1
             else:
                 answers.mark(round, self.round)
@@ -418,7 +420,7 @@ class Learner(Declared):
         self._release()
 
     def _reading_of_silence(self, decision: Decision, right: Any, label: Any) -> bool | None:
-        """What silence says of a decision: False, or None if nothing follows from it."""
+        """The bit that silence stands for: False, or None if silence means nothing."""
         with self._lock:
             check_decision(decision, self)
             self._vet(decision)
@@ -427,7 +429,7 @@ class Learner(Declared):
             return False if self._hearing.silence_is_wrong else None
 
     def _understood(self, said: int, right: Any, label: Any) -> tuple[bool, int | None]:
-        """Right or wrong, and the place of a label that is named; said: that of the said label."""
+        """Right or wrong, and the place of the named label, if any. said: the said label's place."""
         if label is not None:
             if right is not None:
                 raise TypeError("pass either right=... or label=..., not both")
@@ -443,7 +445,7 @@ class Learner(Declared):
         return right, None
 
     def _vet(self, decision: Decision) -> None:
-        """Refuse a decision that nobody can have made, before anything changes."""
+        """Refuse a forged decision before anything changes."""
         work, count = self._as_then(decision)
         if not self._entries.vet(
             self._params, self._state, work, *decision.row, self.seed, decision.round, count,
@@ -462,7 +464,7 @@ class Learner(Declared):
     def _learn_bit(
         self, decision: Decision, seed: int, right: bool, params: Any = None, said: bool = True
     ) -> None:
-        """said: the label was said; otherwise a user named it."""
+        """Learn from one bit. said: the label was said by `decide`, not named by a user."""
         work, count = self._as_then(decision)
         learn, (indices, values) = self._entries.learn, decision.row
         params = self._params if params is None else params
@@ -495,7 +497,7 @@ class Learner(Declared):
         self._learn_bit(self._had_it_said(decision, place), seed, True, truth, said=False)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
-        """The decision with the label at `place` possible, and said for certain."""
+        """The decision as if the label at `place` had been said with probability 1."""
         among, size = decision.among, decision.size
         return msgspec.structs.replace(
             decision,
@@ -507,14 +509,14 @@ class Learner(Declared):
         )
 
     def _present_scores(self, decision: Decision) -> np.ndarray:
-        """The scores of its context; -infinity for labels that were not possible."""
+        """The present scores of a decision's context; -infinity for labels not possible then."""
         scores = self.scores([decision.row])[0].astype(np.float64)
         possible = range(decision.size) if decision.among is None else decision.among
         scores[sorted(set(range(self._size)) - set(possible))] = -np.inf
         return scores
 
     def _as_then(self, decision: Decision) -> tuple[Work, int]:
-        """Scratch space, and how many labels were possible, as at the time of the decision."""
+        """Scratch space and the number of possible labels, as at the time of the decision."""
         places = decision.among
         if places is None:
             if decision.size == self._size:
@@ -537,7 +539,7 @@ class Learner(Declared):
         mask[list(places)] = 0
         return self._work._replace(mask=mask)
 
-    # Looking.
+    # Reading the state.
 
     @property
     def labels(self) -> list[Any]:
@@ -551,16 +553,16 @@ class Learner(Declared):
             return self._weights()
 
     def predict(self, X: Any) -> np.ndarray:
-        """The greedy labels of many rows: no exploration, no change."""
+        """The greedy labels of many rows, without exploration. The learner does not change."""
         with self._lock:
             return np.asarray(self._labels.names)[self._score(X)[1]]
 
     def scores(self, X: Any) -> np.ndarray:
-        """The scores [row, label] behind `predict`."""
+        """The scores [row, label] by which `predict` chooses."""
         return self._score(X)[0]
 
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
-        """How likely each label is to be said for this context now, in the order of `labels`."""
+        """The probability of each label to be said now for a context, in the order of `labels`."""
         x = self._in_columns(x)
         indices, values = self._encode(x, self._columns)
         if self._is_unit:
@@ -568,7 +570,7 @@ class Learner(Declared):
         if self._check_values:
             self._check_values(values)
         with self._lock:
-            if self.round >= self._fades_at:  # as it will be said; but looking changes nothing
+            if self.round >= self._fades_at:  # `decide` would fade first; here a copy does
                 faded = self.copy()
                 faded._fade(self.round)
                 return faded.probabilities((indices, values), among=among)
@@ -578,7 +580,7 @@ class Learner(Declared):
             return self._law(work, indices, values, self.round, count)
 
     def _probabilities_then(self, decision: Decision) -> np.ndarray:
-        """How likely each label was to be said, of the decision that was made last."""
+        """The probability of each label to be said in the last decision."""
         with self._lock:
             work, count = self._as_then(decision)
             return self._law(work, *decision.row, decision.round, count)
@@ -591,10 +593,11 @@ class Learner(Declared):
         return work.probabilities[: self._size].copy()
 
     def explain(self, x: Any, *, among: Iterable[Any] | None = None) -> Explanation:
-        """What would be said about a context, and which of its parts speak for and against that.
+        """Which label would be said for a context, and which parts of the context support it.
 
-        A part is a word of a text, a name of a dict or a column. Its size is how much the label's
-        lead over the best other label would fall without it. Printed, it is a few lines.
+        A part is a word of a text, a name of a dict or a column. Its support is the amount by which
+        the label's lead over the best other label would fall without the part. `print` shows the
+        explanation in a few lines.
         """
         return explain(self, self._in_columns(x), among)
 
@@ -609,7 +612,7 @@ class Learner(Declared):
         rows = self._rows(X)
         with self._lock:
             if self._storage.wants_room and rows.width > self._state.table.shape[0]:
-                wider = self.copy()  # looking changes nothing
+                wider = self.copy()  # reading must not change the learner
                 wider._reserve(rows.width)
                 return wider._score(rows)
             rows = self._found(rows)
@@ -661,10 +664,10 @@ class Learner(Declared):
         name = type(self).__name__
         return f"{name}(labels={labels}{settings}, seed={self.seed}, round={self.round})"
 
-    # Growing.
+    # Labels, forgetting, and room for features.
 
     def add_label(self, label: str | int | None = None) -> None:
-        """One more label from now on; what was learned about the others stays."""
+        """Add a label. The learned state of the other labels stays the same."""
         with self._lock:
             table, memory = self._state.table[:, :, : self._size], self._state.memory
             arrays = self._storage.arrays(self._state.held, len(table), self._size)
@@ -678,10 +681,10 @@ class Learner(Declared):
                 raise
 
     def forget(self, share: float = 1.0) -> None:
-        """Weaken what was learned, as if only 1 - share of it had been seen; 1 is a fresh start.
+        """Weaken the learned state, as if only 1 - share of the feedback had been seen.
 
-        For a world that has changed. Rounds go on being counted, and decisions that are still open
-        can be learned from.
+        For data that have changed. A share of 1 resets the state. The round number stays, and open
+        decisions can still be learned from.
         """
         share = real("share", share, least=0, most=1)
         if share == 0:
@@ -700,29 +703,29 @@ class Learner(Declared):
                     table, arrays = self._storage.faded(table.astype(np.float64), arrays, 1 - share)
                 except np.linalg.LinAlgError:
                     raise ValueError(
-                        "what was learned cannot be weakened: its matrices are too near to "
+                        "the learned state cannot be weakened: its matrices are too near to "
                         "singular; forget() with share=1 resets it"
                     ) from None
-            else:  # of features never met there is nothing to fade, and they may be most
+            else:  # most features may never have occurred: only those that did fade
                 prior = np.array(self._fill()[: self.planes], self._dtype)[:, None]
-                met = self._order()  # sums over the table do not depend on when features came
+                met = self._order()  # sums must not depend on when features occurred
                 met = met[(table[met] != prior).any(axis=(1, 2))]
                 table, memory = self._faded(table[met].astype(np.float64), memory, 1 - share)
-            # What fades on and on would end as numbers so small that machines are slow with them.
+            # Weights that keep fading would become denormal numbers, which are slow.
             table = np.where(np.abs(table) < np.finfo(self._dtype).tiny, 0, table)
             self._lay_out(self._no_weights(), memory, {})
             self._reserve(features, arrays)
             self._buffer[met, :, : self._size] = table
 
     def _fade(self, round: int) -> None:
-        """The steps in which what was learned fades, as far as they are due before this round."""
+        """Make the steps of fading that are due before this round."""
         half_life: Any = self.half_life
         due = STEPS * round // half_life - STEPS * self._fades_at // half_life + 1
         self.forget(1 - 0.5 ** (due / STEPS))
         self._fades_at = self._next_fade(round)
 
     def _next_fade(self, round: int) -> int:
-        """The first round after this one before which it fades: a function of the round alone."""
+        """The next round before which the state fades; it depends only on the round."""
         if self.half_life is None:
             return NEVER
         steps = STEPS * round // self.half_life + 1
@@ -734,7 +737,7 @@ class Learner(Declared):
     def _lay_out(
         self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
     ) -> None:
-        """Take over weights [feature, plane, label], of as many labels as there are or fewer."""
+        """Make a new state from weights [feature, plane, label], of all labels or fewer."""
         self._size = len(self._labels)
         lanes = lanes_for(self._size)
         self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
@@ -752,9 +755,9 @@ class Learner(Declared):
         self._entries = Entries(self._kind, self._storage.guarded, *records)
 
     def _reserve_for(self, indices: np.ndarray, columns: int = 0, work: Work | None = None) -> Work:
-        """Make room for the features of a context; columns: of a dense one.
+        """Make room for the features of a context. columns: of a dense row, else 0.
 
-        Scratch space comes back: that which is given, with room for the context.
+        Returns the scratch space, with room for the context.
         """
         work = self._work if work is None else work
         if not len(indices):
@@ -780,11 +783,11 @@ class Learner(Declared):
         return width <= len(self._slots) and bool(self._slots[indices].all())
 
     def _maps(self, columns: int, width: int, replicas: int = 1) -> bool:
-        """Whether features are given places as they occur; columns, width: of the rows at hand.
+        """Whether features get rows of the table as they occur. columns, width: of the new rows.
 
-        They are once indices are so large, as those of hashed names, that a row for each would take
-        much memory; unless the number of features is fixed or the first context was a dense row.
-        replicas: how many learners share the table.
+        They do when indices are so large, as those of hashed names, that a row for each index would
+        take much memory; but not if the number of features is fixed or the first context was a
+        dense row. replicas: how many learners share the table.
         """
         if len(self._slots):
             return True
@@ -797,7 +800,7 @@ class Learner(Declared):
         return self.features or GROWTH_LIMIT
 
     def _wider_slots(self, width: int) -> np.ndarray:
-        """The map for so many features; at first, those in the table have their own numbers."""
+        """The map for this many features. A new map gives features in the table their own index."""
         have = len(self._state.table)
         slots = self._slots if len(self._slots) else slots_of(np.arange(have))
         return widened(slots, width)
@@ -815,7 +818,7 @@ class Learner(Declared):
         return self._may_map and width_of(features) <= self._most_features
 
     def _place(self, rows: Rows, order: np.ndarray) -> Rows:
-        """Make room for the rows of a stream; they come back with places for indices."""
+        """Make room for the rows of a stream. Returns the rows with places for indices."""
         if not rows.width or not self._maps(rows.columns, rows.width):
             self._reserve(rows.width)
             return rows
@@ -825,7 +828,7 @@ class Learner(Declared):
     def _give_places(
         self, indices: np.ndarray, indptr: np.ndarray, order: np.ndarray, width: int
     ) -> np.ndarray:
-        """Make room for the features of rows; their places come back."""
+        """Make room for the features of rows. Returns their places."""
         slots, have = self._wider_slots(width), len(self._state.table)
         places, seen = np.zeros(len(indices), np.uint32), np.zeros(len(indptr) - 1, np.uint8)
         count = place_rows(indices, indptr, order, slots, have, seen, places)
@@ -859,8 +862,8 @@ class Learner(Declared):
         return np.arange(len(self._state.table))
 
     def _reserve(self, rows: int, arrays: dict[str, np.ndarray] | None = None) -> None:
-        """Make room for at least so many features; arrays: what the storage is to start from."""
-        rows = int(rows)  # numpy's would overflow where sizes are worked out
+        """Make room for at least this many features. arrays: the new contents of the storage."""
+        rows = int(rows)  # numpy's integers would overflow in sizes
         have, storage, held = self._state.table.shape[0], self._storage, self._state.held
         if rows <= have and not arrays:
             return
@@ -887,7 +890,7 @@ class Learner(Declared):
         self._state = type(self._state)(self._buffer[:rows], self._state.memory, held)
 
     def _check_width(self, width: int) -> int:
-        """Refuse indices beyond the limit, which comes back."""
+        """Refuse indices beyond the limit. Returns the limit."""
         limit = self._most_features
         if width > limit:
             raise ValueError(f"index {width - 1} is beyond the limit of {limit} features")
@@ -898,7 +901,7 @@ class Learner(Declared):
         return table + self._storage.size(rows, self._size)
 
     def _check_memory(self, rows: int) -> None:
-        """Refuse before anything is allocated, rather than be killed for it later."""
+        """Refuse a table that does not fit into memory, before anything is allocated."""
         needed = self._bytes_for(rows)
         if needed > _physical_memory():
             raise MemoryError(
@@ -906,27 +909,27 @@ class Learner(Declared):
                 f"this machine has {_physical_memory() / 2**30:,.1f} GiB. {self._storage.advice}"
             )
 
-    # What an algorithm may say otherwise.
+    # Methods that an algorithm may override.
 
     def _check_settings(self) -> None:
-        """Refuse settings that do not go together."""
+        """Refuse settings that contradict each other."""
 
     def _make_storage(self) -> Storage:
-        """What the learner keeps besides its table."""
+        """The storage: the state besides the table."""
         return TABLE
 
     def _meet(self, columns: int) -> None:
-        """The first context comes, a dense row of so many columns; 0: it is sparse."""
+        """Called with the first context: a dense row of this many columns, or 0 if it is sparse."""
 
     def _meet_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """A saved storage is about to be taken over."""
+        """Called before the arrays of a saved storage are restored."""
 
     def _make_params(self) -> Any:
         """The record of settings for compiled code."""
         return self.Params(*(getattr(self, name) for name in self.Params._fields))
 
     def _fingerprint(self) -> bytes:
-        """Tells learners apart that could not exchange decisions."""
+        """Identifies learners that can learn from each other's decisions."""
         identity = [type(self).__name__, self.settings, self.seed, self.dtype, self.features]
         return hashlib.blake2b(msgspec.json.encode(identity), digest_size=8).digest()
 
@@ -935,18 +938,18 @@ class Learner(Declared):
         return None
 
     def _memory(self) -> tuple[float, ...]:
-        """A few numbers besides the table, as they are at the start."""
+        """The initial values of a few numbers besides the table."""
         return ()
 
     def _count_said(self, place: int, times: int) -> None:
-        """Count that a label was said so many times more, where the state counts it."""
+        """Add to the number of times that a label was said, if the state counts it."""
 
     def _params_for_truth(self) -> Any:
-        """The settings with which a label that somebody named is learned from."""
+        """The settings for learning from a label that somebody named."""
         return self._params
 
     def _fill(self) -> tuple[float, ...]:
-        """What each plane of the table holds before anything is learned."""
+        """The initial value of each plane of the table."""
         return (0.0,) * self.planes
 
     def _faded(
@@ -954,7 +957,7 @@ class Learner(Declared):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Table and memory with only a share of the evidence kept."""
         if self.planes == 2:  # w = b/A and 1/A: b and what A has beyond its prior are sums
-            # Written so that a prior stays itself to the last bit, however often it fades.
+            # In this form a prior never changes, to the last bit.
             prior = float(self._dtype.type(self._fill()[1]))
             grown = keep + (1 - keep) * (table[:, 1] / prior)
             table[:, 0] *= keep / grown
@@ -963,7 +966,7 @@ class Learner(Declared):
         return keep * table, keep * memory
 
     def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
-        """Whether learning can have left such numbers, but for rounding; asked of model files."""
+        """Whether learning can produce such numbers, up to rounding; a check of model files."""
         if self.planes == 2 and type(self)._faded is Learner._faded and self._fill()[1] > 0:
             prior = self._fill()[1]
             return bool(((table[:, 1] >= 0) & (table[:, 1] <= prior * (1 + 1e-5))).all())
@@ -972,26 +975,26 @@ class Learner(Declared):
     def _mended(
         self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """What was loaded, with what follows from the rest computed anew where it does not."""
+        """Loaded numbers; derived ones are computed again if they do not match the others."""
         table, arrays = self._storage.mended(table, arrays)
         return table, memory, arrays
 
     def _given(self) -> dict[str, Any]:
-        """Settings that no file can hold: `load` wants them again."""
+        """Settings that a file cannot store; `load` needs them again."""
         return dict(self._storage.unsaved)
 
     @classmethod
     def _settings_beside(
         cls, head: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Settings beside those in the head, from a model's arrays and from what `load` was given.
+        """Settings that are not in the head: from the arrays of a model, and arguments of `load`.
 
-        A ValueError says what is missing, or is not wanted.
+        A ValueError says which setting is missing or not wanted.
         """
         for name, function in given.items():
             saved = head["settings"].get(name)
             if not isinstance(saved, str) or not saved.startswith(CALLABLE):
-                raise ValueError(f"this {cls.__name__} was saved whole: leave out {name}")
+                raise ValueError(f"this {cls.__name__} was saved completely: leave out {name}")
             if not callable(function):
                 raise ValueError(f"{name} must be a function again, not {function!r}")
             if called(function) != saved:
@@ -1009,7 +1012,7 @@ class Learner(Declared):
         return self._state.table[self._order(), :, : self._size]
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """What the storage holds, without its padding, for the table in that order."""
+        """The arrays of the storage, without padding, in the order of the features."""
         order = self._order()
         arrays = self._storage.arrays(self._state.held, len(order), self._size)
         return self._storage.moved(arrays, np.argsort(order))
@@ -1027,14 +1030,15 @@ class Learner(Declared):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file, atomically; `onebit.load` reads it."""
         head, arrays = self._dump()
-        persist.check_finite(arrays)  # or `load` would refuse the file, and a good one be lost
+        persist.check_finite(arrays)  # `load` would refuse the file, which may replace a good one
         persist.write(path, head, arrays)
 
     def reload(self, path: str | os.PathLike[str]) -> None:
-        """Go on with what the same model has learned meanwhile, as saved by another process.
+        """Replace the learned state by that in a file, which another process saved.
 
-        Salt and rounds go on. What was learned here since the last `reload` or `load` is dropped.
-        Threads that reload at once take turns, so the file that was read last is used.
+        The file must be of the same model. Salt and rounds stay. Anything learned here since the
+        last `reload` or `load` is lost. Threads that reload at the same time take turns, so the
+        file that was read last is used.
         """
         with self._reload_lock:
             head, arrays = persist.read(path)
@@ -1053,7 +1057,7 @@ class Learner(Declared):
                 self.__dict__ = newer.__dict__
 
     def copy(self) -> Learner:
-        """A learner that goes on from here by itself."""
+        """An independent learner with the same state."""
         return Learner._restore(*self._dump(), self._given(), type(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -1066,7 +1070,7 @@ class Learner(Declared):
     _restore = staticmethod(persist.restore)
 
     def _set_salt(self, salt: str) -> None:
-        """Decide as another decider of the same model, from here on."""
+        """Decide with another salt from now on."""
         if salt != self.salt:
             self._other_answers.give(self.salt, self._answers.pages(self.round))
             self._answers = Answers.of_pages(self._other_answers.take(salt), self.round)
@@ -1074,14 +1078,14 @@ class Learner(Declared):
 
 
 def precision(asked: Any) -> np.dtype:
-    """The type of the numbers, from its name or itself."""
+    """The dtype of the weights, from its name or from a numpy type."""
     name = asked if isinstance(asked, str) else getattr(asked, "__name__", str(asked))
     return np.dtype(choice_of("dtype", name, ("float32", "float64")))
 
 
 @functools.cache
 def _physical_memory() -> float:
-    """What this machine has, or what a container may use of it."""
+    """The bytes of memory of this machine, or of its container."""
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # not a POSIX system

@@ -451,7 +451,7 @@ def test_what_load_cannot_know_it_asks_for(tmp_path):
             ob.load(path, **kernel)
     for learner in (ob.UCWL(3, kernel="rbf"), ob.UCWL(3), ob.Perceptron(3)):
         learner.save(path)
-        with pytest.raises(ValueError, match="was saved whole: leave out kernel"):
+        with pytest.raises(ValueError, match="was saved completely: leave out kernel"):
             ob.load(path, kernel=rbf)
 
 
