@@ -1,9 +1,9 @@
 """Entries: the compiled functions that a learner calls, each for one round or for many rows.
 
-They are built from the compiled members of an algorithm (see `core.rounds`). An entry leaves the
-state alone if a context has features that are not in the table: it returns NO_ROOM, the learner
-makes room, and calls again. Decisions come from outside, so `learn` checks all their numbers before
-it uses them, and returns FORGED if no learner of this kind can have written them.
+They are built from the compiled members of an algorithm (see `core.rounds`). If a context has
+features that are not in the table, an entry changes nothing and returns NO_ROOM; the learner makes
+room and calls it again. `learn` checks all numbers of a decision before it uses them, and returns
+FORGED if no learner of this kind can have written them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bit
 
 @inline
 def _is_context(indices, values):
-    """Whether these arrays are still a context: the holder of a decision may have changed them."""
+    """Whether these arrays are a context; the user may have changed those of a decision."""
     if len(indices) != len(values):
         return False
     packed = indices.strides[0] == indices.itemsize and values.strides[0] == values.itemsize
@@ -68,7 +68,7 @@ def _decide(params, state, work, indices, values, seed, round, count):
 
 @entry
 def _probabilities(params, state, work, indices, values, seed, round, count):
-    """Fills `work.probabilities`; there is room already."""
+    """Fill `work.probabilities`. The table must have room for the context."""
     row, turn = placed(state, work, indices, values), Turn(seed, round, count)
     rounds.score(params, state, work, row, turn)
     rounds.law(params, state, work, turn)
@@ -76,7 +76,7 @@ def _probabilities(params, state, work, indices, values, seed, round, count):
 
 @inline
 def _choice(label, greedy, propensity, note, other):
-    # Plain Python would take its own floats for less precise than numpy's.
+    # Uncompiled, numpy would round results of Python floats and float32 to float32.
     return Choice(label, greedy, np.float64(propensity), np.float64(note), np.float64(other))
 
 
@@ -84,8 +84,9 @@ def _choice(label, greedy, propensity, note, other):
 def _vet(
     params, state, work, indices, values, seed, round, count, label, greedy, propensity, note, other
 ):
-    """Whether a decision can be genuine; nothing is changed. Not a part of `_learn`: learners that
-    learn from the true label have no `hear`."""
+    """Whether a decision can be genuine. Nothing changes.
+
+    This is an entry, because references have no `hear` and thus no `_learn`."""
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     choice = _choice(label, greedy, propensity, note, other)
     return _is_genuine(params, state, work, row, turn, choice)
@@ -98,8 +99,8 @@ def _learn(
 ):  # fmt: skip
     """Learn from one bit. Returns whether weights changed, or NO_ROOM or FORGED.
 
-    said: `decide` said the label; otherwise a user named it, and all is checked already. afresh:
-    learning reads the row's present scores.
+    said: `decide` said the label; otherwise a user named it, and the decision was checked before.
+    afresh: learning reads the row's present scores.
     """
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     choice = _choice(label, greedy, propensity, note, other)
@@ -117,7 +118,7 @@ def _learn(
 
 @entry
 def _learn_label(params, state, work, indices, values, seed, round, count, label):
-    """Learn from the true label, for references; there is room already."""
+    """Learn from the true label, for references. The table must have room for the context."""
     if len(indices) == 0:
         return 0
     row, turn = placed(state, work, indices, values), Turn(seed, round, count)

@@ -1,8 +1,7 @@
-"""A decision: what was said, how likely it was, on what context. A value, not a handle.
+"""A decision: the said label, its probability, and the context. A value, not a handle.
 
-It carries all that learning will need, so feedback may come in any order, on another day, in
-another process. `Learner.learn` checks every number of it against what the algorithm can have
-written, whoever made or changed it.
+A decision has everything that learning needs, so feedback may come in any order, on another day, in
+another process. `Learner.learn` checks that the algorithm can have written every number in it.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ _MAGIC = b"1bit\x01"
 _DIGEST = 8
 MOST_BYTES = 64 * 2**20
 MOST_ROUNDS = 2**62
-MOST_AHEAD = 10**9  # rounds: a decision from further ahead is not believed
+MOST_AHEAD = 10**9  # rounds: a decision from further ahead is refused
 _UINT32 = np.dtype(np.uint32)
 
 
 class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What `Learner.decide` returns and `Learner.learn` takes back."""
+    """A decision: `Learner.decide` returns it, and `Learner.learn` takes it with the feedback."""
 
-    label: str | int  # what was said
+    label: str | int  # the said label
     greedy: str | int  # the best-scoring label
     propensity: float  # the probability with which the label was said
     round: int
@@ -41,18 +40,18 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     note: float
     other: float
     size: int  # how many labels there were
-    among: tuple[int, ...] | None  # which of them were possible, if not all
-    origin: bytes  # which learner said it
-    salt: str = ""  # which of several deciders of one model
+    among: tuple[int, ...] | None  # the possible ones, if not all were
+    origin: bytes  # identifies the learner
+    salt: str = ""  # identifies one of several processes that decide with one model
 
     @property
     def indices(self) -> np.ndarray:
-        """Which features the context has, in increasing order: a view, to be read only."""
+        """The features of the context, in increasing order: a read-only view."""
         return _read_only(self.row[0])
 
     @property
     def values(self) -> np.ndarray:
-        """Their values: a view, to be read only."""
+        """The values of the features: a read-only view."""
         return _read_only(self.row[1])
 
     @property
@@ -68,7 +67,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
         )
 
     def to_bytes(self) -> bytes:
-        """The decision as bytes, to be kept until the feedback comes; with a checksum."""
+        """The decision as bytes with a checksum, to be stored until the feedback comes."""
         indices, values = self.row
         stored = (  # the fields of `_Stored`, in order
             self.label, self.greedy, self.propensity, self.round, self.place, self.greedy_place,
@@ -83,7 +82,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Decision:
-        """A decision from what `to_bytes` gave; anything else is refused with a ValueError."""
+        """The decision that `to_bytes` wrote; anything else is refused with a ValueError."""
         if not isinstance(data, bytes | bytearray | memoryview):
             raise TypeError(f"a stored decision is bytes, not {type(data).__name__}")
         data = bytes(data)
@@ -106,7 +105,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
-# Uncompiled entries answer with numpy's numbers.
+# Uncompiled entries return numpy numbers.
 _encode = msgspec.msgpack.Encoder(enc_hook=lambda number: number.item()).encode
 
 
@@ -135,7 +134,7 @@ def _restored(stored: Any) -> Decision:
     if stored.among is not None and (
         stored.place not in stored.among or sorted(set(stored.among)) != list(stored.among)
     ):
-        raise ValueError("its label is not one of those it had to choose from")
+        raise ValueError("its label is not among its possible labels")
     if not (0 < stored.propensity <= 1 and np.isfinite([stored.note, stored.other]).all()):
         raise ValueError("its propensity is not a probability")
     if len(indices) != len(values) or not np.isfinite(values).all():
@@ -147,7 +146,7 @@ def _restored(stored: Any) -> Decision:
 
 
 def check_decision(decision: Any, learner: Learner) -> None:
-    """Refuse what is not a decision of this model; compiled code checks its numbers."""
+    """Refuse anything but a decision of this model; compiled code checks the numbers."""
     if type(decision) is not Decision:
         raise TypeError(f"learn needs the Decision that decide returned, not {decision!r}")
     if decision.origin != learner._origin:
@@ -186,13 +185,13 @@ def check_decision(decision: Any, learner: Learner) -> None:
         raise ValueError("this decision has labels that this learner does not have")
     if type(decision.round) is not int or not 0 <= decision.round <= learner.round + MOST_AHEAD:
         raise ValueError(
-            f"this decision is of round {decision.round}, and this learner at round "
+            f"this decision is of round {decision.round}, and this learner is at round "
             f"{learner.round}: a decision cannot be that far ahead"
         )
 
 
 def _is_among(decision: Decision) -> bool:
-    """Whether the labels that were possible are labels, and what was said is among them."""
+    """Whether the possible labels exist, and the said and greedy label are among them."""
     places: Any = decision.among
     if type(places) is not tuple or not all(type(place) is int for place in places):
         return False
@@ -201,11 +200,11 @@ def _is_among(decision: Decision) -> bool:
     return inside and rising and decision.place in places and decision.greedy_place in places
 
 
-# Several processes may decide with one model. Each has a salt, which its decisions carry.
+# Several processes may decide with one model. Each has a salt, which is part of its decisions.
 
 
 def salted(seed: int, salt: str) -> int:
-    """The seed of the draws of a process with this salt."""
+    """The seed for the draws of a process with this salt."""
     if not salt:
         return seed
     digest = hashlib.blake2b(f"{seed} {salt}".encode(), digest_size=8).digest()

@@ -17,14 +17,14 @@ class LabelSet:
     def __init__(self, labels: int | Sequence[str] | Sequence[int]) -> None:
         self.names: list[Any] = _names(labels)
         self._place = {name: place for place, name in enumerate(self.names)}
-        # Made as 0..K-1, so a new one has an obvious name:
+        # If labels are 0..K-1, the name of a new one is obvious:
         self.counted = isinstance(labels, int | np.integer)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def place(self, label: Any) -> int:
-        """Where the label stands, or an error that helps to find the right one."""
+        """The place of a label; the error for an unknown label suggests similar ones."""
         try:
             place = self._place.get(exact(label))
         except TypeError:  # not hashable
@@ -34,7 +34,7 @@ class LabelSet:
         return place
 
     def places(self, labels: Any) -> np.ndarray:
-        """Where each of many labels stands."""
+        """The places of many labels."""
         given = column_of(labels)
         if given.dtype == np.bool_:
             raise ValueError("a label cannot be True or False; convert them, as with y.astype(int)")
@@ -52,7 +52,7 @@ class LabelSet:
         return found
 
     def add(self, label: Any = None) -> None:
-        """One more label, after the others."""
+        """Add a label after the others."""
         label = exact(label)
         if label is None and self.counted:
             label = len(self)
@@ -83,8 +83,8 @@ class LabelSet:
 
 
 def column_of(labels: Any) -> np.ndarray:
-    """Many labels as an array of one dimension."""
-    if isinstance(labels, list | tuple):  # numpy would ask an Enum for its str()
+    """Labels as a one-dimensional array."""
+    if isinstance(labels, list | tuple):  # numpy would use the str() of Enum members
         labels = [exact(label) for label in labels]
     try:
         given = np.asarray(labels)
@@ -101,7 +101,7 @@ def column_of(labels: Any) -> np.ndarray:
 
 
 def exact(label: Any) -> Any:
-    """A str or an int of its own kind (numpy's, a member of an Enum) as a plain one."""
+    """A numpy scalar or a member of an Enum as a plain str or int."""
     if type(label) is str or type(label) is int or isinstance(label, bool):
         return label
     if isinstance(label, np.generic):
@@ -135,7 +135,7 @@ def _names(labels: Any) -> list[Any]:
             raise ValueError(f"label {name!r} occurs twice")
         seen.add(name)
         if isinstance(name, str) and not _is_storable(name):
-            raise ValueError(f"label {name!r} cannot be stored: it is not UTF-8, or ends in NUL")
+            raise ValueError(f"label {name!r} cannot be stored: it is not UTF-8, or it ends in NUL")
         if isinstance(name, int) and not -(2**63) <= name < 2**63:
             raise ValueError(f"label {name} does not fit 64 bits")
     return names

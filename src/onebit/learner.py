@@ -429,7 +429,7 @@ class Learner(Declared):
             return False if self._hearing.silence_is_wrong else None
 
     def _understood(self, said: int, right: Any, label: Any) -> tuple[bool, int | None]:
-        """Right or wrong, and the place of the named label, if any. said: the said label's place."""
+        """Right or wrong, and the place of a named label. said: the place of the said label."""
         if label is not None:
             if right is not None:
                 raise TypeError("pass either right=... or label=..., not both")

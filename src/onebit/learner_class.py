@@ -1,10 +1,10 @@
-"""An algorithm is one class body. Everything else is derived from that body here.
+"""An algorithm is one class body. This module derives everything else from that body.
 
     class Banditron(Learner):
         "Perceptron with uniform exploration."
 
         planes = 1
-        gamma: float = setting(default=0.05, above=0, most=1, doc="how often any label is tried")
+        gamma: float = setting(default=0.05, above=0, most=1, doc="share of random labels")
 
         score = linear_score
         say = epsilon_greedy
@@ -29,7 +29,7 @@ from onebit.core import rounds
 from onebit.core.jit import implement
 from onebit.settings import REQUIRED, SHARED, Range, Setting, setting
 
-_SIGNATURES = {  # of the compiled members: what they are for, and what they are given
+_SIGNATURES = {  # of the compiled members
     "score": "params, state, work, row, turn",
     "say": "params, state, work, turn",
     "law": "params, state, work, turn",
@@ -51,7 +51,7 @@ class Declared:
     }
     planes: ClassVar[int]  # numbers per feature and label
     full_information: ClassVar[bool] = False  # it learns from the true label
-    lockstep_loop: ClassVar[Any] = None  # a module with a loop of its own, where no channel is
+    lockstep_loop: ClassVar[Any] = None  # a module with a loop for streams without a channel
     registry: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -83,7 +83,7 @@ class Variant:
 
 
 def _derive_params(cls: Any) -> None:
-    """Make the record, of all settings that are numbers, unless the body has one."""
+    """Make the record of all settings that are numbers, unless the body has one."""
     record = vars(cls).get("Params")
     if record is None:
         numbers = [n for n, s in cls.declared.items() if s.is_number and n not in SHARED]
@@ -133,7 +133,7 @@ def _derive_variant(cls: Any, variant: Any) -> None:
 
 
 def _signature(cls: type[Declared]) -> inspect.Signature:
-    """Labels and settings; of a class with a constructor of its own, the arguments of that one."""
+    """Labels and settings; for a class with its own constructor, the arguments of that."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     settings = [
         inspect.Parameter(name, keyword, default=_default_of(s)) for name, s in cls.declared.items()
@@ -168,8 +168,8 @@ def _check_complete(cls: Any) -> None:
             )
     if not hasattr(cls, "lockstep"):
         raise TypeError(
-            f"{name} lacks lockstep: the update that waits there until a row is done, such as "
-            "`add`, or None if its functions change the weights at once"
+            f"{name} lacks lockstep: the update that waits in lockstep until a row is done, such "
+            "as `add`, or None if its functions change the weights at once"
         )
 
 

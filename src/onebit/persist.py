@@ -1,10 +1,10 @@
 """Saving and loading: the saved parts of a learner, and the model file.
 
 A learner is saved as a head of plain values and a few arrays (`dump`, `restore`). The model file is
-a zip of the arrays and the head in JSON, closed by a digest of every byte before it. It is written
-whole or not at all. A file that is damaged, cut, foreign or newer is refused with a sentence.
+a zip of the arrays and the head in JSON. It ends with a digest of every byte before it, and is
+written atomically. A file that is damaged, cut, foreign or newer is refused with a sentence.
 Nothing is unpickled. Members are stored uncompressed, so a small file cannot ask for much memory;
-they can be read with any zip and numpy.
+any zip program and numpy can read them.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _HEAD = "onebit.json"
 _DIGEST = 64  # hexadecimal digits of SHA-256, as the zip's closing comment
 
 
-# What is saved of a learner.
+# The saved parts of a learner.
 
 
 def dump(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The head and the arrays of a learner, whose lock is held."""
+    """The head and the arrays of a learner. The caller holds its lock."""
     labels = learner._labels
     head = {
         "version": __version__,
@@ -80,14 +80,14 @@ def restore(
 ) -> Learner:
     """The reverse of `dump`; a ValueError says what is wrong.
 
-    given: settings that cannot be saved, such as functions. kind: the learner's class, if it is not
-    to be found by its name. is_foreign: the numbers come from a file, so they are checked too.
+    given: settings that cannot be saved, such as functions. kind: the learner's class; default: the
+    class of the saved name. is_foreign: the numbers come from a file, so they are checked too.
     """
     arrays = dict(arrays)
     try:
         table, memory = arrays.pop("table"), arrays.pop("memory")
         features = arrays.pop("features", None)
-        fixed = head["features"] or 0  # refused before memory is asked for them
+        fixed = head["features"] or 0  # refused before memory is allocated
         if fixed and fixed != len(table) and (features is None or fixed > len(table)):
             raise ValueError(_UNFIT)
         learner = _learner_of(head, arrays, given or {}, kind)
@@ -125,7 +125,7 @@ def restore(
 
 
 def _are_features(learner: Learner, features: np.ndarray, size: int) -> bool:
-    """Whether a table of so many rows can be one of these features."""
+    """Whether a table of `size` rows can consist of these features."""
     return bool(
         features.dtype == np.uint32
         and features.shape == (size,)
@@ -139,7 +139,7 @@ def _learner_of(
 ) -> Learner:
     """A learner in its initial state, with the settings of the head.
 
-    Takes out of `arrays` which rounds were answered.
+    The arrays of answered rounds are removed from `arrays`.
     """
     name = head["algorithm"]
     kind = kind or Declared.registry.get(name)
@@ -198,11 +198,11 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     if target.exists() and not target.is_file():
         raise OSError(f"{os.fspath(path)!r} is not a regular file and cannot be replaced")
     name = target.parent / f".{target.name}.{secrets.token_hex(8)}"
-    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what umask takes
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # the umask applies
     try:
         with os.fdopen(handle, "wb") as file:
             if target.exists():
-                os.chmod(name, target.stat().st_mode & 0o777)  # private stays private
+                os.chmod(name, target.stat().st_mode & 0o777)  # keep its permissions
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

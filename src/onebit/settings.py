@@ -56,21 +56,21 @@ def whole(name: str, value: int, *, least: int, most: int) -> int:
 
 
 def flag(name: str, value: bool) -> bool:
-    """`value` itself, if it is True or False."""
+    """`value`, which must be True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, not {value!r}")
     return value
 
 
 def called_on(name: str, value: Any) -> Any:
-    """`value` itself, if it is a function or None."""
+    """`value`, which must be a function or None."""
     if value is not None and not callable(value):
         raise TypeError(f"{name} must be a function, not {value!r}")
     return value
 
 
 def bit(name: str, value: Any) -> bool:
-    """`value` as True or False; 0 and 1, as databases hold them, stand for False and True."""
+    """`value` as True or False. 0 and 1, as databases store them, are accepted."""
     whole: Any = value
     if isinstance(value, np.bool_) or (isinstance(value, Integral) and whole in (0, 1)):
         return bool(whole)
@@ -78,7 +78,7 @@ def bit(name: str, value: Any) -> bool:
 
 
 def choice_of(name: str, value: str, choices: Sequence[str]) -> str:
-    """`value` itself, if it is one of the choices."""
+    """`value`, which must be one of the choices."""
     if value not in choices:
         names = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {names}, not {value!r}")
@@ -92,7 +92,7 @@ _typed: ContextVar[bool] = ContextVar("typed", default=False)
 
 @contextmanager
 def command_line() -> Iterator[None]:
-    """Within it, messages name the options of the command instead of the arguments of Python."""
+    """A context in which messages name command-line options instead of Python arguments."""
     before = _typed.set(True)
     try:
         yield
@@ -111,7 +111,7 @@ def argument(name: str, value: Any = None) -> str:
     return " ".join(words)
 
 
-# The settings of a learner: its own, and those that every learner has.
+# The settings of a learner: its own, and those shared by all learners.
 
 SHARED = ("features", "seed", "dtype", "silence", "half_life", "inputs")
 
@@ -126,21 +126,21 @@ def own_settings(learner: type) -> list[str]:
 def unknown_setting(learner: type, name: str, of_the_run: Sequence[str] = ()) -> str:
     """The message about a setting that a learner does not have.
 
-    of_the_run: which of those that every learner has cannot be given in this place.
+    of_the_run: the shared settings that cannot be given here.
     """
     own = own_settings(learner)
     shared = ", ".join(known for known in SHARED if known not in of_the_run)
     run = f" ({', '.join(of_the_run)} belong to the run)" if of_the_run else ""
     near = difflib.get_close_matches(name, [*own, *SHARED], n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
-    has = ", ".join(own) or "none of its own"
+    has = ", ".join(own) or "no settings of its own"
     return (
         f"no setting {name!r} for {learner.__name__}; it has {has}, "
-        f"and as every learner {shared}{run}{meant}"
+        f"and like every learner {shared}{run}{meant}"
     )
 
 
-CALLABLE = "callable "  # begins what stands for a function among settings
+CALLABLE = "callable "  # the prefix of a function's text among settings
 
 
 def called(function: Any) -> str:
@@ -186,7 +186,7 @@ class Range:
         return min(max(float(f"{value:.3g}"), self.low), self.high)
 
     def share(self, value: float) -> float:
-        """How much of the way from low to high a value above 0 lies."""
+        """The inverse of `at`: the share of the way from low to high at which a value lies."""
         if self.even:
             return (value - self.low) / (self.high - self.low)
         return math.log(value / self.low) / math.log(self.high / self.low)
@@ -205,8 +205,8 @@ class Setting:
     check: Callable[[str, Any], Any]
     search: Range | tuple[Any, ...] | None
     doc: str
-    is_number: bool  # which compiled code can read
-    in_use: Callable[[Any], bool]  # whether the learner's other settings leave it a meaning
+    is_number: bool  # compiled code can read it
+    in_use: Callable[[Any], bool]  # whether it has a meaning beside the learner's other settings
 
     def __get__(self, learner: Any, kind: type | None = None) -> Any:
         return self if learner is None else learner._values[self]
@@ -236,13 +236,13 @@ def setting(
 
         gamma: float = setting(default=0.05, above=0, most=1, search=Range(0.001, 0.5), doc="...")
 
-    default: a value, or a function of the learner that computes it from the settings before. Pass
-    it by its name: type checkers do not see it otherwise, and take the setting for a required one.
-    The default also says what values are: True or False, whole numbers between `least` and `most`,
-    one of the `choices`, or real numbers within the bounds; `check(name, value)` is for anything
-    else. search: where `tune` looks for good values. in_use: whether the setting means anything
-    beside the other ones; if not, it is left out of `Learner.settings`. kw_only, alias: for type
-    checkers.
+    default: a value, or a function of the learner that computes it from the settings declared
+    before. Write `default=`: without the name, type checkers take the setting for a required one.
+    The type of the default says which values are possible: True or False, whole numbers between
+    `least` and `most`, one of the `choices`, or real numbers within the bounds. For other values,
+    pass `check(name, value)`. search: where `tune` looks for good values. in_use: whether the
+    setting has a meaning beside the learner's other settings; if not, it is left out of
+    `Learner.settings`. kw_only, alias: for type checkers. doc: what the setting means.
     """
     is_number = check is None and not choices and in_use is not named_by_storage
     if check is not None:
@@ -266,5 +266,5 @@ def or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
 
 
 def named_by_storage(learner: Any) -> bool:
-    """For `in_use`: the storage that the setting chooses names it in `Learner.settings`."""
+    """For `in_use`, if the storage that the setting chooses adds it to `Learner.settings`."""
     return False

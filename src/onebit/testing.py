@@ -1,10 +1,10 @@
-"""The laws that every learner keeps, for learners of your own too.
+"""The laws that every learner keeps, including your own learners.
 
     from onebit.testing import check_learner
 
     check_learner(lambda labels, **common: MyLearner(labels, my_setting=3, **common))
 
-Each law is a small function with a sentence for a name; a broken one raises an AssertionError.
+Each law is a small function whose name is a sentence. A broken law raises an AssertionError.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from onebit.settings import Range
 
 Make = Callable[..., Learner]
 LABELS, FEATURES = 5, 12
-# What is rare shows where rounds are cheap; uncompiled, the same lines run, a hundred times slower.
+# Compiled rounds are cheap, so rare events can be tested; uncompiled rounds are 100 times slower.
 ROWS, DRAWS, EPOCHS = (120, 2000, 20) if COMPILED else (60, 200, 3)
 
 
@@ -70,7 +70,7 @@ def _pair(X: Any, i: int) -> tuple[Any, Any]:
 
 
 def _row(learner: Learner, *numbers: float) -> np.ndarray:
-    """A dense row that begins so, as wide as the learner wants rows to be."""
+    """A dense row that begins with these numbers, as wide as the learner expects."""
     return np.array([*numbers, *[0.0] * ((learner.features or 0) - len(numbers))])
 
 
@@ -82,7 +82,7 @@ def _teach(learner: Learner, decision: Decision, label: int) -> None:
 
 
 def _rounds(learner: Learner, X: Any, y: np.ndarray) -> list[Any]:
-    """Round by round; returns what was said."""
+    """Run round by round. Returns the said labels."""
     said = []
     for i in range(X.shape[0]):
         decision = learner.decide(_pair(X, i))
@@ -92,7 +92,7 @@ def _rounds(learner: Learner, X: Any, y: np.ndarray) -> list[Any]:
 
 
 def _taught(make: Make, rows: int = ROWS, **common: Any) -> tuple[Learner, Any, np.ndarray]:
-    """A learner that has had a stream round by round, and the stream."""
+    """A learner after a stream, round by round, and the stream."""
     learner, (X, y) = make(LABELS, **common), _stream(rows)
     _rounds(learner, X, y)
     return learner, X, y
@@ -103,7 +103,7 @@ def _twins(make: Make, **common: Any) -> tuple[Learner, Learner]:
 
 
 def _refusal(call: Callable[[], Any], name: str) -> str:
-    """The sentence with which a call is refused."""
+    """The message with which a call is refused."""
     try:
         call()
     except (TypeError, ValueError) as error:
@@ -121,11 +121,11 @@ def _bytes(learner: Learner) -> bytes:
     return persist.pack(*learner._dump()) + seen
 
 
-_COUNTED = ("answered", "times_said")  # rounds that were answered; labels that were said
+_COUNTED = ("answered", "times_said")  # counts of answered rounds and of said labels
 
 
 def _learned(learner: Learner) -> bytes:
-    """What was learned: the arrays, without those that only count."""
+    """The learned state: the arrays, without counts."""
     arrays = {name: a for name, a in learner._dump()[1].items() if name not in _COUNTED}
     return persist.pack({}, arrays) + learner._state.memory.tobytes()
 
@@ -134,7 +134,7 @@ def it_answers_before_any_learning(make: Make) -> None:
     learner = make(LABELS)
     for x in (_row(learner, 0.5, 0, -2), ([3, 7], [1.0, 2.0]), _row(learner, *[0] * 4), {}):
         assert make(LABELS).decide(x).label in learner.labels
-    # Names are hashed into more columns than a full matrix could have, unless it is said.
+    # By default, names are hashed into more columns than a full matrix can have.
     assert make(LABELS, features=64).decide({"a": 1, "b": "red"}).label in learner.labels
     rows = [_row(learner, *numbers) for numbers in np.eye(3)]
     assert learner.predict(rows).shape == (3,)
@@ -150,13 +150,13 @@ def deciding_and_predicting_change_nothing_learned(make: Make) -> None:
     assert _learned(learner) == before, "decide or probabilities changed what was learned"
     learner.predict(X)
     assert _learned(learner) == before, "predict changed what was learned"
-    if learner.features is not None:  # it chose a width by itself, and takes no wider rows
+    if learner.features is not None:  # the learner chose a width, and takes no wider rows
         return
     unseen = sparse.csr_matrix(([1.0, 2.0], ([0, 0], [2, 5 * FEATURES])), shape=(1, 6 * FEATURES))
     learner.scores(unseen)
     assert _learned(learner) == before, "scores changed what was learned"
     known = sparse.csr_matrix(([1.0], ([0], [2])), shape=(1, FEATURES))
-    assert learner.predict(unseen) == learner.predict(known), "a feature never met counts"
+    assert learner.predict(unseen) == learner.predict(known), "an unknown feature counts"
 
 
 def propensities_are_a_law(make: Make) -> None:
@@ -204,7 +204,7 @@ def lockstep_equals_runs_one_by_one(make: Make) -> None:
     for channel in ((), (LabelNoise(0.1), Silence(0.2))):
         learners = [make(LABELS, seed=seed) for seed in range(2)]
         learners += [_varied(make, learners[0], share, seed=5) for share in (0.3, 0.6, 0.9)]
-        simulate(learners[1], X[:7], y[:7])  # they need not all start from nothing
+        simulate(learners[1], X[:7], y[:7])  # learners may start from different states
         runs = sweep(learners, X, y, channel=channel, test=(X, y), threads=1)
         for learner, run in zip(learners, runs, strict=True):
             trace = simulate(learner, X, y, channel=channel)
@@ -215,7 +215,7 @@ def lockstep_equals_runs_one_by_one(make: Make) -> None:
 
 
 def _varied(make: Make, learner: Learner, share: float, seed: int) -> Learner:
-    """Another one of its kind, with other numbers for settings."""
+    """Another learner of the same class, with other numbers for settings."""
     kind: Any = type(learner)
     ranges = kind.ranges.items()
     varied = {name: range.at(share) for name, range in ranges if isinstance(range, Range)}
@@ -288,7 +288,7 @@ def decisions_may_travel_and_come_back_late(make: Make) -> None:
 
 
 def a_log_makes_the_same_learner_again(make: Make) -> None:
-    """The decisions of a log count again by `redo`; proposals that nobody saw count for nothing."""
+    """`redo` counts the decisions of a log again; proposals that nobody saw have no effect."""
     (live, again), (X, y) = _twins(make, seed=4), _stream(40)
     log, waiting = [], []
     for i in range(40):
@@ -310,7 +310,7 @@ def a_log_makes_the_same_learner_again(make: Make) -> None:
 
 
 def feedback_for_another_policy_teaches_the_same(make: Make) -> None:
-    """`learn_logged` is `learn`, if the learner itself would have said the same."""
+    """`learn_logged` equals `learn`, if the learner would have said the same label."""
     (own, observer), (X, y) = _twins(make, seed=6), _stream(40)
     for i in range(40):
         decision = own.decide(_pair(X, i))
@@ -331,11 +331,11 @@ def _numbers(learner: Learner) -> list[np.ndarray]:
 
 
 def late_feedback_equals_the_stream_with_the_same_delay(make: Make) -> None:
-    """And looking between decision and feedback changes nothing."""
+    """Also, reading between decision and feedback changes nothing."""
     X, y = _stream(60)
     for delay in (0, 1, 7):
         rounds, stream = _twins(make, seed=8)
-        rounds._reserve(FEATURES)  # as a stream does: the last bit of a full matrix depends on it
+        rounds._reserve(FEATURES)  # as a stream does; the last bits of a full matrix depend on it
         waiting: list[Decision] = []
         for i in range(X.shape[0]):
             waiting.append(rounds.decide(_pair(X, i)))
@@ -349,7 +349,7 @@ def late_feedback_equals_the_stream_with_the_same_delay(make: Make) -> None:
 
 
 def a_forged_decision_is_refused_or_harmless(make: Make) -> None:
-    """Whatever its numbers are: weights stay numbers, and the model can be saved and loaded."""
+    """With any numbers in it, weights stay finite, and the model can be saved and loaded."""
     learner, X, y = _taught(make, 30, seed=12)
     for i, change in enumerate(forgeries()):
         decision = msgspec.structs.replace(learner.decide(_pair(X, 1 + i % 16)), **change)
@@ -359,9 +359,9 @@ def a_forged_decision_is_refused_or_harmless(make: Make) -> None:
         except ValueError as error:
             if len(str(error)) <= 10:
                 raise AssertionError(f"{change}: the refusal says only {error}") from error
-            assert _learned(learner) == before, f"{change}: refused, and yet something changed"
-        assert np.isfinite(learner.scores(X)).all(), f"{change}: scores are no numbers any more"
-        copy = pickle.loads(pickle.dumps(learner))  # or it says that it cannot be restored
+            assert _learned(learner) == before, f"{change}: refused, but something changed"
+        assert np.isfinite(learner.scores(X)).all(), f"{change}: scores are not finite any more"
+        copy = pickle.loads(pickle.dumps(learner))  # raises an error if it cannot be restored
         assert _learned(copy) == _learned(learner)
 
 
@@ -410,7 +410,7 @@ def feedback_twice_is_refused(make: Make) -> None:
         for i in range(1, 20, 2):  # these are open
             _teach(taught, decisions[i], int(y[i]))
     _teach(restored, future, 0)  # made by a learner that was a few rounds ahead
-    assert restored.round == future.round + 1, "it does not go on from there"
+    assert restored.round == future.round + 1, "it does not continue from that round"
     _refusal(lambda: _teach(restored, future, 0), "a decision of another process, learned twice,")
     _rounds(restored, X[30:], y[30:])
 
@@ -478,7 +478,7 @@ def it_learns_from_the_bit_alone(make: Make) -> None:
 
 
 def certainty_leaves_numbers(make: Make) -> None:
-    """A label said for certain, or named, takes no step to infinity."""
+    """A label that is said with certainty, or named, makes no infinite step."""
     learner, (X, y) = make(LABELS), _stream(40)
     for i in range(X.shape[0]):
         _teach(learner, learner.decide(_pair(X, i), among=[i % LABELS]), i % LABELS)
@@ -493,7 +493,7 @@ def a_new_label_keeps_what_was_learned(make: Make) -> None:
         _rounds(learner, X, y % labels)
         weights, scores = learner.weights, learner.scores(X)
         learner.add_label()
-        if learner.forecasts:  # chances change with the number of labels; their weights do not
+        if learner.forecasts:  # probabilities change with the number of labels, weights do not
             assert np.allclose(learner.weights[:labels], weights, rtol=1e-6, atol=1e-9)
         else:
             assert np.allclose(learner.scores(X)[:, :labels], scores, rtol=1e-6, atol=1e-9)
@@ -512,7 +512,7 @@ def forgetting_fades_what_was_learned(make: Make) -> None:
     twice.forget(0.5)
     once.forget(0.75)
     assert np.allclose(twice.scores(X), once.scores(X), rtol=1e-6, atol=1e-9), "not in proportion"
-    _rounds(once, X, y)  # and it goes on
+    _rounds(once, X, y)  # and it can continue
     learner.forget()
     fresh = make(LABELS, dtype="float64", features=FEATURES)
     assert np.array_equal(learner.scores(X), fresh.scores(X)), "something was left"
@@ -562,16 +562,16 @@ LAWS: list[Callable[[Make], None]] = [
 
 
 def assert_compiled_equals_plain(learners: Iterable[Learner]) -> None:
-    """Run each fresh learner here, and in a process where the compiler is the other way round.
+    """Run each fresh learner here and in another process, once compiled and once uncompiled.
 
-    The same bits must come out in float64; in float32 the same up to rounding.
+    Results must be the same bits in float64, and equal up to rounding in float32.
     """
     learners = list(learners)
     X, y = _stream()
     modules = sorted({type(learner).__module__ for learner in learners})
     job = pickle.dumps((modules, pickle.dumps((learners, X, y))))
     code = "from onebit import testing; testing._run_elsewhere()"
-    here = os.pathsep.join(filter(None, sys.path))  # where learners of one's own are found
+    here = os.pathsep.join(filter(None, sys.path))  # where the user's learners are found
     env = {**os.environ, "PYTHONPATH": here, "NUMBA_DISABLE_JIT": "1" if COMPILED else "0"}
     done = subprocess.run([sys.executable, "-c", code], input=job, capture_output=True, env=env)
     assert done.returncode == 0, done.stderr.decode()

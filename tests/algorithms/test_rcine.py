@@ -81,7 +81,7 @@ def test_before_its_first_estimate_it_is_banditron_bit_for_bit(dtype):
     for learner, trace in zip(three, traces, strict=True):
         assert_array_equal(trace, traces[0])
         assert learner._table().tobytes() == three[0]._table().tobytes()
-    assert three[2].rates == (0.0, 0.0) and three[2].doubt == "there was no estimate yet"
+    assert three[2].rates == (0.0, 0.0) and three[2].doubt == "there is no estimate yet"
 
 
 @pytest.mark.parametrize("channel", [FLIPS, [ob.Flip(0.2, 0.1), ob.Silence(0.5), ob.Delay(9)]])
@@ -176,7 +176,12 @@ def test_an_estimate_that_cannot_be_made_leaves_the_rates():
     X[:, 0] = 1.0  # none is empty
     learner = ob.RCINE(K, N_s=10, estimate=estimate)
     expected = [(0.2, 0.1), (0.2, 0.1), (0.2, 0.1), (0.0, 0.5)]
-    doubts = ["", "too little was said", "rates of 0.600 and 0.400: what is heard says nothing", ""]
+    doubts = [
+        "",
+        "too little was said",
+        "rates of 0.600 and 0.400: feedback carries no information",
+        "",
+    ]
     for i in range(4):
         ob.simulate(learner, X[10 * i : 10 * i + 10], y[10 * i : 10 * i + 10])
         assert (learner.rates, learner.doubt) == (expected[i], doubts[i])

@@ -135,13 +135,13 @@ def test_settings_of_every_learner_are_settings_of_a_recipe(tmp_path):
     [
         (
             "Banditron:gama=1",
-            "it has gamma, kernel, budget, remove, and as every learner silence, half_life, inputs",
+            "kernel, budget, remove, and like every learner silence, half_life, inputs",
         ),
         ("Banditron:gama=1", "did you mean 'gamma'?"),
         ("Banditron:sed=1", "(seed, features, dtype belong to the run); did you mean 'seed'?"),
         (
             "Perceptron:halflife=9",
-            "it has none of its own, and as every learner silence, half_life, inputs",
+            "it has no settings of its own, and like every learner silence, half_life, inputs",
         ),
         ("Perceptron:halflife=9", "did you mean 'half_life'?"),
         ("Banditron:seed=1", "no setting 'seed' for Banditron here: the run has the seed: --seed"),
@@ -160,7 +160,7 @@ def test_python_tells_the_same_of_a_typo():
         with pytest.raises(TypeError, match=f"no setting '{name}' for Banditron") as error:
             ob.Banditron(2, **{name: 1})
         said = str(error.value)
-        assert "as every learner features, seed, dtype, silence, half_life, inputs;" in said
+        assert "like every learner features, seed, dtype, silence, half_life, inputs;" in said
         assert said.endswith(f"did you mean '{near}'?")
     with pytest.raises(TypeError, match="no setting 'what' for Banditron") as error:
         ob.Banditron(2, what=1)

@@ -226,7 +226,7 @@ class Frame:
 
 
 SLIPS = {
-    "no labels": ((X4,), {}, TypeError, "for rows and their labels say simulate(learner, X, y)"),
+    "no labels": ((X4,), {}, TypeError, "for rows and their labels, write simulate(learner, X, y)"),
     "a name of a file": (("a.csv",), {}, TypeError, "say simulate(learner, X, y)"),
     "nothing": ((None,), {}, TypeError, "needs rows and their labels, X and y, not None"),
     "a table without labels": ((Frame(X4),), {}, TypeError, "say simulate(learner, X, y)"),

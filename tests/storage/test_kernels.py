@@ -537,7 +537,7 @@ FAILURES = {
     "nothing": (lambda v: None, ValueError, "not NoneType of object"),
     "nan": (lambda v: v * np.nan, ValueError, "are not finite"),
     "infinite": (lambda v: v + np.inf, ValueError, "are not finite"),
-    "negative": (_last_below_zero, ValueError, "is -0.5 of a context and itself"),
+    "negative": (_last_below_zero, ValueError, "is -0.5 for a context and itself"),
 }
 
 
@@ -587,10 +587,10 @@ def test_where_only_plain_settings_can_be_said_functions_are_refused_kindly(tmp_
     path.write_text('learner = "UCWL"\n[settings]\nkernel = "callable rbf"\n')
     X, y = rows(30)
     for call, words in (
-        (lambda: read_recipe(path), "'callable rbf' is a function, which no file can hold"),
+        (lambda: read_recipe(path), "'callable rbf' is a function, which a file cannot store"),
         (
             lambda: recipe_of("UCWL:kernel=callable rbf"),
-            "is a function, which no file can hold",
+            "is a function, which a file cannot store",
         ),
         (lambda: recipe_of("UCWL:kernel=laplacian"), "kernel must be one of 'linear', "),
         (

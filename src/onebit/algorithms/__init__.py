@@ -1,4 +1,4 @@
-"""One algorithm, one file. This lists them all."""
+"""All algorithms, one file each."""
 
 from __future__ import annotations
 
@@ -44,13 +44,14 @@ def by_settings() -> list[str]:
 
 
 def load(path: str | os.PathLike[str], *, salt: str | None = None, **given: Any) -> Learner:
-    """The learner that `Learner.save` wrote; anything else is refused with a sentence.
+    """The learner that `Learner.save` wrote. Any other file is refused with a ValueError.
 
-    salt: where several processes decide with one model, a name for each of them, such as "web-3".
-    Each then has draws of its own, and a learner that gets feedback on their decisions tells them
-    apart. A process that starts again needs a new salt, or it would repeat its draws.
+    salt: a name for this process, such as "web-3", if several processes decide with one model. Each
+    salt has its own random draws, and a learner that gets feedback on the decisions of several
+    processes can tell them apart. A process that starts again needs a new salt; otherwise it would
+    repeat its draws.
 
-    given: settings that a file cannot hold because they are functions, as the learner had them.
+    given: settings that are functions, which a file cannot store. They must be the same as before.
     """
     head, arrays = persist.read(path)
     try:

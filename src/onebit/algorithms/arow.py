@@ -42,7 +42,7 @@ class AROW(_PairConfidence):
     update: Literal["covariance", "precision"] = setting(
         default="covariance",
         choices=("covariance", "precision"),
-        in_use=lambda learner: learner.update != "covariance",  # files of before do not name it
+        in_use=lambda learner: learner.update != "covariance",  # older model files do not have it
         doc="how a diagonal shrinks, see above; the same for full matrices",
     )
 

@@ -1,8 +1,8 @@
 """One-vs-rest bandit Perceptron: Beygelzimer, Pal, Szorenyi, Thiruvenkatachari, Wei, Zhang, "Bandit
 multiclass linear classification: efficient algorithms for the separable case", ICML 2019.
 
-If all scores are negative, any label a is said, and w_a += x if a is right. Otherwise the label a
-with the highest score is said, and w_a -= x if a is wrong. The table holds the weights.
+If all scores are negative, a random label a is said, and w_a += x if a is right. Otherwise the
+label a with the highest score is said, and w_a -= x if a is wrong. The table holds the weights.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Banditron: Kakade, Shalev-Shwartz, Tewari, "Efficient bandit algorithms for online multiclass
 prediction", ICML 2008.
 
-The greedy label h is said, or with probability gamma any label; P(a) is the probability of the
-label a that is said. Every round, also when a is right, W += (1[a right] / P(a) e_a - e_h) x'. The
-mean of this update is the Perceptron's. The table holds W.
+The greedy label h is said, or with probability gamma a random label; P(a) is the probability of the
+said label a. Every round, also if a is right, W += (1[a right] / P(a) e_a - e_h) x'. The mean of
+this update is the update of the Perceptron. The table holds W.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Banditron(Learner):
         above=0,
         most=1,
         search=Range(0.001, 0.5),
-        doc="how often any label is tried; published: 0.014 on separable, 0.006 on noisy "
-        "synthetic text, 0.05 on Reuters",
+        doc="the share of rounds in which a random label is said; published: 0.014 on separable, "
+        "0.006 on noisy synthetic text, 0.05 on Reuters",
     )
     kernel: KernelLike | None = KERNEL
     budget: int = BUDGET

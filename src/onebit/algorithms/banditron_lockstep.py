@@ -27,7 +27,7 @@ class Scratch(NamedTuple):
     greedy: Any
     odd: Any
     keys: Any  # of the draws that decide whether to explore
-    limits: Any  # explore if their bits are below
+    limits: Any  # explore if the bits of the draw are below
     explores: Any
     stay: Any  # the step when the greedy label was said and was right
     away: Any  # the step of another label that was right
@@ -35,7 +35,7 @@ class Scratch(NamedTuple):
 
 @inline
 def greedy_labels(like, scratch):
-    """Find the greedy label of every replica; whether all scores are finite."""
+    """Find the greedy label of every replica. Returns whether all scores are finite."""
     strips, scores, labels = like.strips, like.sums[0], like.table.shape[2]
     blocks = like.replicas // width(strips)
     total = zero(strips)
@@ -48,7 +48,7 @@ def greedy_labels(like, scratch):
             label = if_greater(score, top, zero(strips) + number(strips, k), label)
             top = if_greater(score, top, score, top)
         store(strips, scratch.greedy, block, label)
-    store(strips, scratch.odd, 0, total - total)  # 0, or not a number if any score is odd
+    store(strips, scratch.odd, 0, total - total)  # 0, or NaN if a score is not finite
     oddities = 0
     for lane in range(width(strips)):
         oddities += not scratch.odd[lane] == 0  # noqa: SIM201 not a number is not equal either
@@ -82,7 +82,7 @@ def run(params, like, tables, memories, work, stream, seeds, firsts, counts, scr
                 for label in range(count):
                     work.scores[label] = like.sums[0, label * replicas + r]
                 scratch.greedy[r] = best(column(like, tables, memories, r), work)
-        # Most are right and do not explore; what is theirs is done for many at a time.
+        # Most replicas are right and do not explore: these are handled together.
         for r in range(len(seeds)):
             scratch.explores[r] = bits_by(scratch.keys[r], t) < scratch.limits[r]
         usual = truth * replicas

@@ -34,7 +34,7 @@ CONFIDENCE = setting(
 
 @inline
 def cw_step(m, v, phi):
-    """How far the mean moves: the least that makes the margin phi standard deviations."""
+    """The smallest step of the mean that makes the margin phi standard deviations."""
     square = phi * phi
     psi, xi = 1.0 + square / 2.0, 1.0 + square
     reach = math.sqrt(m * m * square * square / 4.0 + v * square * xi)
@@ -64,7 +64,7 @@ def pair_step(params, m, v):
 
 @inline
 def step_for_pair(params, state, work, label):
-    """The best rival of the true label, and what `pair_step` says of the two."""
+    """The best rival of the true label, and the result of `pair_step` for the two."""
     rival = runner_up(state, work, label)
     m = np.float64(work.scores[label]) - np.float64(work.scores[rival])
     v = np.float64(work.widths[label]) + np.float64(work.widths[rival])

@@ -62,7 +62,7 @@ def width_factor(params, state, turn):
 
 @inline
 def sift(heap, root, size):
-    """Let the number at the root sink to its place."""
+    """Sift the number at the root down to its place."""
     top = heap[root]
     child = 2 * root + 1
     while child < size:

@@ -14,7 +14,7 @@ from onebit.core.choosing import epsilon_greedy
 
 
 class EpsilonGreedy(_Regressor):
-    """Says the label most likely to be right, or with probability epsilon any label."""
+    """Says the label most likely to be right, or with probability epsilon a random label."""
 
     epsilon: float = exploration(0.05, or_zero=True)
     lr: float = LR

@@ -1,4 +1,4 @@
-"""The setting of learners that say a label drawn uniformly in a share of the rounds."""
+"""The exploration setting: the share of rounds in which a uniformly random label is said."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 from onebit.settings import Range, setting
 
-TRIED = "how often any label is tried"
+TRIED = "the share of rounds in which a random label is said"
 
 
 def exploration(default: float, doc: str = TRIED, *, or_zero: bool = False) -> Any:
-    """The share of rounds; or_zero: 0 is allowed too."""
+    """The exploration setting. or_zero: 0 is allowed."""
     bound: Any = {"least": 0} if or_zero else {"above": 0}
     return setting(
         default=default, **bound, most=1, search=Range(0.001, 0.5, or_zero=or_zero), doc=doc

@@ -42,7 +42,7 @@ class _CorrectsFlips(Learner):
         if self.rho0 + self.rho1 >= 1:
             raise ValueError(
                 f"rho0 + rho1 must be below 1, not {self.rho0:g} + {self.rho1:g}: with so many "
-                "flips, feedback says nothing about the truth, or the opposite of it"
+                "flips, feedback carries no information, or means the opposite"
             )
 
     def _params_for_truth(self) -> Any:

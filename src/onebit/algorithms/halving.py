@@ -205,7 +205,7 @@ class _Hypotheses(Storage):
         return numbers * self.given.weights.itemsize
 
     def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
-        return table, arrays  # a hypothesis is alive or not
+        return table, arrays  # a hypothesis cannot be partly removed
 
 
 class Halving(Learner):
@@ -216,12 +216,12 @@ class Halving(Learner):
         learner = Halving(["hot", "cold"], features=1,
                           hypotheses=[lambda x, t=t: "hot" if x[0] > t else "cold"
                                       for t in range(40)])
-        learner.alive                   # which are left
+        learner.alive                   # which hypotheses are left
 
-    A hypothesis is a matrix of weights [label, feature], which names the label of the highest score
-    W x (the lowest of several), or a function from a context, an array of `features` numbers, to a
-    label. Hypotheses are never changed. A label that no hypothesis names is never said. Hypotheses
-    are not asked about a context of zeros.
+    A hypothesis is a matrix of weights [label, feature], which names the label with the highest
+    score W x (the lowest of equal ones), or a function from a context, an array of `features`
+    numbers, to a label. Hypotheses never change. A label that no hypothesis names is never said.
+    Hypotheses are not evaluated for a context of zeros.
 
     If a hypothesis is always right, there are at most K ln |H| mistakes. When the last hypothesis
     would be removed, all are restored; `forget()` restores them too (with a share below 1 it does
@@ -238,8 +238,8 @@ class Halving(Learner):
     project: int | None = setting(
         default=None,
         check=or_none(partial(whole, least=1, most=2**20)),
-        doc="project contexts at random to so many dimensions, which are the features of the "
-        "hypotheses; the paper takes about D ln((T + K) / delta) for T rounds and a margin "
+        doc="project contexts at random to this number of dimensions, which are the features of "
+        "the hypotheses; the paper takes about D ln((T + K) / delta) for T rounds and a margin "
         "1/sqrt(D), with probability 1 - delta; squared lengths shrink to a third on average",
     )
 
@@ -355,7 +355,7 @@ class Halving(Learner):
             if len(weights) < len(linear):
                 raise ValueError(
                     f"{len(linear) - len(weights)} of its {len(linear)} hypotheses are functions, "
-                    "which no file can hold: give the whole list, load(path, hypotheses=[...])"
+                    "which a file cannot store: pass the whole list, load(path, hypotheses=[...])"
                 )
             return {cls.needs: saved}
         again = _checked(given[cls.needs], weights.shape[1])

@@ -95,7 +95,7 @@ def operate(held, lam, inverse, space, v, out):
         solver.times(space, held.Q, held.column, True, held.image)
         solver.times(space, held.M, held.image, False, held.aside)
         solver.add(space, out, -1.0, held.aside)
-    sum_over_labels(space, out, held.column)  # P; after an inverse it only removes rounding
+    sum_over_labels(space, out, held.column)  # P; after an inverse it only removes rounding errors
     for label in range(space.groups):
         add_times(out[label * size :], 0, size, -1.0 / space.groups, held.column)
     if not inverse:
@@ -147,7 +147,7 @@ def keep_inverses(held, row, size, label, growth):
     for k in range(size):
         left += column[k] * image[k]
     left = 1.0 - shrink * left
-    if v < 0.0 or not left > 0.0:  # only rounding is left of them
+    if v < 0.0 or not left > 0.0:  # they consist of rounding errors
         held.plan[0] = NONE
         return
     shrink_by(held.M[label], column, size, shrink)
@@ -202,7 +202,7 @@ class Coupled(Storage):
         self.longest = (MOST_VARIANCE * max(reg, 1.0)) ** 0.5
 
     def check(self, values: np.ndarray, indptr: np.ndarray | None = None) -> None:
-        """Refuse contexts so long that only rounding would be left of the matrix."""
+        """Refuse contexts after which the matrix would consist of rounding errors."""
         check_lengths(values, indptr, self.longest, "or use PNewtron")
 
     def lay_out(self, arrays: Arrays, features: int, labels: int) -> Blocks:
@@ -212,7 +212,7 @@ class Coupled(Storage):
         if arrays:
             old, plan = arrays["S"], arrays["plan"].copy()
             S[: len(old), : old.shape[1], : old.shape[2]] = old
-            if len(old) < labels:  # Q is not that of so many labels
+            if len(old) < labels:  # Q is for fewer labels
                 plan = solver.no_inverses()
         if plan[0] != NONE:
             own = 1.0 / (self.reg + plan[0])
@@ -247,7 +247,7 @@ class Coupled(Storage):
         return good and {name: array.shape for name, array in arrays.items()} == shapes
 
     def is_sound(self, table: np.ndarray, arrays: Arrays) -> bool:
-        """Whether each S_i can be a sum of squares, of no more than contexts can add up to."""
+        """Whether each S_i can be a sum of squares, with a trace that contexts can reach."""
         traces = np.trace(arrays["S"], axis1=1, axis2=2)
         good = zip(arrays["S"], traces, strict=True)
         return bool((traces <= MOST_EVIDENCE).all()) and all(is_between(S, t) for S, t in good)
@@ -312,7 +312,7 @@ class Newtron(_SoftmaxInBall):
     costly = True
     gamma: float = GAMMA
     alpha: float = ALPHA
-    beta: float = setting(  # beyond its bounds, rounding would decide
+    beta: float = setting(  # beyond these bounds, rounding errors dominate
         default=0.01, least=1e-15, most=1e6, search=Range(0.001, 1), doc="curvature"
     )
     D: float = setting(default=1.0, least=1e-6, most=1e9, search=Range(0.1, 100), doc=RADIUS)

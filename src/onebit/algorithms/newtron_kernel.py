@@ -11,8 +11,8 @@ With Ga_st = phi_s.phi_t = k(x_s, x_t) (1[a_s = a_t] - 1/K), the leader solves
 (lam + mu + H) f = ze/sqrt(om), H = sqrt(om) Ga sqrt(om), |W|^2 = f'Hf.
 
 The solver works with H, or with (lam + shift + H)^-1, which follows from G = ((lam + shift)/om +
-Ga)^-1. G changes by rank one when an observation comes, goes or gets heavier. An observation that
-goes is forgotten as if it had never been made.
+Ga)^-1. G changes by rank one when an observation is added, removed or repeated. An observation that
+is removed is forgotten as if it had never been made.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def unborder(held, size, slot):
         column[k] = G[slot, k]
     if column[slot] > 0.0:
         shrink_by(G, column, size, 1.0 / column[slot])
-    else:  # only rounding is left of it
+    else:  # it consists of rounding errors
         held.plan[0] = NONE
     for k in range(size):
         G[slot, k], G[k, slot] = 0.0, 0.0
@@ -127,7 +127,7 @@ def unborder(held, size, slot):
 
 @outline
 def border(held, space, size, slot, own):
-    """Update G with a new line of Ga; own: what is added to the diagonal."""
+    """Update G with a new line of Ga. own: the term added to the diagonal."""
     not_inlined()
     line, column, image = held.Ga[0, slot], held.column, held.image
     for k in range(solver.length(space)):

@@ -13,8 +13,8 @@ B is A itself, or (A + shift I)^-1. The direct way needs no preparation; with th
 of Newtron it takes six vectors. The inverse needs few vectors whatever A is, if the shift is near
 mu; with shift 0 it needs one while w lies inside the ball. `find_leader` decides between the two.
 
-What A is depends on the record `held` of the storage: it implements the generic functions below,
-and has the fields `plan`, `pull` (-b), `leader` (w), `column`, `basis`, `small` and `eight`.
+A is defined by the record `held` of the storage: it implements the generic functions below, and has
+the fields `plan`, `pull` (-b), `leader` (w), `column`, `basis`, `small` and `eight`.
 Vectors have groups x blocks x WIDTH numbers. Zeros at the end of a group change no bit.
 """
 
@@ -31,7 +31,7 @@ from onebit.core.lanes import State8, aligned_zeros, fetch, store, zero
 from onebit.storage.full import add_times
 
 WIDTH = 8  # numbers in a block
-LIMIT = 20  # Lanczos vectors; if more are needed, another operator is worth its making
+LIMIT = 20  # Lanczos vectors; if more are needed, the inverse pays off
 TOLERANCE = 1e-11  # relative error of the solution
 ROUNDING = 1e-15  # times |b|: no residual gets smaller
 NEWTON_STEPS = 100  # at most; about six are needed
@@ -287,7 +287,7 @@ def at_surface(held, lam, inverse, small, steps, start, radius, mu):
 
 @outline
 def least_in_ball(held, lam, inverse, space, radius):
-    """Fill `held.leader` with the solution; give back the number of Lanczos vectors, and mu.
+    """Fill `held.leader` with the solution. Returns the number of Lanczos vectors, and mu.
 
     The number is -1 if LIMIT was not enough (then mu is a guess), or if a number is not finite.
     """
@@ -419,4 +419,4 @@ def solve_in_ball(solve: Callable[[float], tuple[np.ndarray, Any, Any]], radius:
         if norm <= radius * (1 + 1e-13) or mu + step == mu:
             return w
         mu += step
-    return w * min(radius / norm, 1.0)  # the numbers are too large to come nearer
+    return w * min(radius / norm, 1.0)  # larger numbers allow no better solution

@@ -33,7 +33,7 @@ from onebit.decision import Decision
 from onebit.settings import Range, setting
 
 FRESH_NORM_EVERY = 100_000  # updates: the running sum of squares drifts by rounding
-BEYOND = 1000.0  # times D: so far out of the ball may rounding take weights if values are huge
+BEYOND = 1000.0  # times D: how far rounding may move weights out of the ball, for huge values
 GAMMA = setting(default=0.01, above=0, below=1, search=Range(0.001, 0.5), doc="exploration")
 ALPHA = setting(default=10.0, above=0, search=Range(1, 100), doc="steepness of the softmax")
 RADIUS = (
@@ -48,14 +48,14 @@ REG = setting(
 
 @inline
 def ball_scale(params, state):
-    """What V is multiplied by to lie in the ball."""
+    """The factor that scales V into the ball."""
     squared = state.memory[0]
     return params.D / math.sqrt(squared) if squared > params.D * params.D else 1.0
 
 
 @inline
 def softmax(params, state, work):
-    """Fill the probabilities with p; give back the greedy label and the normaliser."""
+    """Fill the probabilities with p. Returns the greedy label and the normaliser."""
     greedy = best(state, work)
     top = work.scores[greedy]
     total = 0.0
@@ -106,7 +106,7 @@ def lane(v, a, x, pull, growth):
 
 @inline
 def step_of_block(state, row, block, pull, growth):
-    """Make the step; give back what it adds to ||V||^2, lane by lane."""
+    """Make the step. Returns the change of ||V||^2, lane by lane."""
     gain = zero(state)
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), at(row.values, i)
@@ -159,7 +159,7 @@ def remember(state, memory, gained, column, columns):
     memory[0] = max(memory[0] + gained, 0.0)
     memory[1] += 1.0
     if memory[1] >= FRESH_NORM_EVERY:
-        total, lost = 0.0, 0.0  # with what rounding loses, the order of rows does not matter
+        total, lost = 0.0, 0.0  # compensated, so that the order of rows does not matter
         for j in range(state.table.shape[0]):
             for lane in range(column, state.table.shape[2], columns):
                 v = np.float64(state.table[j, 0, lane])
@@ -207,7 +207,7 @@ class _SoftmaxInBall(_CorrectsFlips):
         return msgspec.structs.replace(said, note=float(p), other=float(margin))
 
     def _offset(self, scores: np.ndarray) -> float:
-        """What g.W/c has subtracted from the score of the said label."""
+        """The number that g.W/c subtracts from the score of the said label."""
         return 0.0
 
 
@@ -281,7 +281,7 @@ class PNewtron(_SoftmaxInBall):
     def _mended(
         self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Sum ||V||^2 afresh unless it is about what the memory says."""
+        """Sum ||V||^2 again if the memory has a very different value."""
         squared = float(np.square(table[:, 0], dtype=np.float64).sum())
         if not squared / 2 <= memory[0] <= 2 * squared:
             memory = np.array([squared, 0.0])

@@ -25,7 +25,7 @@ from onebit.core.lanes import at
 from onebit.core.sums import dot, number
 from onebit.settings import Range, setting
 
-FAINT = 1e-25  # scores: the weights of the row are lost in rounding beside the largest of all
+FAINT = 1e-25  # of scores: the row's weights are negligible beside the largest weight
 
 
 @generic

@@ -33,15 +33,15 @@ from onebit.learner import Learner, precision
 from onebit.settings import CALLABLE, called, choice_of, named_by_storage, real, setting
 from onebit.storage.base import Arrays, Storage
 
-if TYPE_CHECKING:  # it is loaded when first used: few learners estimate
+if TYPE_CHECKING:  # loaded when first used
     from onebit.feedback.noise import Log, Rates
 
 Estimate = Literal["levels", "nrest"] | Callable[["Log"], "Rates | tuple[float, float]"]
 
 ESTIMATES = ("levels", "nrest")
-NEAR_CHANCE = 1e-3  # rates whose sum is as near to 1 as that are not taken over
-_BUFFER = 2**12  # answers: room for so many at first
-_LONGER = 16  # times as many values
+NEAR_CHANCE = 1e-3  # rates whose sum is this close to 1 are not used
+_BUFFER = 2**12  # answers for which there is room at first
+_LONGER = 16  # values per answer for which there is room at first
 _ANSWERS, _VALUES, _LEFT = range(3)  # in count: collected so far; answers until an estimate
 
 
@@ -104,7 +104,7 @@ _LONG = ("indices", "values")  # a number for each feature of a context
 
 
 class Found(NamedTuple):
-    """An estimate: the rates, or None and why there are none that could be used."""
+    """An estimate: the rates, or None and the reason why there are none."""
 
     rates: tuple[float, float] | None
     doubt: str
@@ -173,17 +173,17 @@ class Collected(Storage):
         return None
 
     def _find(self, log: Log, found: list[Found]) -> None:
-        """Run in a thread, without the learner's lock: all that it changes is the list."""
+        """Runs in a thread, without the learner's lock: it changes only the list."""
         try:
             found.append(self._estimate_from(log))
-        except Exception as error:  # of a function that a user gave: nobody waits for it here
+        except Exception as error:  # from the user's function; nothing waits for it here
             found.append(Found(None, f"{type(error).__name__}: {error}"))
 
     def start_afresh(self) -> None:
         """Forget the last estimate; a thread that still runs fills a list that nobody reads."""
         self.thread: threading.Thread | None = None
-        self._found: list[Found] = []  # by the thread, to be used from now on
-        self.doubt = "there was no estimate yet"
+        self._found: list[Found] = []  # filled by the thread
+        self.doubt = "there is no estimate yet"
 
     def _estimate_from(self, log: Log) -> Found:
         from onebit.feedback.noise import NotIdentified, Rates
@@ -198,7 +198,8 @@ class Collected(Storage):
         rho0, rho1 = rates
         rho0, rho1 = (real("an estimated rate", rho, least=0, most=1) for rho in (rho0, rho1))
         if rho0 + rho1 >= 1 - NEAR_CHANCE:
-            return Found(None, f"rates of {rho0:.3f} and {rho1:.3f}: what is heard says nothing")
+            useless = f"rates of {rho0:.3f} and {rho1:.3f}: feedback carries no information"
+            return Found(None, useless)
         return Found((rho0, rho1), "")
 
     def _use(self, held: Sample, found: Found) -> None:
@@ -207,7 +208,7 @@ class Collected(Storage):
             held.rates[:] = found.rates
 
     def catch_up(self, held: Sample) -> None:
-        """Use what a thread has found."""
+        """Use the estimate of the thread, if it is ready."""
         if self._found:
             self._use(held, self._found.pop())
 
@@ -241,7 +242,7 @@ class Collected(Storage):
         )
 
     def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
-        return keep * table, arrays  # the way that feedback takes is the same as before
+        return keep * table, arrays  # the channel of the feedback stays the same
 
 
 def _estimate_rates(method: str, log: Any) -> Any:
@@ -251,7 +252,7 @@ def _estimate_rates(method: str, log: Any) -> Any:
 
 
 def _columns(sample: Sample) -> Arrays:
-    """The columns without the room that is left."""
+    """The columns without unused room."""
     answers, values, _ = sample.count
     return {n: getattr(sample, n)[: values if n in _LONG else answers].copy() for n in _COLUMNS}
 
@@ -273,9 +274,9 @@ class RCINE(Learner):
         learner.rates                   # the present estimates of rho0 and rho1
         learner.doubt                   # why the last estimate was not used; "" if it was
 
-    An estimate that cannot be made leaves the rates as they are. `simulate` always waits for an
-    estimate, so that a run can be repeated. The log is kept with the learner, and saved: N_s
-    contexts.
+    If an estimate is not possible, the rates stay as they are. `simulate` always waits for an
+    estimate, so that a run can be repeated. The log of up to N_s contexts is saved with the
+    learner.
     """
 
     planes = 1
@@ -287,7 +288,7 @@ class RCINE(Learner):
         default=50_000,
         least=1,
         most=10**8,
-        doc="after how many answers the rates are estimated from these; until then they are 0",
+        doc="the number of answers from which the rates are estimated; until then they are 0",
     )
     estimate: Estimate = setting(
         default="levels",
@@ -339,7 +340,7 @@ class RCINE(Learner):
 
     @property
     def doubt(self) -> str:
-        """Why the last estimate was not used, or that there was none yet; empty if it was."""
+        """Why the last estimate was not used, or that there is none yet; empty if it was used."""
         with self._lock:
             self._collected.catch_up(self._state.held)
             return self._collected.doubt
@@ -348,14 +349,14 @@ class RCINE(Learner):
         return None if self.doubt else self.rates
 
     def learn(self, decision: Decision, **feedback: Any) -> None:
-        """Feedback on a decision: see `Learner.learn`. An error of `estimate` comes at its end."""
+        """Learn from feedback: see `Learner.learn`. An error of `estimate` is raised afterwards."""
         with self._lock:
             self._collected.catch_up(self._state.held)
             super().learn(decision, **feedback)
             self._estimate_if_due()
 
     def learn_logged(self, x: Any, said: str | int, **feedback: Any) -> None:
-        """Learn from feedback on what somebody else said: see `Learner.learn_logged`."""
+        """Learn from feedback on a label said by somebody else: see `Learner.learn_logged`."""
         with self._lock:
             self._collected.catch_up(self._state.held)
             super().learn_logged(x, said, **feedback)
@@ -367,7 +368,7 @@ class RCINE(Learner):
             self._state = self._state._replace(held=held)
 
     def forget(self, share: float = 1.0) -> None:
-        """Weaken what was learned: see `Learner.forget`. A fresh start forgets the rates too."""
+        """Weaken the learned state: see `Learner.forget`. forget() also resets the rates."""
         with self._lock:
             super().forget(share)
             if share == 1:

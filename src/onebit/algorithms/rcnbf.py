@@ -1,8 +1,8 @@
 """RCNBF: Agarwal, Manwani, "Learning multiclass classifier under noisy bandit feedback", PAKDD
 2021, Algorithm 1.
 
-Banditron for feedback that is flipped at known rates. In place of the bit the update has a number
-whose mean is the true bit (see `flips`), so that its mean is the Perceptron's update again. The
+Banditron for feedback that is flipped at known rates. The update uses a number whose mean is the
+true bit (see `flips`) instead of the bit, so its mean is the update of the Perceptron again. The
 table holds the weights.
 """
 

@@ -45,7 +45,7 @@ def gap_weighting(params, work, turn, greedy, loss):
 
 @update_of_planes
 def descend(w, g, x, error, lr):
-    """A gradient step with AdaGrad's rate; values that would overflow change nothing.
+    """A gradient step with AdaGrad's rate; a step that would overflow is not made.
 
     Called as descend(state, row, label, error, lr).
     """

@@ -44,7 +44,7 @@ def law_of(params, work, label):
 
 @inline
 def add_node(params, work, point, weight):
-    """Add to every label's probability what a point of the grid contributes."""
+    """Add the contribution of a point of the grid to every label's probability."""
     below = 1.0  # the probability that all numbers are below the point
     for i in range(len(work.mask)):
         if work.mask[i] == 0:
@@ -114,7 +114,7 @@ class LinearThompson(Learner):
                     return
                 point = max(point, mean - REACH * deviation)
                 end = max(end, mean + REACH * deviation)
-        for _ in range(labels * (2 * int(REACH) + 3)):  # a bound, should numbers be too coarse
+        for _ in range(labels * (2 * int(REACH) + 3)):  # in case rounding loses steps
             if not point < end:
                 break
             after = end

@@ -9,13 +9,13 @@ from onebit.learner import Learner
 
 
 class UniformRandom(Learner):
-    """Says any label, each with the same probability; learns nothing."""
+    """Says a random label, each with the same probability; learns nothing."""
 
     planes = 0
     rescores = False
 
     class Params(NamedTuple):
-        gamma: float  # 1: always any label
+        gamma: float  # 1: always a random label
 
     say = epsilon_greedy
     lockstep = None

@@ -25,7 +25,7 @@ app = App(
     version=__version__,
     help="""Learn to classify when all you ever hear is "right" or "wrong".
 
-Start with `onebit race`, then `onebit race --data mine.csv --label topic` on data of your own.
+Start with `onebit race`, then `onebit race --data mine.csv --label topic` on your own data.
 `onebit teach` lets you train a learner by hand. `onebit serve` puts one beside a product.
 `onebit COMMAND --help` shows examples.""",
     suppress_keyboard_interrupt=False,  # main reports interruptions
@@ -43,7 +43,7 @@ app.command(retrain)
 app.command(export)
 app.command(backup)
 
-# Errors of the user, whose message says what to do.
+# Errors of the user: the message says what to do.
 _SAID = (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError, ServiceError)
 
 

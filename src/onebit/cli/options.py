@@ -157,7 +157,7 @@ _PLAIN |= {"─": "-", "━": "-", "•": "*"}
 
 
 def console(width: int) -> Console:
-    """A console on stdout. width: of a file or a pipe, which have none of their own."""
+    """A console on stdout. width: if stdout is a file or a pipe."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else width, highlight=False)

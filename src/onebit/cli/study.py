@@ -127,7 +127,7 @@ def _cells_bar(study: str) -> Iterator[Callable[[Progress], None]]:
             done = bar.tasks[0].completed
             bar.stop()
             print(
-                f"onebit: interrupted; {done:,.0f} cells are kept, the same command goes on there",
+                f"onebit: interrupted; {done:,.0f} cells are kept, and the same command continues",
                 file=sys.stderr,
             )
             sys.exit(130)
@@ -148,15 +148,15 @@ def _print_found(findings: Findings, page: Path) -> None:
         parts = ["a quick run at reduced size, not comparable with the published numbers"]
     else:
         parts = [f"{found.holds} claims hold", f"{found.fails} do not"]
-    if found.untold:
-        parts.append(f"{found.untold} cannot be told")
+    if found.undecided:
+        parts.append(f"{found.undecided} cannot be decided")
     if found.pairs:
         parts.append(f"{found.count('near')} of {len(found.pairs)} numbers within 10 %")
     if findings.missing:
         parts.append(f"{findings.missing:,} of {findings.cells:,} cells have not run")
     print(f"{name}: {', '.join(parts)}; {page}")
     if not findings.cells:
-        print(f"{name}: none of its data are there; the page says what is looked for")
+        print(f"{name}: none of its data were found; the page says which names were tried")
     if findings.failures:
         first = findings.failures[0]
         print(f"{name}: {len(findings.failures)} cells failed: {first.cell}: {first.error}")

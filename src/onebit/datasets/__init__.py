@@ -1,4 +1,4 @@
-"""Labelled data to learn from as if the labels were hidden."""
+"""Labelled data, for simulations of one-bit feedback."""
 
 from __future__ import annotations
 

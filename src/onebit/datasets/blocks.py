@@ -206,7 +206,7 @@ def cast(values: np.ndarray, options: Options, line_of: Callable[[int], int]) ->
 
 
 def csr(values: Any, indices: Any, indptr: Any, width: int, kind: Any = sparse.csr_matrix) -> Any:
-    """A matrix of these arrays without a check; scipy's constructor would scan them."""
+    """A matrix of these arrays, unchecked: scipy's constructor would scan them."""
     made: Any = kind((len(indptr) - 1, width), dtype=values.dtype)
     made.data, made.indices, made.indptr = values, indices, indptr
     made.has_sorted_indices = made.has_canonical_format = True
@@ -216,8 +216,8 @@ def csr(values: Any, indices: Any, indptr: Any, width: int, kind: Any = sparse.c
 class Mixed(sparse.csr_matrix):
     """Rows of a table with names or texts, as a CSR matrix that knows the numbers among them.
 
-    numbers: a CSR matrix of the numbers alone, by their columns, zeros too. Rows that are taken
-    keep theirs; whatever else is computed from the matrix is an ordinary CSR matrix.
+    numbers: a CSR matrix of the columns of numbers, including zeros. A selection of rows keeps its
+    numbers; any other result of a computation is an ordinary CSR matrix.
     """
 
     numbers: Any = None

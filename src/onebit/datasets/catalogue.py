@@ -60,7 +60,7 @@ def named(data: str) -> CatalogueEntry:
 
 
 def _own_entry(path: Path) -> CatalogueEntry:
-    return CatalogueEntry(stem(path), "rows of a file of your own", "yours", "yours", path=path)
+    return CatalogueEntry(stem(path), "rows of your own file", "yours", "yours", path=path)
 
 
 def list_all() -> list[CatalogueEntry]:

@@ -20,29 +20,29 @@ def unchanged(fields: Fields) -> Fields:
 
 
 class CatalogueEntry(NamedTuple):
-    """A data set by its name, and what is known of it before it is read."""
+    """A data set by its name, with the facts that are known before it is read."""
 
     name: str
     contents: str  # what its rows are
     source: str
     licence: str
     size: tuple[int, int, int] | None = None  # rows, features, labels
-    make: Callable[..., Any] | None = None  # of a built-in one
+    make: Callable[..., Any] | None = None  # makes a built-in data set
     drawn: bool = False  # from a seed: anew for every repeat
     file: str = ""
     fetched: bool = False  # it can be downloaded
-    sha256: str = ""  # of the file that the figures here are about
+    sha256: str = ""  # of the file that has this size
     change: Callable[[Fields], Fields] = unchanged
     shuffle: str = ""  # why to shuffle
-    path: Path | None = None  # of a file of the user's own
+    path: Path | None = None  # of the user's own file
 
     @property
     def is_own(self) -> bool:
-        """Whether it is a file of the user's own, of which nothing is known."""
+        """Whether it is a file of the user."""
         return self.path is not None
 
     def find(self) -> Path | None:
-        """Where its file is, if it is in a data folder."""
+        """The path of its file, if it is in a data folder."""
         if self.path is not None:
             return self.path
         paths = (folder / self.file for folder in folders())
@@ -64,7 +64,7 @@ class CatalogueEntry(NamedTuple):
         return table._replace(name=self.name, about=f"{about}; {self.shuffle}: shuffle")
 
     def makers(self) -> list[Callable[..., Any]]:
-        """The functions that its rows come from."""
+        """The functions that make its rows."""
         if self.make is not None:
             return [self.make]
         if self.path is not None:
@@ -95,7 +95,7 @@ def _missing(entry: CatalogueEntry) -> str:
     return f"no data {entry.name!r}: {entry.file} is not in {folders_in_words()}; {remedy}"
 
 
-# Functions that `change` in catalogue.csv names: what is peculiar to a file.
+# Functions that the column `change` of catalogue.csv names: they prepare one kind of file.
 
 
 def pixels(fields: Fields) -> Fields:

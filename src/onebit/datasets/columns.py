@@ -1,7 +1,7 @@
 """Rows from the columns of a table.
 
 A table of numbers is an array, or a sparse matrix if it is very wide. In a table with names or
-texts, each row is the context that the same row as a dict is: `contexts.encode` makes it.
+texts, each row is encoded like the same row as a dict (`contexts.encode`).
 """
 
 from __future__ import annotations

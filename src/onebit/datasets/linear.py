@@ -71,8 +71,8 @@ def linear_noise(
     """Contexts of length 1 and labels drawn by a linear law, with the Bayes rule and the law.
 
     noise: the probabilities of a row are a mixture of a random label, with weight 1 - noise, and a
-    uniformly drawn distribution, with weight noise. alpha: the paper's, in (-1, 1]; it changes the
-    weights, but neither contexts nor labels.
+    uniformly drawn distribution, with weight noise. alpha: as in the paper, in (-1, 1]; it changes
+    the weights, but neither contexts nor labels.
     """
     rows = whole("rows", rows, least=1, most=10**8)
     labels = whole("labels", labels, least=2, most=10**5)

@@ -22,8 +22,8 @@ def parquet_blocks(options: Options) -> Iterator[Block]:
 
 
 def parquet_parts(path: str) -> tuple[dict[str, bool], Iterator[tuple[int, Any]]]:
-    """The columns of a file, and whether each holds numbers; the number of a row with the data
-    frame that begins with it, for all parts of the file."""
+    """The columns of a file, with whether each holds numbers; and the parts of the file as data
+    frames, each with the number of its first row."""
     polars = optional_module("polars", "polars", f"{path}: Parquet is read through")
     with open(path, "rb"):  # raises the usual error if the file is missing
         pass

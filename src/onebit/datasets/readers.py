@@ -61,7 +61,7 @@ def format_of(path: AnyPath, format: str | None = None) -> str:
 
 
 def can_be_read(path: AnyPath) -> bool:
-    """Whether the ending of a file shows a format that is known."""
+    """Whether the ending of a file is that of a known format."""
     ending, packed = endings(path)
     return ending in _FORMATS and not (packed and _FORMATS[ending] in ("npz", "parquet"))
 
@@ -92,8 +92,8 @@ def read(
     "svmlight", "vw", "csv", "tsv" or "parquet". dtype (float32): of the values.
 
     A table of numbers is an array with the same columns; with more than 4,096 columns, a sparse
-    matrix. In any other table, a row is the context that the same row as a dict is: strings with
-    white space are texts.
+    matrix. In any other table, a row is encoded like the same row as a dict: strings with white
+    space are texts.
 
     A missing value in a column of names counts as a name; a missing number is 0 in an array,
     and absent in a table with names or texts. A row without a label is refused.

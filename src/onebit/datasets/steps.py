@@ -462,7 +462,7 @@ class _Fourier(_Map):
     def _fit(self, X: Any) -> None:
         make = self._scikit_learn().RBFSampler
         made = make(gamma=self._gamma, n_components=self._columns, random_state=self._seed)
-        made.fit(np.zeros((1, X.shape[1]), X.dtype))  # only the number of columns is looked at
+        made.fit(np.zeros((1, X.shape[1]), X.dtype))  # only the number of columns matters
         self._weights, self._offsets = made.random_weights_, made.random_offset_
 
     def _mapped(self, arrays: _Arrays) -> np.ndarray:

@@ -18,8 +18,8 @@ from onebit.settings import argument
 
 TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, POINT, ZERO, NINE, COLON = b"\t\n\r #+-.09:"
 SMALL_E, LARGE_E = b"eE"
-EXACT = 2**53  # whole numbers up to here are doubles
-MANY = 10**16  # with one digit more a number still fits 64 bits
+EXACT = 2**53  # whole numbers up to this one are exact doubles
+MANY = 10**16  # a number below it with another digit still fits 64 bits
 TENS = 10.0 ** np.arange(23)  # these powers are exact, so one division or product rounds once
 
 GOOD, LABEL, INDEX, VALUE, BELOW, BEYOND, TWICE, FALLING = range(8)
@@ -33,7 +33,7 @@ class Out(NamedTuple):
     indptr: Any
     indices: Any
     values: Any
-    hard: Any  # places in the text and in values of numbers left to Python
+    hard: Any  # numbers left to Python: their places in the text and in `values`
 
 
 def svmlight_blocks(options: Options) -> Iterator[Block]:
@@ -80,7 +80,7 @@ def _refusal(options: Options, wrong: int, line: int, word: str) -> ValueError:
     word = repr(word if len(word) <= 40 else word[:40] + "...")
     limit = f"{options.features} that {argument('features')} fixed"
     if not options.features:
-        limit = f"{GROWTH_LIMIT} that learners grow to by themselves"
+        limit = f"{GROWTH_LIMIT} columns that learners may grow to"
     larger = f"mend it, or pass a larger {argument('features')}"
     zero_based = f"pass {argument('zero_based', True)} if they count from 0"
     problem, remedy = {
@@ -125,7 +125,7 @@ def _digits(text, at, number):
 
 @inline
 def _number(text, at, tens):
-    """The number at a place: its value, where it ends (where it began: none), is it exact."""
+    """The number at a place: its value, its end (the place itself: no number), is it exact."""
     i = at
     negative = text[i] == MINUS
     if negative or text[i] == PLUS:
@@ -162,10 +162,10 @@ def _number(text, at, tens):
 
 @inline
 def _long_quotient(whole, power, tens):
-    """A whole number beyond EXACT over a power of ten, and whether it is surely rounded right.
+    """A whole number beyond EXACT divided by a power of ten, and whether it is rounded correctly.
 
-    The quotient of the rounded number is mended by what is left over, which is known exactly
-    (Dekker's product); half way between two doubles the mending may fall on the wrong side.
+    The quotient of the rounded number is corrected by its remainder, which is computed exactly
+    (Dekker's product). Half way between two doubles, the correction may be wrong.
     """
     if power >= 0:
         return 0.0, False
@@ -183,7 +183,7 @@ def _long_quotient(whole, power, tens):
 
 @inline
 def _halves(number):
-    """A double as the sum of two of half its digits."""
+    """A double as the sum of two doubles with half of the digits."""
     large = 134217729.0 * number
     high = large - (large - number)
     return high, number - high
@@ -191,10 +191,10 @@ def _halves(number):
 
 @entry
 def _parse(text, tens, base, limit, out):
-    """Rows of text that ends with a newline.
+    """Parse rows of a text that ends with a newline.
 
-    Returns how many rows, stored values and hard numbers there are, the width, and what was wrong,
-    in which line and where.
+    Returns the number of rows, of stored values and of hard numbers, the width, and the code, line
+    and place of an error.
     """
     at = line = row = stored = hard = width = 0
     while at < len(text):

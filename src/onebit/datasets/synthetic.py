@@ -1,10 +1,10 @@
 """SynSep and SynNonSep: the synthetic texts of Kakade, Shalev-Shwartz, Tewari (ICML 2008), Figure
 1.
 
-Nine topics. Each has 20 to 40 key words among the first 120 of 400 words. A document takes its
-topic's key words but for 5, and 20 of the other 280 words; every word counts 1. SynNonSep then
-replaces 5% of the labels by one of the others (the paper does not say which; this reading gives its
-figures).
+There are nine topics. Each has 20 to 40 key words among the first 120 of 400 words. A document has
+all but 5 of its topic's key words, and 20 of the other 280 words; every word has the value 1.
+SynNonSep replaces 5% of the labels by another label (the paper does not say by which; this
+interpretation gives its figures).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOPIC, IS_FALSE, FALSE_LABEL, WORD = 10**6, 10**6 + 1, 10**6 + 2, 10**6 + 3
 
 
 def synsep(rows: int = 1_000_000, *, seed: int = 0, noise: float = 0.0) -> Dataset:
-    """Linearly separable; `noise` is the share of labels replaced by one of the others.
+    """Linearly separable documents. noise: the share of labels replaced by another label.
 
     The comparator scores a document by its key words, with a margin of at least 1.
     """
@@ -51,7 +51,7 @@ def synsep(rows: int = 1_000_000, *, seed: int = 0, noise: float = 0.0) -> Datas
 
 
 def synnonsep(rows: int = 1_000_000, *, seed: int = 0) -> Dataset:
-    """SynSep with 5% of the labels replaced by one of the others: no learner can go below 5%."""
+    """SynSep with 5% of the labels replaced by another label: no learner can have less error."""
     return synsep(rows, seed=seed, noise=0.05)
 
 
@@ -75,7 +75,7 @@ def _margin(key_words: np.ndarray) -> int:
 
 @entry
 def _write(seed, noise, key_words, scratch, indices, indptr, y):
-    """Write all documents; returns how many words there are in all."""
+    """Write all documents. Returns the total number of words."""
     pool, present = scratch[0], scratch[1]
     size = 0
     for row in range(len(y)):

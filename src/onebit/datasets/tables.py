@@ -54,8 +54,8 @@ def iris() -> Dataset:
 def npz(path: AnyPath) -> Dataset:
     """A data set from an .npz file: y and X, or y and data, indices, indptr, shape (CSR).
 
-    X may be images, of shape [n, h, w] or [n, h, w, c]; their rows are flattened. With `classes`,
-    names, y holds their places.
+    X may be images, of shape [n, h, w] or [n, h, w, c]; their rows are flattened. With `classes`
+    (names), y holds their positions.
     """
     return table_of(path, fields_of(path))
 

@@ -1,7 +1,7 @@
 """Which rounds were answered: a decision is learned from once.
 
-One bit per round, for the last 4 to 8 million rounds: half a megabyte to one. Older rounds are
-dropped, and an answer to one of them counts as its first. `Answers` holds the rounds of the
+One bit is stored per round, for the last 4 to 8 million rounds: at most a megabyte. Older rounds
+are dropped; an answer to such a round is accepted. `Answers` holds the rounds of the
 learner's own decisions, `OtherAnswers` those of other processes that decide with the same model.
 """
 
@@ -13,20 +13,20 @@ import numpy as np
 
 from onebit.core.jit import inline
 
-HALF = 2**22  # rounds; they are dropped so many at a time
+HALF = 2**22  # rounds that are dropped at a time
 PAGE = 1024  # rounds
 PAGE_BYTES = PAGE // 8
 
 
 def since(rounds: int) -> int:
-    """The first round that is remembered after so many."""
+    """The first round that is stored when there were this many rounds."""
     return max((rounds - 1) // HALF - 1, 0) * HALF
 
 
 class Marks(NamedTuple):
     """The bits, as compiled code sees them."""
 
-    bits: Any  # eight rounds a byte
+    bits: Any  # eight rounds per byte
     base: Any  # the round of the first bit
 
 
@@ -38,10 +38,10 @@ def mark(marks, round):
 
 
 class Answers:
-    """The answered rounds of a learner. `rounds`: how many it has had; old ones are dropped.
+    """The answered rounds of a learner. The argument `rounds` is its number of rounds.
 
-    Most answers come in order, and a run of rounds is two numbers: the latest, of rounds `first` to
-    `next`, is among the bits only when it has ended. No round from `next` on was answered.
+    Most answers come in order. So the latest run of answered rounds, from `first` to `next`, is
+    stored as two numbers; `settle` moves it to the bits. No round from `next` on was answered.
     """
 
     __slots__ = ("base", "bits", "first", "next")
@@ -58,7 +58,7 @@ class Answers:
         return round >= self.first or bool(byte >> (place & 7) & 1)
 
     def mark(self, round: int, rounds: int) -> None:
-        """The round was answered, and had not been."""
+        """Mark a round that was not answered before."""
         if round >= self.next:
             self.mark_all(round, round + 1, rounds)
             return
@@ -69,14 +69,14 @@ class Answers:
             self.bits[place >> 3] |= 1 << (place & 7)
 
     def mark_all(self, first: int, end: int, rounds: int) -> None:
-        """Rounds from the first to the end were answered; none of them or later had been."""
+        """Mark rounds from `first` to `end`. No round from `first` on was answered before."""
         if first > self.next:
             self.settle(rounds)
             self.first = first
         self.next = end
 
     def settle(self, rounds: int) -> None:
-        """Put the latest run among the bits."""
+        """Move the latest run to the bits."""
         self.reserve(rounds)
         first, end = max(self.first - self.base, 0), max(self.next - self.base, 0)
         self.first = self.next
@@ -88,23 +88,23 @@ class Answers:
             self.bits[place >> 3] |= 1 << (place & 7)
 
     def marks(self, rounds: int) -> Marks:
-        """The bits for compiled code, which may mark any of so many rounds."""
+        """The bits for compiled code, which may mark any of these rounds."""
         self.settle(rounds)
         self.first = self.next = rounds
         return Marks(np.frombuffer(self.bits, np.uint8), self.base)
 
     def reserve(self, rounds: int) -> None:
-        """Make room for so many rounds; those too far behind are dropped."""
+        """Make room for this many rounds, and drop rounds that are too old."""
         base = since(rounds)
         if base > self.base:
             self.bits = self.bits[(base - self.base) >> 3 :]
             self.base = base
         needed, have = (rounds - self.base + 7) >> 3, len(self.bits)
-        if needed > have:  # a new one: while an array looks at the old one, that cannot grow
+        if needed > have:  # a new bytearray: numpy views keep the old one from growing
             self.bits = self.bits + bytes(max(needed, min(2 * have, HALF >> 2), 64) - have)
 
     def cut(self, rounds: int) -> None:
-        """Drop the answers to all rounds after the first so many."""
+        """Drop the answers to all but the first `rounds` rounds."""
         place = max(rounds - self.base, 0)
         edge = self.bits[place >> 3 : (place >> 3) + 1]
         if edge:
@@ -112,11 +112,11 @@ class Answers:
         self.bits = self.bits[: place >> 3] + edge
         self.first, self.next = min(self.first, rounds), min(self.next, rounds)
         base = since(rounds)
-        if base < self.base:  # what was dropped in between is lost
+        if base < self.base:  # rounds dropped in between stay lost
             self.base, self.bits = base, bytearray((self.base - base) >> 3) + self.bits
 
     def saved(self, rounds: int) -> dict[str, np.ndarray]:
-        """An array to be saved, if any round was answered: the same answers give the same bytes."""
+        """The array to save, if any round was answered. The same answers give the same bytes."""
         self.settle(rounds)
         bits = self.bits[max(since(rounds) - self.base, 0) >> 3 :].rstrip(b"\0")
         return {"answered": np.frombuffer(bits, np.uint8)} if bits else {}
@@ -170,7 +170,7 @@ class OtherAnswers:
         return page is not None and bool(page[round % PAGE >> 3] >> (round & 7) & 1)
 
     def mark(self, salt: str, round: int, rounds: int) -> None:
-        """The round was answered; rounds: how many the learner has had."""
+        """Mark a round. rounds: the learner's number of rounds."""
         if since(rounds) > self._since:
             self._since = since(rounds)
             self._pages = {
@@ -183,11 +183,11 @@ class OtherAnswers:
             page[round % PAGE >> 3] |= 1 << (round & 7)
 
     def take(self, salt: str) -> dict[int, bytes]:
-        """The pages of a decider, which are no longer kept here."""
+        """Remove the pages of a decider, and return them."""
         return {number: bytes(page) for number, page in self._pages.pop(salt, {}).items()}
 
     def give(self, salt: str, pages: dict[int, bytes]) -> None:
-        """Keep the pages of a decider here."""
+        """Add the pages of a decider."""
         if pages:
             self._pages[salt] = {number: bytearray(page) for number, page in pages.items()}
 

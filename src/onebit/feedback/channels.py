@@ -27,7 +27,7 @@ DELAY_STREAM = STREAM - 1
 
 SWAP, ROTATE, NOISE_OTHERS, NOISE_ALL, FLIP, SILENCE = range(6)
 UNHEARD = -1
-LEFT_OUT = -2  # heard, and not learned from
+LEFT_OUT = -2  # heard, but not learned from
 
 
 class Swap:
@@ -41,9 +41,9 @@ class Swap:
 
 
 class Rotate:
-    """Drift: every label turns into the next one, with a chance that rises from 0 to 1.
+    """Drift: every label turns into the next one, with a probability that rises from 0 to 1.
 
-    It begins after `start` rounds and takes `rounds`.
+    The probability rises during `rounds` rounds, which begin after `start` rounds.
     """
 
     def __init__(self, start: int, rounds: int) -> None:
@@ -53,7 +53,7 @@ class Rotate:
 
 
 class LabelNoise:
-    """The true label is replaced, with probability p, by one of the others, or by any."""
+    """The true label is replaced with probability p, by another label or by any label."""
 
     def __init__(self, p: float, *, by: Literal["others", "any"] = "others") -> None:
         self.p = real("p", p, least=0, most=1)
@@ -71,7 +71,7 @@ class Flip:
 
 
 class Silence:
-    """Nothing is heard with probability p; or with `right` and `wrong`, one for each answer."""
+    """No feedback, with probability p, or with different probabilities after right and wrong."""
 
     def __init__(
         self, p: float | None = None, *, right: float | None = None, wrong: float | None = None
@@ -84,9 +84,8 @@ class Silence:
 
 
 class Delay:
-    """Feedback comes later: after so many rounds, after a geometric number of mean `mean`, or after
-    `given[t]` rounds for the t-th, one for every round. What is still on its way at the end is not
-    heard.
+    """Feedback comes later: after `rounds` rounds, after a geometric number of rounds with mean
+    `mean`, or after `given[t]` rounds for round t. Feedback that would come after the end is lost.
     """
 
     def __init__(
@@ -103,11 +102,11 @@ class Delay:
         self.fixed = 0 if rounds is None else whole("rounds", rounds, least=0, most=10**8)
         self.longest = self.fixed
         if mean is not None:
-            self.longest = int(25 * (self.mean + 1))  # beyond lies less than 1e-10
+            self.longest = int(25 * (self.mean + 1))  # longer delays have a probability below 1e-10
         if given is not None:
             delays = np.asarray(given)
             if delays.ndim != 1 or delays.dtype.kind not in "iu" or not len(delays):
-                raise TypeError("given must be a list of whole numbers, one a round")
+                raise TypeError("given must be a list of whole numbers, one for every round")
             if delays.min() < 0 or delays.max() > 10**8:
                 raise ValueError("delays must be between 0 and 10^8")
             self.given = delays.astype(np.int64)
@@ -126,11 +125,11 @@ class Link(NamedTuple):
     mean: Any
     given: Any
     longest: Any
-    hearing: Any  # what the learner makes of it
+    hearing: Any  # how the learner interprets silence
 
 
 def steps_of(channel: Any) -> tuple[Step, ...]:
-    """The steps of a channel, which is a list of them or a single one."""
+    """The steps of a channel, given as a list or as a single step."""
     if isinstance(channel, Step):
         return (channel,)
     if isinstance(channel, str) or not isinstance(channel, Iterable):
@@ -175,7 +174,7 @@ def check(way: Link, learner: Learner) -> None:
 
 
 def check_delays(way: Link, rounds: int) -> None:
-    """Refuse a list of delays that is too short for so many rounds."""
+    """Refuse a list of delays that is shorter than the number of rounds."""
     if len(way.given) and rounds > len(way.given):
         raise ValueError(
             f"Delay(given=...) has {len(way.given)} delays, and round {rounds} needs one too: "
@@ -276,7 +275,7 @@ class Channel:
         known = learner._labels
         check(self._link, learner)
         check_delays(self._link, self._time + 1)
-        check_decision(decision, learner)  # now, not when it is heard in the turn of another
+        check_decision(decision, learner)  # now, not in a later round, when it is heard
         if label is None:
             if self._kinds & {SWAP, ROTATE, NOISE_OTHERS, NOISE_ALL}:
                 raise ValueError("label noise and drift need the true label: label=...")

@@ -20,7 +20,7 @@ from onebit.core.draws import uniform
 from onebit.core.jit import inline
 from onebit.settings import real
 
-THINNING_DRAW = 2 * 10**6 - 3  # a stream of draws that is used only here
+THINNING_DRAW = 2 * 10**6 - 3  # a stream of draws that only thinning uses
 
 Reading = Literal["nothing", "wrong"] | Mapping[str, float]
 

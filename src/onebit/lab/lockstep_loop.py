@@ -1,7 +1,7 @@
-"""The loop over rounds for many learners at once; `stream_loop` has the one for a single learner.
+"""The loop over rounds for several learners in lockstep; `stream_loop` has that for one learner.
 
-The learners' weights lie side by side, see `core.replicas`. An algorithm may bring a loop of its
-own, as Banditron does.
+The learners' weights are side by side (`core.replicas`). An algorithm may have its own loop, as
+Banditron does.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ def run_in_lockstep(
 ):
     """Rounds from begin to end for all replicas.
 
-    This is a loop of its own, and not `run` of one replica after the other, because a row is read
-    once for all of them. Feedback comes at once: late feedback would come to each learner at a
-    different time.
+    A row is read once for all replicas, so `run` cannot be used for one replica after another.
+    Feedback is never late here, because each learner would get it at a different time.
     """
     count, table = like.table.shape[2], like.whole.table
     far = table.size * table.itemsize > BEYOND_CACHE

@@ -106,7 +106,7 @@ def race(
 def _check_comparators(
     data: Sequence[str], recipes: Sequence[Recipe], prepare: Sequence[str]
 ) -> None:
-    """Refuse bounds that cannot be computed, before anything runs."""
+    """Refuse bounds that cannot be computed before anything runs."""
     if not any(name in COMPARED for name in data):
         raise ValueError(f"bounds need data whose best weights are known: {', '.join(COMPARED)}")
     if prepare:

@@ -145,7 +145,7 @@ def recipe_of(text: str) -> Recipe:
         if not equals:
             raise ValueError(f"a setting is NAME=VALUE, not {pair!r}")
         settings[key] = value_of(value)
-    check_settings(learner, settings)  # refuse a wrong value now, not in mid-race
+    check_settings(learner, settings)  # refuse a wrong value before the race starts
     return Recipe(learner, settings)
 
 
@@ -240,7 +240,7 @@ def check_made_of_settings(learner: type[Learner]) -> None:
         )
 
 
-# Settings of every learner: those that belong to it, and those of the run that it takes part in.
+# Settings that every learner has, but that belong to the run here.
 
 _OF_THE_RUN = {
     "seed": "the run has the seed: --seed, or seed= in Python",
@@ -250,7 +250,7 @@ _OF_THE_RUN = {
 
 
 def settings_of(learner: type[Learner]) -> list[str]:
-    """The names of the settings that a learner may be given here: its own, and those of all."""
+    """The names of the settings that can be given here: the learner's own and shared ones."""
     return [*own_settings(learner), *(name for name in SHARED if name not in _OF_THE_RUN)]
 
 
@@ -281,7 +281,7 @@ def check_settings(learner: type[Learner], settings: dict[str, Any]) -> Learner:
 def _toml(value: Any) -> str:
     if callable(value):
         raise ValueError(f"a recipe cannot store a function: {value!r}")
-    if isinstance(value, str):  # TOML's strings are JSON's, but for one character
+    if isinstance(value, str):  # TOML strings are JSON strings, except for DEL
         return json.dumps(_plain(value), ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {_toml(held)}' for key, held in value.items())} }}"

@@ -19,7 +19,7 @@ _ENDLESS = 10**15  # rounds: more than any stream has
 
 
 class Trace(NamedTuple):
-    """The result of a run: arrays of counts up to each check point."""
+    """The result of a run: counts up to each check point, as arrays."""
 
     rounds: np.ndarray
     mistakes: np.ndarray  # the said label was not the true one
@@ -47,14 +47,14 @@ class _Carried:
         self.kept = 0
 
     def in_front_of(self, rows: Rows, labels: np.ndarray) -> tuple[Rows, np.ndarray]:
-        """The rows that were kept, then these; the labels of the former are not needed again."""
+        """The kept rows, then these. Labels of kept rows are not used again, so they are zeros."""
         if self._rows is None:
             return rows, labels
         unused = np.zeros(self.kept, np.int64)
         return _joined(self._rows, rows), np.concatenate([unused, labels])
 
     def keep(self, pending: Pending, rows: Rows, rounds: int) -> None:
-        """Keep the last rows of a chunk of so many rounds: none is awaited longer than the ring."""
+        """Keep the last rows of a chunk of `rounds` rounds, as many as may still get feedback."""
         held = len(rows.indptr) - 1
         self.kept = min(held, len(pending.first) - 1)
         self._rows = _last(rows, self.kept) if self.kept else None
@@ -95,18 +95,18 @@ def simulate(
     channel: Step | Sequence[Step] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Trace:
-    """Run a learner over labelled rows as if the labels were hidden, and count.
+    """Run a learner over labelled rows as if the labels were hidden, and count its mistakes.
 
-    X: an array, a sparse matrix, or a list of contexts. y: their true labels; a learner from one
-    bit receives only whether the said label was right. epochs: the number of passes over the rows.
+    X: an array, a sparse matrix, or a list of contexts. y: their true labels; a learner with
+    one-bit feedback receives only whether the said label was right. epochs: the number of passes.
     order: "given", "shuffled" in each epoch by the learner's seed, or row numbers.
     checkpoints: the rounds after which to count; default 1, 2, 5, 10, 20, ... channel: changes to
     the feedback on its way, a channel or a list of them; mistakes are counted against the truth.
     progress: called at intervals with the number of rounds done.
 
-    Without y, X is a Dataset or an iterator of chunks, each a Dataset or a pair (X, y): they run
-    through one after the other, in constant memory, with the same result as all at once. Check
-    points beyond their end are left out. Rows whose feedback is late are kept until it comes.
+    Without y, X is a Dataset or an iterator of chunks, each a Dataset or a pair (X, y). Chunks run
+    one after another, in constant memory, with the same result as all rows at once. Check points
+    after the last round are left out. Rows whose feedback is late are kept until it comes.
 
     The learner continues from its present state. Its state afterwards is the same, bit for bit, as
     after `decide` and `learn` in each round.
@@ -149,7 +149,7 @@ def _in_chunks(
     channel: Sequence[Step],
     progress: Callable[[int], None] | None,
 ) -> Trace:
-    """Chunk after chunk; rounds and counts go on from one to the next."""
+    """Run chunks one after another. Rounds and counts continue from chunk to chunk."""
     points = points_of(check_points(_ENDLESS) if checkpoints is None else checkpoints, _ENDLESS)
     kept = np.zeros((0, 5), np.int64)
     done = np.zeros(5, np.int64)  # rounds and the four counts
@@ -177,7 +177,7 @@ def rows_and_places(
     learner: Learner,
     chunk: Any,
     name: str = "without y, X is chunks, and a chunk",
-    hint: str = "; for rows and their labels say simulate(learner, X, y)",
+    hint: str = "; for rows and their labels, write simulate(learner, X, y)",
 ) -> tuple[Any, np.ndarray]:
     """The rows of a Dataset or of a pair (X, y), and their labels as places."""
     if hasattr(chunk, "labels"):
@@ -200,7 +200,7 @@ def simulate_places(
     progress: Callable[[int], None] | None,
     carried: _Carried | None = None,
 ) -> Trace:
-    """simulate, with labels as places among the learner's; carried: what earlier chunks left."""
+    """`simulate` with labels as places. carried: the state that earlier chunks left."""
     with learner._lock:  # other threads wait until the stream is done
         rows = learner._rows(X)
         names = rows.names
@@ -238,7 +238,7 @@ def simulate_places(
                 end = min(point, done + _LONGEST_CALL, learner._fades_at - first)
                 if learner._kind != kind:
                     raise RuntimeError("a label was added to the learner while the stream ran")
-                if learner._labels is not labels_then:  # it was reloaded in mid-stream
+                if learner._labels is not labels_then:  # the learner was reloaded
                     labels_then, placed = learner._labels, learner._place(rows, order_rows)
                     stream = stream._replace(indices=placed.indices)
                 if not all_heard:
@@ -257,7 +257,7 @@ def simulate_places(
                     raise failure
                 if progress:
                     progress(done)
-                    first = learner.round - done  # it may have had the learner decide meanwhile
+                    first = learner.round - done  # `progress` may have called `decide`
             kept[i] = counts
         if carried:
             carried.keep(pending, rows, total)
@@ -274,9 +274,9 @@ def _run_rounds(
     end: int,
     counts: np.ndarray,
 ) -> BaseException | None:
-    """Run rounds, with pauses where the storage wants them.
+    """Run rounds, with the pauses that the storage asks for.
 
-    An error in a pause is returned; the rounds are run to their end all the same.
+    An error in a pause is returned after all rounds were run.
     """
     failure = None
     while True:
@@ -293,7 +293,7 @@ def _run_rounds(
 
 
 def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
-    """Row numbers, one a round; none: the rows as they are."""
+    """The row number of each round; empty for rows in the given order."""
     if isinstance(order, str):
         if order == "given":
             return np.empty(0, np.int64)

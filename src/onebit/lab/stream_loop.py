@@ -18,14 +18,14 @@ from onebit.feedback.channels import UNHEARD, delay_of, drifted, heard, noisy, u
 
 
 class Stream(NamedTuple):
-    """Rows, their true labels, and the order they come in (empty: as they are)."""
+    """Rows, their true labels, and the row of each round (empty: the given order)."""
 
     indices: Any
     values: Any
     indptr: Any
     labels: Any
     order: Any
-    kept: Any  # rows of earlier chunks, in front of those of this one
+    kept: Any  # number of rows from earlier chunks, which come first
 
 
 @inline
@@ -69,12 +69,12 @@ class ThroughChannel(NamedTuple):
     """The way of feedback through a channel. It may come late; answered rounds are marked."""
 
     link: Any
-    pending: Any  # what is on its way
+    pending: Any  # feedback on its way
     marks: Any
 
 
 class Pending(NamedTuple):
-    """Feedback on its way: a ring with a place for each round, and a list for each arrival."""
+    """Feedback on its way: a ring of places, and a linked list for each round of arrival."""
 
     first: Any  # [round of arrival] the place that is delivered first, or -1
     last: Any
@@ -114,7 +114,7 @@ def _drifted_truth(way, turn, label):
 
 @inline
 def _post(pending, place, arrival, i, round, choice, bit, named):
-    """Put feedback at the end of the list that is delivered at its arrival."""
+    """Append feedback to the list of its round of arrival."""
     record = pending.places[place]
     record[0], record[1], record[2] = i, round, choice.label
     record[3], record[4], record[5] = choice.greedy, bit, named
@@ -140,7 +140,7 @@ def _post_answer(way, params, state, work, row, turn, choice, truth, i, t):
 
 @implement(deliver, ThroughChannel)
 def _deliver_late(way, params, state, work, stream, seed, count, t):
-    """Stops where the storage has to pause; the next call delivers the rest."""
+    """Learn from late answers until the storage has to pause; the next call delivers the rest."""
     pending, updates = way.pending, 0
     arrival = (pending.before + t) % len(pending.first)
     place = pending.first[arrival]
@@ -160,9 +160,9 @@ def _deliver_late(way, params, state, work, stream, seed, count, t):
 
 @entry
 def run(params, state, work, stream, way, seed, first, begin, end, count, counts):
-    """Rounds from begin to end, or until the storage has to pause; returns the next round.
+    """Rounds from begin to end, or until the storage has to pause. Returns the next round.
 
-    The learner's own count of rounds starts at first.
+    first: the learner's round number at round 0 of the stream.
     """
     updates = 0 + deliver(way, params, state, work, stream, seed, count, begin - 1)  # after a pause
     t, i = begin, (stream.kept + begin) % len(stream.labels) - 1

@@ -42,17 +42,17 @@ from onebit.settings import called_on, whole
 
 LARGEST_GROUP = 32  # replicas
 LARGEST_TABLE = 2**30  # bytes of a group's weights
-_NEAR = 2**18  # bytes that a core has near by: half of a small second-level cache
+_NEAR = 2**18  # bytes: half of a small second-level cache
 _LONGEST_CALL = 2**13  # rounds: between calls, progress is shown and Ctrl-C is handled
 
 
 class Run(NamedTuple):
     """The result of one learner of a sweep."""
 
-    settings: dict[str, Any]  # of the learner, its seed among them
+    settings: dict[str, Any]  # of the learner, including its seed
     trace: Trace
-    test_error: float  # of the frozen greedy rule on the test rows; not a number without them
-    rates: tuple[float, float] | None = None  # of flips, where a learner has estimated them
+    test_error: float  # of the frozen greedy rule on the test rows; NaN without test rows
+    rates: tuple[float, float] | None = None  # of flips, if the learner estimates them
 
 
 def sweep(
@@ -69,15 +69,15 @@ def sweep(
     progress: Callable[[int], None] | None = None,
     **settings: Any,
 ) -> list[Run]:
-    """Run many learners over the same rows, as `simulate` would each of them, bit for bit.
+    """Run many learners over the same rows, with the same results as `simulate`, bit for bit.
 
-    learner: a class, with its settings as keywords; each that is a list (or range, tuple, array)
-    is swept, and all combinations run: sweep(Banditron, X, y, labels=9, gamma=[.01, .1],
-    seed=range(10)) makes 20. (Halving's hypotheses are one list.) Or a list of learners, which stay
-    as they are.
+    learner: a class, with its settings as keywords. All combinations of settings that are lists
+    (or ranges, tuples, arrays) are run: sweep(Banditron, X, y, labels=9, gamma=[.01, .1],
+    seed=range(10)) makes 20 runs. (Halving's hypotheses are one setting.) Or a list of learners,
+    which do not change.
 
-    test: a pair (X, y) or a Dataset on which each learner's greedy rule is judged at the end.
-    threads: default one per core. progress: called at intervals with the number of rounds done
+    test: a pair (X, y) or a Dataset, on which the greedy rule of each learner is evaluated at the
+    end. threads: default one per core. progress: called at intervals with the number of rounds done
     since the last call, over all runs. The other arguments are as in `simulate`.
     """
     if y is None and not hasattr(X, "labels"):
@@ -126,13 +126,13 @@ def sweep(
 
 
 def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
-    """The learners themselves, or one for each combination of the settings that are lists."""
+    """The given learners, or a learner for each combination of settings that are lists."""
     if not isinstance(learner, type):
         given = list(learner) if isinstance(learner, Iterable) else []
         if not given or not all(isinstance(item, Learner) for item in given):
             found = repr(learner) if isinstance(learner, str | Learner) else type(learner).__name__
             raise TypeError(
-                f"sweep needs a class such as Banditron, or a list of learners, not {found}"
+                f"sweep needs a class such as Banditron or a list of learners, not {found}"
             )
         if settings:
             raise TypeError(f"settings go with a class, not with learners: {', '.join(settings)}")
@@ -174,12 +174,12 @@ class SharedRows(NamedTuple):
     """The rows of a stream as places in a table that several learners share."""
 
     indices: np.ndarray  # places
-    table_rows: int  # that the table needs
+    table_rows: int  # how many rows the table needs
     slots: np.ndarray  # the places of features, as in `core.slots`
 
 
 def _shared(learners: Sequence[Learner], rows: Rows, order: np.ndarray) -> SharedRows:
-    """Places for indices if one of the learners has places, or would have with so large a table."""
+    """The rows with places for indices, if a learner has places or the table is that large."""
     replicas = min(len(learners), LARGEST_GROUP)
     if not any(learner._maps(rows.columns, rows.width, replicas) for learner in learners):
         return SharedRows(rows.indices, rows.width, no_slots())
@@ -234,12 +234,11 @@ def _course(
 def _groups(
     places: list[int], like: Learner, course: _Course, threads: int
 ) -> Iterable[tuple[int, list[int]]]:
-    """Groups of learners, with the number of places in their tables; 0: one by itself.
+    """Groups of learners that run in lockstep, each with its number of replicas.
 
-    As many replicas as share the work evenly among the threads and as fit the memory, or half as
-    many if those have their weights near by. Feedback that comes late comes to each learner at its
-    own time, so with a Delay each runs by itself; and so does one that holds more than a table, or
-    that fades as it goes.
+    A group has as many replicas as share the work evenly among the threads and fit into memory, or
+    half as many if their weights then fit into the cache. A learner with late feedback, with more
+    state than a table, or with a half-life runs alone: its group has the size 0.
     """
     late = any(isinstance(step, Delay) and step.longest > 0 for step in course.channel)
     features = max(course.shared.table_rows, like._state.table.shape[0])
@@ -330,7 +329,7 @@ class _Together:
     def __init__(
         self, learners: list[Learner], size: int, features: int, slots: np.ndarray | None = None
     ) -> None:
-        """features: for how many the table has rows; slots: which these are, or empty."""
+        """features: the number of rows of the table. slots: their places, or empty."""
         like = learners[0]
         labels, planes, dtype = len(like.labels), like.planes, like._dtype
         self._slots = no_slots() if slots is None else slots
@@ -339,7 +338,7 @@ class _Together:
         table = aligned_zeros((features, planes, labels * size), dtype)
         self.tables = table.reshape(features, planes, labels, size)
         self.memories = np.zeros((size, len(like._state.memory)))
-        spare = [like] * (size - len(learners))  # places that nobody takes
+        spare = [like] * (size - len(learners))  # unused places
         fills = zip(*(learner._fill() for learner in learners + spare), strict=True)
         for plane, fill in enumerate(fills):
             if any(fill):
@@ -373,7 +372,7 @@ class _Together:
         self.kind = (type(whole), type(strips))
 
     def _make_room(self, features: np.ndarray, count: int) -> int:
-        """Make room for features where there are so many rows; how many are there then?"""
+        """Make room for features in a table of `count` rows. Returns the new number of rows."""
         width = width_of(features)
         if not len(self._slots):
             return max(width, count)
@@ -388,7 +387,7 @@ class _Together:
         return self._slots[features] - np.uint32(1) if len(self._slots) else features
 
     def learner(self, replica: int, like: Learner) -> Learner:
-        """A learner by itself with what a replica has learned."""
+        """A single learner with the state of a replica."""
         head, _ = like._dump()
         features = np.arange(len(self.tables), dtype=np.uint32)
         if len(self._slots):

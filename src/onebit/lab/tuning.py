@@ -2,7 +2,7 @@
 
 Every candidate learns the same rows from one bit, in lockstep, and is judged by its mistakes while
 it learns, as in real use. The remaining rows do not influence the choice; they are used afterwards
-to evaluate it.
+to evaluate it. The ranges that are searched are declared with each setting, in `algorithms`.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def tune(
         return np.array(counts).T
 
     made = mistakes([candidate.recipe for candidate in candidates], course[:rounds])
-    ranked = np.argsort(made.sum(axis=1), kind="stable")  # ties stay in their order
+    ranked = np.argsort(made.sum(axis=1), kind="stable")  # of equal candidates the first wins
     best = candidates[ranked[0]]
     remaining = None
     if left := size - rounds:
@@ -351,7 +351,7 @@ def candidates_of(
     seed: int,
     preparations: Sequence[Preparation] = (Preparation(),),
 ) -> list[Candidate]:
-    """Distinct candidates; per learner its defaults, what suits the data, grid or drawn values.
+    """Distinct candidates: each learner's defaults, suited settings, and grid or drawn values.
 
     preparations: the first is that of the defaults. Settings are drawn together with any of them,
     and each combination of a grid is tried with the steps of all.

@@ -1,1 +1,1 @@
-"""HTML pages: what race and studies share."""
+"""HTML pages and charts of races, studies, the teach page and the dashboard."""

@@ -1,7 +1,7 @@
-"""Charts as inline SVG: scales, axes, curves with bands, labels that keep out of each other's way.
+"""Charts as inline SVG: scales, axes, curves with bands, labels that do not overlap.
 
 Colours are CSS variables, so that dark mode can change them; static/ has the style and the script.
-No element has a style of its own, so that pages may forbid that (Content-Security-Policy).
+No element has a style attribute, because a Content-Security-Policy may forbid it.
 
 No plotting library is used, because a page must be one small file that works without a network, on
 paper, in dark mode and for a screen reader. matplotlib's SVG has fixed colours and no tooltips, and
@@ -52,19 +52,19 @@ class Looks:
 
     @property
     def bound(self) -> Looks:
-        """For what is proved of a curve: its colour, dashed."""
+        """The looks of the bound on a curve: the same colour, dashed."""
         return replace(self, kind="bound", dash="5 5")
 
 
 def coloured(number: int) -> Looks:
-    """Each has a colour of its own; where they start again, with another marker."""
+    """The looks of the n-th curve. When colours repeat, the marker is different."""
     cycle, slot = divmod(number, COLOURS)
     kind = "top" if number < LEADING else "muted"
     return Looks(kind, f"c{slot + 1}", MARKERS[(slot - cycle) % len(MARKERS)], "none")
 
 
 def reference(number: int) -> Looks:
-    """For methods that are told the true label: dashed and grey."""
+    """The looks of the n-th reference, which receives true labels: dashed and grey."""
     dash = DASHES[number % len(DASHES)]
     return Looks("reference", "reference", MARKERS[number % len(MARKERS)], dash)
 
@@ -73,13 +73,14 @@ Key = TypeVar("Key")
 
 
 def looks_of(curves: Iterable[tuple[Key, bool]]) -> dict[Key, Looks]:
-    """Looks for curves, given by a key and whether they are told the true label."""
+    """Looks of curves, given by a key and whether the curve is that of a reference."""
     looks: dict[Key, Looks] = {}
     used = {False: 0, True: 0}
-    for key, told in curves:
+    for key, is_reference in curves:
         if key not in looks:
-            looks[key] = reference(used[told]) if told else coloured(used[told])
-            used[told] += 1
+            number = used[is_reference]
+            looks[key] = reference(number) if is_reference else coloured(number)
+            used[is_reference] += 1
     return looks
 
 
@@ -95,7 +96,7 @@ def short(value: float) -> str:
 
 
 def width_of(text: str, size: float = 12) -> float:
-    """How wide a text may get at a font size: an estimate for a broad font."""
+    """An upper estimate of the width of a text at a font size."""
     return sum(_width_of_letter(letter) for letter in text) * size / 12
 
 
@@ -110,7 +111,7 @@ def _width_of_letter(letter: str) -> float:
 
 
 def shortened(text: str, room: float, size: float = 12) -> str:
-    """The text, or as much of its beginning as has room, with dots."""
+    """The text, cut with an ellipsis if it has no room."""
     if width_of(text, size) <= room:
         return text
     while text and width_of(text + "…", size) > room:
@@ -119,7 +120,7 @@ def shortened(text: str, room: float, size: float = 12) -> str:
 
 
 def wrapped(text: str, room: float, size: float = 12) -> list[str]:
-    """The text in lines that have room; a word that is too long by itself is broken."""
+    """The text in lines that have room; a word that is too long is broken."""
     lines = [""]
     for word in text.split():
         if lines[-1] and width_of(f"{lines[-1]} {word}", size) <= room:
@@ -137,9 +138,9 @@ def wrapped(text: str, room: float, size: float = 12) -> list[str]:
 
 
 def first_drawn(rounds: Sequence[float]) -> int:
-    """The round where curves begin: errors of the first nine say little and would fill the chart.
+    """The round at which curves begin: 10, because the first nine errors say little.
 
-    All are drawn, from round 1 on, in a run of fewer than 100 rounds, or if it has no such points.
+    It is 1 for runs of fewer than 100 rounds, and if no check point is before round 10.
     """
     return 10 if rounds and min(rounds) < 10 and max(rounds) >= 100 else 1
 
@@ -151,7 +152,7 @@ def from_round(first: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values to places; low == high is not allowed."""
+    """Maps values to places; low and high must differ."""
 
     low: float
     high: float
@@ -278,7 +279,7 @@ def upwards(
 def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
     """Middles of labels of these sizes that do not overlap, moved as little as possible.
 
-    With the sizes of the labels above taken off, places need only not decrease.
+    After subtracting the sizes of the labels above, the places only have to be non-decreasing.
     """
     order = np.argsort(wanted, kind="stable")
     heights = np.array(sizes, float)[order]
@@ -293,13 +294,13 @@ def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: fl
 
 
 class Point(NamedTuple):
-    """A place on a curve with its band, all of it drawable: on a log axis nothing is zero."""
+    """A point of a curve with its band. Nothing is zero on a logarithmic axis."""
 
     x: float
     middle: float
     low: float
     high: float
-    tip: str = ""  # shown on pointing at it; without one there is no marker
+    tip: str = ""  # the tooltip; a point without one has no marker
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +312,7 @@ class Series:
     points: list[Point]
     label: tuple[str, ...]  # lines beside its right end
     end: str = ""  # a line below them, in a softer colour
-    published: float | None = None  # what the paper says of its end
+    published: float | None = None  # the paper's value at the end
     published_tip: str = ""
 
     @property
@@ -328,7 +329,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The size of a chart. A phone gets its own, since a scaled-down one could not be read."""
+    """The size of a chart. A phone gets its own frame: a scaled-down chart would be unreadable."""
 
     name: str  # a class in the style
     width: int
@@ -337,7 +338,7 @@ class Frame:
     size: float = 12  # of the letters, as in the style
     reach: int = 24  # from the plot to the label
     apart: float = 0  # the least distance of two markers of a curve
-    left: int = 0  # room for the numbers of the axis; `draw` measures it, as the next
+    left: int = 0  # room for the numbers of the axis; `draw` computes it, and `right`
     right: int = 0  # room for the labels
     top = TOP
 
@@ -352,7 +353,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a chart says besides its curves."""
+    """The texts of a chart."""
 
     title: str
     desc: str  # for a screen reader
@@ -410,7 +411,7 @@ def draw(
 
 
 def _drawn(series: Series, x: Scale, y: Scale, apart: float, middle: float) -> dict[str, Any]:
-    """A curve in the coordinates of its picture. The last marker and those far from it are kept."""
+    """A curve in the coordinates of its picture, with markers that are not too close together."""
     line, low, high = (
         [f"{x(point.x):.1f} {y(getattr(point, part)):.1f}" for point in series.points]
         for part in ("middle", "low", "high")

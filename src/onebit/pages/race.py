@@ -16,13 +16,13 @@ from onebit.pages.rendering import counted, percent, render
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What is proved of a learner's error, at the check points of its line."""
+    """A proved bound on a learner's error, at the check points of its line."""
 
     paper: str
-    comparator: str  # in words, then as the theorem sees it
+    comparator: str  # in words; D and L are its numbers in the theorem
     D: float
     L: float
-    error: list[float]  # a share of the rounds; above 1 it says nothing
+    error: list[float]  # a share of the rounds; vacuous above 1
 
     @property
     def source(self) -> str:
@@ -35,15 +35,15 @@ class Line:
 
     learner: str
     settings: str
-    full_information: bool  # a reference that is told the true label
+    full_information: bool  # a reference that receives the true label
     rounds: list[int]  # check points 1, 2, 5, 10, ...
-    error: list[float]  # mean played error up to each check point
+    error: list[float]  # mean error of the said labels up to each check point
     low: list[float]  # least over the repeats
     high: list[float]  # greatest over the repeats
     greedy_error: float
     explored: float
     updates: float
-    error_sd: float | None  # None: there is one run alone
+    error_sd: float | None  # None: a single run
     rounds_per_second: float
     bound: Bound | None = None
 
@@ -65,7 +65,7 @@ class Panel:
 
     @property
     def length(self) -> str:
-        """How many rounds there are, and how often each row of a table comes in them."""
+        """The number of rounds, and how often each row of a table comes."""
         rounds = counted(self.rounds, "round")
         if self.rows is None:
             return rounds
@@ -111,7 +111,7 @@ def race_page(panels: list[Panel], command: str, version: str, settings: dict[st
 
 
 def _race(panel: Panel, entries: list[Entry], where: str) -> dict[str, Any]:
-    """What the template shows of a panel; without any result there are no charts."""
+    """The data of a panel for the template; without any result there are no charts."""
     has_results = any(_points(entry, 1) for entry in entries)
     return {
         "panel": panel,
@@ -125,14 +125,14 @@ def _race(panel: Panel, entries: list[Entry], where: str) -> dict[str, Any]:
 
 # Ranking and looks
 
-Identity = tuple[bool, str, int]  # told the true label, its name, the number among its namesakes
+Identity = tuple[bool, str, int]  # is it a reference, its name, its number among equal names
 
 
 def _ranked(panel: Panel) -> Iterator[tuple[Identity, Line]]:
     """Learners by error, then references by error.
 
-    Settings may be tuned per data set, so a learner is known again by its name, which has the
-    settings that it was given.
+    Settings may differ between data sets, so a learner is identified by its name, which contains
+    the settings that the user gave.
     """
     before: Counter[tuple[bool, str]] = Counter()
     lines = []
@@ -144,7 +144,7 @@ def _ranked(panel: Panel) -> Iterator[tuple[Identity, Line]]:
 
 
 def _looks(panels: Iterable[Panel]) -> dict[Identity, Looks]:
-    """Looks that a learner has in every panel; the best in any of them come first."""
+    """The looks of learners, the same in every panel; the best learners come first."""
     places: dict[Identity, list[int]] = defaultdict(list)
     for panel in panels:
         for place, (identity, _) in enumerate(_ranked(panel)):
@@ -174,7 +174,7 @@ def _first_drawn(panel: Panel) -> int:
 
 
 def _points(entry: Entry, first: int) -> list[Point]:
-    """Every check point from this round on that holds a number."""
+    """The check points from this round on whose error is a number."""
     line, points = entry.line, []
     for t, error, low, high in zip(line.rounds, line.error, line.low, line.high, strict=True):
         if t >= first and math.isfinite(error):
@@ -186,7 +186,7 @@ def _points(entry: Entry, first: int) -> list[Point]:
 
 
 def _bound_points(entry: Entry, first: int) -> list[Point]:
-    """The check points from which on the bound, if there is one, stays below 1."""
+    """The check points from which the bound, if there is one, stays below 1."""
     line, points = entry.line, []
     for t, error in zip(line.rounds, line.bound.error if line.bound else [], strict=False):
         points.append(Point(t, error, error, error))
@@ -237,7 +237,8 @@ def _exact(value: float) -> str:
 
 
 def _tip(entry: Entry, rounds: int, error: float, low: float, high: float) -> str:
-    told = "\n(reference: told the true label)" if entry.line.full_information else ""
+    reference = "\n(reference: receives the true label)" if entry.line.full_information else ""
     is_alone = entry.line.error_sd is None
     repeats = "" if is_alone else f"; repeats {_exact(low)} to {_exact(high)}"
-    return f"{entry.name}: {_exact(error)} wrong\nafter {counted(rounds, 'round')}{repeats}{told}"
+    after = f"after {counted(rounds, 'round')}{repeats}"
+    return f"{entry.name}: {_exact(error)} wrong\n{after}{reference}"

@@ -31,7 +31,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def number(value: float, digits: int = 0) -> str:
-    """1234.5 as 1,234.50; a dash for what is not a number."""
+    """1234.5 as 1,234.50; a dash for NaN and infinity."""
     return f"{value:,.{digits}f}" if math.isfinite(value) else "–"
 
 

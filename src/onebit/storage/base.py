@@ -14,25 +14,25 @@ import numpy as np
 
 from onebit.core.callback import Callback
 
-Arrays = dict[str, np.ndarray]  # what is saved, by name
+Arrays = dict[str, np.ndarray]  # saved arrays, by name
 
 
 class Storage:
     """The interface of a storage, and its defaults for a learner with only a table."""
 
-    dtype = "float32"  # of the table, unless the user says otherwise
-    planes: int | None = None  # of the table, where the storage decides
-    rescores = False  # learning reads the present scores of the row, for every algorithm
-    settings: Mapping[str, Any] = MappingProxyType({})  # those that chose the storage
-    unsaved: Mapping[str, Any] = MappingProxyType({})  # those of them that no file can hold
+    dtype = "float32"  # default of the table
+    planes: int | None = None  # of the table, if the storage determines it
+    rescores = False  # every algorithm must score the row again before it learns
+    settings: Mapping[str, Any] = MappingProxyType({})  # settings that chose the storage
+    unsaved: Mapping[str, Any] = MappingProxyType({})  # settings that a file cannot store
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
-    wants_room = False  # no row is scored that has features beyond the table
+    wants_room = False  # rows with features beyond the table cannot be scored
     callback: Callback | None = None  # a Python function that compiled code calls
-    maps_features = False  # rows of the table may be given to features as they occur
+    maps_features = False  # features may get rows of the table as they occur
     advice = "Hash the features into fewer columns with features="
 
     def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
-        """The record for so many features and labels, with saved arrays, perhaps of fewer."""
+        """The record for this many features and labels, with saved arrays, perhaps of fewer."""
         return None
 
     def room(self, held: Any) -> int:
@@ -44,7 +44,7 @@ class Storage:
         return {}
 
     def fits(self, arrays: Arrays, features: int, labels: int) -> bool:
-        """Whether saved arrays fit a learner with so many features and labels."""
+        """Whether saved arrays fit a learner with this many features and labels."""
         return not arrays
 
     def mended(self, table: np.ndarray, arrays: Arrays) -> tuple[np.ndarray, Arrays]:
@@ -64,7 +64,7 @@ class Storage:
         return 0
 
     def swing(self, features: int) -> int:
-        """By how many bytes what is saved may grow and shrink, for contexts of so many features."""
+        """How much the saved bytes may vary, for contexts of this many features."""
         return 0
 
     def weights(self, held: Any, labels: int) -> np.ndarray:
@@ -72,22 +72,22 @@ class Storage:
         return np.zeros((labels, 0))
 
     def moved(self, arrays: Arrays, places: np.ndarray) -> Arrays:
-        """The arrays for a table whose rows stand elsewhere: row i at places[i]."""
+        """The arrays for a reordered table: row i is at places[i]."""
         return arrays
 
     def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
-        """Table and arrays with only a share of the evidence kept."""
+        """Table and arrays after forgetting all but a share of the evidence."""
         raise NotImplementedError
 
     def pause(self, held: Any) -> Any:
-        """Do in Python what a loop over rounds has stopped for (see `core.rounds.must_pause`).
+        """Called when a loop over rounds has stopped (see `core.rounds.must_pause`).
 
-        Returns the record to continue with; None: there was nothing to do.
+        Returns the record to continue with, or None if there was nothing to do.
         """
         return None
 
     def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """A compiled function; where it calls back into Python, one that raises its errors."""
+        """The compiled function, which raises errors of its callback, if it has one."""
         return self.callback.guarded(compiled) if self.callback else compiled
 
 
@@ -101,7 +101,7 @@ TABLE = _Table()
 
 
 def largest_square(values: np.ndarray, indptr: np.ndarray | None) -> float:
-    """The largest squared length of the rows, or of the one row."""
+    """The largest squared length of the rows; without indptr, of a single row."""
     if not len(values):
         return 0.0
     starts = [0] if indptr is None else indptr[:-1][np.diff(indptr) > 0]

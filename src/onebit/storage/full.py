@@ -1,10 +1,10 @@
-"""Full matrices: a state that holds for each label the inverse of its whole matrix, in float64.
+"""Full matrices: the storage has the inverse of a full matrix per label, in float64.
 
-With M = M_label, this module does with a full matrix what `core` does with a diagonal: variances
-x' M x, and updates w += step M x, M -= shrink (M x)(M x)'. The table holds w alone.
+With M = M_label, this module has the functions for full matrices that `core` has for diagonals:
+variances x' M x, and updates w += step M x, M -= shrink (M x)(M x)'. The table holds only w.
 
-A row with s of d features not zero costs s^2 per label to score and s d + d^2 to learn from. M
-stays symmetric to the last bit: both halves are made by the same operations.
+A row with s non-zero features of d takes s^2 operations per label to score and s d + d^2 to learn
+from. M stays symmetric to the last bit: both halves are computed by the same operations.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from onebit.core.sums import number
 from onebit.settings import named_by_storage, setting
 from onebit.storage.base import TABLE, Arrays, Storage, largest_square
 
-MOST_VARIANCE = 1e12  # of a score before anything is learned: beyond, updates lose all digits
-ROUNDING = 1e-6  # by which a saved matrix may be off, in units of what it started from
-FEW = 8  # a row with fewer than one in so many features is looked at entry by entry
+MOST_VARIANCE = 1e12  # of a score before learning: beyond this, updates lose all digits
+ROUNDING = 1e-6  # tolerance for a saved matrix, relative to its initial value
+FEW = 8  # rows with fewer than one in FEW features are read entry by entry
 
 
 def check_lengths(
@@ -44,7 +44,7 @@ class Matrices(NamedTuple):
     """A matrix per label, and scratch space."""
 
     matrix: Any  # [label, feature, feature]
-    column: Any  # [feature]: M x of the last row and label asked for
+    column: Any  # [feature]: M x of the last row and label
 
 
 @inline
@@ -54,7 +54,7 @@ def _entry_times_value(line, row, n):
 
 @inline
 def _by_entries(matrix, row):
-    """x' M x from the entries where x is not zero, each of the two halves' once."""
+    """x' M x from the entries where x is not zero; each pair of equal entries is read once."""
     total = 0.0
     for i in range(row.start, row.stop):
         j, x = at(row.indices, i), np.float64(at(row.values, i))
@@ -74,7 +74,7 @@ def _by_entries(matrix, row):
     return total
 
 
-# Loops over a line, each with a twin of whole arrays that is quick uncompiled.
+# Loops over a line, each with a numpy twin that is fast uncompiled.
 
 
 def add_four(
@@ -111,7 +111,7 @@ def _add_times(out, start, end, x, line):
 
 
 def add_product(out: Any, size: Any, amount: Any, own: Any, column: Any) -> None:
-    """out += amount own column: a line of a symmetric matrix, of which `own` is in the column."""
+    """out += amount own column: one line of a rank-one update; own: the line's entry of column."""
     out[:size] += amount * (own * column[:size])
 
 
@@ -122,7 +122,7 @@ def _add_product(out, size, amount, own, column):
 
 
 def shrink_by(matrix: Any, column: Any, size: Any, amount: Any) -> None:
-    """M -= amount times the column by itself."""
+    """M -= amount column column'."""
     matrix[:size, :size] -= amount * (column[:size, None] * column[:size])
 
 
@@ -134,7 +134,7 @@ def _shrink_by(matrix, column, size, amount):
 
 @inline
 def add_lines(matrix, row, out, size, half):
-    """out = M x; half: only what stands left of the diagonal in each line."""
+    """out = M x; half: only from the entries left of the diagonal in each line."""
     for k in range(size):
         out[k] = 0.0
     i = row.start
@@ -146,7 +146,7 @@ def add_lines(matrix, row, out, size, half):
         line_x, line_y = matrix[j], matrix[at(row.indices, i + 1)]
         line_z, line_u = matrix[at(row.indices, i + 2)], matrix[at(row.indices, i + 3)]
         add_four(out, end, x, line_x, y, line_y, z, line_z, u, line_u)
-        if half:  # the three later lines go on to their own diagonals
+        if half:  # the other three lines reach to their own diagonals
             for n in range(i + 1, i + 4):
                 j, x = at(row.indices, n), np.float64(at(row.values, n))
                 add_times(out, end, j, x, matrix[j])
@@ -159,7 +159,7 @@ def add_lines(matrix, row, out, size, half):
 
 @inline
 def _by_lines(matrix, row, column, size):
-    """x' M x from whole lines, which machines read faster than scattered entries."""
+    """x' M x from whole lines, which are read faster than scattered entries."""
     add_lines(matrix, row, column, size, True)
     total = 0.0
     for i in range(row.start, row.stop):
@@ -186,7 +186,7 @@ def dot_and_variance(state, row, scores, widths):
 
 @inline
 def times(state, row, label):
-    """Fill the column with M x; x' M x comes back."""
+    """Fill the column with M x. Returns x' M x."""
     column = state.held.column
     add_lines(state.held.matrix[label], row, column, state.table.shape[0], False)
     v = 0.0
@@ -268,11 +268,11 @@ class Full(Storage):
         return labels * features**2 * 8
 
     def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
-        """b = A w and what A has beyond its prior are sums: a share of both is kept.
+        """b = A w, and A minus its prior, are sums over rounds: a share of both is kept.
 
-        With N = M / start this leaves N (keep + (1 - keep) N)^-1, and keep times that inverse on w:
-        no matrix that is hard to invert, however often it is done. Features never met stay as they
-        are, and what becomes of the others does not depend on room for them, to the last bit.
+        With N = M / start, N becomes N (keep + (1 - keep) N)^-1, and w is multiplied by keep times
+        the same inverse. This matrix is easy to invert, however often the state fades. Features
+        that never occurred do not change, and have no influence on the others, to the last bit.
         """
         matrix, features = arrays["matrix"] / self.start, len(table)
         met = np.flatnonzero((matrix != np.eye(features)).any(axis=(0, 2)))
@@ -299,7 +299,7 @@ FORM = setting(
 
 
 def form_named(name: str, start: float) -> Storage:
-    """The form that a user asks for; full matrices start from `start` times the identity."""
+    """The storage for a form; full matrices start from `start` times the identity."""
     return Full(start) if name == "full" else TABLE
 
 
@@ -318,7 +318,7 @@ def is_between(matrix: np.ndarray, most: float) -> bool:
 
 
 def is_inverse(matrix: np.ndarray, noise: np.ndarray, own: np.ndarray) -> bool:
-    """Whether a matrix can be the inverse of diag(noise) + K, K at least 0 with this diagonal."""
+    """Whether a matrix can be (diag(noise) + K)^-1, K semidefinite with the diagonal `own`."""
     root = np.sqrt(noise)
     scaled = root[:, None] * matrix * root  # (I + something at least 0)^-1
     least = noise / (noise + own)  # of its diagonal
@@ -326,5 +326,5 @@ def is_inverse(matrix: np.ndarray, noise: np.ndarray, own: np.ndarray) -> bool:
 
 
 def diagonals(matrices: np.ndarray) -> np.ndarray:
-    """The diagonals [label, feature] of matrices, to be written to."""
+    """A writable view of the diagonals [label, feature] of matrices."""
     return np.einsum("kii->ki", matrices)

@@ -1,21 +1,21 @@
-"""The dual form: a state that stores contexts instead of weights, for learners with a kernel.
+"""The dual form, for learners with a kernel: it stores contexts instead of weights.
 
 A label's weights are w = sum of coef_s x_s over the stored contexts; scores need only the kernel's
-values k(x_s, x). Learners of first order hold `Points`. Those of second order hold a `Posterior`:
-each stored context is one observation, of variance r_s, of one label, and with prior c
+values k(x_s, x). First-order learners have `Points`. Second-order learners have a `Posterior`: each
+stored context is an observation of one label with variance r_s. With prior c,
 
     A = c (I + sum of x_s x_s' / r_s),    G = (K + diag(r))^-1 over the contexts of one label,
     A^-1 x = (x - sum of shares_s x_s) / c,    shares = G k,    v = (k(x, x) - k.shares) / c.
 
-So w += step A^-1 x moves the coefficients of the label's contexts and of x itself; to observe x
-borders G by a line. The lines of all labels share one square matrix, for a slot has one label. A
-context that is there already is not stored again: it is observed with less variance.
+So w += step A^-1 x changes the coefficients of the label's contexts and of x. A new observation
+adds a line and a column to G. A slot has one label, so the lines of all labels fit into one square
+matrix. A context that is stored already is not stored again: its variance becomes smaller.
 
-When the budget is exceeded, a context is removed: its observation is unlearned exactly, as if it
-had never been made (but changes of other labels' weights along it, by a projection, are lost).
+When the budget is exceeded, a context is removed, and its observation is unlearned exactly, as if
+it had never been made (but its effect on other labels' weights through a projection is lost).
 
-A row is scored before it is learned from; updates use the numbers of that score. Within a round,
-a row's observation is its last update. An empty row has score 0 with every kernel.
+A row is scored before the learner learns from it; updates use the numbers of that score. Within a
+round, the observation of a row is its last update. An empty row has score 0 with every kernel.
 
 A kernel may be the user's function. It is called once per row. If it raises an error, nothing is
 learned from the row, and `guarded` raises the error.
@@ -60,17 +60,17 @@ NUMBERS: dict[str, dict[str, float]] = {
 NAMES = tuple(NUMBERS)
 TOP, FREE, CLOCK = range(3)  # of `count`
 NONE, FAILED = -1, -2
-MOST_EVIDENCE = 1e7  # k(x, x) against the prior: beyond, inverses lose all digits
+MOST_EVIDENCE = 1e7  # k(x, x) divided by the prior: beyond this, inverses lose all digits
 
 
 class Kernel(NamedTuple):
-    """One of NAMES, with its numbers; or a function that was given."""
+    """A kernel with its numbers: one of NAMES, or the user's function."""
 
     kind: int
     scale: float  # gamma or nu
     constant: float
     degree: int
-    function: int = 0  # the address of what asks it; 0: there is none
+    function: int = 0  # the address of the callback that calls it; 0: none
 
 
 class Points(NamedTuple):
@@ -78,17 +78,17 @@ class Points(NamedTuple):
 
     x: Any  # [feature, slot]; there is one slot more than the budget
     square: Any  # [slot] its squared length
-    own: Any  # [slot] k of it and itself
+    own: Any  # [slot] k(x, x)
     coef: Any  # [slot, lane]
-    age: Any  # [slot] what the clock showed when it was last learned from
-    count: Any  # slots in use, the slot for the next one, the clock
+    age: Any  # [slot] the clock when it was last learned from
+    count: Any  # slots in use, the next free slot, the clock
     slots: Any  # 0, 1, 2, ...
     # Of the row that was scored last:
-    near: Any  # [slot] k of the stored context and the row
-    here: Any  # its squared length, k of it and itself
-    current: Any  # the slot it got, or NONE; FAILED: there are no values, so nothing is learned
-    row: Any  # [feature] itself, for functions
-    features: Any  # how many are known
+    near: Any  # [slot] k(stored context, row)
+    here: Any  # its squared length, and k(row, row)
+    current: Any  # its slot, or NONE; FAILED: the kernel failed, so nothing is learned
+    row: Any  # [feature] the row itself, for functions
+    features: Any  # the number of known features
     total: Any  # [lane] room for sums
     kernel: Any
     remove: Any  # which of REMOVE
@@ -96,15 +96,15 @@ class Points(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """Points that are observations of a label each."""
+    """Points, each of which is an observation of one label."""
 
     points: Any
-    G: Any  # [slot, rank]: a line for each context, over those of its label as they are ranked
+    G: Any  # [slot, rank]: a line for each context, over the contexts of its label by rank
     order: Any  # slots by label, then by rank
-    start: Any  # [label] where its slots start in `order`; one more at the end
+    start: Any  # [label] where its slots start in `order`; the last entry is the end
     noise: Any  # [slot] the variance r
-    listed: Any  # as ordered: k of the stored context and the row that was scored last
-    shares: Any  # as ordered: G k
+    listed: Any  # in `order`: k(stored context, row scored last)
+    shares: Any  # in `order`: G k
     line: Any  # room for a line of G
     prior: Any
 
@@ -114,14 +114,14 @@ class Posterior(NamedTuple):
 
 @inline
 def value(kernel, dot, square_x, square_y):
-    """k of two contexts, from their inner product and their squared lengths."""
+    """k(x, y) from the inner product and the squared lengths."""
     if kernel.kind == RBF:
         return math.exp(-kernel.scale * max(square_x + square_y - 2.0 * dot, 0.0))
     if kernel.kind == RATIONAL:
         return 1.0 / (1.0 - kernel.scale * dot)
     if kernel.kind == POLYNOMIAL:
         base, power = kernel.scale * dot + kernel.constant, 1.0
-        for _ in range(kernel.degree):  # the same bits wherever it runs
+        for _ in range(kernel.degree):  # the same bits compiled and uncompiled
             power *= base
         return power
     return dot
@@ -136,7 +136,7 @@ def nothing_near(points):
 
 @inline
 def ask(state, points, row):
-    """Call the user's function for its values."""
+    """Get the values from the user's function."""
     nothing_near(points)
     points.here[0] = squared_norm(row)
     points.features[0] = state.table.shape[0]
@@ -150,7 +150,7 @@ def ask(state, points, row):
 
 @inline
 def look(state, points, row):
-    """Compute the kernel's values for a row, which has no slot yet."""
+    """Compute the kernel's values for a row that has no slot yet."""
     points.current[0] = NONE
     top, kernel = points.count[TOP], points.kernel
     if row.start == row.stop:
@@ -172,7 +172,7 @@ def look(state, points, row):
 
 @inline
 def sum_up(state, points, out):
-    """The scores of the row that was looked at."""
+    """The scores of the row given to `look`."""
     stored = Row(points.slots, points.near, 0, points.count[TOP])
     add_lines(points.coef, stored, points.total, len(points.total), False)
     for lane in range(len(points.total)):
@@ -184,7 +184,7 @@ def sum_up(state, points, out):
 
 @inline
 def is_same(points, slot, row):
-    """Whether the slot holds the row that was looked at."""
+    """Whether the slot holds the row given to `look`."""
     if points.square[slot] != points.here[0]:
         return False
     for i in range(row.start, row.stop):
@@ -195,7 +195,7 @@ def is_same(points, slot, row):
 
 @inline
 def new_slot(points, row):
-    """Store the row that was looked at."""
+    """Store the row given to `look`. Returns its slot."""
     count = points.count
     slot = count[FREE]
     for i in range(row.start, row.stop):
@@ -211,7 +211,7 @@ def new_slot(points, row):
 
 @inline
 def slot_of(points, row):
-    """The slot of the row that was looked at; it gets one if no other holds the same."""
+    """The slot of the row given to `look`: that of an equal context, or a new one."""
     if points.current[0] == NONE:
         slot, top = 0, points.count[TOP]
         while slot < top and not is_same(points, slot, row):
@@ -222,20 +222,20 @@ def slot_of(points, row):
 
 @inline
 def touch(points, slot):
-    """The slot has now been learned from last."""
+    """Mark the slot as the one that was learned from last."""
     points.age[slot] = points.count[CLOCK]
     points.count[CLOCK] += 1
 
 
 @inline
 def is_full(points):
-    """Whether the last slot is taken: one context too many."""
+    """Whether the budget is exceeded: the last slot is in use."""
     return points.count[FREE] == len(points.age)
 
 
 @inline
 def oldest_or_any(points, kept):
-    """The slot learned from longest ago, or any but the one to be kept."""
+    """The slot learned from longest ago, or a random slot other than `kept`."""
     if points.remove == RANDOM:
         u = uniform(points.seed, points.count[CLOCK], REMOVE_DRAW)
         slot = int(u * (len(points.age) - 1))
@@ -260,7 +260,7 @@ def clear(points, slot):
 
 @inline
 def is_less(points, loss, slot, least, found):
-    """Whether the slot would be the smaller loss; of equal ones, the older goes."""
+    """Whether removing the slot loses less; of equal losses, the older slot is removed."""
     if found == NONE or loss < least * (1.0 - TIE):
         return True
     return loss <= least * (1.0 + TIE) and points.age[slot] < points.age[found]
@@ -268,7 +268,7 @@ def is_less(points, loss, slot, least, found):
 
 @inline
 def lightest(points, kept):
-    """The slot whose part of the weights is the shortest in the kernel's geometry."""
+    """The slot whose part of the weights has the smallest norm in the kernel's space."""
     least, found = math.inf, NONE
     for slot in range(len(points.age)):
         size = 0.0
@@ -282,7 +282,7 @@ def lightest(points, kept):
 
 @inline
 def best_predicted(held, kept):
-    """The slot that the others of its label would predict with the least error."""
+    """The slot that the other contexts of its label predict with the least error."""
     least, found = math.inf, NONE
     for label in range(len(held.start) - 1):
         first = held.start[label]
@@ -296,7 +296,7 @@ def best_predicted(held, kept):
 
 @inline
 def unlearn(held, gone):
-    """Take an observation out of its label's."""
+    """Remove an observation from its label."""
     coef, G, order = held.points.coef, held.G, held.order
     position = 0
     while order[position] != gone:
@@ -313,7 +313,7 @@ def unlearn(held, gone):
         slot = order[first + j]
         coef[slot, label] -= amount * (line[j] * own)
         add_product(G[slot], size, -amount, line[j], line)
-        G[slot, rank] = G[slot, size - 1]  # the last in rank takes its place
+        G[slot, rank] = G[slot, size - 1]  # the last rank takes its place
         G[slot, size - 1] = 0.0
     for k in range(size):
         G[gone, k] = 0.0
@@ -327,7 +327,7 @@ def unlearn(held, gone):
 
 @inline
 def sharpen(held, label, amount):
-    """G of a label += amount times its shares by themselves."""
+    """G of a label += amount shares shares'."""
     first, end = held.start[label], held.start[label + 1]
     shares = held.shares[first:end]
     for j in range(end - first):
@@ -336,7 +336,7 @@ def sharpen(held, label, amount):
 
 @inline
 def join(held, label, slot, amount):
-    """Border G of a label by a context."""
+    """Add a line and a column for a context to G of a label."""
     G, order = held.G, held.order
     first, end = held.start[label], held.start[label + 1]
     size = end - first
@@ -351,7 +351,7 @@ def join(held, label, slot, amount):
         held.start[later] += 1
 
 
-# What `core` does, in this form.
+# The functions of `core` for this storage.
 
 
 @implement(sums.dot, Points)
@@ -413,13 +413,13 @@ def move(state, row, label, step, shrink):
     noise, position = held.prior / shrink - unexplained(held, label), first
     while position < end and not is_same(points, held.order[position], row):
         position += 1
-    if position < end:  # the same once more: x is one of the label's own
+    if position < end:  # x is stored for this label: observe it again
         slot = held.order[position]
         held.shares[position] -= 1.0
         held.noise[slot] = 1.0 / (1.0 / held.noise[slot] + 1.0 / noise)
     else:
         slot = points.current[0]
-        if slot == NONE or held.noise[slot] != 0.0:  # of no label, or of another
+        if slot == NONE or held.noise[slot] != 0.0:  # x has no slot, or one of another label
             slot = new_slot(points, row)
         points.coef[slot, label] += amount
         held.noise[slot] = noise
@@ -449,7 +449,7 @@ def known(state, row):
 
 
 class Dual(Storage):
-    """At most so many contexts; prior: for learners of second order."""
+    """At most `budget` contexts. prior: for second-order learners."""
 
     dtype = "float64"
     planes = 0
@@ -500,13 +500,13 @@ class Dual(Storage):
         for name, old in arrays.items():
             mine = getattr(points if name in Points._fields else held, name)
             mine[tuple(slice(size) for size in old.shape)] = old
-        if arrays and self.prior is not None:  # of labels that are new
+        if arrays and self.prior is not None:  # for new labels
             held.start[len(arrays["start"]) :] = arrays["start"][-1]
         self._current = points
         return held
 
     def _ask(self) -> None:
-        """Fill in the function's values for the row, in one call: itself comes last."""
+        """Get the function's values for the row in one call; the row itself comes last."""
         points = self._current
         width, (top, free, _) = points.features[0], points.count
         slots = np.delete(np.arange(top), slice(free, free + 1))
@@ -517,7 +517,7 @@ class Dual(Storage):
         values = self.matrix(rows[-1:], rows)[0]
         if values[-1] < 0:
             raise ValueError(
-                f"kernel {self.settings['kernel']!r} is {values[-1]} of a context and itself, "
+                f"kernel {self.settings['kernel']!r} is {values[-1]} for a context and itself, "
                 "and must be at least 0"
             )
         points.near[slots], points.here[1] = values[:-1], values[-1]
@@ -573,7 +573,7 @@ class Dual(Storage):
         )
 
     def is_sound(self, table: np.ndarray, arrays: Arrays) -> bool:
-        """The contexts are such as are taken, with their own lengths and values; G fits them."""
+        """Whether contexts are allowed, their lengths and values are correct, and G fits them."""
         x, square, own, age = (arrays[name] for name in ("x", "square", "own", "age"))
         _, free, clock = arrays["count"].tolist()
         unused = slice(free, free + 1)
@@ -623,10 +623,11 @@ class Dual(Storage):
         return np.delete(_points(held).coef[:top, :labels], slice(free, free + 1), axis=0).T
 
     def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
-        """Observations count for less: their variance is r/keep.
+        """Observations count less: their variance becomes r/keep.
 
-        What a projection gave the label along contexts that are not its own, o, fades in
-        proportion; its own, t, follow: G'(z + (1 - keep) K_to a_o), where G z was a_t.
+        A projection may give a label coefficients a_o of other labels' contexts o. These fade in
+        proportion. The coefficients a_t = G z of its own contexts t become
+        G'(z + (1 - keep) K_to a_o).
         """
         coef, faded = arrays["coef"], keep * arrays["coef"]
         if self.prior is None:
@@ -743,15 +744,15 @@ REMOVE = setting(
 
 
 def kernel_named(text: str) -> tuple[Kernel, str]:
-    """The kernel spelled so, and its spelling in full: "rbf" is "rbf(gamma=1.0)"."""
+    """The kernel with this name, and its full name: "rbf" is "rbf(gamma=1.0)"."""
     if not isinstance(text, str):
         raise TypeError(
             f"kernel must be a name such as 'rbf' or 'rbf(gamma=2)', or a function, not {text!r}"
         )
     if text.startswith(CALLABLE):
         raise ValueError(
-            f"kernel {text!r} is a function, which no file can hold: "
-            "give it again, load(path, kernel=...)"
+            f"kernel {text!r} is a function, which a file cannot store: "
+            "pass it again, load(path, kernel=...)"
         )
     found = re.fullmatch(r"(\w+)(?:\(([^()]*)\))?", text.strip())
     name = choice_of("kernel", found[1] if found else text, NAMES)

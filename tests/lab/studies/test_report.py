@@ -110,7 +110,7 @@ def test_difference_is_signed_and_told_apart_without_colour() -> None:
 def test_claims_carry_words_not_colour_alone() -> None:
     checks = [Check("A", True, "a"), Check("B", False, "b"), Check("C", None, "c")]
     text = Checker(page_of(section(checks=checks))).text
-    for words in ("holds", "does not hold", "cannot be told", "1 of 3 claims hold"):
+    for words in ("holds", "does not hold", "cannot be decided", "1 of 3 claims hold"):
         assert words in text
 
 
@@ -126,7 +126,7 @@ def test_many_claims_are_folded_but_for_those_that_do_not_hold() -> None:
 
 def test_nothing_told_is_not_nothing_held() -> None:
     checks = [Check("A", None, ""), Check("B", None, "")]
-    assert "Of 2 claims none can be told yet" in page_of(section(checks=checks))
+    assert "Of 2 claims none can be decided yet" in page_of(section(checks=checks))
     assert "All 2 claims hold" in page_of(section(checks=[Check("A", True, "")] * 2))
     assert "The claim holds" in page_of(section(checks=[Check("A", True, "")]))
 
@@ -375,7 +375,7 @@ def test_overview_links_to_every_study_and_tells_what_fails() -> None:
 
 def test_verdict_counts_each_number_once() -> None:
     found = verdict(banditron())
-    assert (found.holds, found.fails, found.untold) == (4, 0, 1)
+    assert (found.holds, found.fails, found.undecided) == (4, 0, 1)
     assert [found.count(near) for near in ("near", "rough", "far")] == [3, 0, 2]
     assert found.furthest[0].name == "Reuters4, Perceptron"
     ran = sum(

@@ -795,7 +795,7 @@ def test_the_command_lists_runs_and_reports(toy_file, tmp_path):
     code, _, _ = run_command(str(toy_file), "--quick", "--report", "--out", str(out_folder))
     assert code == 0 and (out_folder / "toy.html").read_text() == page
     code, out, _ = run_command(str(toy_file), "--report", "--out", str(out_folder))
-    assert code == 0 and "claims hold, " in out and "cannot be told" in out
+    assert code == 0 and "claims hold, " in out and "cannot be decided" in out
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ _FLOAT32 = np.dtype(np.float32)
 _APART = 10**6  # streams to tune on have seeds from here on: never one that is reported
 
 
-# Modules that only find by a name; what a cell finds is named to the digest.
+# Modules that only look something up by name; the digest gets the modules that they find.
 _BY_NAME = (
     "onebit.lab.lookup",
     "onebit.datasets.catalogue",
@@ -45,11 +45,11 @@ _BY_NAME = (
     "onebit.datasets.svmlight",
     "onebit.datasets.vowpal",
 )
-_UNREADABLE = uuid.uuid4().hex  # stands for code whose source is not found: no other process's
+_UNREADABLE = uuid.uuid4().hex  # the digest of code without a source: different in each process
 
 
 def code_for(learner: type[Learner], source: str) -> str:
-    """A digest of the code that a learner's figures on a data set come from.
+    """A digest of the code that the results of a learner on a data set depend on.
 
     It covers this module, those of the learner's class and of the functions that the rows come
     from, and whatever these import.
@@ -70,7 +70,7 @@ def _code(learner: type[Learner], entry: CatalogueEntry) -> str:
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     source: str  # a name of the catalogue
     digest: str  # of its file, none if it is drawn
-    columns: tuple[tuple[str, Any], ...]  # how its file is read: which is the label, ...
+    columns: tuple[tuple[str, Any], ...]  # options for reading its file
     rows: int | None
     prepare: tuple[str, ...]
     channel: ChannelSpec
@@ -78,11 +78,11 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     tuning: bool
     repeat: int  # of the stream; or the fold that is left out
     epochs: int
-    rounds: int | None = None  # so many, whatever the epochs
+    rounds: int | None = None  # if given, it overrides the epochs
     alone: bool
     learner: str
     settings: tuple[tuple[str, SettingValue], ...]
-    code: str = ""  # a digest of the code that its figures come from
+    code: str = ""  # a digest of the code that the result depends on
 
     @property
     def name(self) -> str:
@@ -90,7 +90,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def without_settings(self) -> Cell:
-        """The same for all cells that can run in lockstep."""
+        """Equal for cells that can run in lockstep."""
         return msgspec.structs.replace(self, settings=())
 
     def __str__(self) -> str:
@@ -133,7 +133,7 @@ class DataSource(NamedTuple):
     name: str
     digest: str  # of its file; none if it is built in
     drawn: bool
-    own: bool  # a file that the catalogue knows nothing of
+    own: bool  # a file that is not in the catalogue
 
 
 def source_of(data: Data) -> DataSource | None:
@@ -166,8 +166,8 @@ class CellStream(NamedTuple):
     y: np.ndarray
     labels: int
     check_points: list[int]
-    order: np.ndarray = np.empty(0, np.int64)  # of all epochs; empty: the rows as they are
-    epochs: int = 1  # in which the rows come
+    order: np.ndarray = np.empty(0, np.int64)  # of all epochs; empty: the given order
+    epochs: int = 1  # passes over the rows
     channel: Sequence[Any] = ()
     test: tuple[Any, np.ndarray] | None = None
     bayes_mistakes: Sequence[int] = ()  # at the check points
@@ -182,7 +182,7 @@ class CellStream(NamedTuple):
         }
 
 
-# Streams are large and several cells in a row want the same one.
+# Streams are large, and consecutive cells often use the same one.
 _making = threading.Lock()
 
 
@@ -197,9 +197,9 @@ def _drawn(source: str, rows: int | None, steps: tuple[str, ...], seed: int) -> 
 def _table(
     source: str, digest: str, columns: tuple, rows: int | None, steps: tuple[str, ...]
 ) -> tuple[Dataset, Rows | None]:
-    """A table, cut to so many rows, the same ones for all; and its rows, encoded.
+    """A table, cut to a number of rows that are the same for all cells, and its encoded rows.
 
-    Where the order of the rounds matters to a step, each stream prepares and encodes its own rows.
+    If the order of the rounds matters to a step, each stream prepares and encodes its own rows.
     """
     table = find(source).load(**dict(columns))
     if rows is not None and rows < len(table.y):
@@ -254,9 +254,9 @@ def _shuffled(rows: np.ndarray, epochs: int, seed: int) -> np.ndarray:
 def _without_fold(cell: Cell, table: Dataset, rows: Rows | None) -> CellStream:
     """All folds but one to learn from, perhaps with noisy labels, and that one to test on.
 
-    To tune, the complement of the first fold is split once more, nine to one, and the labels to
-    judge by are noisy as well: nothing of the first fold or of clean labels is used. The setting is
-    then used for all folds, as in the paper that tunes on one split.
+    For tuning, the complement of the first fold is split again, nine to one. The labels of the
+    smaller part are noisy as well, so neither the first fold nor clean labels are used. The chosen
+    setting is used for all folds, as in the paper.
     """
     if len(table.y) < 10 * cell.folds:
         raise ValueError(f"{len(table.y)} rows are too few for {cell.folds} folds: ten for each")
@@ -273,7 +273,7 @@ def _without_fold(cell: Cell, table: Dataset, rows: Rows | None) -> CellStream:
         learned, judged = mixed[len(mixed) // 10 :], mixed[: len(mixed) // 10]
     order = _shuffled(learned, cell.epochs, cell.repeat)
     test = (table.X[judged], noisy[judged])
-    # Folds differ by a row: all are counted where the shortest is.
+    # Folds differ by a row: all have the check points of the shortest.
     epoch = len(learned) if cell.tuning else len(places) - -(-len(places) // cell.folds)
     where = study_check_points(epoch * cell.epochs, epoch)
     return CellStream(rows, noisy, labels, where, order, test=test)

@@ -1,6 +1,6 @@
 """The conditions of a cell in a study file: its channel and its check points.
 
-They change results. The other parts of a study file are in `spec`.
+Cells depend on them, unlike on the other parts of a study file, which are in `spec`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ChannelSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def study_check_points(rounds: int, epoch: int) -> list[int]:
-    """Where a study counts: eight rounds of each decade, and the end of the first epoch."""
+    """Check points: eight rounds of each decade, the end of the first epoch, and the last round."""
     decades = {round(10 ** (k / 8)) for k in range(8, 80)}
     counted = {*decades, *check_points(rounds), epoch, rounds}
     return sorted(point for point in counted if 10 <= point <= rounds or point == rounds)

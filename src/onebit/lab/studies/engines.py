@@ -74,7 +74,7 @@ def _joblib(engine: str, jobs: Jobs, workers: int, homes: Sequence[Home]) -> Don
 
 
 def _ray(jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
-    """Run jobs by ray itself: through joblib it yields nothing before the last job is done."""
+    """Run jobs by ray directly: through joblib it yields nothing before the last job is done."""
     ray = _needed("ray", "cluster")
     ours = not ray.is_initialized()
     if ours:  # a running cluster (RAY_ADDRESS), or a new local one

@@ -1,4 +1,4 @@
-"""Evaluates the cells of a study: computes what its page shows."""
+"""Evaluates the cells of a study: computes the charts, tables and claims of its page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Measure(NamedTuple):
     """A number that is measured, and its names on the page."""
 
     name: str
-    counts: str = ""  # the counts of a result that the number comes from; none: known at the end
+    counts: str = ""  # the field of a result; empty: known only at the end
     counts_name: str = ""
     unit: str = "%"
     less: str = "errs less"
@@ -70,7 +70,7 @@ class _Group(NamedTuple):
 
 
 def _groups(plan: Plan, place: Place) -> list[_Group]:
-    """One group per reported setting; without groups of which a cell has not run."""
+    """One group per reported setting; groups with a missing or failed cell are left out."""
     if plan.sources[place.data] is None:
         return []
     found = []
@@ -160,9 +160,10 @@ def _commit() -> str:
 
 
 def _sections(plan: Plan) -> Iterator[findings.Section]:
-    told: set[str] = set()  # a data set's notes are shown where it is first used
+    noted: set[str] = set()  # a data set's notes are shown where it is first used
     for section in plan.study.sections:
         used = dict.fromkeys(row[0].data for part in section.parts for row in _rows(plan, part))
+        new = [name for name in used if name not in noted]
         yield findings.Section(
             title=section.title,
             about=section.about,
@@ -170,9 +171,9 @@ def _sections(plan: Plan) -> Iterator[findings.Section]:
             tables=[table for part in section.tables for table in _tables(plan, part)],
             rates=[_rates_table(plan, part) for part in section.rates],
             checks=[check for claim in section.checks for check in _checks(plan, claim)],
-            notes=[*section.notes, *_data_notes(plan, [name for name in used if name not in told])],
+            notes=[*section.notes, *_data_notes(plan, new)],
         )
-        told |= set(used)
+        noted |= set(new)
 
 
 def _data_notes(plan: Plan, names: list[str]) -> list[str]:
@@ -496,15 +497,15 @@ def _lowest_of(plan: Plan, claim: spec.Lowest) -> Iterator[findings.Check]:
             f"{claim.method} errs least of {', '.join(claim.among)} on {claim.least} of "
             f"{len(by_data)} data sets{at}"
         )
-        told = sum(winner is not None for winner in by_data.values())
-        if not told:
+        decided = sum(winner is not None for winner in by_data.values())
+        if not decided:
             yield findings.Check(text, None, "nothing has run yet")
             continue
         won = [data for data, winner in by_data.items() if winner == claim.method]
         # If data are missing, the share of the available data sets decides.
-        holds = len(won) / told >= claim.least / len(by_data) - 1e-9
+        holds = len(won) / decided >= claim.least / len(by_data) - 1e-9
         names = f": {', '.join(won)}" if won else ""
-        yield findings.Check(text, holds, f"on {len(won)} of the {told} that ran{names}")
+        yield findings.Check(text, holds, f"on {len(won)} of the {decided} that ran{names}")
 
 
 def _nearer(plan: Plan, claim: spec.Nearer) -> Iterator[findings.Check]:

@@ -19,7 +19,7 @@ class Curve:
     mean: list[float]
     low: list[float]
     high: list[float]
-    published: float | None = None  # what the paper says of the curve's end, if it does
+    published: float | None = None  # the paper's value at the end of the curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Value:
     bold: bool = False  # lowest of those compared
     underlined: bool = False  # lowest of the bandit methods
     published_marks: str = ""
-    absent: str = "no data"  # what to say where ours is None: "failed", "not run yet", ...
+    absent: str = "no data"  # the text if ours is None: "failed", "not run yet", ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Check:
     """A claim of the paper, and whether it holds here."""
 
     claim: str  # "Confidit errs less than Banditron on Amazon7"
-    holds: bool | None  # None: cannot be told (a cell is missing or failed)
+    holds: bool | None  # None: cannot be decided (a cell is missing or failed)
     evidence: str  # "24.1 ± 0.3 against 28.9 ± 0.4"
 
 

@@ -60,18 +60,18 @@ def names(chart: Chart) -> list[str]:
 
 
 def columns(count: int) -> int:
-    """How many of so many charts stand side by side on a desktop."""
+    """How many of `count` charts are side by side on a desktop."""
     return {1: 1, 2: 2, 4: 2}.get(count, 3)
 
 
 def _frames(count: int) -> list[Frame]:
-    """What each of so many charts is drawn in; a phone needs its own, unless they are small."""
+    """The frames of each of `count` charts. Large charts have another frame for phones."""
     side_by_side = columns(count)
     return [FRAMES[side_by_side], *([PHONE] if side_by_side < 3 else [])]
 
 
 def without_beginning(chart: Chart) -> Chart:
-    """A chart over rounds from the first round on that is worth drawing."""
+    """A chart over rounds, without the first rounds, which say little."""
     first = charts.first_drawn([x for curve in chart.curves for x in curve.x])
     if chart.x_label != "rounds" or first == 1:
         return chart
@@ -86,7 +86,7 @@ def _from(curve: Curve, first: int) -> Curve:
 
 
 def numbered(section: list[Chart]) -> bool:
-    """Whether names have too little room in a chart, so that numbers stand for them there."""
+    """Whether names do not fit into a chart, so that numbers replace them."""
     frames = _frames(len(section))
     return any(_too_long(names(chart), frame) for chart in section for frame in frames)
 
@@ -97,7 +97,7 @@ def _too_long(names: Iterable[str], frame: Frame) -> bool:
 
 
 class _Drawn(NamedTuple):
-    """A curve whose values can be drawn: on a logarithmic axis nothing is zero."""
+    """A curve whose values can be drawn: none is zero on a logarithmic axis."""
 
     name: str
     curve: Curve
@@ -105,7 +105,7 @@ class _Drawn(NamedTuple):
     published: float | None
 
     def end(self, percent: bool) -> str:
-        """Ours at the end, and the paper's if it gives one."""
+        """Our value at the end, and the paper's, if there is one."""
         ours = shown(last_mean(self.curve) or 0.0, percent)
         if is_number(self.curve.published):
             return f"{ours.rstrip('%')} | {_as_published(self.curve.published, percent)}"
@@ -205,7 +205,7 @@ def not_drawn(chart: Chart) -> list[str]:
 
 
 def has_zero(chart: Chart) -> bool:
-    """Whether a zero stands on a logarithmic axis, where there is none."""
+    """Whether a value is zero on a logarithmic axis."""
     return any(
         (chart.x_log and x <= 0) or (chart.y_log and mean <= 0)
         for curve in chart.curves
@@ -236,7 +236,7 @@ WORDS = {"near": f"within {NEAR:.0%}", "rough": f"within {ROUGH:.0%}", "far": "f
 
 
 def ratios(pairs: list[Pair], where: str, width: int = 340) -> Markup:
-    """One dot a number, by how many times the paper's ours is; far ones stand at the edges."""
+    """A dot for each number, placed by the ratio of ours to the paper's; far ones at the edges."""
     scale = charts.Scale(0.5, 2.0, 30, width - 30, True)
     stacks: dict[int, list[Pair]] = {}
     for pair in sorted(pairs, key=lambda pair: pair.ratio):

@@ -1,4 +1,4 @@
-"""The pages of the studies: one for each paper, one over all; each is a file that loads nothing."""
+"""The pages of the studies, one for each paper, and an overview. Each is a self-contained file."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _score(found: Verdict, where: str) -> dict[str, Any]:
 def _section(
     section: Section, looks: dict[str, Looks], where: str, *, quick: bool
 ) -> dict[str, Any]:
-    """What the template shows of a section; ``where`` makes its ids unique."""
+    """The data of a section for the template. where: makes its ids unique."""
     charts, with_numbers = section.charts, plots.numbered(section.charts)
     methods = dict.fromkeys(name for chart in charts for name in plots.names(chart))
     return {

@@ -11,7 +11,7 @@ from onebit.lab.studies.verdict import is_number, nearness
 
 
 def number_table(table: Table, *, quick: bool) -> dict[str, Any]:
-    """What the template shows of a table.
+    """The data of a table for the template.
 
     quick: ours are not comparable with the paper's; the difference is left out.
     """
@@ -91,7 +91,7 @@ def _decimals(numbers: list[float]) -> int:
 
 
 def _rounded(number: float, decimals: int) -> str:
-    """With more digits where a small number would come out as zero."""
+    """The number with these decimals, or more if a small number would be shown as zero."""
     if 0 < abs(number) < 0.5 * 10**-decimals:
         decimals = min(5, -math.floor(math.log10(abs(number))))
     return f"{number:,.{decimals}f}"

@@ -45,16 +45,16 @@ def nearness(ours: float, published: float) -> str:
 class Verdict:
     holds: int
     fails: int
-    untold: int  # claims that cannot be decided yet
+    undecided: int  # claims that cannot be decided yet
     pairs: list[Pair]
 
     @property
     def claims(self) -> int:
-        return self.holds + self.fails + self.untold
+        return self.holds + self.fails + self.undecided
 
     @property
     def counts(self) -> dict[bool | None, int]:
-        return {True: self.holds, False: self.fails, None: self.untold}
+        return {True: self.holds, False: self.fails, None: self.undecided}
 
     def count(self, nearness: str) -> int:
         return sum(pair.nearness == nearness for pair in self.pairs)
@@ -70,19 +70,19 @@ def verdict(findings: Findings) -> Verdict:
     """The verdict of a full run; a quick run is too small to compare, and gets an empty one."""
     if findings.quick:
         return Verdict(0, 0, 0, [])
-    told = [check.holds for section in findings.sections for check in section.checks]
+    outcomes = [check.holds for section in findings.sections for check in section.checks]
     pairs = [pair for section in findings.sections for pair in _pairs(section)]
     # Each number of the paper counts once, even if it is shown several times.
     once = {(pair.name, pair.published): pair for pair in reversed(pairs)}
-    return Verdict(told.count(True), told.count(False), told.count(None), [*once.values()][::-1])
+    return Verdict(*map(outcomes.count, (True, False, None)), [*once.values()][::-1])
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
     verdicts = list(verdicts)
-    holds, fails, untold = (
+    holds, fails, undecided = (
         sum(found.counts[outcome] for found in verdicts) for outcome in (True, False, None)
     )
-    return Verdict(holds, fails, untold, [pair for found in verdicts for pair in found.pairs])
+    return Verdict(holds, fails, undecided, [pair for found in verdicts for pair in found.pairs])
 
 
 def _pairs(section: Section) -> list[Pair]:
