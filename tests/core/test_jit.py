@@ -485,6 +485,20 @@ def test_modules_from_outside_are_followed_to_what_they_use(copied, outside, tex
         assert not {"newtron", "simulation", "tuning", "soba"} & stems
 
 
+def test_the_packages_around_a_module_from_outside_count(copied, outside):
+    folder = outside / "folder_of_outside"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("import onebit.algorithms.soba")
+    (folder / "mine.py").write_text("x = 1")
+    for name, path in (("", folder / "__init__.py"), (".mine", folder / "mine.py")):
+        module = types.ModuleType(f"folder_of_outside{name}")
+        module.__file__ = str(path)
+        sys.modules[f"folder_of_outside{name}"] = module
+    files = Sources(copied).files(["folder_of_outside.mine"])
+    assert {folder / "__init__.py", folder / "mine.py"} <= set(files)
+    assert "soba" in {path.stem for path in files}
+
+
 @pytest.fixture
 def outside(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)

@@ -89,6 +89,7 @@ NUMBERS = [
         "0.1",
         "0.30000000000000004",
         "9007199254740993",
+        "9007199254740993.0",  # half way between two doubles
         "9007199254740993e-1",
         "1e-300",
         "4.9e-324",
@@ -433,6 +434,13 @@ def test_labels_that_are_whole_numbers_are_ints(tmp_path):
     assert read(path, labels=range(8, 12)).y.tolist() == [2, 1, 1]
     with pytest.raises(ValueError, match=r"line 2: label '9' was never declared"):
         read(path, labels=["10", "11"])
+
+
+def test_labels_too_large_for_a_double_stay_apart(tmp_path):
+    path = tmp_path / "ids.csv"
+    path.write_text("a,label\n1,9007199254740992\n2,9007199254740993\n")
+    data = read(path)
+    assert data.labels == ["9007199254740992", "9007199254740993"] and data.y.tolist() == [0, 1]
 
 
 # Tables

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,7 +11,7 @@ from scipy import sparse
 import onebit as ob
 from onebit.core.draws import uniform
 from onebit.core.jit import COMPILED
-from onebit.datasets import digits, npz, synnonsep, synsep
+from onebit.datasets import digits, npz, synnonsep, synsep, synthetic
 
 
 def test_synsep_is_as_the_paper_says():
@@ -35,6 +37,27 @@ def test_synsep_is_separated_by_its_key_words():
     W = np.array([X[data.y == topic].max(axis=0) for topic in range(9)])
     W[:, 120:] = 0
     assert ((X @ W.T).argmax(axis=1) == data.y).all()
+
+
+def test_topics_that_their_key_words_do_not_separate_are_drawn_again():
+    class Drawn:
+        """Draws twice the same key words for all topics, then those of a generator."""
+
+        def __init__(self):
+            self.rng, self.draws = np.random.default_rng(0), 0
+
+        def integers(self, low, high):
+            return self.rng.integers(low, high) if self.draws >= 18 else low
+
+        def choice(self, size, count, replace):
+            self.draws += 1
+            if self.draws <= 18:
+                return np.arange(count)
+            return self.rng.choice(size, count, replace=replace)
+
+    drawn: Any = Drawn()
+    topics = synthetic._draw_topics(drawn)
+    assert drawn.draws >= 27 and synthetic._margin(topics) > 0
 
 
 @pytest.mark.compiled

@@ -7,7 +7,8 @@ import pytest
 
 import onebit as ob
 from onebit import persist
-from onebit.core.jit import COMPILED
+from onebit.core.jit import COMPILED, plain
+from onebit.feedback import channels
 from onebit.testing import LABELS  # the laws have had that many compiled
 
 compiled_only = pytest.mark.skipif(not COMPILED, reason="thousands of rounds want the compiler")
@@ -83,6 +84,14 @@ def test_a_delay_is_counted_in_rounds():
     assert trace.updates[9] == 0 and trace.updates[-1] <= 30
     rows = [bool(x.any()) for x in X]
     assert trace.updates[-1] == sum(rows[:30])
+
+
+def test_a_random_delay_is_cut_at_the_longest_that_there_is_room_for():
+    link = channels.link(ob.Delay(mean=50.0), 3)
+    delays = [plain(channels.delay_of)(link, i, i) for i in range(100)]
+    assert max(delays) > 60 and link.longest == 25 * 51
+    cut = link._replace(longest=60)
+    assert [plain(channels.delay_of)(cut, i, i) for i in range(100)] == [min(d, 60) for d in delays]
 
 
 def test_late_answers_come_in_the_order_of_their_arrival():

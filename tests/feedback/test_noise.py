@@ -392,6 +392,12 @@ def test_too_few_answers_for_so_much_noise_are_refused_or_have_a_wide_interval()
         assert near(rates, 0.4, 0.4, within=0.2)
 
 
+def test_an_interval_that_leaves_the_rates_open_is_refused():
+    sentence = refused(made(300, 0.2, 0.2, spread=0.5, seed=1))
+    assert "300 answers leave the rates open: rho0 between 0.05 and 0.44" in sentence
+    assert "more answers would narrow them" in sentence
+
+
 def test_nrest_refuses_rates_that_sum_to_one():
     known = Known(lambda X, said: np.full(len(X), 0.5), 4)
     sentence = refused(made(300, 0.1, 0.1), method="nrest", classifier=known)

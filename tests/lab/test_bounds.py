@@ -53,6 +53,10 @@ def test_newtron_by_hand():
     expected = 0.5 + 2 / (0.25 * beta) * math.log(1 + 100 * beta / 0.5) + 100 * math.log(2)
     assert bounds.newtron(100, features=1, **more) == pytest.approx(expected)
     assert bounds.newtron_beta(labels=2, norm=4, radius=0.5, alpha=1e-9, gamma=0.5) == 1 / 8
+    # Without exploration beta is delta / 10, and nu is delta / 2.
+    size, beta, nu = 2, delta / 10, delta / 2
+    expected = 0.5 + size / (nu * beta) * math.log(1 + 100 * beta / (size * nu))
+    assert bounds.newtron(100, features=1, **{**more, "gamma": 0}) == pytest.approx(expected)
 
 
 def test_newtron_order_by_hand():

@@ -15,6 +15,7 @@ from scipy import sparse
 
 import onebit as ob
 from onebit import cli
+from onebit.contexts import encode_rows
 from onebit.core.jit import COMPILED
 from onebit.lab import recipes, streams, tuning
 from onebit.lab.tuning import Preparation, candidates_of, default_rounds, learners_to_tune
@@ -125,6 +126,9 @@ def test_lengths_are_tried_only_where_rows_differ_in_length():
     assert any(trial.settings.get("inputs") == "unit" for trial in tuned.table)
     unit = quick(ob.UCWL, seed=2, prepare=["unit_norm"])
     assert all("inputs" not in trial.settings for trial in unit.table)
+    rows = encode_rows(np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 5.0]]) / 5, np.dtype("f4"), None)
+    assert tuning._have_length_1(rows)
+    assert not tuning._have_length_1(rows._replace(values=rows.values * np.float32(1.01)))
 
 
 def test_the_learners_to_tune_hear_one_bit():
@@ -213,6 +217,9 @@ def test_ties_go_to_the_earlier():
     tuned = ob.tune(some, X, np.arange(20) % 2, labels=9, trials=3, rounds=10, repeats=1)
     assert tuned.learner is ob.UCWL and tuned.table[0].is_default
     assert [trial.learner for trial in tuned.table] == [ob.UCWL] * 3 + [ob.Confidit] * 3
+    many = {"C": [0.01 * (i + 1) for i in range(40)]}  # PA does not read it
+    tuned = ob.tune("BPA:variant=PA", SMALL, grid=many, rounds=20, repeats=1)
+    assert [trial.settings["C"] for trial in tuned.table] == [1.0, *many["C"]]
 
 
 def test_rows_of_every_form_give_the_same():

@@ -139,9 +139,9 @@ def names_of(found: list[Any]) -> list[Any]:
 
 
 def whole_number(label: Any) -> int | None:
-    """The label as an int, if it is a whole number."""
+    """The label as an int, if it is a whole number that a float holds exactly."""
     try:
         number = float(label)
-        return int(number) if number.is_integer() and abs(number) <= 2**53 else None
+        return int(number) if number.is_integer() and abs(number) < 2**53 else None
     except (TypeError, ValueError, OverflowError):
         return None

@@ -770,6 +770,9 @@ def test_the_chosen_setting_has_the_least_error_where_it_was_tuned(toy, store):
 def test_marks_are_those_of_a_paired_test(one, two, mark):
     ends = {"a": np.array(one), "b": np.array(two)}
     assert evaluating._mark(ends, "a", ["a", "b"]) == mark
+    ends["c"] = ends["a"] + 1  # the nearest rival decides, wherever it stands
+    assert evaluating._mark(ends, "a", ["a", "b", "c"]) == mark
+    assert evaluating._mark(ends, "a", ["c", "a", "b"]) == mark
 
 
 # The command
