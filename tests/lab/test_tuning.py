@@ -217,9 +217,12 @@ def test_ties_go_to_the_earlier():
     tuned = ob.tune(some, X, np.arange(20) % 2, labels=9, trials=3, rounds=10, repeats=1)
     assert tuned.learner is ob.UCWL and tuned.table[0].is_default
     assert [trial.learner for trial in tuned.table] == [ob.UCWL] * 3 + [ob.Confidit] * 3
-    many = {"C": [0.01 * (i + 1) for i in range(40)]}  # PA does not read it
-    tuned = ob.tune("BPA:variant=PA", SMALL, grid=many, rounds=20, repeats=1)
-    assert [trial.settings["C"] for trial in tuned.table] == [1.0, *many["C"]]
+    unread = [0.01 * (i + 1) for i in range(20)]  # by PA
+    grid = {"gamma": [0.99, 0.5], "C": unread}
+    tuned = ob.tune("BPA:variant=PA", SMALL, grid=grid, rounds=30, repeats=1)
+    for gamma in grid["gamma"]:
+        same = [trial for trial in tuned.table if trial.settings["gamma"] == gamma]
+        assert [trial.settings["C"] for trial in same] == unread
 
 
 def test_rows_of_every_form_give_the_same():
