@@ -218,7 +218,7 @@ def test_ties_go_to_the_earlier():
     assert tuned.learner is ob.UCWL and tuned.table[0].is_default
     assert [trial.learner for trial in tuned.table] == [ob.UCWL] * 3 + [ob.Confidit] * 3
     unread = [0.01 * (i + 1) for i in range(20)]  # by PA
-    grid = {"gamma": [0.99, 0.5], "C": unread}
+    grid = {"gamma": [0.5, 0.99], "C": unread}  # the worse first
     tuned = ob.tune("BPA:variant=PA", SMALL, grid=grid, rounds=30, repeats=1)
     for gamma in grid["gamma"]:
         same = [trial for trial in tuned.table if trial.settings["gamma"] == gamma]
