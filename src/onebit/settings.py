@@ -62,7 +62,7 @@ def flag(name: str, value: bool) -> bool:
     return value
 
 
-def called_on(name: str, value: Any) -> Any:
+def function_or_none(name: str, value: Any) -> Any:
     """`value`, which must be a function or None."""
     if value is not None and not callable(value):
         raise TypeError(f"{name} must be a function, not {value!r}")

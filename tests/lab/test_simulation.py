@@ -227,9 +227,9 @@ class Frame:
 
 SLIPS = {
     "no labels": ((X4,), {}, TypeError, "for rows and their labels, write simulate(learner, X, y)"),
-    "a name of a file": (("a.csv",), {}, TypeError, "say simulate(learner, X, y)"),
+    "a name of a file": (("a.csv",), {}, TypeError, "write simulate(learner, X, y)"),
     "nothing": ((None,), {}, TypeError, "needs rows and their labels, X and y, not None"),
-    "a table without labels": ((Frame(X4),), {}, TypeError, "say simulate(learner, X, y)"),
+    "a table without labels": ((Frame(X4),), {}, TypeError, "write simulate(learner, X, y)"),
     "swapped": ((Y4, X4), {}, ValueError, "or are X and y swapped?"),
     "one-hot": ((X4, np.eye(2)[Y4]), {}, ValueError, "y.argmax(axis=1)"),
     "a column": ((X4, np.array([Y4]).T), {}, ValueError, "y.ravel()"),

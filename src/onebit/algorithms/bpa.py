@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.algorithms.exploration import TRIED, exploration
-from onebit.algorithms.passive_aggressive import VARIANTS, Variant, step_length
+from onebit.algorithms.passive_aggressive import VARIANTS, Rule, step_length
 from onebit.core.choosing import epsilon_greedy
 from onebit.core.sums import linear_score, squared_norm
 from onebit.core.updates import add
@@ -28,7 +28,7 @@ class BPA(Learner):
     gamma: float = exploration(
         0.01, f"{TRIED}; 0 is allowed and often best when feedback is clean", or_zero=True
     )
-    variant: Variant = setting(
+    variant: Rule = setting(
         default="PA",
         choices=VARIANTS,
         search=VARIANTS,

@@ -19,7 +19,7 @@ from onebit.core.updates import add
 from onebit.learner import Learner
 from onebit.settings import Range, setting
 
-Variant = Literal["PA", "PA-I", "PA-II"]
+Rule = Literal["PA", "PA-I", "PA-II"]
 VARIANTS = ("PA", "PA-I", "PA-II")
 
 
@@ -36,7 +36,7 @@ class PassiveAggressive(Learner):
 
     planes = 1
     full_information = True
-    variant: Variant = setting(
+    variant: Rule = setting(
         default="PA-I", choices=VARIANTS, search=VARIANTS, doc="which of the paper's three rules"
     )
     C: float = setting(

@@ -113,7 +113,7 @@ class Delay:
             self.longest = int(delays.max())
 
 
-Step = Swap | Rotate | LabelNoise | Flip | Silence | Delay
+ChannelStep = Swap | Rotate | LabelNoise | Flip | Silence | Delay
 
 
 class Link(NamedTuple):
@@ -128,9 +128,9 @@ class Link(NamedTuple):
     hearing: Any  # how the learner interprets silence
 
 
-def steps_of(channel: Any) -> tuple[Step, ...]:
+def steps_of(channel: Any) -> tuple[ChannelStep, ...]:
     """The steps of a channel, given as a list or as a single step."""
-    if isinstance(channel, Step):
+    if isinstance(channel, ChannelStep):
         return (channel,)
     if isinstance(channel, str) or not isinstance(channel, Iterable):
         raise TypeError(
@@ -138,12 +138,12 @@ def steps_of(channel: Any) -> tuple[Step, ...]:
         )
     steps = tuple(channel)
     for step in steps:
-        if not isinstance(step, Step):
+        if not isinstance(step, ChannelStep):
             raise TypeError(f"a channel is LabelNoise, Flip, Silence, Delay, ..., not {step!r}")
     return steps
 
 
-def link(channel: Iterable[Step] | Step, seed: int) -> Link:
+def link(channel: Iterable[ChannelStep] | ChannelStep, seed: int) -> Link:
     """Several channels as one. There may be only one delay."""
     given = steps_of(channel)
     rows = [step.row for step in given if not isinstance(step, Delay)]
@@ -155,7 +155,7 @@ def link(channel: Iterable[Step] | Step, seed: int) -> Link:
     return Link(steps, seed, delay.fixed, delay.mean, delay.given, delay.longest, PLAIN)
 
 
-def link_to(learner: Learner, channel: Iterable[Step] | Step) -> Link:
+def link_to(learner: Learner, channel: Iterable[ChannelStep] | ChannelStep) -> Link:
     """Several channels as one, with the learner's way of interpreting silence."""
     way = link(channel, learner._draws)._replace(hearing=learner._hearing)
     check(way, learner)
@@ -255,7 +255,7 @@ class Channel:
     `tell` passes on the feedback that arrives now, of this round and of earlier ones.
     """
 
-    def __init__(self, steps: Iterable[Step] | Step, *, seed: int = 0) -> None:
+    def __init__(self, steps: Iterable[ChannelStep] | ChannelStep, *, seed: int = 0) -> None:
         self._link = link(steps, whole("seed", seed, least=0, most=2**63 - 1))
         self._kinds = {int(kind) for kind in self._link.steps[:, 0]}
         self._waiting: list[tuple[int, int, Decision, Any]] = []

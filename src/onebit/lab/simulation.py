@@ -9,10 +9,10 @@ import numpy as np
 
 from onebit.contexts import NamedColumns, Rows
 from onebit.core.jit import direct
-from onebit.feedback.channels import Step, check_delays, link_to, steps_of
+from onebit.feedback.channels import ChannelStep, check_delays, link_to, steps_of
 from onebit.lab.stream_loop import NoChannel, Pending, Stream, ThroughChannel, nothing_pending, run
 from onebit.learner import Learner
-from onebit.settings import called_on, whole
+from onebit.settings import function_or_none, whole
 
 _LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard
 _ENDLESS = 10**15  # rounds: more than any stream has
@@ -92,7 +92,7 @@ def simulate(
     epochs: int = 1,
     order: Literal["given", "shuffled"] | Sequence[int] | np.ndarray = "given",
     checkpoints: Sequence[int] | None = None,
-    channel: Step | Sequence[Step] = (),
+    channel: ChannelStep | Sequence[ChannelStep] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Trace:
     """Run a learner over labelled rows as if the labels were hidden, and count its mistakes.
@@ -114,7 +114,7 @@ def simulate(
     if not isinstance(learner, Learner):
         raise TypeError(f"simulate needs a learner, such as Banditron(labels=9), not {learner!r}")
     channel = steps_of(channel)
-    called_on("progress", progress)
+    function_or_none("progress", progress)
     if y is not None or hasattr(X, "labels"):  # a whole Dataset
         X, labels = rows_and_places(learner, X if y is None else (X, y))
         return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
@@ -146,7 +146,7 @@ def _in_chunks(
     learner: Learner,
     chunks: Iterable[Any],
     checkpoints: Sequence[int] | None,
-    channel: Sequence[Step],
+    channel: Sequence[ChannelStep],
     progress: Callable[[int], None] | None,
 ) -> Trace:
     """Run chunks one after another. Rounds and counts continue from chunk to chunk."""
@@ -196,7 +196,7 @@ def simulate_places(
     epochs: int,
     order: Any,
     checkpoints: Sequence[int] | None,
-    channel: Sequence[Step],
+    channel: Sequence[ChannelStep],
     progress: Callable[[int], None] | None,
     carried: _Carried | None = None,
 ) -> Trace:

@@ -19,26 +19,16 @@ import numpy as np
 
 from onebit.contexts import Rows, check_columns
 from onebit.core.jit import direct
-from onebit.core.lanes import (
-    REPLICA,
-    aligned_zeros,
-    state_type,
-)
+from onebit.core.lanes import REPLICA, aligned_zeros, state_type
 from onebit.core.rounds import settle
 from onebit.core.slots import no_slots, place_rows, widened, width_of
 from onebit.core.updates import Waiting
-from onebit.feedback.channels import (
-    Delay,
-    Step,
-    check_delays,
-    link_to,
-    steps_of,
-)
+from onebit.feedback.channels import ChannelStep, Delay, check_delays, link_to, steps_of
 from onebit.lab.lockstep_loop import run_in_lockstep
 from onebit.lab.simulation import Trace, order_of, points_of, rows_and_places, simulate_places
 from onebit.lab.stream_loop import Stream
 from onebit.learner import Learner
-from onebit.settings import called_on, whole
+from onebit.settings import function_or_none, whole
 
 LARGEST_GROUP = 32  # replicas
 LARGEST_TABLE = 2**30  # bytes of a group's weights
@@ -63,7 +53,7 @@ def sweep(
     epochs: int = 1,
     order: Literal["given", "shuffled"] | Sequence[int] | np.ndarray = "given",
     checkpoints: Sequence[int] | None = None,
-    channel: Step | Sequence[Step] = (),
+    channel: ChannelStep | Sequence[ChannelStep] = (),
     test: Any = None,
     threads: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -85,7 +75,7 @@ def sweep(
     if y is None and isinstance(learner, type):
         settings = {"labels": X.labels, **settings}
     learners = _learners(learner, settings)
-    called_on("progress", progress)
+    function_or_none("progress", progress)
     if threads is None:
         threads = os.cpu_count() or 1
     threads = whole("threads", threads, least=1, most=1024)
@@ -197,7 +187,7 @@ class _Course(NamedTuple):
     places: np.ndarray
     order: np.ndarray
     points: list[int]
-    channel: Sequence[Step]
+    channel: Sequence[ChannelStep]
     test: tuple[Any, np.ndarray] | None  # rows, and their labels as places
 
 
@@ -207,7 +197,7 @@ def _course(
     epochs: int,
     order: Any,
     checkpoints: Any,
-    channel: Sequence[Step] = (),
+    channel: Sequence[ChannelStep] = (),
     test: Any = None,
 ) -> _Course:
     like = learners[0]

@@ -27,7 +27,7 @@ from onebit.lab.streams import FLOAT32
 from onebit.lab.sweeping import sweep
 from onebit.labels import LabelSet, column_of
 from onebit.learner import Labels, Learner
-from onebit.settings import Range, called_on, choice_of, whole
+from onebit.settings import Range, choice_of, function_or_none, whole
 
 MOST_TRIALS = 100_000
 # Steps that prepare="auto" tries, for dense rows and for sparse rows.
@@ -160,7 +160,7 @@ def tune(
     repeats = whole("repeats", repeats, least=1, most=1000)
     seed = whole("seed", seed, least=0, most=2**62)
     shuffles = choice_of("order", order, ("shuffled", "given")) == "shuffled"
-    called_on("progress", progress)
+    function_or_none("progress", progress)
     steps = () if prepare == "auto" else tuple(datasets.Steps(prepare).names)
     data = _data(X, y, labels)
     size = len(data.places)

@@ -457,15 +457,8 @@ def draw_bars(
     frame = replace(frame, left=round(left), right=14)
     scale = Scale(bars[0].low, bars[-1].high, frame.left, frame.plot_right, True)
     inside = [tick for tick in ticks if bars[0].low <= tick.value <= bars[-1].high]
-    kept = (
-        _thinned(
-            [tick.value for tick in inside],
-            lambda _: max(width_of(t.text) for t in inside) + 8,
-            scale,
-        )
-        if inside
-        else []
-    )
+    room = max((width_of(tick.text) for tick in inside), default=0) + 8
+    kept = _thinned([tick.value for tick in inside], lambda _: room, scale)
     x = Axis(words.x, scale, [tick for tick in inside if tick.value in kept])
     return picture(
         "bars.svg",

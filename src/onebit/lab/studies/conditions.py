@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from onebit.feedback.channels import Delay, Flip, LabelNoise, Silence, Step
+from onebit.feedback.channels import ChannelStep, Delay, Flip, LabelNoise, Silence
 from onebit.lab.simulation import check_points
 
 SettingValue = bool | int | float | str
@@ -22,8 +22,8 @@ class ChannelSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     silence: float = 0.0
     delay: int = 0
 
-    def steps(self) -> list[Step]:
-        steps: list[Step] = []
+    def steps(self) -> list[ChannelStep]:
+        steps: list[ChannelStep] = []
         if self.label_noise:
             steps.append(LabelNoise(self.label_noise, by=self.noise_by))
         if any(self.flip):

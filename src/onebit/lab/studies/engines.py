@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any
 
+from onebit.datasets.blocks import optional_module
 from onebit.lab.lookup import Home, home_of, import_home, learner_named
 from onebit.lab.studies.cells import Cell, Result, run_cells
 
@@ -57,10 +56,10 @@ def _numbered(place: int, job: Sequence[Cell], homes: Sequence[Home]) -> tuple[i
 
 
 def _joblib(engine: str, jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
-    joblib = _needed("joblib", "lab")
+    joblib = optional_module("joblib", "joblib", "this engine needs")
     client = None
     if engine == "dask":  # a running cluster (DASK_SCHEDULER_ADDRESS), or a new local one
-        distributed = _needed("distributed", "cluster")
+        distributed = optional_module("distributed", "distributed", "dask needs", "cluster")
         there = os.environ.get("DASK_SCHEDULER_ADDRESS")
         made = {} if there else {"n_workers": workers, "threads_per_worker": 1}
         client = distributed.Client(there, **made)
@@ -75,7 +74,7 @@ def _joblib(engine: str, jobs: Jobs, workers: int, homes: Sequence[Home]) -> Don
 
 def _ray(jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
     """Run jobs by ray directly: through joblib it yields nothing before the last job is done."""
-    ray = _needed("ray", "cluster")
+    ray = optional_module("ray", "ray", "this engine needs", "cluster")
     ours = not ray.is_initialized()
     if ours:  # a running cluster (RAY_ADDRESS), or a new local one
         there = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers}
@@ -94,12 +93,3 @@ def _ray(jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
     finally:
         if ours:
             ray.shutdown()
-
-
-def _needed(module: str, extra: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            f"this engine needs {module}, which is not installed: pip install onebit[{extra}]"
-        ) from None

@@ -7,29 +7,19 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from onebit.datasets.blocks import optional_module
 from onebit.lab.studies.cells import Cell, Result
 from onebit.persist import write_bytes
-
-
-def _polars() -> Any:
-    try:
-        import polars
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "studies keep their cells with polars, which is not installed: pip install onebit[lab]"
-        ) from None
-    return polars
 
 
 class Store:
     """The cells of one study."""
 
     def __init__(self, folder: Path) -> None:
-        self._polars = _polars()
+        self._polars = optional_module("polars", "polars", "studies store their cells through")
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._read: dict[str, Result | None] = {}

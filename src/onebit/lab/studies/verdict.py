@@ -74,7 +74,8 @@ def verdict(findings: Findings) -> Verdict:
     pairs = [pair for section in findings.sections for pair in _pairs(section)]
     # Each number of the paper counts once, even if it is shown several times.
     once = {(pair.name, pair.published): pair for pair in reversed(pairs)}
-    return Verdict(*map(outcomes.count, (True, False, None)), [*once.values()][::-1])
+    holds, fails, undecided = (outcomes.count(outcome) for outcome in (True, False, None))
+    return Verdict(holds, fails, undecided, [*once.values()][::-1])
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
