@@ -147,14 +147,14 @@ def deciding_and_predicting_change_nothing_learned(make: Make) -> None:
     for i in range(20):
         learner.decide(_pair(X, i))
         learner.probabilities(_pair(X, i))
-    assert _learned(learner) == before, "decide or probabilities changed what was learned"
+    assert _learned(learner) == before, "decide or probabilities changed the learned state"
     learner.predict(X)
-    assert _learned(learner) == before, "predict changed what was learned"
+    assert _learned(learner) == before, "predict changed the learned state"
     if learner.features is not None:  # the learner chose a width, and takes no wider rows
         return
     unseen = sparse.csr_matrix(([1.0, 2.0], ([0, 0], [2, 5 * FEATURES])), shape=(1, 6 * FEATURES))
     learner.scores(unseen)
-    assert _learned(learner) == before, "scores changed what was learned"
+    assert _learned(learner) == before, "scores changed the learned state"
     known = sparse.csr_matrix(([1.0], ([0], [2])), shape=(1, FEATURES))
     assert learner.predict(unseen) == learner.predict(known), "an unknown feature counts"
 

@@ -67,7 +67,7 @@ def text_columns(
 def _place_names(data, prefix, columns, starts, ends, places):
     """Fill in the place of each occurrence of a name: its column, then the bits of its hash.
 
-    data: a prefix of so many bytes, then the words with a blank between them. starts: room for
+    data: a prefix of `prefix` bytes, then the words with a blank between them. starts: room for
     where each word starts, and where the word after the last would start. Sequences of n words have
     the places from ends[n - 1] to ends[n].
     """

@@ -7,10 +7,10 @@ Lanczos vectors V of an operator B turn it into a problem with a tridiagonal mat
 once (Gould, Lucidi, Roma, Toint, "Solving the trust-region subproblem using the Lanczos method",
 SIAM J. Optim. 9, 1999): w(mu) is near V y (with an inverse, near B V y), where (s I + t T) y =
 |b| e_1, and s and t depend on mu. Newton's method on 1/|w| - 1/radius finds mu; with every new
-vector it goes on from the last mu. |w| need not be the Euclidean length: see `Geometry`.
+vector it continues from the last mu. |w| need not be the Euclidean length: see `Geometry`.
 
 B is A itself, or (A + shift I)^-1. The direct way needs no preparation; with the published settings
-of Newtron it takes six vectors. The inverse needs few vectors whatever A is, if the shift is near
+of Newtron it takes six vectors. The inverse needs few vectors for any A, if the shift is near
 mu; with shift 0 it needs one while w lies inside the ball. `find_leader` decides between the two.
 
 A is defined by the record `held` of the storage: it implements the generic functions below, and has

@@ -5,7 +5,7 @@ Follow the regularised leader on the logistic loss, which is replaced by a quadr
 that one bit is enough to estimate. In a round:
 
 - p = softmax(alpha W x) over the K labels; the label a is drawn from p' = (1 - gamma) p + gamma/K;
-- c = (p_a - f)/p'_a, where f is the bit, or stands for it where bits are flipped (see `flips`);
+- c = (p_a - f)/p'_a, where f is the bit, or its unbiased estimate for flipped bits (see `flips`);
 - kappa = p'_a if right is heard, else 1;
 - the gradient is g = c (e_a - 1/K) x'; the diagonal A, which starts from `reg`, grows by
   kappa beta g^2, and b grows by (1 - kappa beta g.W) g;
@@ -143,7 +143,7 @@ def settle(params, state, row):
             growth = fetch(whole, waiting.second, block)
             store(whole, gains, block, step_of_block(whole, row, block, pull, growth))
     for replica in range(state.replicas):
-        if waiting.asked[replica]:  # label 0 stands for all: a replica asks for every label
+        if waiting.asked[replica]:  # label 0 is enough: a replica asks for all labels or none
             gained = 0.0
             for label in range(state.table.shape[2]):
                 gained += np.float64(gains[label * state.replicas + replica])

@@ -8,7 +8,7 @@ probability, r its best rival and d = u_r - u_a the difference of their scores. 
 - if the sum of m over the accepted rounds stays at least 0, the round is accepted: A += z z',
   theta -= g, W = A^-1 theta; otherwise it is skipped.
 
-Where bits are flipped, g is multiplied by the number that stands for the true bit (see `flips`),
+If bits are flipped, g is multiplied by the unbiased estimate of the true bit (see `flips`),
 and z with it. Every z has two labels, so A does not fall into blocks: the full form keeps K d by
 K d numbers, the diagonal form the diagonal.
 

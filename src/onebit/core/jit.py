@@ -39,7 +39,7 @@ try:
     from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
     from numba.core.compiler_machinery import register_pass
     from numba.core.typed_passes import NativeLowering
-except ImportError:  # this is numba's inside, and may change
+except ImportError:  # numba's internals may change
     JITCodeLibrary: Any = None
     CompilerBase: Any = object
     DefaultPassBuilder: Any = None
@@ -51,7 +51,7 @@ try:
     from numba.core.caching import NullCache
     from numba.core.compiler import CompileResult
     from numba.core.serialize import dumps
-except ImportError:  # this is numba's inside, and may change
+except ImportError:  # numba's internals may change
     NullCache: Any = object
     CompileResult: Any = None
     dumps: Any = None

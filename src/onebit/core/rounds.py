@@ -29,7 +29,7 @@ class Work(NamedTuple):
     widths: Any
     bounds: Any
     mask: Any  # 0 where the label may be said, -infinity elsewhere
-    probabilities: Any  # float64 whatever the weights are
+    probabilities: Any  # float64, also with float32 weights
     slots: Any = None  # where features are in the table: see `core.slots`
     places: Any = None  # room for the places of one row's features
 

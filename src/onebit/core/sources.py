@@ -301,7 +301,7 @@ def _is_help(word: ast.keyword) -> bool:
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
     """Module, level and name of each import, at any place in the source."""
-    short: dict[str, str] = {}  # names that stand for this package
+    short: dict[str, str] = {}  # names under which this package is imported
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             yield from ((node.module or "", node.level, alias.name) for alias in node.names)

@@ -51,8 +51,8 @@ _UNREADABLE = uuid.uuid4().hex  # the digest of code without a source: different
 def code_for(learner: type[Learner], source: str) -> str:
     """A digest of the code that the results of a learner on a data set depend on.
 
-    It covers this module, those of the learner's class and of the functions that the rows come
-    from, and whatever these import.
+    It covers this module, the modules of the learner's class and of the functions that make the
+    rows, and all modules that these import.
     """
     return _code(learner, find(source))
 

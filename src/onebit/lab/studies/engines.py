@@ -60,9 +60,9 @@ def _joblib(engine: str, jobs: Jobs, workers: int, homes: Sequence[Home]) -> Don
     client = None
     if engine == "dask":  # a running cluster (DASK_SCHEDULER_ADDRESS), or a new local one
         distributed = optional_module("distributed", "distributed", "dask needs", "cluster")
-        there = os.environ.get("DASK_SCHEDULER_ADDRESS")
-        made = {} if there else {"n_workers": workers, "threads_per_worker": 1}
-        client = distributed.Client(there, **made)
+        address = os.environ.get("DASK_SCHEDULER_ADDRESS")
+        made = {} if address else {"n_workers": workers, "threads_per_worker": 1}
+        client = distributed.Client(address, **made)
     try:
         with joblib.parallel_config(engine, n_jobs=workers):
             run = joblib.Parallel(return_as="generator_unordered", batch_size=1)
@@ -77,8 +77,8 @@ def _ray(jobs: Jobs, workers: int, homes: Sequence[Home]) -> Done:
     ray = optional_module("ray", "ray", "this engine needs", "cluster")
     ours = not ray.is_initialized()
     if ours:  # a running cluster (RAY_ADDRESS), or a new local one
-        there = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers}
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **there)
+        made = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers}
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **made)
     try:
         remote = ray.remote(_numbered)
         waiting = [remote.remote(i, list(job), homes) for i, job in enumerate(jobs)]

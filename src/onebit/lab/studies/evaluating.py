@@ -543,7 +543,7 @@ _JUDGES: dict[type, Any] = {
 
 def _rates_table(plan: Plan, part: spec.RatesSpec) -> findings.RatesTable:
     experiment = plan.experiment(part.experiment)
-    there = [data for data in experiment.data if plan.sources[data] is not None]
+    available = [data for data in experiment.data if plan.sources[data] is not None]
     sources = ["", *(method.name for method in experiment.methods)]  # empty: the paper
 
     def mean_rates(data: str, channel: str, source: str) -> tuple[float, float] | None:
@@ -559,13 +559,15 @@ def _rates_table(plan: Plan, part: spec.RatesSpec) -> findings.RatesTable:
         caption=f"ρ₀ and ρ₁, {repeats}. The last line is the mean distance "
         "of a rate from the truth.",
         truth=[plan.study.channel_of(channel).flip for channel in experiment.channels],
-        data=there,
+        data=available,
         sources=[source or "paper" for source in sources],
         values=[
-            [[mean_rates(data, channel, source) for source in sources] for data in there]
+            [[mean_rates(data, channel, source) for source in sources] for data in available]
             for channel in experiment.channels
         ],
-        away=[[_distance(plan, experiment, data, source) for source in sources] for data in there],
+        away=[
+            [_distance(plan, experiment, data, source) for source in sources] for data in available
+        ],
     )
 
 
