@@ -184,7 +184,7 @@ def test_a_race_with_bounds(tmp_path, monkeypatch, capsys):
     assert len(re.findall("Banditron gamma=0.5: bound on error % .*key words", printed)) == 1
     assert "gamma=0.6: bound" not in printed  # the theorem is for gamma up to 1/2
     page = (tmp_path / "race.html").read_text()
-    assert page.count("it says nothing and is not drawn") == 2
+    assert page.count("it is vacuous and not drawn") == 2
 
     entrants = [recipes.recipe_of("Banditron"), recipes.recipe_of("UCWL")]
     more = {"rounds": 20, "repeats": 2, "seed": 3}

@@ -110,7 +110,7 @@ def test_a_bound_is_dashed_and_drawn_only_from_where_it_says_something() -> None
 def test_a_bound_that_says_nothing_is_not_drawn() -> None:
     page = page_of(make_panel(bounded(make_line("A"), *[1.5] * 7)))
     assert "bound on" not in page and 'class="curve bound"' not in page
-    assert "A: above 100% after 100 rounds: it says nothing and is not drawn" in page
+    assert "A: above 100% after 100 rounds: it is vacuous and not drawn" in page
     assert "Bounds on" not in page_of(make_panel(make_line("A")))
 
 
