@@ -274,12 +274,12 @@ def test_the_output_says_how_often_rows_come(main, tmp_path, capsys):
     assert "40 rounds: each row once; repeats: 2" in printed
     assert "150 rounds: each row once; repeats: 2" in printed
     assert "<dt>rounds</dt><dd>films 40, iris 150</dd>" in page
-    assert "40 rounds: each row once." in page and "known already" not in page
+    assert "40 rounds: each row once." in page and "more than once" not in page
     assert main(*args, "--rounds", "100") == 0
     printed, page = capsys.readouterr().out, (tmp_path / "race.html").read_text()
     assert "100 rounds: each of 40 rows about 2.5 times" in printed
     words = " ".join(page.split())
-    assert "100 rounds: each of 40 rows about 2.5 times. A row that comes again may" in words
+    assert "100 rounds: each of 40 rows about 2.5 times. Rows come more than once" in words
     assert "100 rounds: 100 of 150 rows, each once" in printed
 
 

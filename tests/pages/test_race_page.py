@@ -12,6 +12,7 @@ from markup import Checker, charts, coordinates
 from onebit.pages.charts import COLOURS, one_two_five, spread
 from onebit.pages.race import Bound, Line, Panel, race_page
 from onebit.pages.rendering import TEMPLATES, render, static
+from onebit.service.dashboard import page as dashboard  # noqa: F401 it adds filters to templates
 
 
 def make_line(learner: str, final: float = 0.2, told: bool = False, settings: str = "") -> Line:

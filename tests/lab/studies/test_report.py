@@ -303,9 +303,9 @@ def test_odd_curves_still_make_a_page(name: str, log: bool, percent: bool) -> No
 
 def test_zero_on_a_logarithmic_axis_is_told() -> None:
     chart = error_chart("S", ODD_CURVES["zeros at the end"])
-    assert "is drawn at its lower end" in page_of(section(charts=[chart]))
+    assert "are drawn at its lower end" in page_of(section(charts=[chart]))
     linear = error_chart("S", ODD_CURVES["zeros at the end"], log=False)
-    assert "is drawn at its lower end" not in page_of(section(charts=[linear]))
+    assert "are drawn at its lower end" not in page_of(section(charts=[linear]))
 
 
 def test_curves_without_data_are_named() -> None:
