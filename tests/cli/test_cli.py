@@ -9,15 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
-from onebit import cli, datasets
+from onebit import cli
 from onebit.core.jit import COMPILED
-from onebit.lab import bounds, race, recipes, streams
+from onebit.lab import recipes, streams
 from onebit.learner import Learner
 
 
@@ -185,66 +184,6 @@ def test_a_race_with_bounds(tmp_path, monkeypatch, capsys):
     assert "gamma=0.6: bound" not in printed  # the theorem is for gamma up to 1/2
     page = (tmp_path / "race.html").read_text()
     assert page.count("it is vacuous and not drawn") == 2
-
-    entrants = [recipes.recipe_of("Banditron"), recipes.recipe_of("UCWL")]
-    more = {"rounds": 20, "repeats": 2, "seed": 3}
-    (panel,) = race.race(["synnonsep"], entrants, prove=True, **more)
-    bound, other = (line.bound for line in panel.lines)
-    each, points = [], np.array(panel.lines[0].rounds)
-    for seed in (3, 4):
-        data = datasets.synnonsep(20, seed=seed)
-        known = bounds.comparator(data.comparator, data.X, data.y)
-        loss = known.loss[points - 1]
-        each.append(bounds.banditron(points, labels=9, gamma=0.006, norm=known.norm, loss=loss))
-    assert known.loss[0] < known.loss[-1]
-    assert other is None and bound.error == pytest.approx(np.mean(each, axis=0) / points)
-    assert race.race(["synsep"], entrants, **more)[0].lines[0].bound is None
-    with pytest.raises(ValueError, match="unprepared rows; leave out unit_norm"):
-        race.race(["synsep"], entrants, prove=True, prepare=["unit_norm"], **more)
-    with pytest.raises(ValueError, match="add one of them"):
-        race.race(["synsep"], entrants[1:], prove=True, **more)
-
-
-def test_a_race_is_the_same_every_time_and_settings_suit_the_data():
-    def run():
-        entrants = [recipes.recipe_of("Banditron"), recipes.recipe_of("PNewtron:gamma=0.3")]
-        return race.race(["digits", "synsep"], entrants, rounds=100, repeats=2, seed=3)
-
-    one, two = run(), run()
-    assert [[line.error for line in panel.lines] for panel in one] == [
-        [line.error for line in panel.lines] for panel in two
-    ]
-    assert "gamma=0.1" in one[0].lines[0].settings and "gamma=0.014" in one[1].lines[0].settings
-    assert "gamma=0.3" in one[0].lines[1].settings and "D=10" in one[0].lines[1].settings
-    for panel in one:
-        for line in panel.lines:
-            assert line.low[-1] <= line.error[-1] <= line.high[-1] and line.rounds[-1] == 100
-
-
-# Rounds and rows
-
-
-def test_a_table_is_gone_through_once_unless_rounds_are_given(monkeypatch):
-    entrants = [recipes.recipe_of("UCWL")]
-    told = []
-    panels = race.race(["iris"], entrants, repeats=2, progress=lambda *args: told.append(args))
-    assert panels[0].rounds == 150 and panels[0].lines[0].rounds[-1] == 150
-    assert panels[0].length == "150 rounds: each row once" and not panels[0].is_repeating
-    assert {(data, total) for data, _, total in told} == {("iris", 300)}
-    assert sum(done for _, done, _ in told) == 300
-    for rounds, says in [
-        (300, "300 rounds: each of 150 rows 2 times"),
-        (400, "400 rounds: each of 150 rows about 2.7 times"),
-        (60, "60 rounds: 60 of 150 rows, each once"),
-    ]:
-        _, _, made = streams.streams("iris", rounds, 1, 0, prepare=["tfidf"])
-        assert (made[0].rounds, made[0].table) == (rounds, 150)
-        assert replace(panels[0], rounds=rounds).length == says
-    assert streams.DRAWN == 100_000
-    monkeypatch.setattr(streams, "DRAWN", 70)
-    _, _, made = streams.streams("synsep", None, 1, 0)
-    assert (made[0].rounds, made[0].table) == (70, None)
-    assert replace(panels[0], rounds=60, rows=None).length == "60 rounds"
 
 
 @pytest.fixture
