@@ -445,7 +445,7 @@ def test_what_load_cannot_know_it_asks_for(tmp_path):
         ({"kernel": 5}, "kernel must be a function again, not 5"),
         ({"kernel": "rbf"}, "kernel must be a function again, not 'rbf'"),
         ({"kernel": rbf}, r"saved with kernel 'callable rbf\(gamma=3\)', not 'callable rbf'"),
-        ({"kernel": partial(rbf, gamma=3), "budget": len}, "saved whole: leave out budget"),
+        ({"kernel": partial(rbf, gamma=3), "budget": len}, "saved completely: leave out budget"),
     ):
         with pytest.raises(ValueError, match=words):
             ob.load(path, **kernel)
