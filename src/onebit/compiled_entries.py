@@ -24,7 +24,7 @@ LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bit
 
 @inline
 def _is_context(indices, values):
-    """Whether these arrays are a context; the user may have changed those of a decision."""
+    """Whether these arrays are still a context: the holder of a decision may have changed them."""
     if len(indices) != len(values):
         return False
     packed = indices.strides[0] == indices.itemsize and values.strides[0] == values.itemsize
@@ -118,7 +118,7 @@ def _learn(
 
 @entry
 def _learn_label(params, state, work, indices, values, seed, round, count, label):
-    """Learn from the true label, for references. The table must have room for the context."""
+    """Learn from the true label, for references; there is room already."""
     if len(indices) == 0:
         return 0
     row, turn = placed(state, work, indices, values), Turn(seed, round, count)

@@ -146,7 +146,7 @@ def _restored(stored: Any) -> Decision:
 
 
 def check_decision(decision: Any, learner: Learner) -> None:
-    """Refuse anything but a decision of this model; compiled code checks the numbers."""
+    """Refuse what is not a decision of this model; compiled code checks its numbers."""
     if type(decision) is not Decision:
         raise TypeError(f"learn needs the Decision that decide returned, not {decision!r}")
     if decision.origin != learner._origin:

@@ -139,11 +139,11 @@ class Learner(Declared):
 
     rescores = True  # whether learning reads the row's present scores
     forecasts: ClassVar[bool] = False  # scores are chances: they change when a label is added
-    importance_weighted: ClassVar[bool] = False  # one update for all labels, weighted by 1/P
-    added_settings: ClassVar[dict[str, Any]] = {}  # values in model files older than a setting
-    costly: ClassVar[bool] = False  # a round takes d^2 operations or more, even at the defaults
-    variant_of: ClassVar[str] = ""  # the learner that it equals at its defaults
-    needs: ClassVar[str] = ""  # a setting without a default, which can only be passed in Python
+    importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
+    added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
+    costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
+    variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
+    needs: ClassVar[str] = ""  # a setting without a default that only Python can give
 
     def __init__(self, labels: Labels, **given: Any) -> None:
         self._labels = LabelSet(labels)
@@ -406,7 +406,7 @@ class Learner(Declared):
                 ) < 0
             ):  # fmt: skip
                 self._learn_bit(decision, seed, right)
-            if round >= self.round:  # made by another process that was ahead
+            if round >= self.round:  # made by another process, which was ahead
                 self.round = round + 1
             if not own:
                 self._other_answers.mark(decision.salt, round, self.round)
@@ -445,7 +445,7 @@ class Learner(Declared):
         return right, None
 
     def _vet(self, decision: Decision) -> None:
-        """Refuse a forged decision before anything changes."""
+        """Refuse a decision that nobody can have made, before anything changes."""
         work, count = self._as_then(decision)
         if not self._entries.vet(
             self._params, self._state, work, *decision.row, self.seed, decision.round, count,
@@ -711,7 +711,7 @@ class Learner(Declared):
                 met = self._order()  # sums must not depend on when features occurred
                 met = met[(table[met] != prior).any(axis=(1, 2))]
                 table, memory = self._faded(table[met].astype(np.float64), memory, 1 - share)
-            # Weights that keep fading would become denormal numbers, which are slow.
+            # What fades on and on would end as numbers so small that machines are slow with them.
             table = np.where(np.abs(table) < np.finfo(self._dtype).tiny, 0, table)
             self._lay_out(self._no_weights(), memory, {})
             self._reserve(features, arrays)
@@ -818,7 +818,7 @@ class Learner(Declared):
         return self._may_map and width_of(features) <= self._most_features
 
     def _place(self, rows: Rows, order: np.ndarray) -> Rows:
-        """Make room for the rows of a stream. Returns the rows with places for indices."""
+        """Make room for the rows of a stream; they come back with places for indices."""
         if not rows.width or not self._maps(rows.columns, rows.width):
             self._reserve(rows.width)
             return rows
@@ -919,10 +919,10 @@ class Learner(Declared):
         return TABLE
 
     def _meet(self, columns: int) -> None:
-        """Called with the first context: a dense row of this many columns, or 0 if it is sparse."""
+        """The first context comes, a dense row of so many columns; 0: it is sparse."""
 
     def _meet_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Called before the arrays of a saved storage are restored."""
+        """A saved storage is about to be taken over."""
 
     def _make_params(self) -> Any:
         """The record of settings for compiled code."""

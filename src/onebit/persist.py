@@ -87,7 +87,7 @@ def restore(
     try:
         table, memory = arrays.pop("table"), arrays.pop("memory")
         features = arrays.pop("features", None)
-        fixed = head["features"] or 0  # refused before memory is allocated
+        fixed = head["features"] or 0  # refused before memory is asked for them
         if fixed and fixed != len(table) and (features is None or fixed > len(table)):
             raise ValueError(_UNFIT)
         learner = _learner_of(head, arrays, given or {}, kind)

@@ -31,7 +31,7 @@ class Work(NamedTuple):
     mask: Any  # 0 where the label may be said, -infinity elsewhere
     probabilities: Any  # float64, also with float32 weights
     slots: Any = None  # where features are in the table: see `core.slots`
-    places: Any = None  # room for the places of one row's features
+    places: Any = None  # those of one row
 
 
 class Row(NamedTuple):

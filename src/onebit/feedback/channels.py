@@ -275,7 +275,7 @@ class Channel:
         known = learner._labels
         check(self._link, learner)
         check_delays(self._link, self._time + 1)
-        check_decision(decision, learner)  # now, not in a later round, when it is heard
+        check_decision(decision, learner)  # now, not when it is heard in the turn of another
         if label is None:
             if self._kinds & {SWAP, ROTATE, NOISE_OTHERS, NOISE_ALL}:
                 raise ValueError("label noise and drift need the true label: label=...")

@@ -226,9 +226,10 @@ def _groups(
 ) -> Iterable[tuple[int, list[int]]]:
     """Groups of learners that run in lockstep, each with its number of replicas.
 
-    A group has as many replicas as share the work evenly among the threads and fit into memory, or
-    half as many if their weights then fit into the cache. A learner with late feedback, with more
-    state than a table, or with a half-life runs alone: its group has the size 0.
+    As many replicas as share the work evenly among the threads and as fit the memory, or half as
+    many if those have their weights near by. Feedback that comes late comes to each learner at its
+    own time, so with a Delay each runs by itself; and so does one that holds more than a table, or
+    that fades as it goes.
     """
     late = any(isinstance(step, Delay) and step.longest > 0 for step in course.channel)
     features = max(course.shared.table_rows, like._state.table.shape[0])
