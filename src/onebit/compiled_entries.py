@@ -151,12 +151,15 @@ _ENTRIES: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that 
 class Entries:
     """The entries of one learner, as attributes: each is compiled when it is first used.
 
-    kind: identifies the types of the records. guard: the storage's `Storage.guarded`.
+    kind: identifies the types of the records. guard: the storage's `Storage.guarded`. row_dtype: of
+    the values of contexts.
     """
 
-    def __init__(self, kind: Any, guard: Any, params: Any, state: Any, work: Any) -> None:
+    def __init__(
+        self, kind: Any, guard: Any, row_dtype: Any, params: Any, state: Any, work: Any
+    ) -> None:
         table = state.table[:0].copy()
-        context = (np.empty(0, np.uint32), np.empty(0, table.dtype))
+        context = (np.empty(0, np.uint32), np.empty(0, row_dtype))
         self._kind, self._guard = kind, guard
         self._examples = (params, state._replace(table=table), work, *context, 0, 0, 0)
 

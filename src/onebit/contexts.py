@@ -155,6 +155,41 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None, with_numbers: boo
     return _dense(matrix, dtype, features)._replace(names=names_of(X))
 
 
+# Rows whose columns the learner standardises. They are in float64, so that a column of large numbers
+# that differ little keeps its digits. A row of zeros is a row as any other: it is not empty, but has
+# the least value that is kept.
+
+FLOAT64 = np.dtype(np.float64)
+_ZEROS = np.zeros(1, np.uint32), np.full(1, 1 / 1e120)
+
+
+@functools.cache
+def column_encoder(features: int | None) -> Callable[[Any, int], tuple[Any, Any]]:
+    """`encoder` for such rows."""
+    plain = encoder(FLOAT64, features)
+
+    def encode_one(x: Any, columns: int) -> tuple[Any, Any]:
+        row = plain(x, columns)
+        return row if len(row[0]) else (_ZEROS[0].copy(), _ZEROS[1].copy())
+
+    return encode_one
+
+
+def encode_columns(X: Any, features: int | None) -> Rows:
+    """`encode_rows` for such rows."""
+    rows = encode_rows(X, FLOAT64, features)
+    empty = np.flatnonzero(rows.indptr[1:] == rows.indptr[:-1])
+    if not len(empty):
+        return rows
+    index, least = _ZEROS
+    return rows._replace(
+        indices=np.insert(rows.indices, rows.indptr[empty], index),
+        values=np.insert(rows.values, rows.indptr[empty], least),
+        indptr=rows.indptr + np.searchsorted(empty, np.arange(len(rows.indptr))),
+        width=max(rows.width, 1),
+    )
+
+
 # Rows of length 1.
 
 
@@ -254,6 +289,10 @@ def stacked(rows: Sequence[tuple[np.ndarray, np.ndarray]], dtype: np.dtype) -> R
 
 def _cast(rows: Rows, dtype: np.dtype) -> Rows:
     numbers = None if rows.numbers is None else _cast(rows.numbers, dtype)
+    if dtype.itemsize < rows.values.itemsize:  # values may be too large, or so small that they go
+        indices = rows.indices.astype(np.int64)
+        made: Any = _copied(indices, rows.values, rows.indptr, False, 2**32, dtype, 2**32)
+        return made._replace(columns=rows.columns, numbers=numbers, names=rows.names)
     return rows._replace(values=rows.values.astype(dtype), numbers=numbers)
 
 

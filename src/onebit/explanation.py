@@ -55,7 +55,7 @@ def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
     law = learner.probabilities(x, among=among)
     row = learner._encode(x, learner._columns)
     parts = list(_without_parts(learner, x, row))
-    rows = stacked([row, *(shortened for _, shortened in parts)], learner._dtype)
+    rows = stacked([row, *(shortened for _, shortened in parts)], learner._row_dtype)
     scores = learner.scores(rows).astype(np.float64)
     possible = range(len(learner.labels)) if among is None else learner._places(among)
     named, labels = scores[0], learner.labels

@@ -28,11 +28,14 @@ import numpy as np
 from onebit import persist
 from onebit.compiled_entries import FORGED, NO_ROOM, Entries, score_rows
 from onebit.contexts import (
+    FLOAT64,
     GROWTH_LIMIT,
     Rows,
     check_columns,
     check_names,
+    column_encoder,
     columns_of,
+    encode_columns,
     encode_rows,
     encoder,
     listed,
@@ -46,7 +49,7 @@ from onebit.core.jit import direct, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
 from onebit.core.slots import find_places, no_slots, place_rows, slots_of, widened, width_of
-from onebit.decision import Decision, check_decision, check_salt, salted
+from onebit.decision import Decision, check_salt, checked_decision, salted
 from onebit.explanation import Explanation, explain
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
@@ -175,7 +178,6 @@ class Learner(Declared):
         self._rescores = self.rescores or storage.rescores
         self._dtype = precision(storage.dtype if self.dtype is None else self.dtype)
         self.dtype = self._dtype.name  # type: ignore[assignment]
-        self._encode = self._encoder()
         self.round = 0
         self._columns = self.features or 0  # of dense rows; 0: there was none yet
         self._names: tuple[str, ...] = ()  # of these columns, where they have names
@@ -230,7 +232,8 @@ class Learner(Declared):
         column_names = names_of(x) if hasattr(x, "to_dict") else ()
         if self._names:
             x = self._in_columns(x)
-        row = indices, values = self._encode(x, self._columns)
+        encode = self._encode
+        row = indices, values = encode(x, self._columns)
         if self._is_unit:
             row = indices, values = unit_row(indices, values)
         if self._check_values:
@@ -241,6 +244,8 @@ class Learner(Declared):
             round = self.round
             if round == 0 and type(x) is not tuple:
                 self._meet(columns_of(x))
+            if self._encode is not encode:  # the first context has told how contexts are read
+                row = indices, values = self._encode(x, self._columns)
             if round >= self._fades_at:
                 self._reserve_for(indices, columns_of(x))  # may be refused: before anything changes
                 self._fade(round)
@@ -301,10 +306,14 @@ class Learner(Declared):
         taken: learn from the decision that comes back.
         """
         with self._lock:
-            check_decision(decision, self)
-            self._vet(decision)
-            round, names = max(self.round, decision.round), names_of(x)
             columns = columns_of(self._in_columns(x))
+            judge = self
+            if self.round == 0 and columns:
+                judge = self.copy()
+                judge._meet(columns)
+            decision = checked_decision(decision, judge)
+            judge._vet(decision)
+            round, names = max(self.round, decision.round), names_of(x)
             if round == 0:
                 self._meet(columns)
             self._reserve_for(decision.row[0], columns)
@@ -371,7 +380,7 @@ class Learner(Declared):
                 return
         try:
             self._acquire()
-            check_decision(decision, self)
+            decision = checked_decision(decision, self)
             (indices, values), round, place = decision.row, decision.round, None
             if not (self._hears_bits and label is None and (right is True or right is False)):
                 self._vet(decision)
@@ -420,8 +429,7 @@ class Learner(Declared):
     def _reading_of_silence(self, decision: Decision, right: Any, label: Any) -> bool | None:
         """What silence says of a decision: False, or None if nothing follows from it."""
         with self._lock:
-            check_decision(decision, self)
-            self._vet(decision)
+            self._vet(checked_decision(decision, self))
             if right is not None or label is not None:
                 raise TypeError("silence=True cannot be combined with right=... or label=...")
             return False if self._hearing.silence_is_wrong else None
@@ -639,18 +647,32 @@ class Learner(Declared):
         named = x.to_dict() if names_of(x) and hasattr(x, "index") else named_context(x)
         if named is None:
             return x
-        return row_in_columns(named, self._names, self._dtype, self._typical_number())
+        return row_in_columns(named, self._names, self._row_dtype, self._typical_number())
 
     def _typical_number(self) -> Callable[[int], float] | None:
         """What stands for a missing number of a column; None: nothing does."""
         return None
 
+    @property
+    def _reads_columns(self) -> bool:
+        """Whether contexts are dense rows whose columns the learner standardises."""
+        return False
+
+    @property
+    def _row_dtype(self) -> np.dtype:
+        """Of the values of a context."""
+        return FLOAT64 if self._reads_columns else self._dtype
+
     def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
         """How a single context is read: a function of the context and the columns so far."""
+        if self._reads_columns:
+            return column_encoder(self.features)
         return encoder(self._dtype, self.features)
 
     def _encoded(self, X: Any) -> Rows:
         """Many contexts, as the learner reads them."""
+        if self._reads_columns:
+            return encode_columns(X, self.features)
         rows = encode_rows(X, self._dtype, self.features)
         return unit_rows(rows) if self._is_unit else rows
 
@@ -736,6 +758,7 @@ class Learner(Declared):
     ) -> None:
         """Take over weights [feature, plane, label], of as many labels as there are or fewer."""
         self._size = len(self._labels)
+        self._encode = self._encoder()
         lanes = lanes_for(self._size)
         self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
         self._check_memory(self.features or 0)
@@ -749,7 +772,7 @@ class Learner(Declared):
         self._work = Work(scores, widths, bounds, mask, np.zeros(lanes), self._slots, no_places)
         records = (self._params, self._state, self._work)
         self._kind = (type(self._params), type(self._state), type(self._state.held), self._dtype)
-        self._entries = Entries(self._kind, self._storage.guarded, *records)
+        self._entries = Entries(self._kind, self._storage.guarded, self._row_dtype, *records)
 
     def _reserve_for(self, indices: np.ndarray, columns: int = 0, work: Work | None = None) -> Work:
         """Make room for the features of a context; columns: of a dense one.
@@ -918,8 +941,8 @@ class Learner(Declared):
     def _meet(self, columns: int) -> None:
         """The first context comes, a dense row of so many columns; 0: it is sparse."""
 
-    def _meet_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """A saved storage is about to be taken over."""
+    def _meet_saved(self, arrays: dict[str, np.ndarray]) -> None:
+        """A saved storage is about to be taken over. Arrays of earlier versions may be changed."""
 
     def _make_params(self) -> Any:
         """The record of settings for compiled code."""

@@ -26,7 +26,7 @@ Rows are scaled to length 1 and have a constant feature.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -499,7 +499,7 @@ class OneBit(Learner):
     @staticmethod
     def score(params, state, work, row, turn):
         context, experts = prepared(state, row), state.held.experts
-        if row.start == row.stop:  # nothing is known about nothing
+        if row.start == row.stop:  # nothing is known about nothing; a dense row is never empty
             work.scores[:] = 0.0
             work.widths[:] = 0.0
             return
@@ -591,12 +591,14 @@ class OneBit(Learner):
         if columns and untold and self.inputs == "auto" and self._storage.planes:
             self._use(self._storage_for(columns))
 
-    def _meet_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def _meet_saved(self, arrays: dict[str, np.ndarray]) -> None:
         if "trust" in arrays and not {"narrow", "elsewhere"} & arrays.keys():
             raise ValueError(
                 "this OneBit was saved by a version without naive Bayes, and cannot go on here; "
                 "train it again, or build it from its journal (onebit replay)"
             )
+        if "kept" in arrays and arrays["kept"].dtype == np.float32:  # as in earlier versions
+            arrays["kept"] = arrays["kept"].astype(np.float64)
         if "narrow" in arrays and self._storage.planes:
             self._use(self._storage_for(arrays["narrow"].shape[0]))
 
@@ -628,12 +630,18 @@ class OneBit(Learner):
     def _most_features(self) -> int:
         return most_features(self.features) if self.planes else super()._most_features
 
+    @property
+    def _reads_columns(self) -> bool:
+        return self.planes == 0
+
     def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
         return encoder_apart(self._dtype, self.features) if self.planes else super()._encoder()
 
     def _encoded(self, X: Any) -> Rows:
-        rows = encode_rows(X, self._dtype, self.features, with_numbers=self.planes > 0)
-        return set_apart(rows, self._first_number) if self.planes else rows
+        if not self.planes:
+            return super()._encoded(X)
+        rows = encode_rows(X, self._dtype, self.features, with_numbers=True)
+        return set_apart(rows, self._first_number)
 
     def _maps(self, columns: int, width: int, replicas: int = 1) -> bool:
         has_numbers = self.planes > 0 and width > self._first_number
@@ -698,7 +706,7 @@ class OneBit(Learner):
         """Start with another storage."""
         before = dict(self.__dict__)
         self._storage, self.planes = storage, storage.planes  # type: ignore[misc]
-        self._slots, self._encode = no_slots(), self._encoder()
+        self._slots = no_slots()
         try:
             self._lay_out(self._no_weights(), self._state.memory, {})
         except BaseException:

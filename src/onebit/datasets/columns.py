@@ -92,8 +92,10 @@ def block_of(
         rows = _named_rows(options, columns, numbers, texts)
         return Block(hashed(rows, lines.tolist(), options), labels, lines)
     numbers = np.where(np.isnan(numbers), 0.0, numbers)
-    values = cast(numbers.ravel(), options, lambda i: int(lines[i // width]))
-    if 0 < width <= MOST_DENSE:
+    is_array = 0 < width <= MOST_DENSE
+    dtype = options.array_dtype if is_array else options.dtype
+    values = cast(numbers.ravel(), dtype, options, lambda i: int(lines[i // width]))
+    if is_array:
         names = [columns.names[place] for place in columns.numbers]
         return Block(values.reshape(numbers.shape), labels, lines, names)
     X: Any = sparse.csr_matrix(values.reshape(numbers.shape))

@@ -19,11 +19,11 @@ import numpy as np
 from onebit import datasets
 from onebit._version import __version__
 from onebit.algorithms import OneBit
-from onebit.contexts import Rows, encode_rows
+from onebit.contexts import Rows
 from onebit.datasets.steps import width_of
 from onebit.lab import recipes
 from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
-from onebit.lab.streams import FLOAT32
+from onebit.lab.streams import encoded
 from onebit.lab.sweeping import sweep
 from onebit.labels import LabelSet, column_of
 from onebit.learner import Labels, Learner
@@ -171,7 +171,7 @@ def tune(
 
     def prepared(order: np.ndarray, steps: Sequence[str]) -> Rows:
         fresh = datasets.Steps(steps, features=data.columns)
-        return encode_rows(datasets.prepare(_taken(data.rows, order), fresh), FLOAT32, None)
+        return encoded(datasets.prepare(_taken(data.rows, order), fresh))
 
     tried, first_part = [Preparation(steps)], prepared(course[:rounds], steps)
     if not _have_length_1(first_part):
@@ -269,7 +269,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
     else:
         among = LabelSet(_found(y) if labels is None else labels)
         places, count = among.places(y), len(among)
-    rows = encode_rows(X, FLOAT32, None, with_numbers=True)
+    rows = encoded(X)
     if len(rows.indptr) - 1 != len(places):
         raise ValueError(f"X has {len(rows.indptr) - 1} rows and y {len(places)} labels")
     if not len(places):

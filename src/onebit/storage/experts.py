@@ -992,7 +992,7 @@ class DenseExperts(_ExpertStorage):
             waves=np.vstack([self._waves, self._phase]).astype(dtype),
             distances=np.zeros(WARM * (WARM - 1) // 2),
             every=np.arange(size, dtype=np.uint32),
-            kept=np.zeros((KEPT_ROUNDS + 1, columns), dtype),
+            kept=np.zeros((KEPT_ROUNDS + 1, columns)),
             mapped=np.zeros((KEPT_ROUNDS + 1, size), dtype),
         )
         if arrays:
@@ -1040,7 +1040,7 @@ class DenseExperts(_ExpertStorage):
             | {
                 "narrow": ((columns, 2 * narrow, labels), self._dtype),
                 "wide": ((columns + WAVES, 2 * wide, labels), self._dtype),
-                "kept": ((kept, columns), self._dtype),
+                "kept": ((kept, columns), np.float64),
                 "scales": ((2,), np.float64),
                 "columns": ((3, columns), np.float64),
             }
@@ -1059,14 +1059,14 @@ class DenseExperts(_ExpertStorage):
     def size(self, features: int, labels: int) -> int:
         number, wide = self._dtype.itemsize, self.columns + WAVES
         tables = self.columns * len(self.narrow_priors) + wide * len(self.wide_priors)
-        rows = KEPT_ROUNDS * (self.columns + wide) + self.columns * WAVES
-        own = number * (2 * tables * lanes_for(labels) + rows)
+        rows = KEPT_ROUNDS * wide + self.columns * WAVES
+        own = number * (2 * tables * lanes_for(labels) + rows) + 8 * KEPT_ROUNDS * self.columns
         if self._may_have_full(labels):
             own += self._full.size(self.columns + 1, labels)
         return super().size(features, labels) + own
 
     def swing(self, features: int) -> int:
-        return KEPT_ROUNDS * (9 + self.columns * self._dtype.itemsize)
+        return KEPT_ROUNDS * (9 + 8 * self.columns)
 
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
