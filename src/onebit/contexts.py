@@ -11,8 +11,10 @@ is a category. None is a category of its own and NaN is absent; outside a dict N
 
 A learner with inputs="unit" then scales each context to length 1 (`unit_row`, `unit_rows`).
 
-`OneBit` scales the numbers of dicts by itself, so its contexts tell them apart (`encoder_apart`,
-`set_apart`): a number has an index beyond the columns that there are for the rest.
+`OneBit` and learners with inputs="auto" standardise numbers, by what they have learned. Dense rows
+are read by `column_encoder` then. In other contexts, the numbers of dicts are told apart
+(`encoder_apart`, `set_apart`) by their indices: for `OneBit`, these are beyond the columns that
+there are for the rest; for the others, the column has a mark.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from numpy import empty, ndarray
 
 from onebit.core.jit import brief_entry, compiled_as, direct, entry
 from onebit.core.lanes import at
+from onebit.core.slots import MARK
 from onebit.texts import Text, is_text, text_columns
 
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
@@ -126,10 +129,13 @@ def _one_row(x: Any, dtype: np.dtype, features: int | None) -> Rows:
     return _sparse(row, dtype, features)
 
 
-def encode_rows(X: Any, dtype: np.dtype, features: int | None, with_numbers: bool = False) -> Rows:
+def encode_rows(
+    X: Any, dtype: np.dtype, features: int | None, apart_below: int | None = None
+) -> Rows:
     """Many contexts: a matrix (array or sparse), a data frame, or a sequence of single ones.
 
-    with_numbers: tell which entries are numbers of dicts. Tables from files always tell it.
+    apart_below: tell which entries are numbers of dicts; rows of decisions, in which numbers are
+    apart, have indices below this. Tables from files always tell it.
     """
     if isinstance(X, NamedColumns):
         return encode_rows(X.X, dtype, features)._replace(names=tuple(X.names))
@@ -145,7 +151,7 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None, with_numbers: boo
     if isinstance(X, Sequence) and not isinstance(X, str | bytes):
         X = _texts(X) if any(isinstance(x, str) for x in X) else X
         if not len(X) or not np.isscalar(X[0]) or isinstance(X[0], str):
-            return _stack(X, dtype, features, with_numbers)
+            return _stack(X, dtype, features, apart_below)
     matrix = _numbers(X, "X")
     if matrix.ndim != 2:
         hint = "; put a single row into a list" if matrix.ndim == 1 else ""
@@ -155,29 +161,42 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None, with_numbers: boo
     return _dense(matrix, dtype, features)._replace(names=names_of(X))
 
 
-# Rows whose columns the learner standardises. They are in float64, so that a column of large numbers
-# that differ little keeps its digits. A row of zeros is a row as any other: it is not empty, but has
-# the least value that is kept.
+# Rows whose columns the learner standardises. They are in float64, so that a column of large
+# numbers that differ little keeps its digits. A row of zeros is a row as any other: it is not
+# empty, but has the least value that is kept.
 
 FLOAT64 = np.dtype(np.float64)
 _ZEROS = np.zeros(1, np.uint32), np.full(1, 1 / 1e120)
 
 
 @functools.cache
-def column_encoder(features: int | None) -> Callable[[Any, int], tuple[Any, Any]]:
-    """`encoder` for such rows."""
+def column_encoder(features: int | None, count: int) -> Callable[[Any, int], tuple[Any, Any]]:
+    """`encoder` for such rows, of so many columns."""
     plain = encoder(FLOAT64, features)
 
     def encode_one(x: Any, columns: int) -> tuple[Any, Any]:
         row = plain(x, columns)
-        return row if len(row[0]) else (_ZEROS[0].copy(), _ZEROS[1].copy())
+        if not len(row[0]):
+            return _ZEROS[0].copy(), _ZEROS[1].copy()
+        check_within(int(row[0][-1]), count)
+        return row
 
     return encode_one
 
 
-def encode_columns(X: Any, features: int | None) -> Rows:
-    """`encode_rows` for such rows."""
+def check_within(index: int, columns: int) -> None:
+    if index >= columns:
+        raise ValueError(
+            f"this learner takes dense rows of {columns} columns, as its first context was; "
+            f"column {index} is beyond them"
+        )
+
+
+def encode_columns(X: Any, features: int | None, count: int) -> Rows:
+    """`encode_rows` for such rows, of so many columns."""
     rows = encode_rows(X, FLOAT64, features)
+    check_columns(rows.columns, count)
+    check_within(rows.width - 1, count)
     empty = np.flatnonzero(rows.indptr[1:] == rows.indptr[:-1])
     if not len(empty):
         return rows
@@ -249,7 +268,7 @@ def check_columns(columns: int, before: int) -> None:
 
 
 def _stack(
-    contexts: Iterable[Any], dtype: np.dtype, features: int | None, with_numbers: bool
+    contexts: Iterable[Any], dtype: np.dtype, features: int | None, apart_below: int | None
 ) -> Rows:
     """Many contexts, one after the other."""
     columns = 0
@@ -257,12 +276,12 @@ def _stack(
     numbers: list[tuple[Any, Any]] = []
     for i, x in enumerate(contexts):
         try:
-            named = named_context(x) if with_numbers else None
+            named = None if apart_below is None else named_context(x)
             apart = NO_ENTRIES
             if named is not None:
                 row, apart = encode_named(named, dtype, features)
-            elif with_numbers and _is_apart(x):
-                row = _pair(x, dtype, most_features(features))
+            elif apart_below is not None and _is_apart(x):
+                row = _pair(x, dtype, apart_below)
             else:
                 row = encode(x, dtype, features, columns)
         except (TypeError, ValueError) as error:
@@ -395,8 +414,8 @@ def row_in_columns(
         if math.isnan(row[column]):
             if typical is None:
                 raise ValueError(
-                    f"column {name!r} is missing; give it a value: only OneBit reads a missing "
-                    "number of a table, as the column's mean"
+                    f"column {name!r} is missing; give it a value: only OneBit and "
+                    "inputs='auto' read a missing number of a table, as the column's mean"
                 )
             row[column] = typical(column)
     return row
@@ -882,19 +901,21 @@ def named_context(x: Any) -> Mapping[Any, Any] | None:
 
 
 def first_number(features: int | None) -> int:
-    """The index of the first number."""
+    """The index of the first number, if it is beyond all columns."""
     return _limit(features)
 
 
-def most_features(features: int | None) -> int:
+def most_features(features: int | None, first: int) -> int:
     """One more than the index of the last number."""
-    return first_number(features) + (HASHED if features is None else features)
+    return first + (HASHED if features is None else features)
 
 
 @functools.cache
-def encoder_apart(dtype: np.dtype, features: int | None) -> Callable[[Any, int], tuple[Any, Any]]:
-    """`encoder`, with the numbers of dicts apart."""
-    plain, first, most = encoder(dtype, features), first_number(features), most_features(features)
+def encoder_apart(
+    dtype: np.dtype, features: int | None, first: int
+) -> Callable[[Any, int], tuple[Any, Any]]:
+    """`encoder`, with the numbers of dicts apart, from the index `first` on."""
+    plain, most = encoder(dtype, features), most_features(features, first)
 
     def encode_one(x: Any, columns: int) -> tuple[Any, Any]:
         if type(x) is str:
@@ -921,7 +942,11 @@ def _is_apart(x: Any) -> bool:
 
 
 def set_apart(rows: Rows, first: int) -> Rows:
-    """The rows with their numbers from the index `first` on."""
+    """The rows with their numbers from the index `first` on.
+
+    A word may be in the column of a number. If numbers have features of their own, the word keeps
+    what the number does not account for. If they are marked in their own columns, it is left out.
+    """
     numbers = rows.numbers
     if numbers is None:
         return rows
@@ -931,7 +956,8 @@ def set_apart(rows: Rows, first: int) -> Rows:
         np.empty(size, rows.values.dtype),
         np.zeros(len(rows.indptr), np.int64),
     )
-    args = (*rows[:3], *numbers[:3], np.int64(first), 1 / largest(rows.values.dtype), *out)
+    share = 0.0 if first == MARK else 1.0
+    args = (*rows[:3], *numbers[:3], np.int64(first), share, 1 / largest(rows.values.dtype), *out)
     direct(_set_apart, rows.values.dtype, *args)(*args)
     kept = out[2][-1]
     return _rows(_cut(out[0], kept), _cut(out[1], kept), out[2], rows.columns)
@@ -939,10 +965,9 @@ def set_apart(rows: Rows, first: int) -> Rows:
 
 @entry
 def _set_apart(
-    indices, values, indptr, columns, numbers, starts, first, least,
+    indices, values, indptr, columns, numbers, starts, first, share, least,
     out_indices, out_values, out_indptr,
 ):  # fmt: skip
-    """A word may be in the column of a number: what the number does not account for is its."""
     kept = 0
     for row in range(len(indptr) - 1):
         n, stop = starts[row], starts[row + 1]
@@ -951,7 +976,7 @@ def _set_apart(
                 n += 1
             value = np.float64(values[i])
             if n < stop and columns[n] == indices[i]:
-                value -= np.float64(numbers[n])
+                value = share * (value - np.float64(numbers[n]))
             out_indices[kept], out_values[kept] = indices[i], value
             kept += abs(np.float64(out_values[kept])) >= least
         for n in range(starts[row], stop):

@@ -488,6 +488,7 @@ class OneBit(Learner):
 
     planes = 2 * NARROW + 1
     forecasts = True
+    scales_itself = True
     lockstep = None
     inputs: Literal["auto", "dense", "sparse"] = setting(  # type: ignore[override] its own choices
         default="auto",
@@ -602,16 +603,6 @@ class OneBit(Learner):
         if "narrow" in arrays and self._storage.planes:
             self._use(self._storage_for(arrays["narrow"].shape[0]))
 
-    def _without(
-        self, indices: np.ndarray, values: np.ndarray, i: int, columns: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        if self.planes:
-            return super()._without(indices, values, i, columns)
-        typical = values.copy()
-        typical[i] = self._state.held.columns[CENTRE, indices[i]]
-        kept = typical != 0
-        return indices[kept], typical[kept]
-
     def _typical_number(self) -> Callable[[int], float] | None:
         if self.planes:
             return None
@@ -628,19 +619,23 @@ class OneBit(Learner):
 
     @property
     def _most_features(self) -> int:
-        return most_features(self.features) if self.planes else super()._most_features
+        if not self.planes:
+            return super()._most_features
+        return most_features(self.features, self._first_number)
 
     @property
-    def _reads_columns(self) -> bool:
-        return self.planes == 0
+    def _column_count(self) -> int:
+        return 0 if self.planes else self._storage.columns  # type: ignore[attr-defined]
 
     def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
-        return encoder_apart(self._dtype, self.features) if self.planes else super()._encoder()
+        if not self.planes:
+            return super()._encoder()
+        return encoder_apart(self._dtype, self.features, self._first_number)
 
     def _encoded(self, X: Any) -> Rows:
         if not self.planes:
             return super()._encoded(X)
-        rows = encode_rows(X, self._dtype, self.features, with_numbers=True)
+        rows = encode_rows(X, self._dtype, self.features, apart_below=self._most_features)
         return set_apart(rows, self._first_number)
 
     def _maps(self, columns: int, width: int, replicas: int = 1) -> bool:
@@ -712,14 +707,6 @@ class OneBit(Learner):
         except BaseException:
             self.__dict__.update(before)
             raise
-
-    def _reserve(self, rows: int, arrays: Any = None) -> None:
-        if self.planes == 0 and rows > (columns := self._storage.columns):  # type: ignore[attr]
-            raise ValueError(
-                f"this learner takes dense rows of {columns} columns, as its first context was; "
-                f"column {rows - 1} is beyond them"
-            )
-        super()._reserve(rows, arrays)
 
     def _fill(self) -> tuple[float, ...]:
         weights = (value for prior in PRIOR[:NARROW] for value in (0.0, prior))

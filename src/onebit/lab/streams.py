@@ -70,11 +70,14 @@ def streams(
 
 
 def encoded(X: Any) -> Rows:
-    """Rows for any learner. Dense rows keep all their digits, for learners that standardise columns;
-    the other rows are in single precision, the precision of most learners."""
+    """Rows for any learner.
+
+    Dense rows keep all their digits, for learners that standardise columns. The other rows are in
+    single precision, the precision of most learners.
+    """
     if hasattr(X, "tocsr") or getattr(X, "dtype", None) == FLOAT32:
-        return encode_rows(X, FLOAT32, None, with_numbers=True)
-    rows = X if isinstance(X, Rows) else encode_rows(X, FLOAT64, None, with_numbers=True)
+        return encode_rows(X, FLOAT32, None, apart_below=2**32)
+    rows = X if isinstance(X, Rows) else encode_rows(X, FLOAT64, None, apart_below=2**32)
     return rows if rows.columns else encode_rows(rows, FLOAT32, None)
 
 
