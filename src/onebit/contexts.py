@@ -307,7 +307,9 @@ def stacked(rows: Sequence[tuple[np.ndarray, np.ndarray]], dtype: np.dtype) -> R
 
 
 def _cast(rows: Rows, dtype: np.dtype) -> Rows:
-    numbers = None if rows.numbers is None else _cast(rows.numbers, dtype)
+    numbers = rows.numbers
+    if numbers is not None:  # zeros stay: they are numbers too
+        numbers = numbers._replace(values=numbers.values.astype(dtype))
     if dtype.itemsize < rows.values.itemsize:  # values may be too large, or so small that they go
         indices = rows.indices.astype(np.int64)
         made: Any = _copied(indices, rows.values, rows.indptr, False, 2**32, dtype, 2**32)

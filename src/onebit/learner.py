@@ -1036,9 +1036,9 @@ class Learner(Declared):
         before = dict(self.__dict__)
         try:
             self._slots = no_slots()
+            self._check_values = None  # rows of any length are scaled
             if columns:
                 self._scales = scales_of_columns(np.zeros((columns + 1, 3)), self._dtype)
-                self._check_values = None  # rows of any length are scaled
             else:
                 self._scales = scales_of_names(self._dtype)
             self._lay_out(self._no_weights(), self._state.memory, {})

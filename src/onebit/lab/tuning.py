@@ -30,7 +30,8 @@ from onebit.learner import Labels, Learner
 from onebit.settings import Range, called_on, choice_of, whole
 
 MOST_TRIALS = 100_000
-# Steps that prepare="auto" tries, for dense rows and for sparse rows.
+# Steps that prepare="auto" tries: for tables in sparse form, and for sparse rows. Learners
+# standardise arrays by themselves.
 DENSE = (("standardise", "unit_norm", "constant"),)
 SPARSE = (("log_counts", "unit_norm"), ("log_counts", "tfidf", "unit_norm"))
 _NEAR = 0.05  # of a range, at either end
@@ -143,9 +144,10 @@ def tune(
     rows and their true labels, or a Dataset. labels: the possible labels; default: those found.
 
     Each learner runs with `trials` settings: its defaults, the settings known to suit a data set of
-    this name, and settings drawn evenly from its `ranges`. Half of those drawn have inputs="unit",
-    unless all rows have length 1 anyway. grid: values of settings to try instead, in all
-    combinations; other settings have their defaults.
+    this name, and settings drawn evenly from its `ranges`. Those drawn are shared evenly among
+    inputs="raw", inputs="unit" (unless all rows have length 1 anyway) and, for arrays and for dicts
+    with numbers, inputs="auto". grid: values of settings to try instead, in all combinations; other
+    settings have their defaults.
 
     rounds: how many rows are used, each once per run; default: a fifth, at least 1,000, and at most
     20,000 and half of the rows. order: rows are "shuffled" first, or stay as "given". repeats: runs
@@ -176,10 +178,11 @@ def tune(
     tried, first_part = [Preparation(steps)], prepared(course[:rounds], steps)
     if not _have_length_1(first_part):
         tried.append(Preparation(steps, "unit"))
-    if prepare == "auto":
+    if first_part.columns or first_part.numbers is not None:
+        tried.append(Preparation(steps, "auto"))
+    if prepare == "auto" and not first_part.columns:
         filled = len(first_part.values) / (rounds * (data.columns or math.inf))
-        is_dense = first_part.columns > 0 or filled >= 0.5
-        tried += [Preparation(often_good) for often_good in (DENSE if is_dense else SPARSE)]
+        tried += [Preparation(often_good) for often_good in (DENSE if filled >= 0.5 else SPARSE)]
     candidates = candidates_of(learner, grid, trials, data.name, seed, tried)
     report = _reporter(progress, repeats * (len(candidates) * rounds + 2 * (size - rounds)))
 
