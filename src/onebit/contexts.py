@@ -22,7 +22,9 @@ from __future__ import annotations
 import difflib
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from datetime import date, timedelta
+from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -114,7 +116,8 @@ def _encode(x: Any, dtype: np.dtype, features: int | None, columns: int) -> tupl
     if row.ndim == 2 and row.shape[0] == 1:
         row = row[0]
     if row.ndim != 1:
-        raise ValueError(f"one context is one row, not an array of shape {row.shape}")
+        found = f"an array of shape {row.shape}" if row.ndim else "a number: put it into a list"
+        raise ValueError(f"one context is one row, not {found}")
     _check_width(len(row), dtype, features)
     encoded = encode((np.arange(len(row), dtype=_INT32), row), dtype, features)
     check_columns(len(row), columns)
@@ -343,7 +346,7 @@ def is_missing(value: Any) -> bool:
 
 def listed(X: Any) -> Any:
     """A column of texts or other objects as a list, a frame with names as a list of dicts."""
-    if hasattr(X, "columns") and hasattr(X, "to_dict"):
+    if hasattr(X, "to_dict") and hasattr(X, "columns"):
         return _frame_rows(X)
     if isinstance(X, np.ndarray):
         return X.tolist() if X.ndim == 1 and X.dtype.kind in "OTU" else X
@@ -387,8 +390,10 @@ def row_of_frame(x: Any) -> Any:
 
 def names_of(x: Any) -> tuple[str, ...]:
     """The names of the columns of a frame of numbers, or of a row of one; others have none."""
+    if not hasattr(x, "to_dict"):
+        return ()
     names = getattr(x, "columns", None) if hasattr(x, "columns") else getattr(x, "index", None)
-    if not hasattr(x, "to_dict") or names is None or callable(names):
+    if names is None or callable(names):
         return ()
     names = tuple(names)
     return names if all(isinstance(name, str) for name in names) else ()
@@ -444,22 +449,49 @@ def _numbers(x: Any, name: str) -> np.ndarray:
         array = np.asarray(x)
     except ValueError:  # rows of different lengths
         raise ValueError(f"{name} must be an array of numbers; its rows differ in length") from None
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind == "O" and array.ndim and all(map(_is_number, array.flat)):
+        array = _as_floats(array)
+    if array.dtype.kind not in "biuf" or isinstance(x, bytearray):
         found = array.dtype if array.ndim else "None" if x is None else type(x).__name__
-        found = {"U": "text", "S": "bytes"}.get(array.dtype.kind, found)
-        if array.dtype.kind == "S":
-            found = f"{found}: decode them to a string"
+        found = {"U": "text", "S": "bytes", "V": "fields"}.get(array.dtype.kind, found)
+        if array.dtype.kind == "S" or isinstance(x, bytearray):
+            found = "bytes: decode them to a string"
         elif name == "X" and isinstance(x, str):
             found = f"{found}: put a single text into a list"
+        elif hasattr(x, "collect"):
+            found = f"{found}: call .collect() first"
+        elif array.dtype.kind in "mM":
+            found = f"{found}: {_OF_TIME}"
+        elif array.dtype.kind == "V":
+            found = f"{found} with names: make a dict of them"
+        elif isinstance(x, Set):
+            found = f"{found}, which has no order: make a list or a dict of it"
         if isinstance(x, Iterator):
             found = f"an iterator ({found}): put what it gives into a list"
-        elif array.ndim == 2 and array.dtype.kind == "O":
-            found = f"{found}: make a list of dicts of a table with text or gaps"
+        elif array.ndim and array.dtype.kind == "O":
+            kinds = sorted({type(value).__name__ for value in array.flat if not _is_number(value)})
+            found = f"{', '.join(kinds)}: make a dict of a row with text, gaps or other things"
         raise TypeError(
             f"{name} must hold real numbers, not {found}; "
             "a context is a text, an array row, a sparse row, a dict or a pair (indices, values)"
         )
     return array
+
+
+_OF_TIME = "give what matters as numbers or strings, such as an hour, a weekday or seconds"
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a real number or a truth value."""
+    return isinstance(value, Real | Decimal | np.bool_) and not isinstance(value, np.timedelta64)
+
+
+def _as_floats(array: np.ndarray) -> np.ndarray:
+    """An array of objects that are numbers."""
+    try:
+        return array.astype(np.float64)
+    except OverflowError:
+        raise ValueError("a number is too large for a float; leave it out") from None
 
 
 def _limit(features: int | None) -> int:
@@ -550,7 +582,8 @@ def _row_copier(dtype: np.dtype) -> Any:
 def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
     if len(pair) != 2:
         raise ValueError(
-            f"a pair is (indices, values), not {len(pair)} things; for a row of numbers use a list"
+            f"a pair is (indices, values), not {len(pair)} things; "
+            "for a row of numbers use a list, for a row of a table a dict"
         )
     return _row_of(*_checked_pair(*pair, dtype), dtype, features)
 
@@ -583,13 +616,16 @@ def _checked_pair(indices: Any, values: Any, dtype: np.dtype) -> tuple[Any, Any]
         raise ValueError("a pair is (indices, values), two rows of the same length") from None
     if indices.ndim != 1 or values.ndim != 1 or len(indices) != len(values):
         raise ValueError(
-            "a pair is (indices, values), two rows of the same length, "
-            f"not shapes {indices.shape} and {values.shape}; for a row of numbers use a list"
+            "a pair is (indices, values), two rows of the same length, not shapes "
+            f"{indices.shape} and {values.shape}; for a row of numbers use a list, "
+            "for a row of a table a dict"
         )
     if len(indices) == 0:  # numpy takes an empty list for floats
         return np.empty(0, np.int32), np.empty(0, dtype)
     if indices.dtype.kind not in "iu":
         raise TypeError(f"indices must be whole numbers, not {indices.dtype}")
+    if values.dtype.kind == "O" and all(map(_is_number, values)):
+        values = _as_floats(values)
     if values.dtype.kind not in "biuf":
         raise TypeError(f"values must be real numbers, not {values.dtype}")
     return indices if indices.dtype == np.int32 else _as_int64(indices), _as_float(values)
@@ -861,10 +897,18 @@ def _named(
 
 def _number(name: str, value: Any, dtype: np.dtype) -> float:
     """The value of a feature as a float; NaN if it is missing."""
-    if not isinstance(value, Real) and not isinstance(value, np.bool_):
+    if not _is_number(value):
         if is_missing(value):
             return math.nan
-        hint = "; decode it to a string" if isinstance(value, bytes) else ""
+        hint = ""
+        if isinstance(value, bytes | bytearray):
+            hint = "; decode it to a string"
+        elif isinstance(value, date | timedelta | np.datetime64 | np.timedelta64):
+            hint = f"; {_OF_TIME}"
+        elif getattr(value, "size", 0) == 1:
+            hint = "; give its number, value.item()"
+        elif isinstance(value, Iterable):
+            hint = "; give each of its parts a name of its own"
         wanted = "a number" if isinstance(value, str) else "a number or a string"
         raise TypeError(f"feature {name!r} must be {wanted}, not {value!r}{hint}")
     try:

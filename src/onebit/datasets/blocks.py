@@ -50,7 +50,7 @@ class Options:
         unknown = set(options) - set(ReadOptions.__annotations__)
         if unknown:
             raise TypeError(f"unknown options of a file: {', '.join(sorted(unknown))}")
-        self.path = os.fspath(path)
+        self.path, self.are_names_checked = os.fspath(path), False
         self.label = options.get("label", "label")
         self.text = options.get("text")
         self.ngrams = whole(_typed("ngrams"), options.get("ngrams", NGRAMS), least=1, most=10)
