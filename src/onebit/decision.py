@@ -163,8 +163,8 @@ def checked_decision(decision: Any, learner: Learner) -> Decision:
     except (TypeError, ValueError):
         indices = values = np.empty(())
     dtype = learner._row_dtype
-    if getattr(values, "dtype", None) == np.float32 != dtype and type(values) is ndarray:
-        values = values.astype(dtype)
+    if type(values) is ndarray and values.dtype is not dtype and learner._reads_columns:
+        values = values.astype(dtype) if values.dtype == np.float32 else values
         decision = msgspec.structs.replace(decision, row=(indices, values))
     if not (
         type(indices) is type(values) is ndarray

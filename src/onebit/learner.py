@@ -187,8 +187,11 @@ class Learner(Declared):
                 f"{type(self).__name__} learns from the true label, and silence does not name it: "
                 "silence='wrong' is for learners that receive right or wrong"
             )
+        self._is_unit = self.inputs == "unit"
+        self._is_scaled = self.inputs in ("auto", "dense", "sparse")  # by what was learned
         self._thins = min(self._hearing[1:]) < 1
-        self._hears_bits = not (self.full_information or self._thins)
+        keeps_scales = self._is_scaled and not self.scales_itself
+        self._hears_bits = not (self.full_information or self._thins or keeps_scales)
         own = {n: s for n, s in self.declared.items() if n not in SHARED and s.in_use(self)}
         self.settings = {**storage.settings, **{n: self._values[s] for n, s in own.items()}}
         if self.silence != "nothing":  # defaults are not named: older files had none
@@ -197,7 +200,6 @@ class Learner(Declared):
             self.settings["half_life"] = self.half_life
         if self.inputs != "raw":
             self.settings["inputs"] = self.inputs
-        self._is_unit = self.inputs == "unit"
         self._scales: Any = None  # by which contexts are scaled; part of what is learned
         self.salt, self._draws = "", self.seed
         if storage.planes is not None:
@@ -215,7 +217,7 @@ class Learner(Declared):
         self._renew_locks()
         _ALIVE.add(self)
         self._lay_out(self._no_weights(), np.array(self._memory(), np.float64), {})
-        if self.inputs in ("auto", "dense", "sparse") and not self.scales_itself:
+        if keeps_scales:
             if self.inputs == "dense" and self.features is None:
                 raise ValueError("inputs='dense' needs features=, the number of columns")
             self._start_scales(self.features if self.inputs == "dense" else 0)
@@ -273,11 +275,11 @@ class Learner(Declared):
             self._acquire()
             places = None if among is None else self._places(among)
             round = self.round
-            if round == 0 and type(x) is not tuple:
-                self._meet(columns_of(x))
-            if self._encode is not encode:  # the first context has told how contexts are read
-                row = indices, values = self._encode(x, self._columns)
-            if self._scales is not None:
+            if self._is_scaled:
+                if round == 0 and type(x) is not tuple:
+                    self._meet(columns_of(x))
+                if self._encode is not encode:  # the first context told how contexts are read
+                    row = indices, values = self._encode(x, self._columns)
                 self._make_room_to_scale(len(indices))
             if round >= self._fades_at:
                 self._reserve_for(indices, columns_of(x))  # may be refused: before anything changes
@@ -387,7 +389,8 @@ class Learner(Declared):
                     self._learn_bit(logged, self._draws, right, said=False)
                 else:
                     self._learn_label(logged, self._draws, named, said=False)
-                self._learn_scales(logged)
+                if self._scales is not None:
+                    self._learn_scales(logged, self._draws, right)
             self._answers.mark(own.round, self.round)
 
     def learn(
@@ -415,8 +418,6 @@ class Learner(Declared):
             self._acquire()
             decision = checked_decision(decision, self)
             (indices, values), round, place = decision.row, decision.round, None
-            if self._scales is not None:
-                self._make_room_to_scale(len(indices))
             if not (self._hears_bits and label is None and (right is True or right is False)):
                 self._vet(decision)
                 right, place = self._understood(decision.place, right, label)
@@ -434,8 +435,7 @@ class Learner(Declared):
                 self._reserve_for(indices)  # may be refused: before anything changes
                 self._fade(round)
             seed = self._draws if own else salted(self.seed, decision.salt)
-            is_heard = not self._thins or _is_taken(self._hearing, seed, round, right)
-            if not is_heard:
+            if self._thins and not _is_taken(self._hearing, seed, round, right):
                 pass
             elif place is not None:
                 self._learn_label(decision, seed, place)
@@ -449,8 +449,8 @@ class Learner(Declared):
                 ) < 0
             ):  # fmt: skip
                 self._learn_bit(decision, seed, right)
-            if is_heard and self._scales is not None:
-                self._learn_scales(decision)
+            if self._scales is not None:
+                self._learn_scales(decision, seed, right)
             if round >= self.round:  # made by another process, which was ahead
                 self.round = round + 1
             if not own:
@@ -526,9 +526,9 @@ class Learner(Declared):
                 return
             work = self._reserve_for(indices, work=work)
 
-    def _learn_scales(self, decision: Decision) -> None:
-        """Take a row that was learned from into the scales."""
-        if self._scales is None:
+    def _learn_scales(self, decision: Decision, seed: int, right: bool) -> None:
+        """Take a row into the scales, if it was learned from."""
+        if self._thins and not _is_taken(self._hearing, seed, decision.round, right):
             return
         row, round = decision.row, decision.round
         work = self._reserve_for(row[0])
@@ -721,11 +721,6 @@ class Learner(Declared):
     def _reads_columns(self) -> bool:
         return self._column_count > 0
 
-    @property
-    def _row_dtype(self) -> np.dtype:
-        """Of the values of a context."""
-        return FLOAT64 if self._reads_columns else self._dtype
-
     def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
         """How a single context is read: a function of the context and the columns so far."""
         if self._reads_columns:
@@ -831,6 +826,7 @@ class Learner(Declared):
         """Take over weights [feature, plane, label], of as many labels as there are or fewer."""
         self._size = len(self._labels)
         self._encode = self._encoder()
+        self._row_dtype = FLOAT64 if self._reads_columns else self._dtype  # of a context's values
         lanes = lanes_for(self._size)
         self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
         self._check_memory(self.features or 0)
