@@ -6,6 +6,7 @@ Learners hear one bit per round, in one pass. Needs the data sets in the folder 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import onebit as ob
 from benchmarks.texts import amazon
 from onebit.lab.streams import load
 
-STEPS = ["standardise", "unit_norm", "constant"]
+INPUTS = ("raw", "unit", "auto")
 
 
 def table(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +38,7 @@ def as_dicts(X: np.ndarray) -> list[dict[str, float]]:
 
 
 def scaling() -> None:
-    """Learners at their defaults on raw rows, rows of length 1, and standardised rows."""
+    """Learners at their defaults, with every value of `inputs`."""
     for name in ("usps", "optdigits", "satimage", "segment", "shuttle", "vowel"):
         X, y = table(name)
         labels = np.unique(y).tolist()
@@ -45,20 +46,30 @@ def scaling() -> None:
             errors = []
             for seed in range(3):
                 order = np.random.default_rng(seed).permutation(len(y))[:20_000]
-                rows, truth = X[order], y[order]
+                makers = [partial(learner, inputs=inputs) for inputs in INPUTS]
+                errors.append([error(make, X[order], y[order], labels, seed) for make in makers])
+            _print_inputs(name, learner, errors)
 
-                def unit(labels: Any, seed: int, kind: Any = learner) -> ob.Learner:
-                    return kind(labels, seed=seed, inputs="unit")
 
-                standard = ob.datasets.prepare(rows, STEPS)
-                runs = [(learner, rows), (unit, rows), (learner, standard)]
-                errors.append([error(make, given, truth, labels, seed) for make, given in runs])
-            raw, unit_length, standardised = np.mean(errors, axis=0)
-            print(
-                f"{name:10} {learner.__name__:9} raw {raw:5.1f}  unit {unit_length:5.1f}  "
-                f"standardised {standardised:5.1f}",
-                flush=True,
-            )
+def scaling_of_dicts() -> None:
+    """The same for texts with a number beside them."""
+    texts, tasks = amazon()
+    products = np.array(tasks["Amazon, 14 products"])
+    labels = np.unique(products).tolist()
+    for learner in (ob.UCWL, ob.Confidit, ob.FastCB):
+        errors = []
+        for seed in range(3):
+            order = np.random.default_rng(seed).permutation(len(texts))[:10_000]
+            rows = [{"body": texts[i], "characters": len(texts[i])} for i in order]
+            makers = [partial(learner, inputs=inputs) for inputs in INPUTS]
+            errors.append([error(make, rows, products[order], labels, seed) for make in makers])
+        _print_inputs("amazon", learner, errors)
+
+
+def _print_inputs(name: str, learner: type, errors: list[list[float]]) -> None:
+    means = zip(INPUTS, np.mean(errors, axis=0), strict=True)
+    shown = "  ".join(f"{inputs} {mean:5.1f}" for inputs, mean in means)
+    print(f"{name:10} {learner.__name__:9} {shown}", flush=True)
 
 
 def numbers() -> None:
@@ -123,3 +134,4 @@ if __name__ == "__main__":
     counts()
     numbers()
     scaling()
+    scaling_of_dicts()

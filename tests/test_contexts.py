@@ -1,7 +1,11 @@
 """Every form of a context becomes the same two arrays; what is no context is refused."""
 
 import pickle
+from array import array
+from datetime import date, timedelta
+from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -410,7 +414,7 @@ ONE_REFUSED = {
     "beyond all width": ((np.array([2**64 - 1], np.uint64), [1.0]), ValueError, "beyond any width"),
     "beyond int32": (([2**40], [1.0]), ValueError, f"index {2**40} is beyond"),
     "complex": (np.array([1j]), TypeError, "real numbers, not complex"),
-    "objects": (np.array([1, None]), TypeError, "real numbers, not object"),
+    "objects": (np.array([1, None]), TypeError, "not NoneType: make a dict of a row"),
     "strings": (["a", "b"], TypeError, "real numbers"),
     "bytes": (b"abc", TypeError, "real numbers"),
     "text in bytes": (b"a text", TypeError, "not bytes: decode them to a string; .* a dict or a"),
@@ -709,8 +713,8 @@ MUTABLE = {
 def test_what_happens_to_the_callers_arrays_later_does_not_change_a_decision(form):
     x, arrays = MUTABLE[form]()
     d = ob.Banditron(3, features=3).decide(x)
-    for array in arrays:
-        array[...] = 0
+    for held in arrays:
+        held[...] = 0
     same((d.indices, d.values), [0, 1, 2], [1, 2, 3])
 
 
@@ -837,3 +841,73 @@ def test_a_list_of_dense_rows_of_different_widths_is_refused():
             call(rows)
     with pytest.raises(ValueError, match="has 2 columns, and rows before it had 3"):
         ob.sweep(ob.Banditron, np.eye(3), [0, 1, 2], labels=3, test=(np.eye(2), [0, 1]))
+
+
+# Things that people have.
+
+ACCEPTED = [
+    ([Decimal("1.5"), Decimal(2)], [1.5, 2.0]),
+    (np.array([1, 2.5], object), [1.0, 2.5]),
+    ([Fraction(1, 2), 3], [0.5, 3.0]),
+    (np.matrix([[1.0, 2.0]]), [1.0, 2.0]),
+    (np.array([1, 2], np.float16), [1.0, 2.0]),
+    (array("d", [1, 2]), [1.0, 2.0]),
+    (range(1, 3), [1.0, 2.0]),
+    (np.array([True, True]), [1.0, 1.0]),
+    ({"a": Decimal("1.5")}, {"a": 1.5}),
+    ({"a": np.int8(2), "b": np.bool_(True)}, {"a": 2.0, "b": 1.0}),
+    ({"a": Decimal("nan"), "b": 1.0}, {"b": 1.0}),
+    (([3], [Decimal(2)]), ([3], [2.0])),
+]
+REFUSED = [
+    ({"a": date(2026, 1, 2)}, "feature 'a' must be .* give what matters as numbers or strings"),
+    ({"a": np.timedelta64(3, "s")}, "feature 'a' must be .* give what matters as numbers"),
+    ({"a": timedelta(1)}, "feature 'a' must be .* give what matters as numbers"),
+    ({"a": [1, 2]}, "feature 'a' must be .* give each of its parts a name of its own"),
+    ({"a": np.ones(1)}, r"feature 'a' must be .* value\.item\(\)"),
+    ({"a": Decimal("inf")}, "feature 'a' is inf"),
+    (np.array(["2026-01-02"], "M8[D]"), r"not datetime64\[D\]: give what matters as numbers"),
+    (np.zeros(1, [("a", float)]), "not fields with names: make a dict of them"),
+    ({1.0, 2.0}, "not set, which has no order: make a list or a dict"),
+    ([1.0, None], "not NoneType: make a dict of a row with text, gaps"),
+    (bytearray(b"x"), "not bytes: decode them"),
+    (3.0, "not a number: put it into a list"),
+    ((1.0, 2.0), "for a row of numbers use a list, for a row of a table a dict"),
+    ([10**400, Fraction(1)], "a number is too large for a float"),
+]
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, partial(ob.UCWL, inputs="auto")])
+@pytest.mark.parametrize(("x", "same"), ACCEPTED)
+def test_numbers_of_every_sort(make, x, same):
+    learner, twin = make(2), make(2)
+    found, expected = learner.decide(x), twin.decide(same)
+    assert np.array_equal(found.indices, expected.indices)
+    assert np.array_equal(found.values, expected.values)
+    assert np.array_equal(learner.scores([x]), twin.scores([same]))
+    ob.simulate(learner, [x], [0])
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, partial(ob.UCWL, inputs="auto")])
+@pytest.mark.parametrize(("x", "words"), REFUSED)
+def test_what_is_no_context_is_refused_with_a_remedy(make, x, words):
+    for call in (make(2).decide, make(2).probabilities):
+        with pytest.raises((TypeError, ValueError), match=words):
+            call(x)
+    if not isinstance(x, float):  # a list of numbers is a row itself
+        for call in (lambda: make(2).predict([x]), lambda: ob.simulate(make(2), [x], [0])):
+            with pytest.raises((TypeError, ValueError), match=words):
+                call()
+
+
+def test_frames_that_are_not_read_yet_and_decimals():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": [Decimal("1.5"), Decimal(3)], "b": [1, 2]})
+    for call in (ob.OneBit(2).decide, ob.UCWL(2).predict):
+        with pytest.raises(TypeError, match=r"LazyFrame: call \.collect\(\) first"):
+            call(frame.lazy())
+    expected = ob.UCWL(2).decide([1.5, 1.0])
+    for x in (frame[0], frame.row(0, named=True)):
+        learner = ob.UCWL(2)
+        ob.simulate(learner, frame, [0, 1])
+        assert np.array_equal(learner.decide(x).values, expected.values)

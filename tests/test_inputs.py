@@ -1,4 +1,4 @@
-"""inputs="unit": every context has length 1 for the learner, in all ways that contexts come in."""
+"""inputs="unit" and inputs="auto": scaled contexts, in all ways that contexts come in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
-from onebit import testing
+from onebit import persist, testing
 from onebit.core.jit import COMPILED
 from onebit.testing import LABELS
 
@@ -109,7 +109,161 @@ def test_raw_and_unit_learners_do_not_exchange_decisions():
     assert "inputs" not in raw.settings and unit.settings["inputs"] == "unit"
     with pytest.raises(ValueError, match=r"another model|other settings"):
         unit.learn(raw.decide([1.0, 2.0]), right=True)
-    with pytest.raises(ValueError, match="inputs must be one of 'raw', 'unit', not 'scaled'"):
+    with pytest.raises(ValueError, match="inputs must be one of 'raw', 'unit', 'auto'"):
         ob.UCWL(3, inputs="scaled")
     with pytest.raises(ValueError, match="inputs must be one of 'auto', 'dense', 'sparse'"):
         ob.OneBit(3, inputs="unit")
+
+
+# inputs="auto"
+
+AUTO = [
+    lambda **common: ob.UCWL(["low", "high"], inputs="auto", **common),
+    lambda **common: ob.Banditron(["low", "high"], inputs="auto", **common),
+    lambda **common: ob.Confidit(
+        ["low", "high"], inputs="auto", form="full", **{"features": 48, **common}
+    ),
+    lambda **common: ob.UCWL(
+        ["low", "high"], inputs="auto", kernel="rbf(gamma=0.3)", budget=15, **common
+    ),
+]
+
+
+def tickets(rows=60):
+    """A number decides; a text and a category stand beside it. Some numbers are 0 or missing."""
+    rng = np.random.default_rng(4)
+    words, X, y = ["the screen is black", "I like it", "bill"], [], []
+    for i in range(rows):
+        price = float(rng.integers(0, 9)) * 1000
+        X.append({"price": price, "body": words[i % 3], "plan": "AB"[i % 2], "age": float(i % 5)})
+        if i % 7 == 3:
+            del X[-1]["age"]
+        y.append("high" if price > 4000 else "low")
+    return X, y
+
+
+@pytest.mark.parametrize("features", [None, 48])
+@pytest.mark.parametrize("make", AUTO if not COMPILED else AUTO[:1])
+def test_numbers_of_dicts_are_scaled_in_all_ways_in_which_they_come(make, features, tmp_path):
+    X, y = tickets()
+    common = {"features": features} if features else {}
+    whole, rounds, chunks = (make(**common) for _ in range(3))
+    trace = ob.simulate(whole, X, y)
+    play(rounds, X[:25], y[:25]).save(tmp_path / "auto.onebit")
+    rounds = play(ob.load(tmp_path / "auto.onebit"), X[25:], y[25:])
+    ob.simulate(chunks, iter([(X[:11], y[:11]), (X[11:], y[11:])]))
+    assert testing._bytes(rounds) == testing._bytes(whole) == testing._bytes(chunks)
+    assert testing._bytes(whole.copy()) == testing._bytes(whole)
+    [run] = ob.sweep([make(**common)], X, y, test=(X, y))
+    assert np.array_equal(run.trace.mistakes, trace.mistakes)
+    assert run.test_error == np.mean(whole.predict(X) != np.array(y))
+    names = list(X[0])
+    lines = [",".join(str(x.get(name, "")) for name in names) for x in X]
+    lines = [f"{line},{label}" for line, label in zip(lines, y, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join([",".join([*names, "label"]), *lines]))
+    how = {"labels": whole.labels, "features": whole.features, "dtype": whole.dtype}
+    table = ob.datasets.read(tmp_path / "t.csv", **how)
+    from_file = make(**common)
+    ob.simulate(from_file, table)
+    assert testing._bytes(from_file) == testing._bytes(whole)
+
+
+@pytest.mark.parametrize("make", AUTO if not COMPILED else AUTO[:1])
+@pytest.mark.parametrize("dense", [True, False])
+def test_units_change_nothing_and_late_answers_are_the_streams(make, dense):
+    X, y = tickets()
+    if dense:
+        X = [[x["price"], x.get("age", 0.0)] for x in X]
+        larger = [[x * 1024 for x in row] for row in X]
+    else:
+        X = [{**x, "age": x.get("age", 0.0)} for x in X]
+        larger = [{**x, "price": x["price"] * 1024} for x in X]
+    common = {} if not dense else {"features": 2}
+    plain, scaled, late, stream = (make(**common) for _ in range(4))
+    ob.simulate(plain, X, y)
+    ob.simulate(scaled, larger, y)
+    assert np.array_equal(plain.scores(X), scaled.scores(larger))
+    waiting = []
+    for x, label in zip(X, y, strict=True):
+        waiting.append((late.decide(x), label))
+        late.probabilities(X[3])
+        late.propose(X[5])
+        if len(waiting) > 4:
+            decision, truth = waiting.pop(0)
+            kept = ob.Decision.from_bytes(decision.to_bytes())
+            late.learn(kept, right=decision.label == truth)
+    ob.simulate(stream, X, y, channel=[ob.Delay(4)])
+    assert testing._learned(late) == testing._learned(stream)
+
+
+def test_auto_learns_where_raw_does_not():
+    X, y = tickets(400)
+    raw, auto = (ob.UCWL(["low", "high"], inputs=inputs) for inputs in ("raw", "auto"))
+    assert ob.simulate(auto, X, y).error[-1] < 0.6 * ob.simulate(raw, X, y).error[-1]
+
+
+def test_a_learner_elsewhere_learns_the_same_scales():
+    """Feedback alone makes them: a process that only learns has those of one that decides."""
+    X, y = tickets(30)
+    decides, learns = AUTO[0](), AUTO[0]()
+    for x, label in zip(X, y, strict=True):
+        decision = decides.decide(x)
+        learns.redo(x, decision)
+        for learner in (decides, learns):
+            learner.learn(decision, right=decision.label == label)
+    assert testing._bytes(decides) == testing._bytes(learns)
+
+
+def test_scales_are_forgotten_too():
+    X, y = tickets()
+    learner = AUTO[0]()
+    ob.simulate(learner, X, y)
+    before = learner._scales.lines.copy()
+    learner.forget(0.5)
+    learner._make_room_to_scale(0)
+    assert np.allclose(learner._scales.lines, before * [0.5, 1, 0.5])
+    learner.forget()
+    assert np.array_equal(learner.scores(X), AUTO[0]().scores(X))
+    ob.simulate(learner, X, y)
+
+
+def test_a_missing_column_is_its_mean():
+    frame = pytest.importorskip("polars").DataFrame({"a": [1.0, 3, 5, 7], "b": [2.0, 2, 4, 4]})
+    learner = ob.UCWL(2, inputs="auto")
+    ob.simulate(learner, frame, [0, 1, 0, 1])
+    whole = learner.scores([{"a": 4.0, "b": 2.0}])
+    assert np.array_equal(learner.scores([{"b": 2.0}]), whole)
+    assert dict(learner.explain({"a": 7.0, "b": 0.0}).parts).keys() == {"a", "b"}
+    with pytest.raises(ValueError, match="takes dense rows of 2 columns"):
+        learner.decide(([2], [1.0]))
+
+
+def test_files_with_wrong_scales_are_refused(tmp_path):
+    X, y = tickets()
+    names, columns, raw = AUTO[0](), AUTO[0](), ob.UCWL(["low", "high"])
+    ob.simulate(names, X, y)
+    ob.simulate(columns, [[1.0, 2.0], [2.0, 5.0]], y[:2])
+    ob.simulate(raw, X, y)
+    for learner, change in [
+        (names, lambda scales: scales * -1),
+        (names, lambda scales: scales[:-1]),
+        (names, lambda scales: scales.astype(np.float32)),
+        (columns, lambda scales: scales * np.nan),
+        (columns, lambda scales: scales[:-1]),
+        (raw, lambda scales: np.ones((3, 3))),
+    ]:
+        head, arrays = learner._dump()
+        arrays["input_scales"] = change(arrays.get("input_scales"))
+        persist.write(tmp_path / "wrong", head, arrays)
+        with pytest.raises(ValueError, match="do not fit its settings"):
+            ob.load(tmp_path / "wrong")
+    for learner in (names, columns):
+        learner.save(tmp_path / "right")
+        assert testing._bytes(ob.load(tmp_path / "right")) == testing._bytes(learner)
+
+
+def test_hypotheses_read_rows_as_they_come():
+    with pytest.raises(ValueError, match="leave out inputs='auto'"):
+        ob.Halving(2, hypotheses=np.eye(4).reshape(2, 2, 4), inputs="auto")
+    with pytest.raises(ValueError, match="inputs='dense' needs features="):
+        ob.UCWL(2, inputs="dense")

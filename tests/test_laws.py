@@ -19,13 +19,17 @@ def rates_of(log):
 
 
 SETTINGS: dict[str, list[dict]] = {
-    "AROW": [{"r": 0.1}, {"update": "precision"}],
+    "AROW": [{"r": 0.1}, {"update": "precision"}, {"inputs": "dense"}],
     "BPA": [{"gamma": 0.0}, {"variant": "PA-I", "C": 0.1}, {"variant": "PA-II", "gamma": 0.3}],
     "BanditPerceptron": [
         {"use_correct": True},
         {"kernel": "polynomial(degree=2)", "budget": 15, "remove": "random", "use_correct": True},
     ],
-    "Banditron": [{"kernel": "rbf(gamma=0.3)", "budget": 15}],
+    "Banditron": [
+        {"kernel": "rbf(gamma=0.3)", "budget": 15},
+        {"inputs": "sparse"},
+        {"inputs": "dense"},
+    ],
     "Confidit": [
         {"width": "log", "eta": 1.0},
         {"alpha": 0.25, "reg": 0.1},
@@ -45,7 +49,11 @@ SETTINGS: dict[str, list[dict]] = {
         {"kernel": "rbf(gamma=0.1)", "budget": 15, "remove": "smallest", "D": 10.0, "beta": 0.1},
     ],
     "OneBit": [{"inputs": "dense"}],
-    "PNewtron": [{"D": 10.0, "gamma": 0.1, "rho0": 0.2, "rho1": 0.1}],
+    "PNewtron": [
+        {"D": 10.0, "gamma": 0.1, "rho0": 0.2, "rho1": 0.1},
+        {"inputs": "sparse"},
+        {"inputs": "dense"},
+    ],
     "PNormBandit": [{"p": 2.0}, {"p": 12.0}],
     "PassiveAggressive": [{"variant": "PA"}, {"variant": "PA-II", "C": 0.5}],
     "RCINE": [{"N_s": 23, "estimate": rates_of}],
@@ -53,7 +61,14 @@ SETTINGS: dict[str, list[dict]] = {
     "SCW": [{"variant": "II", "C": 0.5}],
     "SOBA": [{"form": "full"}, {"rho0": 0.2, "rho1": 0.1, "gamma": 0.3}],
     "SquareCB": [{"loss": "squared"}],
-    "UCWL": [{"kernel": "rbf(gamma=0.1)", "budget": 15, "remove": "random"}, {"inputs": "unit"}],
+    "UCWL": [
+        {"kernel": "rbf(gamma=0.1)", "budget": 15, "remove": "random"},
+        {"inputs": "unit"},
+        {"inputs": "sparse"},
+        {"inputs": "dense"},
+        {"inputs": "dense", "form": "full"},
+        {"inputs": "dense", "kernel": "rbf(gamma=0.1)", "budget": 15},
+    ],
 }
 
 
@@ -65,13 +80,22 @@ def halving(labels, *, features=None, project=None, **common):
     return ob.Halving(labels, hypotheses=hypotheses, project=project, **fixed, **common)
 
 
-def onebit(labels, *, inputs="sparse", features=None, **common):
-    """OneBit, told how to read contexts: otherwise arrays and pairs are read differently."""
+def told(labels, *, kind, inputs, features=None, **common):
+    """A learner that is told how to read contexts: it would read arrays and pairs differently."""
     features = (features or testing.FEATURES) if inputs == "dense" else features
-    return ob.OneBit(labels, inputs=inputs, features=features, **common)
+    return kind(labels, inputs=inputs, features=features, **common)
 
 
-BY_HAND = {"Halving": halving, "OneBit": onebit}  # these need more than labels
+def maker_of(learner, settings):
+    if learner is ob.Halving:
+        return partial(halving, **settings)
+    if learner is ob.OneBit:
+        settings = {"inputs": "sparse", **settings}
+    if "inputs" in settings:
+        return partial(told, kind=learner, **settings)
+    return partial(learner, **settings)
+
+
 # Compiled in every run: one for each form of storage and each kind of update.
 REPRESENTATIVES = {
     "Banditron-0": "a table of weights; an update of whole rows; a lockstep loop of its own",
@@ -98,7 +122,7 @@ def marks_of(name, settings):
 MAKERS = (
     [
         pytest.param(
-            partial(BY_HAND.get(name, learner), **settings),
+            maker_of(learner, settings),
             id=f"{name}-{i}",
             marks=marks_of(f"{name}-{i}", settings),
         )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import onebit as ob
 from onebit import testing
-from onebit.contexts import GROWTH_LIMIT, encode_rows, encoder_apart, set_apart
+from onebit.contexts import GROWTH_LIMIT, encode_rows, encoder_apart, first_number, set_apart
 
 LABELS = ["low", "middle", "high"]
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -190,7 +190,7 @@ def test_a_text_without_numbers_is_what_it_was(tmp_path):
     text = {"body": "the screen is black"}
     for features in (None, 64):
         plain = encode_rows([text], F32, features)
-        indices, values = encoder_apart(F32, features)(text, 0)
+        indices, values = encoder_apart(F32, features, first_number(features))(text, 0)
         assert np.array_equal(indices, plain.indices) and np.array_equal(values, plain.values)
 
 
@@ -276,14 +276,14 @@ DICTS = st.dictionaries(st.sampled_from([*"abcdefgh", "a=b"]), VALUES, max_size=
 def test_rows_with_numbers_apart(contexts, features, dtype):
     """One by one and together they are the same, and without the numbers they are what is left."""
     first = GROWTH_LIMIT if features is None else features
-    rows = set_apart(encode_rows(contexts, dtype, features, with_numbers=True), first)
+    rows = set_apart(encode_rows(contexts, dtype, features, apart_below=2**32), first)
     for i, x in enumerate(contexts):
         part = slice(rows.indptr[i], rows.indptr[i + 1])
-        indices, values = encoder_apart(dtype, features)(x, 0)
+        indices, values = encoder_apart(dtype, features, first)(x, 0)
         assert np.array_equal(indices, rows.indices[part])
         assert np.array_equal(values, rows.values[part])
         assert (np.diff(indices.astype(np.int64)) > 0).all() and (values != 0).all()
-        again = encoder_apart(dtype, features)((indices, values), 0)
+        again = encoder_apart(dtype, features, first)((indices, values), 0)
         assert np.array_equal(again[0], indices) and np.array_equal(again[1], values)
         numbers = {
             name for name, value in x.items()

@@ -16,16 +16,18 @@ from onebit.contexts import LARGEST_DOUBLE, LARGEST_SINGLE, is_rising
 from onebit.core import choosing, rounds, sums
 from onebit.core.jit import direct, entry, inline
 from onebit.core.rounds import Choice, Row, Turn
-from onebit.core.slots import NO_ROOM, placed
+from onebit.core.slots import MARK, NO_ROOM, placed
 
 FORGED = -2
 LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits
 
 
 @inline
-def _is_context(indices, values):
+def _is_context(work, indices, values):
     """Whether these arrays are still a context: the holder of a decision may have changed them."""
     if len(indices) != len(values):
+        return False
+    if len(indices) > 0 and indices[-1] >= MARK and not rounds.may_mark(work):
         return False
     packed = indices.strides[0] == indices.itemsize and values.strides[0] == values.itemsize
     if len(indices) > 1 and not packed:
@@ -43,11 +45,11 @@ def _is_possible(work, label):
 def _is_genuine(params, state, work, row, turn, choice):
     """Whether this learner, or a copy of it, can have made this decision in some round."""
     return (
-        _is_context(row.indices, row.values)
+        _is_context(work, row.indices, row.values)
         and _is_possible(work, choice.label)
         and _is_possible(work, choice.greedy)
         and LEAST_LIKELY <= choice.propensity <= 1.0
-        and rounds.could_say(params, state, work, row, turn, choice)
+        and rounds.could_say(params, state, work, rounds.scaled(work, row), turn, choice)
     )
 
 
@@ -57,7 +59,7 @@ def _decide(params, state, work, indices, values, seed, round, count):
     row, turn = placed(state, work, indices, values), Turn(seed, round, count)
     if row.stop == NO_ROOM:
         return NO_ROOM, 0, 0.0, 0.0, 0.0
-    rounds.score(params, state, work, row, turn)
+    rounds.score(params, state, work, rounds.scaled(work, row), turn)
     choice = rounds.say(params, state, work, turn)
     propensity = choice.propensity
     if propensity < 0:
@@ -70,7 +72,7 @@ def _decide(params, state, work, indices, values, seed, round, count):
 def _probabilities(params, state, work, indices, values, seed, round, count):
     """Fill `work.probabilities`. The table must have room for the context."""
     row, turn = placed(state, work, indices, values), Turn(seed, round, count)
-    rounds.score(params, state, work, row, turn)
+    rounds.score(params, state, work, rounds.scaled(work, row), turn)
     rounds.law(params, state, work, turn)
 
 
@@ -109,21 +111,29 @@ def _learn(
     row = placed(state, work, indices, values)
     if row.stop == NO_ROOM:
         return NO_ROOM
-    if len(indices) == 0:
+    read = rounds.scaled(work, row)
+    if read.start == read.stop:
         return 0
     if afresh:
-        rounds.score(params, state, work, row, turn)
-    return int(rounds.hear(params, state, work, row, turn, choice, right))
+        rounds.score(params, state, work, read, turn)
+    return int(rounds.hear(params, state, work, read, turn, choice, right))
 
 
 @entry
 def _learn_label(params, state, work, indices, values, seed, round, count, label):
     """Learn from the true label, for references; there is room already."""
-    if len(indices) == 0:
-        return 0
     row, turn = placed(state, work, indices, values), Turn(seed, round, count)
-    rounds.score(params, state, work, row, turn)
-    return int(rounds.hear_label(params, state, work, row, turn, label))
+    read = rounds.scaled(work, row)
+    if read.start == read.stop:
+        return 0
+    rounds.score(params, state, work, read, turn)
+    return int(rounds.hear_label(params, state, work, read, turn, label))
+
+
+@entry
+def _learn_scales(params, state, work, indices, values, seed, round, count):
+    """Take an answered row into the scales; there is room already."""
+    rounds.learn_scales(work, placed(state, work, indices, values))
 
 
 @entry
@@ -132,7 +142,7 @@ def score_rows(params, state, work, indices, values, indptr, round, out_scores, 
     turn = Turn(0, round, out_scores.shape[1])
     for i in range(len(indptr) - 1):
         start, stop = indptr[i], indptr[i + 1]
-        row = sums.known(state, Row(indices, values, start, stop))
+        row = sums.known(state, rounds.scaled(work, Row(indices, values, start, stop)))
         rounds.score(params, state, work, row, turn)
         out_places[i] = choosing.best(state, work)
         for label in range(out_scores.shape[1]):
@@ -146,18 +156,22 @@ _ENTRIES: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that 
     "vet": (_vet, *_DECISION),
     "learn": (_learn, *_DECISION, True, True, True),
     "learn_label": (_learn_label, 0),
+    "learn_scales": (_learn_scales,),
 }
 
 
 class Entries:
     """The entries of one learner, as attributes: each is compiled when it is first used.
 
-    kind: identifies the types of the records. guard: the storage's `Storage.guarded`.
+    kind: identifies the types of the records. guard: the storage's `Storage.guarded`. row_dtype: of
+    the values of contexts.
     """
 
-    def __init__(self, kind: Any, guard: Any, params: Any, state: Any, work: Any) -> None:
+    def __init__(
+        self, kind: Any, guard: Any, row_dtype: Any, params: Any, state: Any, work: Any
+    ) -> None:
         table = state.table[:0].copy()
-        context = (np.empty(0, np.uint32), np.empty(0, table.dtype))
+        context = (np.empty(0, np.uint32), np.empty(0, row_dtype))
         self._kind, self._guard = kind, guard
         self._examples = (params, state._replace(table=table), work, *context, 0, 0, 0)
 

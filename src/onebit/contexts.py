@@ -11,8 +11,10 @@ is a category. None is a category of its own and NaN is absent; outside a dict N
 
 A learner with inputs="unit" then scales each context to length 1 (`unit_row`, `unit_rows`).
 
-`OneBit` scales the numbers of dicts by itself, so its contexts tell them apart (`encoder_apart`,
-`set_apart`): a number has an index beyond the columns that there are for the rest.
+`OneBit` and learners with inputs="auto" standardise numbers, by what they have learned. Dense rows
+are read by `column_encoder` then. In other contexts, the numbers of dicts are told apart
+(`encoder_apart`, `set_apart`) by their indices: for `OneBit`, these are beyond the columns that
+there are for the rest; for the others, the column has a mark.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from __future__ import annotations
 import difflib
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from datetime import date, timedelta
+from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -29,6 +33,7 @@ from numpy import empty, ndarray
 
 from onebit.core.jit import brief_entry, compiled_as, direct, entry
 from onebit.core.lanes import at
+from onebit.core.slots import MARK
 from onebit.texts import Text, is_text, text_columns
 
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
@@ -111,7 +116,8 @@ def _encode(x: Any, dtype: np.dtype, features: int | None, columns: int) -> tupl
     if row.ndim == 2 and row.shape[0] == 1:
         row = row[0]
     if row.ndim != 1:
-        raise ValueError(f"one context is one row, not an array of shape {row.shape}")
+        found = f"an array of shape {row.shape}" if row.ndim else "a number: put it into a list"
+        raise ValueError(f"one context is one row, not {found}")
     _check_width(len(row), dtype, features)
     encoded = encode((np.arange(len(row), dtype=_INT32), row), dtype, features)
     check_columns(len(row), columns)
@@ -126,10 +132,13 @@ def _one_row(x: Any, dtype: np.dtype, features: int | None) -> Rows:
     return _sparse(row, dtype, features)
 
 
-def encode_rows(X: Any, dtype: np.dtype, features: int | None, with_numbers: bool = False) -> Rows:
+def encode_rows(
+    X: Any, dtype: np.dtype, features: int | None, apart_below: int | None = None
+) -> Rows:
     """Many contexts: a matrix (array or sparse), a data frame, or a sequence of single ones.
 
-    with_numbers: tell which entries are numbers of dicts. Tables from files always tell it.
+    apart_below: tell which entries are numbers of dicts; rows of decisions, in which numbers are
+    apart, have indices below this. Tables from files always tell it.
     """
     if isinstance(X, NamedColumns):
         return encode_rows(X.X, dtype, features)._replace(names=tuple(X.names))
@@ -145,7 +154,7 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None, with_numbers: boo
     if isinstance(X, Sequence) and not isinstance(X, str | bytes):
         X = _texts(X) if any(isinstance(x, str) for x in X) else X
         if not len(X) or not np.isscalar(X[0]) or isinstance(X[0], str):
-            return _stack(X, dtype, features, with_numbers)
+            return _stack(X, dtype, features, apart_below)
     matrix = _numbers(X, "X")
     if matrix.ndim != 2:
         hint = "; put a single row into a list" if matrix.ndim == 1 else ""
@@ -153,6 +162,54 @@ def encode_rows(X: Any, dtype: np.dtype, features: int | None, with_numbers: boo
             f"X must be a matrix, one row a context, not of shape {matrix.shape}{hint}"
         )
     return _dense(matrix, dtype, features)._replace(names=names_of(X))
+
+
+# Rows whose columns the learner standardises. They are in float64, so that a column of large
+# numbers that differ little keeps its digits. A row of zeros is a row as any other: it is not
+# empty, but has the least value that is kept.
+
+FLOAT64 = np.dtype(np.float64)
+_ZEROS = np.zeros(1, np.uint32), np.full(1, 1 / 1e120)
+
+
+@functools.cache
+def column_encoder(features: int | None, count: int) -> Callable[[Any, int], tuple[Any, Any]]:
+    """`encoder` for such rows, of so many columns."""
+    plain = encoder(FLOAT64, features)
+
+    def encode_one(x: Any, columns: int) -> tuple[Any, Any]:
+        row = plain(x, columns)
+        if not len(row[0]):
+            return _ZEROS[0].copy(), _ZEROS[1].copy()
+        check_within(int(row[0][-1]), count)
+        return row
+
+    return encode_one
+
+
+def check_within(index: int, columns: int) -> None:
+    if index >= columns:
+        raise ValueError(
+            f"this learner takes dense rows of {columns} columns, as its first context was; "
+            f"column {index} is beyond them"
+        )
+
+
+def encode_columns(X: Any, features: int | None, count: int) -> Rows:
+    """`encode_rows` for such rows, of so many columns."""
+    rows = encode_rows(X, FLOAT64, features)
+    check_columns(rows.columns, count)
+    check_within(rows.width - 1, count)
+    empty = np.flatnonzero(rows.indptr[1:] == rows.indptr[:-1])
+    if not len(empty):
+        return rows
+    index, least = _ZEROS
+    return rows._replace(
+        indices=np.insert(rows.indices, rows.indptr[empty], index),
+        values=np.insert(rows.values, rows.indptr[empty], least),
+        indptr=rows.indptr + np.searchsorted(empty, np.arange(len(rows.indptr))),
+        width=max(rows.width, 1),
+    )
 
 
 # Rows of length 1.
@@ -214,7 +271,7 @@ def check_columns(columns: int, before: int) -> None:
 
 
 def _stack(
-    contexts: Iterable[Any], dtype: np.dtype, features: int | None, with_numbers: bool
+    contexts: Iterable[Any], dtype: np.dtype, features: int | None, apart_below: int | None
 ) -> Rows:
     """Many contexts, one after the other."""
     columns = 0
@@ -222,12 +279,12 @@ def _stack(
     numbers: list[tuple[Any, Any]] = []
     for i, x in enumerate(contexts):
         try:
-            named = named_context(x) if with_numbers else None
+            named = None if apart_below is None else named_context(x)
             apart = NO_ENTRIES
             if named is not None:
                 row, apart = encode_named(named, dtype, features)
-            elif with_numbers and _is_apart(x):
-                row = _pair(x, dtype, most_features(features))
+            elif apart_below is not None and _is_apart(x):
+                row = _pair(x, dtype, apart_below)
             else:
                 row = encode(x, dtype, features, columns)
         except (TypeError, ValueError) as error:
@@ -253,7 +310,13 @@ def stacked(rows: Sequence[tuple[np.ndarray, np.ndarray]], dtype: np.dtype) -> R
 
 
 def _cast(rows: Rows, dtype: np.dtype) -> Rows:
-    numbers = None if rows.numbers is None else _cast(rows.numbers, dtype)
+    numbers = rows.numbers
+    if numbers is not None:  # zeros stay: they are numbers too
+        numbers = numbers._replace(values=numbers.values.astype(dtype))
+    if dtype.itemsize < rows.values.itemsize:  # values may be too large, or so small that they go
+        indices = rows.indices.astype(np.int64)
+        made: Any = _copied(indices, rows.values, rows.indptr, False, 2**32, dtype, 2**32)
+        return made._replace(columns=rows.columns, numbers=numbers, names=rows.names)
     return rows._replace(values=rows.values.astype(dtype), numbers=numbers)
 
 
@@ -283,7 +346,7 @@ def is_missing(value: Any) -> bool:
 
 def listed(X: Any) -> Any:
     """A column of texts or other objects as a list, a frame with names as a list of dicts."""
-    if hasattr(X, "columns") and hasattr(X, "to_dict"):
+    if hasattr(X, "to_dict") and hasattr(X, "columns"):
         return _frame_rows(X)
     if isinstance(X, np.ndarray):
         return X.tolist() if X.ndim == 1 and X.dtype.kind in "OTU" else X
@@ -327,8 +390,10 @@ def row_of_frame(x: Any) -> Any:
 
 def names_of(x: Any) -> tuple[str, ...]:
     """The names of the columns of a frame of numbers, or of a row of one; others have none."""
+    if not hasattr(x, "to_dict"):
+        return ()
     names = getattr(x, "columns", None) if hasattr(x, "columns") else getattr(x, "index", None)
-    if not hasattr(x, "to_dict") or names is None or callable(names):
+    if names is None or callable(names):
         return ()
     names = tuple(names)
     return names if all(isinstance(name, str) for name in names) else ()
@@ -356,8 +421,8 @@ def row_in_columns(
         if math.isnan(row[column]):
             if typical is None:
                 raise ValueError(
-                    f"column {name!r} is missing; give it a value: only OneBit reads a missing "
-                    "number of a table, as the column's mean"
+                    f"column {name!r} is missing; give it a value: only OneBit and "
+                    "inputs='auto' read a missing number of a table, as the column's mean"
                 )
             row[column] = typical(column)
     return row
@@ -384,22 +449,49 @@ def _numbers(x: Any, name: str) -> np.ndarray:
         array = np.asarray(x)
     except ValueError:  # rows of different lengths
         raise ValueError(f"{name} must be an array of numbers; its rows differ in length") from None
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind == "O" and array.ndim and all(map(_is_number, array.flat)):
+        array = _as_floats(array)
+    if array.dtype.kind not in "biuf" or isinstance(x, bytearray):
         found = array.dtype if array.ndim else "None" if x is None else type(x).__name__
-        found = {"U": "text", "S": "bytes"}.get(array.dtype.kind, found)
-        if array.dtype.kind == "S":
-            found = f"{found}: decode them to a string"
+        found = {"U": "text", "S": "bytes", "V": "fields"}.get(array.dtype.kind, found)
+        if array.dtype.kind == "S" or isinstance(x, bytearray):
+            found = "bytes: decode them to a string"
         elif name == "X" and isinstance(x, str):
             found = f"{found}: put a single text into a list"
+        elif hasattr(x, "collect"):
+            found = f"{found}: call .collect() first"
+        elif array.dtype.kind in "mM":
+            found = f"{found}: {_OF_TIME}"
+        elif array.dtype.kind == "V":
+            found = f"{found} with names: make a dict of them"
+        elif isinstance(x, Set):
+            found = f"{found}, which has no order: make a list or a dict of it"
         if isinstance(x, Iterator):
             found = f"an iterator ({found}): put what it gives into a list"
-        elif array.ndim == 2 and array.dtype.kind == "O":
-            found = f"{found}: make a list of dicts of a table with text or gaps"
+        elif array.ndim and array.dtype.kind == "O":
+            kinds = sorted({type(value).__name__ for value in array.flat if not _is_number(value)})
+            found = f"{', '.join(kinds)}: make a dict of a row with text, gaps or other things"
         raise TypeError(
             f"{name} must hold real numbers, not {found}; "
             "a context is a text, an array row, a sparse row, a dict or a pair (indices, values)"
         )
     return array
+
+
+_OF_TIME = "give what matters as numbers or strings, such as an hour, a weekday or seconds"
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a real number or a truth value."""
+    return isinstance(value, Real | Decimal | np.bool_) and not isinstance(value, np.timedelta64)
+
+
+def _as_floats(array: np.ndarray) -> np.ndarray:
+    """An array of objects that are numbers."""
+    try:
+        return array.astype(np.float64)
+    except OverflowError:
+        raise ValueError("a number is too large for a float; leave it out") from None
 
 
 def _limit(features: int | None) -> int:
@@ -490,7 +582,8 @@ def _row_copier(dtype: np.dtype) -> Any:
 def _pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
     if len(pair) != 2:
         raise ValueError(
-            f"a pair is (indices, values), not {len(pair)} things; for a row of numbers use a list"
+            f"a pair is (indices, values), not {len(pair)} things; "
+            "for a row of numbers use a list, for a row of a table a dict"
         )
     return _row_of(*_checked_pair(*pair, dtype), dtype, features)
 
@@ -523,13 +616,16 @@ def _checked_pair(indices: Any, values: Any, dtype: np.dtype) -> tuple[Any, Any]
         raise ValueError("a pair is (indices, values), two rows of the same length") from None
     if indices.ndim != 1 or values.ndim != 1 or len(indices) != len(values):
         raise ValueError(
-            "a pair is (indices, values), two rows of the same length, "
-            f"not shapes {indices.shape} and {values.shape}; for a row of numbers use a list"
+            "a pair is (indices, values), two rows of the same length, not shapes "
+            f"{indices.shape} and {values.shape}; for a row of numbers use a list, "
+            "for a row of a table a dict"
         )
     if len(indices) == 0:  # numpy takes an empty list for floats
         return np.empty(0, np.int32), np.empty(0, dtype)
     if indices.dtype.kind not in "iu":
         raise TypeError(f"indices must be whole numbers, not {indices.dtype}")
+    if values.dtype.kind == "O" and all(map(_is_number, values)):
+        values = _as_floats(values)
     if values.dtype.kind not in "biuf":
         raise TypeError(f"values must be real numbers, not {values.dtype}")
     return indices if indices.dtype == np.int32 else _as_int64(indices), _as_float(values)
@@ -801,10 +897,18 @@ def _named(
 
 def _number(name: str, value: Any, dtype: np.dtype) -> float:
     """The value of a feature as a float; NaN if it is missing."""
-    if not isinstance(value, Real) and not isinstance(value, np.bool_):
+    if not _is_number(value):
         if is_missing(value):
             return math.nan
-        hint = "; decode it to a string" if isinstance(value, bytes) else ""
+        hint = ""
+        if isinstance(value, bytes | bytearray):
+            hint = "; decode it to a string"
+        elif isinstance(value, date | timedelta | np.datetime64 | np.timedelta64):
+            hint = f"; {_OF_TIME}"
+        elif getattr(value, "size", 0) == 1:
+            hint = "; give its number, value.item()"
+        elif isinstance(value, Iterable):
+            hint = "; give each of its parts a name of its own"
         wanted = "a number" if isinstance(value, str) else "a number or a string"
         raise TypeError(f"feature {name!r} must be {wanted}, not {value!r}{hint}")
     try:
@@ -843,19 +947,21 @@ def named_context(x: Any) -> Mapping[Any, Any] | None:
 
 
 def first_number(features: int | None) -> int:
-    """The index of the first number."""
+    """The index of the first number, if it is beyond all columns."""
     return _limit(features)
 
 
-def most_features(features: int | None) -> int:
+def most_features(features: int | None, first: int) -> int:
     """One more than the index of the last number."""
-    return first_number(features) + (HASHED if features is None else features)
+    return first + (HASHED if features is None else features)
 
 
 @functools.cache
-def encoder_apart(dtype: np.dtype, features: int | None) -> Callable[[Any, int], tuple[Any, Any]]:
-    """`encoder`, with the numbers of dicts apart."""
-    plain, first, most = encoder(dtype, features), first_number(features), most_features(features)
+def encoder_apart(
+    dtype: np.dtype, features: int | None, first: int
+) -> Callable[[Any, int], tuple[Any, Any]]:
+    """`encoder`, with the numbers of dicts apart, from the index `first` on."""
+    plain, most = encoder(dtype, features), most_features(features, first)
 
     def encode_one(x: Any, columns: int) -> tuple[Any, Any]:
         if type(x) is str:
@@ -882,7 +988,11 @@ def _is_apart(x: Any) -> bool:
 
 
 def set_apart(rows: Rows, first: int) -> Rows:
-    """The rows with their numbers from the index `first` on."""
+    """The rows with their numbers from the index `first` on.
+
+    A word may be in the column of a number. If numbers have features of their own, the word keeps
+    what the number does not account for. If they are marked in their own columns, it is left out.
+    """
     numbers = rows.numbers
     if numbers is None:
         return rows
@@ -892,7 +1002,8 @@ def set_apart(rows: Rows, first: int) -> Rows:
         np.empty(size, rows.values.dtype),
         np.zeros(len(rows.indptr), np.int64),
     )
-    args = (*rows[:3], *numbers[:3], np.int64(first), 1 / largest(rows.values.dtype), *out)
+    share = 0.0 if first == MARK else 1.0
+    args = (*rows[:3], *numbers[:3], np.int64(first), share, 1 / largest(rows.values.dtype), *out)
     direct(_set_apart, rows.values.dtype, *args)(*args)
     kept = out[2][-1]
     return _rows(_cut(out[0], kept), _cut(out[1], kept), out[2], rows.columns)
@@ -900,10 +1011,9 @@ def set_apart(rows: Rows, first: int) -> Rows:
 
 @entry
 def _set_apart(
-    indices, values, indptr, columns, numbers, starts, first, least,
+    indices, values, indptr, columns, numbers, starts, first, share, least,
     out_indices, out_values, out_indptr,
 ):  # fmt: skip
-    """A word may be in the column of a number: what the number does not account for is its."""
     kept = 0
     for row in range(len(indptr) - 1):
         n, stop = starts[row], starts[row + 1]
@@ -912,7 +1022,7 @@ def _set_apart(
                 n += 1
             value = np.float64(values[i])
             if n < stop and columns[n] == indices[i]:
-                value -= np.float64(numbers[n])
+                value = share * (value - np.float64(numbers[n]))
             out_indices[kept], out_values[kept] = indices[i], value
             kept += abs(np.float64(out_values[kept])) >= least
         for n in range(starts[row], stop):

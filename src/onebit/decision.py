@@ -145,8 +145,12 @@ def _restored(stored: Any) -> Decision:
     return Decision(row=(indices, values), **shared)
 
 
-def check_decision(decision: Any, learner: Learner) -> None:
-    """Refuse what is not a decision of this model; compiled code checks its numbers."""
+def checked_decision(decision: Any, learner: Learner) -> Decision:
+    """Refuse what is not a decision of this model; compiled code checks its numbers.
+
+    A row in single precision becomes one in double precision where the learner reads such rows:
+    those of earlier versions were not.
+    """
     if type(decision) is not Decision:
         raise TypeError(f"learn needs the Decision that decide returned, not {decision!r}")
     if decision.origin != learner._origin:
@@ -157,7 +161,10 @@ def check_decision(decision: Any, learner: Learner) -> None:
         indices, values = decision.row
     except (TypeError, ValueError):
         indices = values = np.empty(())
-    dtype = learner._dtype
+    dtype = learner._row_dtype
+    if type(values) is ndarray and values.dtype is not dtype and learner._reads_columns:
+        values = values.astype(dtype) if values.dtype == np.float32 else values
+        decision = msgspec.structs.replace(decision, row=(indices, values))
     if not (
         type(indices) is type(values) is ndarray
         and (indices.dtype is _UINT32 or indices.dtype == _UINT32)
@@ -188,6 +195,7 @@ def check_decision(decision: Any, learner: Learner) -> None:
             f"this decision is of round {decision.round}, and this learner is at round "
             f"{learner.round}: a decision cannot be that far ahead"
         )
+    return decision
 
 
 def _is_among(decision: Decision) -> bool:

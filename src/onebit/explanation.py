@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from onebit.contexts import columns_of, row_of_frame, stacked
+from onebit.contexts import row_of_frame, stacked
 from onebit.texts import Text, is_text, words_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
     law = learner.probabilities(x, among=among)
     row = learner._encode(x, learner._columns)
     parts = list(_without_parts(learner, x, row))
-    rows = stacked([row, *(shortened for _, shortened in parts)], learner._dtype)
+    rows = stacked([row, *(shortened for _, shortened in parts)], learner._row_dtype)
     scores = learner.scores(rows).astype(np.float64)
     possible = range(len(learner.labels)) if among is None else learner._places(among)
     named, labels = scores[0], learner.labels
@@ -83,9 +83,12 @@ def _without_parts(learner: Learner, x: Any, row: Any) -> Iterator[tuple[str, An
         shorter = _without_names(x)
     else:
         indices, values = row
+        if learner._reads_columns:  # a column that is 0 says something, too
+            values = np.zeros(learner._column_count)
+            values[indices], indices = row[1], np.arange(len(values), dtype=np.uint32)
         for i in range(min(len(indices), MOST_PARTS)):
             name = learner._names[indices[i]] if learner._names else f"column {indices[i]}"
-            yield name, learner._without(indices, values, i, columns_of(x))
+            yield name, learner._without(indices, values, i)
         return
     for n, (name, remaining) in enumerate(shorter):
         if n == MOST_PARTS:

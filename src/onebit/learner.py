@@ -28,25 +28,42 @@ import numpy as np
 from onebit import persist
 from onebit.compiled_entries import FORGED, NO_ROOM, Entries, score_rows
 from onebit.contexts import (
+    FLOAT64,
     GROWTH_LIMIT,
     Rows,
     check_columns,
     check_names,
+    check_within,
+    column_encoder,
     columns_of,
+    encode_columns,
     encode_rows,
     encoder,
+    encoder_apart,
     listed,
+    most_features,
     named_context,
     names_of,
     row_in_columns,
+    set_apart,
     unit_row,
     unit_rows,
 )
 from onebit.core.jit import direct, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
-from onebit.core.slots import find_places, no_slots, place_rows, slots_of, widened, width_of
-from onebit.decision import Decision, check_decision, check_salt, salted
+from onebit.core.slots import (
+    MARK,
+    PLAIN,
+    find_places,
+    no_slots,
+    place_rows,
+    plain_width,
+    slots_of,
+    widened,
+    width_of,
+)
+from onebit.decision import Decision, check_salt, checked_decision, salted
 from onebit.explanation import Explanation, explain
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
@@ -68,6 +85,15 @@ from onebit.settings import (
     whole,
 )
 from onebit.storage.base import TABLE, Storage
+from onebit.storage.scales import (
+    MEAN,
+    Columns,
+    Names,
+    faded,
+    scales_of_columns,
+    scales_of_names,
+    with_room,
+)
 
 Labels = int | Sequence[str] | Sequence[int]
 
@@ -131,10 +157,12 @@ class Learner(Declared):
         doc="for drifting data: the number of rounds after which half of the learned state is "
         "left; it fades in 16 equal steps, each before a decision",
     )
-    inputs: Literal["raw", "unit"] = setting(
+    inputs: Literal["raw", "unit", "auto", "dense", "sparse"] = setting(
         default="raw",
-        choices=("raw", "unit"),
-        doc='contexts are taken as they are ("raw"), or each is scaled to length 1 ("unit")',
+        choices=("raw", "unit", "auto", "dense", "sparse"),
+        doc='contexts are taken as they are ("raw"), or each is scaled to length 1 ("unit"), or '
+        'numbers are standardised too ("auto"): the columns of dense rows, and the numbers of '
+        'dicts; "dense" and "sparse" say beforehand which of them comes',
     )
 
     rescores = True  # whether learning reads the row's present scores
@@ -143,6 +171,7 @@ class Learner(Declared):
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
     costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
     variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
+    scales_itself: ClassVar[bool] = False  # its storage scales contexts; `inputs` is its own
     needs: ClassVar[str] = ""  # a setting without a default that only Python can give
 
     def __init__(self, labels: Labels, **given: Any) -> None:
@@ -159,8 +188,11 @@ class Learner(Declared):
                 f"{type(self).__name__} learns from the true label, and silence does not name it: "
                 "silence='wrong' is for learners that receive right or wrong"
             )
+        self._is_unit = self.inputs == "unit"
+        self._is_scaled = self.inputs in ("auto", "dense", "sparse")  # by what was learned
         self._thins = min(self._hearing[1:]) < 1
-        self._hears_bits = not (self.full_information or self._thins)
+        keeps_scales = self._is_scaled and not self.scales_itself
+        self._hears_bits = not (self.full_information or self._thins or keeps_scales)
         own = {n: s for n, s in self.declared.items() if n not in SHARED and s.in_use(self)}
         self.settings = {**storage.settings, **{n: self._values[s] for n, s in own.items()}}
         if self.silence != "nothing":  # defaults are left out, as in older model files
@@ -169,14 +201,13 @@ class Learner(Declared):
             self.settings["half_life"] = self.half_life
         if self.inputs != "raw":
             self.settings["inputs"] = self.inputs
-        self._is_unit = self.inputs == "unit"
+        self._scales: Any = None  # by which contexts are scaled; part of what is learned
         self.salt, self._draws = "", self.seed
         if storage.planes is not None:
             self.planes = storage.planes  # type: ignore[misc] overrides the class attribute
         self._rescores = self.rescores or storage.rescores
         self._dtype = precision(storage.dtype if self.dtype is None else self.dtype)
         self.dtype = self._dtype.name  # type: ignore[assignment]
-        self._encode = self._encoder()
         self.round = 0
         self._columns = self.features or 0  # of dense rows; 0: not known yet
         self._names: tuple[str, ...] = ()  # of these columns, where they have names
@@ -187,6 +218,10 @@ class Learner(Declared):
         self._renew_locks()
         _ALIVE.add(self)
         self._lay_out(self._no_weights(), np.array(self._memory(), np.float64), {})
+        if keeps_scales:
+            if self.inputs == "dense" and self.features is None:
+                raise ValueError("inputs='dense' needs features=, the number of columns")
+            self._start_scales(self.features if self.inputs == "dense" else 0)
         self._reserve(self.features or 0)
 
     def _take_settings(self, given: dict[str, Any]) -> None:
@@ -231,7 +266,8 @@ class Learner(Declared):
         column_names = names_of(x) if hasattr(x, "to_dict") else ()
         if self._names:
             x = self._in_columns(x)
-        row = indices, values = self._encode(x, self._columns)
+        encode = self._encode
+        row = indices, values = encode(x, self._columns)
         if self._is_unit:
             row = indices, values = unit_row(indices, values)
         if self._check_values:
@@ -240,8 +276,12 @@ class Learner(Declared):
             self._acquire()
             places = None if among is None else self._places(among)
             round = self.round
-            if round == 0 and type(x) is not tuple:
-                self._meet(columns_of(x))
+            if self._is_scaled:
+                if round == 0 and type(x) is not tuple:
+                    self._meet(columns_of(x))
+                if self._encode is not encode:  # the first context told how contexts are read
+                    row = indices, values = self._encode(x, self._columns)
+                self._make_room_to_scale(len(indices))
             if round >= self._fades_at:
                 self._reserve_for(indices, columns_of(x))  # may be refused: before anything changes
                 self._fade(round)
@@ -301,10 +341,14 @@ class Learner(Declared):
         `propose`, gets the present round. Learn from the decision that is returned.
         """
         with self._lock:
-            check_decision(decision, self)
-            self._vet(decision)
-            round, names = max(self.round, decision.round), names_of(x)
             columns = columns_of(self._in_columns(x))
+            judge = self
+            if self.round == 0 and columns:
+                judge = self.copy()
+                judge._meet(columns)
+            decision = checked_decision(decision, judge)
+            judge._vet(decision)
+            round, names = max(self.round, decision.round), names_of(x)
             if round == 0:
                 self._meet(columns)
             self._reserve_for(decision.row[0], columns)
@@ -340,12 +384,13 @@ class Learner(Declared):
             self._count_said(own.place, -1)
             self._count_said(place, 1)
             logged = msgspec.structs.replace(self._had_it_said(own, place), propensity=propensity)
-            if self._thins and not _is_taken(self._hearing, self._draws, own.round, right):
-                pass
-            elif named is None:
-                self._learn_bit(logged, self._draws, right, said=False)
-            else:
-                self._learn_label(logged, self._draws, named, said=False)
+            if not self._thins or _is_taken(self._hearing, self._draws, own.round, right):
+                if named is None:
+                    self._learn_bit(logged, self._draws, right, said=False)
+                else:
+                    self._learn_label(logged, self._draws, named, said=False)
+                if self._scales is not None:
+                    self._learn_scales(logged, self._draws, right)
             self._answers.mark(own.round, self.round)
 
     def learn(
@@ -373,7 +418,7 @@ class Learner(Declared):
                 return
         try:
             self._acquire()
-            check_decision(decision, self)
+            decision = checked_decision(decision, self)
             (indices, values), round, place = decision.row, decision.round, None
             if not (self._hears_bits and label is None and (right is True or right is False)):
                 self._vet(decision)
@@ -406,6 +451,8 @@ class Learner(Declared):
                 ) < 0
             ):  # fmt: skip
                 self._learn_bit(decision, seed, right)
+            if self._scales is not None:
+                self._learn_scales(decision, seed, right)
             if round >= self.round:  # made by another process, which was ahead
                 self.round = round + 1
             if not own:
@@ -422,8 +469,7 @@ class Learner(Declared):
     def _reading_of_silence(self, decision: Decision, right: Any, label: Any) -> bool | None:
         """The bit that silence stands for: False, or None if silence means nothing."""
         with self._lock:
-            check_decision(decision, self)
-            self._vet(decision)
+            self._vet(checked_decision(decision, self))
             if right is not None or label is not None:
                 raise TypeError("silence=True cannot be combined with right=... or label=...")
             return False if self._hearing.silence_is_wrong else None
@@ -446,6 +492,8 @@ class Learner(Declared):
 
     def _vet(self, decision: Decision) -> None:
         """Refuse a decision that nobody can have made, before anything changes."""
+        if self._scales is not None:
+            self._make_room_to_scale(len(decision.row[0]))
         work, count = self._as_then(decision)
         if not self._entries.vet(
             self._params, self._state, work, *decision.row, self.seed, decision.round, count,
@@ -479,6 +527,15 @@ class Learner(Declared):
             if done != NO_ROOM:
                 return
             work = self._reserve_for(indices, work=work)
+
+    def _learn_scales(self, decision: Decision, seed: int, right: bool) -> None:
+        """Take a row into the scales, if it was learned from."""
+        if self._thins and not _is_taken(self._hearing, seed, decision.round, right):
+            return
+        row, round = decision.row, decision.round
+        work = self._reserve_for(row[0])
+        learn = self._entries.learn_scales
+        learn(self._params, self._state, work, *row, self._draws, round, self._size)
 
     def _learn_label(self, decision: Decision, seed: int, place: int, said: bool = True) -> None:
         if self.full_information:
@@ -575,6 +632,7 @@ class Learner(Declared):
                 faded._fade(self.round)
                 return faded.probabilities((indices, values), among=among)
             places = range(self._size) if among is None else self._places(among)
+            self._make_room_to_scale(len(indices))
             self._reserve_for(indices, columns_of(x))
             work, count = self._restricted(places), len(places)
             return self._law(work, indices, values, self.round, count)
@@ -602,10 +660,15 @@ class Learner(Declared):
         return explain(self, self._in_columns(x), among)
 
     def _without(
-        self, indices: np.ndarray, values: np.ndarray, i: int, columns: int
+        self, indices: np.ndarray, values: np.ndarray, i: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """A context without its i-th entry; columns: those of a dense row, else 0."""
-        return np.delete(indices, i), np.delete(values, i)
+        """A context without its i-th entry; where columns are standardised, with its mean."""
+        typical = self._typical_number()
+        if typical is None:
+            return np.delete(indices, i), np.delete(values, i)
+        values = values.copy()
+        values[i] = typical(int(indices[i]))
+        return indices[values != 0], values[values != 0]
 
     def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """The scores of many rows, and the places of their greedy labels."""
@@ -617,6 +680,7 @@ class Learner(Declared):
                 return wider._score(rows)
             rows = self._found(rows)
             size = len(rows.indptr) - 1
+            self._make_room_to_scale(int(np.diff(rows.indptr).max(initial=0)))
             scores, places = np.empty((size, self._size), self._dtype), np.empty(size, np.int64)
             records = (self._params, self._state, self._work)
             args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
@@ -642,18 +706,40 @@ class Learner(Declared):
         named = x.to_dict() if names_of(x) and hasattr(x, "index") else named_context(x)
         if named is None:
             return x
-        return row_in_columns(named, self._names, self._dtype, self._typical_number())
+        return row_in_columns(named, self._names, self._row_dtype, self._typical_number())
 
     def _typical_number(self) -> Callable[[int], float] | None:
         """What stands for a missing number of a column; None: nothing does."""
-        return None
+        if not self._reads_columns:
+            return None
+        means = self._scales.lines[1:, MEAN]
+        return lambda column: float(means[column])
+
+    @property
+    def _column_count(self) -> int:
+        """How many columns the learner standardises; 0: contexts are not read as dense rows."""
+        return len(self._scales.row) if type(self._scales) is Columns else 0
+
+    @property
+    def _reads_columns(self) -> bool:
+        return self._column_count > 0
 
     def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
         """How a single context is read: a function of the context and the columns so far."""
+        if self._reads_columns:
+            return column_encoder(self.features, self._column_count)
+        if type(self._scales) is Names:
+            return encoder_apart(self._dtype, self.features, MARK)
         return encoder(self._dtype, self.features)
 
     def _encoded(self, X: Any) -> Rows:
         """Many contexts, as the learner reads them."""
+        if self._reads_columns:
+            return encode_columns(X, self.features, self._column_count)
+        if type(self._scales) is Names:
+            most = most_features(self.features, MARK)
+            rows = set_apart(encode_rows(X, self._dtype, self.features, apart_below=most), MARK)
+            return rows._replace(width=plain_width(rows.indices))
         rows = encode_rows(X, self._dtype, self.features)
         return unit_rows(rows) if self._is_unit else rows
 
@@ -711,6 +797,9 @@ class Learner(Declared):
                 met = self._order()  # sums must not depend on when features occurred
                 met = met[(table[met] != prior).any(axis=(1, 2))]
                 table, memory = self._faded(table[met].astype(np.float64), memory, 1 - share)
+            if self._scales is not None:
+                lines = faded(self._scales.lines, 1 - share)
+                self._scales = self._scales._replace(lines=lines)
             # What fades on and on would end as numbers so small that machines are slow with them.
             table = np.where(np.abs(table) < np.finfo(self._dtype).tiny, 0, table)
             self._lay_out(self._no_weights(), memory, {})
@@ -739,6 +828,8 @@ class Learner(Declared):
     ) -> None:
         """Make a new state from weights [feature, plane, label], of all labels or fewer."""
         self._size = len(self._labels)
+        self._encode = self._encoder()
+        self._row_dtype = FLOAT64 if self._reads_columns else self._dtype  # of a context's values
         lanes = lanes_for(self._size)
         self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
         self._check_memory(self.features or 0)
@@ -749,10 +840,13 @@ class Learner(Declared):
         scores, widths, bounds, mask = (aligned_zeros((lanes,), self._dtype) for _ in range(4))
         mask[self._size :] = -np.inf
         no_places = np.zeros(0, np.uint32)
-        self._work = Work(scores, widths, bounds, mask, np.zeros(lanes), self._slots, no_places)
+        probabilities, slots = np.zeros(lanes), self._slots
+        self._work = Work(scores, widths, bounds, mask, probabilities, slots, no_places)
+        self._make_room_to_scale(0)
         records = (self._params, self._state, self._work)
-        self._kind = (type(self._params), type(self._state), type(self._state.held), self._dtype)
-        self._entries = Entries(self._kind, self._storage.guarded, *records)
+        kinds = (*map(type, (self._params, self._state, self._state.held, self._scales)),)
+        self._kind = (*kinds, self._dtype)
+        self._entries = Entries(self._kind, self._storage.guarded, self._row_dtype, *records)
 
     def _reserve_for(self, indices: np.ndarray, columns: int = 0, work: Work | None = None) -> Work:
         """Make room for the features of a context. columns: of a dense row, else 0.
@@ -762,21 +856,27 @@ class Learner(Declared):
         work = self._work if work is None else work
         if not len(indices):
             return work
-        width = width_of(indices)
-        if not self._maps(columns, width):
+        are_marked, width = type(self._scales) is Names, width_of(indices)
+        if are_marked:
+            width = plain_width(indices)
+        is_mapped = self._maps(columns, width)
+        if is_mapped:
+            self._check_width(width)
+            self._give_places(indices, np.array([0, len(indices)]), NO_ORDER, width)
+        else:
             self._reserve(width)
+        if (is_mapped or are_marked) and len(indices) > len(self._work.places):
+            self._work = self._work._replace(places=np.zeros(2 * len(indices), np.uint32))
+        self._make_room_to_scale(len(indices))
+        slots, places, scales = self._work.slots, self._work.places, self._work.scales
+        if work.slots is slots and work.places is places and work.scales is scales:
             return work
-        self._check_width(width)
-        places = self._give_places(indices, np.array([0, len(indices)]), NO_ORDER, width)
-        if len(places) > len(self._work.places):
-            self._work = self._work._replace(places=np.zeros(2 * len(places), np.uint32))
-        slots, places = self._work.slots, self._work.places
-        if work.slots is slots and work.places is places:
-            return work
-        return work._replace(slots=slots, places=places)
+        return work._replace(slots=slots, places=places, scales=scales)
 
     def _has_room_for(self, indices: np.ndarray) -> bool:
         """Whether all features of a context are in the table."""
+        if type(self._scales) is Names:
+            indices = np.sort(indices & PLAIN)
         width = width_of(indices)
         if not len(self._slots):
             return width <= len(self._state.table)
@@ -797,6 +897,8 @@ class Learner(Declared):
 
     @property
     def _most_features(self) -> int:
+        if self._reads_columns:  # and a constant
+            return self._column_count + (self._scales is not None)
         return self.features or GROWTH_LIMIT
 
     def _wider_slots(self, width: int) -> np.ndarray:
@@ -819,10 +921,13 @@ class Learner(Declared):
 
     def _place(self, rows: Rows, order: np.ndarray) -> Rows:
         """Make room for the rows of a stream; they come back with places for indices."""
+        longest = int(np.diff(rows.indptr).max(initial=0))
         if not rows.width or not self._maps(rows.columns, rows.width):
             self._reserve(rows.width)
+            self._make_room_to_scale(longest)
             return rows
         places = self._give_places(rows.indices, rows.indptr, order, rows.width)
+        self._make_room_to_scale(longest)
         return rows._replace(indices=places, width=len(self._state.table))
 
     def _give_places(
@@ -892,6 +997,8 @@ class Learner(Declared):
     def _check_width(self, width: int) -> int:
         """Refuse indices beyond the limit. Returns the limit."""
         limit = self._most_features
+        if width > limit and self._reads_columns:
+            check_within(width - 1, self._column_count)
         if width > limit:
             raise ValueError(f"index {width - 1} is beyond the limit of {limit} features")
         return limit
@@ -920,9 +1027,34 @@ class Learner(Declared):
 
     def _meet(self, columns: int) -> None:
         """The first context comes, a dense row of so many columns; 0: it is sparse."""
+        if columns and self.inputs == "auto" and type(self._scales) is Names:
+            self._start_scales(columns)
 
-    def _meet_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """A saved storage is about to be taken over."""
+    def _start_scales(self, columns: int | None) -> None:
+        """Start with scales for dense rows of so many columns; 0: for other contexts."""
+        before = dict(self.__dict__)
+        try:
+            self._slots = no_slots()
+            self._check_values = None  # rows of any length are scaled
+            if columns:
+                self._scales = scales_of_columns(np.zeros((columns + 1, 3)), self._dtype)
+            else:
+                self._scales = scales_of_names(self._dtype)
+            self._lay_out(self._no_weights(), self._state.memory, {})
+            self._reserve(columns + 1 if columns else self.features or 0)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
+
+    def _make_room_to_scale(self, entries: int) -> None:
+        """Make room for the scales of all features, and for a scaled row of so many entries."""
+        if type(self._scales) is Names:
+            self._scales = with_room(self._scales, len(self._state.table), entries)
+        if self._work.scales is not self._scales:
+            self._work = self._work._replace(scales=self._scales)
+
+    def _meet_saved(self, arrays: dict[str, np.ndarray]) -> None:
+        """A saved storage is about to be taken over. Arrays of earlier versions may be changed."""
 
     def _make_params(self) -> Any:
         """The record of settings for compiled code."""

@@ -28,6 +28,14 @@ from onebit.decision import MOST_ROUNDS, check_salt, salted
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.learner_class import Declared
 from onebit.settings import whole
+from onebit.storage.scales import (
+    INPUT_PLACES,
+    INPUT_SCALES,
+    SAVED_SCALES,
+    SPREAD,
+    TIMES,
+    saved_scales,
+)
 
 if TYPE_CHECKING:
     from onebit.learner import Learner
@@ -63,6 +71,9 @@ def dump(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if len(features) and features[-1] >= len(features):  # some are missing
         arrays["features"] = features
     arrays |= learner._arrays() | learner._answers.saved(learner.round)
+    if learner._scales is not None:
+        learner._make_room_to_scale(0)
+        arrays |= saved_scales(learner._scales, learner._order())
     salts, answered_elsewhere = learner._other_answers.saved()
     if salts:
         head["salts"] = salts
@@ -87,7 +98,9 @@ def restore(
     try:
         table, memory = arrays.pop("table"), arrays.pop("memory")
         features = arrays.pop("features", None)
+        scales = {name: arrays.pop(name) for name in SAVED_SCALES if name in arrays}
         fixed = head["features"] or 0  # refused before memory is asked for them
+        fixed += bool(fixed) and scales.keys() == {INPUT_SCALES}  # a constant beside the columns
         if fixed and fixed != len(table) and (features is None or fixed > len(table)):
             raise ValueError(_UNFIT)
         learner = _learner_of(head, arrays, given or {}, kind)
@@ -96,6 +109,10 @@ def restore(
     except TypeError as error:
         raise ValueError(f"this model does not fit its algorithm: {error}") from None
     labels = len(learner._labels)
+    if not _are_scales(learner, scales, table):
+        raise ValueError(_UNFIT)
+    if scales.keys() == {INPUT_SCALES} and learner.inputs == "auto":
+        learner._start_scales(len(table) - 1)
     if not (
         table.ndim == 3
         and table.shape[1:] == (learner.planes, labels)
@@ -121,7 +138,32 @@ def restore(
     if features is not None:
         learner._slots = learner._slots_of(features)
     learner._lay_out(table, memory, arrays)
+    if scales:
+        lines = learner._scales.lines
+        places = scales.get(INPUT_PLACES, np.arange(len(lines) - 1))
+        lines[0], lines[1:][places] = scales[INPUT_SCALES][0], scales[INPUT_SCALES][1:]
     return learner
+
+
+def _are_scales(learner: Learner, scales: dict[str, np.ndarray], table: np.ndarray) -> bool:
+    """Whether a learner with this table can have learned these scales of its inputs."""
+    if learner._scales is None or INPUT_SCALES not in scales:
+        return not scales and learner._scales is None
+    lines, places = scales[INPUT_SCALES], scales.get(INPUT_PLACES)
+    if lines.dtype != np.float64 or lines.ndim != 2 or lines.shape[1] != 3 or not len(lines):
+        return False
+    if not (np.isfinite(lines).all() and (lines[:, [TIMES, SPREAD]] >= 0).all()):
+        return False
+    if places is None:
+        fits = len(table) == len(lines) == learner._columns + 1
+        return fits and learner.inputs != "sparse"
+    return bool(
+        learner.inputs != "dense"
+        and places.dtype == np.uint32
+        and places.shape == (len(lines) - 1,)
+        and (places[1:] > places[:-1]).all()
+        and (places < len(table)).all()
+    )
 
 
 def _are_features(learner: Learner, features: np.ndarray, size: int) -> bool:

@@ -553,8 +553,8 @@ def test_a_table_of_numbers_stays_as_narrow(tmp_path):
     assert data.X.tolist() == [[1, 0], [2, 3]] and data.labels == [5, 6]
     (tmp_path / "big.csv").write_text("x,label\n1,1\n1e39,2\n")
     with pytest.raises(ValueError, match=r"line 3: 1e\+39 is too large for float32"):
-        read(tmp_path / "big.csv")
-    assert read(tmp_path / "big.csv", dtype=np.float64).X[1, 0] == 1e39
+        read(tmp_path / "big.csv", dtype=np.float32)
+    assert read(tmp_path / "big.csv").X[1, 0] == 1e39
 
 
 @pytest.mark.parametrize("module", ["csv_files", "vowpal", "parquet"])
@@ -889,3 +889,30 @@ def test_large_npz_files_stream_through_in_constant_memory(tmp_path, kind):
         peaks.append(peak)
         assert rounds == rows
     assert peaks[1] < peaks[0] + 50e6, [f"{peak / 1e6:.0f} MB" for peak in peaks]
+
+
+UNLIKE = {
+    "words": lambda i: f"word{i}",
+    "addresses": lambda i: f"me{i}@home.org",
+    "texts without white space": lambda i: f"我喜欢这个产品{i}",
+}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", UNLIKE)
+def test_a_name_of_its_own_in_every_row_is_not_taken_without_a_word(kind, ending, tmp_path):
+    polars = pytest.importorskip("polars")
+    rows = {"body": [UNLIKE[kind](i) for i in range(30)], "label": ["a", "b"] * 15}
+    path, frame = tmp_path / f"t.{ending}", polars.DataFrame(rows)
+    frame.write_csv(path) if ending == "csv" else frame.write_parquet(path)
+    with pytest.warns(UserWarning, match="column 'body' has another value in nearly every row"):
+        taken = read(path)
+    as_names = read(path, categories=["body"])  # asked for: no warning
+    assert (taken.X != as_names.X).nnz == 0
+    read(path, text="body")
+
+
+def test_names_that_come_again_and_texts_are_taken_without_a_warning(tmp_path):
+    lines = [f"A{i % 9},text number {i},{i % 2}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["team,body,label", *lines]))
+    assert len(read(tmp_path / "t.csv").y) == 40

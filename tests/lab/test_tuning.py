@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,7 +107,7 @@ def test_steps_are_tried_too():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, 3)) * [1, 0.01, 100] + [0, 0, 300]
     y = (X[:, 1] > 0) + 2 * (X[:, 2] > 300)
-    data = ob.datasets.Dataset("", "", X, y, [0, 1, 2, 3])
+    data = ob.datasets.Dataset("", "", sparse.csr_matrix(X), y, [0, 1, 2, 3])
     tuned = quick(ob.UCWL, data, trials=13, prepare="auto")
     tried = [trial.prepare for trial in tuned.table]
     assert tried.count(tuning.DENSE[0]) == 4 and set(tried) == {(), *tuning.DENSE}
@@ -117,6 +118,13 @@ def test_steps_are_tried_too():
     assert tuned.error in [trial.error for trial in again.table]
     both = quick(ob.UCWL, data, grid={"eta": [0.6, 0.9]}, prepare="auto")
     assert len(both.table) == 5  # the defaults, and both values with and without steps
+    array = quick(ob.UCWL, data._replace(X=X), trials=13)  # the learner standardises it
+    inputs = [trial.settings.get("inputs", "raw") for trial in array.table]
+    assert {name: inputs.count(name) for name in inputs} == {"raw": 5, "unit": 4, "auto": 4}
+    assert array.settings["inputs"] == "auto" and array.prepare == ()
+    dicts = [{"a": a, "b": b, "c": "red"} for a, b, _ in X.tolist()]
+    mixed = ob.tune(ob.UCWL, dicts, y, trials=13, repeats=1)
+    assert "auto" in [trial.settings.get("inputs") for trial in mixed.table]
     words = quick(ob.UCWL, trials=9, prepare="auto")
     assert {trial.prepare for trial in words.table} == {(), *tuning.SPARSE}
 
@@ -212,7 +220,7 @@ def test_the_same_seed_gives_the_same_and_another_another():
 
 
 def test_ties_go_to_the_earlier():
-    X = np.zeros((20, 3))  # nothing can be learned from empty rows
+    X = sparse.csr_matrix((20, 3))  # nothing can be learned from empty rows
     some = [ob.UCWL, ob.Confidit]
     tuned = ob.tune(some, X, np.arange(20) % 2, labels=9, trials=3, rounds=10, repeats=1)
     assert tuned.learner is ob.UCWL and tuned.table[0].is_default
@@ -226,15 +234,16 @@ def test_ties_go_to_the_earlier():
 
 
 def test_rows_of_every_form_give_the_same():
+    kind = "UCWL:inputs=raw"  # arrays would be tried with inputs="auto" too
     lists = [dict(enumerate(row)) for row in np.asarray(SMALL.X[:40].todense())]
     names = np.array(list("abcdefghi"))[SMALL.y[:40]]
-    whole = quick("UCWL", SMALL._replace(X=SMALL.X[:40], y=SMALL.y[:40]), rounds=20)
+    whole = quick(kind, SMALL._replace(X=SMALL.X[:40], y=SMALL.y[:40]), rounds=20)
     for X in (SMALL.X[:40], SMALL.X[:40].toarray(), SMALL.X[:40].tocoo()):
-        tuned = ob.tune("UCWL", X, names, labels=list("abcdefghi"), trials=5, repeats=2, rounds=20)
+        tuned = ob.tune(kind, X, names, labels=list("abcdefghi"), trials=5, repeats=2, rounds=20)
         assert tuned.table == whole.table and tuned.rest == whole.rest
         assert tuned.found.data == ""
     pairs = [(list(row), list(row.values())) for row in lists]
-    assert ob.tune("UCWL", pairs, SMALL.y[:40], labels=9, trials=5, repeats=2, rounds=20) == tuned
+    assert ob.tune(kind, pairs, SMALL.y[:40], labels=9, trials=5, repeats=2, rounds=20) == tuned
 
 
 def test_rows_are_prepared_in_the_order_of_the_rounds():
@@ -366,10 +375,14 @@ def main(tmp_path, monkeypatch):
 
 
 def test_the_command_tries_steps_too(main, capsys):
-    mine = ("--data", "mine.csv", "--label", "topic", "--learner", "UCWL", "--prepare", "auto")
-    assert main("tune", *mine, "--trials", "10", "--repeats", "1", "--rounds", "30") == 0
+    quickly = ("--learner", "UCWL", "--trials", "10", "--repeats", "1", "--rounds", "30")
+    assert main("tune", "--data", "mine.csv", "--label", "topic", *quickly) == 0
+    assert "inputs=auto" in capsys.readouterr().out
+    rows = [f"{'good' if i % 2 else 'bad'} word {i},{i % 2}" for i in range(60)]
+    Path("words.csv").write_text("\n".join(["body,label", *rows]))
+    assert main("tune", "--data", "words.csv", *quickly, "--prepare", "auto") == 0
     said = capsys.readouterr().out
-    assert "steps 1: standardise, unit_norm, constant\n" in said and "steps 1: eta=" in said
+    assert "steps 1: log_counts, unit_norm\n" in said and "steps 1: eta=" in said
     assert "error %" in said and "default %" in said
 
 

@@ -102,6 +102,30 @@ def test_the_learner_is_a_function_of_the_journal(home, learner):
     assert bytes_of(place.restart().models["news"]) == before
 
 
+@pytest.mark.parametrize("form", ["dense", "named"])
+@pytest.mark.parametrize("learner", ["UCWL", "OneBit"])
+def test_scales_of_inputs_are_a_function_of_the_journal(home, learner, form):
+    settings = 'settings = { inputs = "auto" }\n'
+    place = home(f'learner = "{learner}"\n{settings}{REVISIONS}')
+    news = place.start(snapshot_every=10).models["news"]
+    waiting = []
+    for i in range(25):
+        row = [1.7e9 + i % 7, 0.0, float(i % 3)]
+        x = row if form == "dense" else {"time": i % 7, "kind": "AB"[i % 2], "size": row[2] * 1e6}
+        waiting.append((news.decide(x).id, LABELS[i % 3]))
+        if len(waiting) > 2:
+            told, label = waiting.pop(i % 3)
+            news.feedback(told, label=label)
+        if i == 12:
+            news.decide([0.0, 0.0, 0.0] if form == "dense" else {"time": 0})
+    assert_pure(news)
+    before = bytes_of(news)
+    assert bytes_of(place.restart().models["news"]) == before
+    for snapshot in place.snapshots:
+        snapshot.unlink()
+    assert bytes_of(place.restart().models["news"]) == before
+
+
 def test_a_snapshot_is_of_one_moment_though_the_learner_goes_on():
     for name in [name for name in LEARNERS if hasattr(ob, name)]:
         learner = getattr(ob, name)(LABELS)

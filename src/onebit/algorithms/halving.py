@@ -294,6 +294,10 @@ class Halving(Learner):
         return self.Params(self.project or 0)
 
     def _check_settings(self) -> None:
+        if self.inputs not in ("raw", "unit"):
+            raise ValueError(
+                f"Halving's hypotheses read rows as they come: leave out inputs={self.inputs!r}"
+            )
         count, size = len(self._labels), self.project or 0
         asked = self.hypotheses
         given = asked if isinstance(asked, Given) else _checked(asked, count)

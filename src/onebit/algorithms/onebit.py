@@ -26,7 +26,7 @@ Rows are scaled to length 1 and have a constant feature.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -488,6 +488,7 @@ class OneBit(Learner):
 
     planes = 2 * NARROW + 1
     forecasts = True
+    scales_itself = True
     lockstep = None
     inputs: Literal["auto", "dense", "sparse"] = setting(  # type: ignore[override] its own choices
         default="auto",
@@ -499,7 +500,7 @@ class OneBit(Learner):
     @staticmethod
     def score(params, state, work, row, turn):
         context, experts = prepared(state, row), state.held.experts
-        if row.start == row.stop:  # nothing is known about nothing
+        if row.start == row.stop:  # nothing is known about nothing; a dense row is never empty
             work.scores[:] = 0.0
             work.widths[:] = 0.0
             return
@@ -591,24 +592,16 @@ class OneBit(Learner):
         if columns and untold and self.inputs == "auto" and self._storage.planes:
             self._use(self._storage_for(columns))
 
-    def _meet_saved(self, arrays: Mapping[str, np.ndarray]) -> None:
+    def _meet_saved(self, arrays: dict[str, np.ndarray]) -> None:
         if "trust" in arrays and not {"narrow", "elsewhere"} & arrays.keys():
             raise ValueError(
                 "this OneBit was saved by a version without naive Bayes, and cannot go on here; "
                 "train it again, or build it from its journal (onebit replay)"
             )
+        if "kept" in arrays and arrays["kept"].dtype == np.float32:  # as in earlier versions
+            arrays["kept"] = arrays["kept"].astype(np.float64)
         if "narrow" in arrays and self._storage.planes:
             self._use(self._storage_for(arrays["narrow"].shape[0]))
-
-    def _without(
-        self, indices: np.ndarray, values: np.ndarray, i: int, columns: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        if self.planes:
-            return super()._without(indices, values, i, columns)
-        typical = values.copy()
-        typical[i] = self._state.held.columns[CENTRE, indices[i]]
-        kept = typical != 0
-        return indices[kept], typical[kept]
 
     def _typical_number(self) -> Callable[[int], float] | None:
         if self.planes:
@@ -626,14 +619,24 @@ class OneBit(Learner):
 
     @property
     def _most_features(self) -> int:
-        return most_features(self.features) if self.planes else super()._most_features
+        if not self.planes:
+            return super()._most_features
+        return most_features(self.features, self._first_number)
+
+    @property
+    def _column_count(self) -> int:
+        return 0 if self.planes else self._storage.columns  # type: ignore[attr-defined]
 
     def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
-        return encoder_apart(self._dtype, self.features) if self.planes else super()._encoder()
+        if not self.planes:
+            return super()._encoder()
+        return encoder_apart(self._dtype, self.features, self._first_number)
 
     def _encoded(self, X: Any) -> Rows:
-        rows = encode_rows(X, self._dtype, self.features, with_numbers=self.planes > 0)
-        return set_apart(rows, self._first_number) if self.planes else rows
+        if not self.planes:
+            return super()._encoded(X)
+        rows = encode_rows(X, self._dtype, self.features, apart_below=self._most_features)
+        return set_apart(rows, self._first_number)
 
     def _maps(self, columns: int, width: int, replicas: int = 1) -> bool:
         has_numbers = self.planes > 0 and width > self._first_number
@@ -698,20 +701,12 @@ class OneBit(Learner):
         """Start with another storage."""
         before = dict(self.__dict__)
         self._storage, self.planes = storage, storage.planes  # type: ignore[misc]
-        self._slots, self._encode = no_slots(), self._encoder()
+        self._slots = no_slots()
         try:
             self._lay_out(self._no_weights(), self._state.memory, {})
         except BaseException:
             self.__dict__.update(before)
             raise
-
-    def _reserve(self, rows: int, arrays: Any = None) -> None:
-        if self.planes == 0 and rows > (columns := self._storage.columns):  # type: ignore[attr]
-            raise ValueError(
-                f"this learner takes dense rows of {columns} columns, as its first context was; "
-                f"column {rows - 1} is beyond them"
-            )
-        super()._reserve(rows, arrays)
 
     def _fill(self) -> tuple[float, ...]:
         weights = (value for prior in PRIOR[:NARROW] for value in (0.0, prior))

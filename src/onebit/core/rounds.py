@@ -32,6 +32,7 @@ class Work(NamedTuple):
     probabilities: Any  # float64, also with float32 weights
     slots: Any = None  # where features are in the table: see `core.slots`
     places: Any = None  # those of one row
+    scales: Any = None  # by which rows are scaled; None: they are taken as they come
 
 
 class Row(NamedTuple):
@@ -89,6 +90,24 @@ def hear_label(params, state, work, row, turn, label):
 
 @generic
 def could_say(params, state, work, row, turn, choice): ...
+
+
+@generic
+def scaled(work, row):
+    """The row as an algorithm reads it. If it is scaled, it is there until the next call."""
+    return row
+
+
+@generic
+def may_mark(work):
+    """Whether the indices of numbers are marked (see `storage.scales`)."""
+    return False
+
+
+@generic
+def learn_scales(work, row):
+    """Take an answered row, as it came, into the scales."""
+    return
 
 
 @generic

@@ -16,6 +16,8 @@ from onebit.core.lanes import at
 from onebit.core.rounds import Row
 
 NO_ROOM = -1
+MARK = 2**31  # in an index: the feature is a number that is to be scaled (see `storage.scales`)
+PLAIN = MARK - 1
 _FEWEST = 2**10  # features for which a map has room
 
 
@@ -38,6 +40,11 @@ def width_of(features: np.ndarray) -> int:
     return int(features[-1]) + 1 if len(features) else 0
 
 
+def plain_width(indices: np.ndarray) -> int:
+    """One more than the largest of indices of which some are marked."""
+    return int((indices & np.uint32(PLAIN)).max()) + 1 if len(indices) else 0
+
+
 def slots_of(features: np.ndarray) -> np.ndarray:
     """The map that gives features, which increase, the places 0, 1, 2, ..."""
     slots = widened(no_slots(), width_of(features))
@@ -49,17 +56,19 @@ def slots_of(features: np.ndarray) -> np.ndarray:
 def placed(state, work, indices, values):
     """The row with places for indices; its `stop` is NO_ROOM if a feature has no place."""
     size, slots = len(indices), work.slots
-    if len(slots) == 0:
+    if len(slots) == 0 and (size == 0 or indices[-1] < MARK):
         fits = size == 0 or indices[-1] < state.table.shape[0]
         return Row(indices, values, 0, size if fits else NO_ROOM)
     if size > len(work.places):
         return Row(indices, values, 0, NO_ROOM)
     for i in range(size):
-        feature = at(indices, i)
+        feature = at(indices, i) & np.uint32(PLAIN)
         slot = at(slots, feature) if feature < len(slots) else np.uint32(0)
+        if len(slots) == 0 and feature < state.table.shape[0]:
+            slot = feature + np.uint32(1)
         if slot == 0:
             return Row(indices, values, 0, NO_ROOM)
-        work.places[i] = slot - np.uint32(1)
+        work.places[i] = (slot - np.uint32(1)) | (at(indices, i) & np.uint32(MARK))
     return Row(work.places, values, 0, size)
 
 
@@ -78,11 +87,11 @@ def place_rows(indices, indptr, order, slots, count, seen, out):
             continue
         seen[i] = 1
         for n in range(indptr[i], indptr[i + 1]):
-            feature = at(indices, n)
+            feature = at(indices, n) & np.uint32(PLAIN)
             if slots[feature] == 0:
                 count += 1
                 slots[feature] = count
-            out[n] = slots[feature] - np.uint32(1)
+            out[n] = (slots[feature] - np.uint32(1)) | (at(indices, n) & np.uint32(MARK))
     return count
 
 
@@ -92,10 +101,10 @@ def find_places(indices, values, indptr, slots, places, kept_values, kept_indptr
     kept = 0
     for i in range(len(indptr) - 1):
         for n in range(indptr[i], indptr[i + 1]):
-            feature = at(indices, n)
+            feature = at(indices, n) & np.uint32(PLAIN)
             slot = at(slots, feature) if feature < len(slots) else np.uint32(0)
             if slot != 0:
-                places[kept] = slot - np.uint32(1)
+                places[kept] = (slot - np.uint32(1)) | (at(indices, n) & np.uint32(MARK))
                 kept_values[kept] = values[n]
                 kept += 1
         kept_indptr[i + 1] = kept

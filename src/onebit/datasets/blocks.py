@@ -50,15 +50,17 @@ class Options:
         unknown = set(options) - set(ReadOptions.__annotations__)
         if unknown:
             raise TypeError(f"unknown options of a file: {', '.join(sorted(unknown))}")
-        self.path = os.fspath(path)
+        self.path, self.are_names_checked = os.fspath(path), False
         self.label = options.get("label", "label")
         self.text = options.get("text")
         self.ngrams = whole(_typed("ngrams"), options.get("ngrams", NGRAMS), least=1, most=10)
         self.zero_based = bool(options.get("zero_based"))
         self.format = options.get("format") or ""  # `readers` finds it if it is not given
         self.encoding = _encoding(options.get("encoding", UTF8))
-        name = np.dtype(options.get("dtype", np.float32)).name
-        self.dtype = np.dtype(choice_of("dtype", name, ("float32", "float64")))
+        name = None if "dtype" not in options else np.dtype(options["dtype"]).name
+        if name is not None:
+            choice_of("dtype", name, ("float32", "float64"))
+        self.dtype, self.array_dtype = np.dtype(name or "float32"), np.dtype(name or "float64")
         categories = options.get("categories", ())
         if isinstance(categories, str):
             raise TypeError(f"categories must be a list of columns: [{categories!r}]")
@@ -193,14 +195,16 @@ def text_lines(path: str, encoding: str = UTF8) -> Iterator[str]:
             yield text.removeprefix("\ufeff") if number == 1 else text
 
 
-def cast(values: np.ndarray, options: Options, line_of: Callable[[int], int]) -> np.ndarray:
+def cast(
+    values: np.ndarray, dtype: np.dtype, options: Options, line_of: Callable[[int], int]
+) -> np.ndarray:
     """Values in the wanted dtype. line_of: the line of a value by its place, for an error."""
     with np.errstate(over="ignore"):
-        made = values.astype(options.dtype)
+        made = values.astype(dtype)
     endless = np.flatnonzero(~np.isfinite(made))
     if len(endless):
         place = int(endless[0])
-        problem = f"{abs(values[place]):g} is too large for {options.dtype}"
+        problem = f"{abs(values[place]):g} is too large for {dtype}"
         raise bad(options.path, line_of(place), problem, "mend it, or scale the values")
     return made
 

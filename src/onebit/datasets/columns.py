@@ -6,6 +6,7 @@ texts, each row is encoded like the same row as a dict (`contexts.encode`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,9 +16,10 @@ from scipy import sparse
 from onebit.contexts import HASHED, encode_named, stacked
 from onebit.datasets.blocks import Block, Options, bad, cast, csr, mixed
 from onebit.settings import argument
-from onebit.texts import Text
+from onebit.texts import Text, is_text
 
 MOST_DENSE = 4096  # columns of a table of numbers that is an array
+FEWEST, MOST_DISTINCT = 20, 0.9  # of so many rows or more, the share that may have different names
 
 
 class Layout(NamedTuple):
@@ -87,18 +89,39 @@ def block_of(
     for line in lines[labels == ""][:1]:
         remedy = "give it one, or leave the row out"
         raise bad(options.path, int(line), "the row has no label", remedy)
+    if not options.are_names_checked:  # the first rows are enough
+        options.are_names_checked = True
+        _check_names(options, columns, texts)
     width = len(columns.numbers)
     if columns.categories or columns.text is not None:
         rows = _named_rows(options, columns, numbers, texts)
         return Block(hashed(rows, lines.tolist(), options), labels, lines)
     numbers = np.where(np.isnan(numbers), 0.0, numbers)
-    values = cast(numbers.ravel(), options, lambda i: int(lines[i // width]))
-    if 0 < width <= MOST_DENSE:
+    is_array = 0 < width <= MOST_DENSE
+    dtype = options.array_dtype if is_array else options.dtype
+    values = cast(numbers.ravel(), dtype, options, lambda i: int(lines[i // width]))
+    if is_array:
         names = [columns.names[place] for place in columns.numbers]
         return Block(values.reshape(numbers.shape), labels, lines, names)
     X: Any = sparse.csr_matrix(values.reshape(numbers.shape))
     indptr = X.indptr.astype(np.int64)
     return Block(csr(X.data, X.indices.astype(np.int32), indptr, X.shape[1]), labels, lines)
+
+
+def _check_names(options: Options, columns: Layout, texts: Callable[[int], Sequence[str]]) -> None:
+    """Warn of a column in which nearly every row has a name of its own."""
+    for place in columns.categories:
+        name, values = columns.names[place], [value for value in texts(place) if value.strip()]
+        if name in options.categories or len(values) < FEWEST or any(map(is_text, values)):
+            continue
+        if len(set(values)) > MOST_DISTINCT * len(values):
+            warnings.warn(
+                f"{options.path}: column {name!r} has another value in nearly every row, such as "
+                f"{values[0]!r}, and each counts as a category of its own. If these are texts, "
+                f"pass {argument('text', name)}; if they are names, "
+                f"{argument('categories', [name])}; otherwise leave the column out",
+                stacklevel=2,
+            )
 
 
 def _named_rows(

@@ -89,7 +89,8 @@ def read(
     texts. features: how many columns names are hashed into (default 2**20); for svmlight, how many
     columns there are. zero_based: svmlight indices start at 0, not 1. delimiter: between the fields
     of a csv or tsv file; default: a comma or a tab. encoding ("utf-8"): of text. format: "npz",
-    "svmlight", "vw", "csv", "tsv" or "parquet". dtype (float32): of the values.
+    "svmlight", "vw", "csv", "tsv" or "parquet". dtype: of the values; default float32, and float64
+    for a table of numbers.
 
     A table of numbers is an array with the same columns; with more than 4,096 columns, a sparse
     matrix. In any other table, a row is encoded like the same row as a dict: strings with white

@@ -66,7 +66,7 @@ def _block(options: Options, first_line: int, text: bytes) -> Block:
     def line_of(place: int) -> int:
         return int(lines[np.searchsorted(indptr, place, side="right") - 1])
 
-    values = cast(out.values[:stored], options, line_of)
+    values = cast(out.values[:stored], options.dtype, options, line_of)
     X = csr(values, out.indices[:stored].copy(), indptr, options.features or width)
     return Block(X, out.labels[:rows].copy(), lines)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from onebit.core.draws import uniform
 from onebit.core.jit import inline, plain
-from onebit.decision import Decision, check_decision
+from onebit.decision import Decision, checked_decision
 from onebit.feedback.silence import PLAIN, is_taken
 from onebit.settings import bit, choice_of, real, whole
 
@@ -275,7 +275,7 @@ class Channel:
         known = learner._labels
         check(self._link, learner)
         check_delays(self._link, self._time + 1)
-        check_decision(decision, learner)  # now, not when it is heard in the turn of another
+        checked_decision(decision, learner)  # now, not when it is heard in the turn of another
         if label is None:
             if self._kinds & {SWAP, ROTATE, NOISE_OTHERS, NOISE_ALL}:
                 raise ValueError("label noise and drift need the true label: label=...")

@@ -202,7 +202,7 @@ def simulate_places(
 ) -> Trace:
     """`simulate` with labels as places. carried: the state that earlier chunks left."""
     with learner._lock:  # other threads wait until the stream is done
-        rows = learner._rows(X)
+        rows, encode = learner._rows(X), learner._encode
         names = rows.names
         size = len(rows.indptr) - 1
         if len(labels) != size:
@@ -214,10 +214,12 @@ def simulate_places(
         link = link_to(learner, channel)
         pending = (carried and carried.pending) or nothing_pending(link.longest)
         check_delays(link, pending.before + total)
-        if carried:
-            rows, labels = carried.in_front_of(rows, labels)
         if learner.round == 0:
             learner._meet(rows.columns)
+            if learner._encode is not encode:  # the first row has told how rows are read
+                rows = learner._rows(X)
+        if carried:
+            rows, labels = carried.in_front_of(rows, labels)
         labels_then, placed = learner._labels, learner._place(rows, order_rows)
         learner._columns = learner._columns or rows.columns
         learner._names = learner._names or names

@@ -12,7 +12,18 @@ import numpy as np
 
 from onebit.core.jit import entry, generic, implement, inline
 from onebit.core.replicas import next_row
-from onebit.core.rounds import Choice, Row, Turn, hear, hear_label, must_pause, say, score
+from onebit.core.rounds import (
+    Choice,
+    Row,
+    Turn,
+    hear,
+    hear_label,
+    learn_scales,
+    must_pause,
+    say,
+    scaled,
+    score,
+)
 from onebit.feedback.answered import mark
 from onebit.feedback.channels import UNHEARD, delay_of, drifted, heard, noisy, understood
 
@@ -96,9 +107,11 @@ def truth_of(way, turn, label):
 
 
 @generic
-def send(way, params, state, work, row, turn, choice, truth, i, t):
-    """Send the answer on its way; if it is heard at once, learn from it."""
-    return learn(params, state, work, row, turn, choice, choice.label == truth, truth)
+def send(way, params, state, work, row, read, turn, choice, truth, i, t):
+    """Send the answer on its way; if it is heard at once, learn from it. read: the row, scaled."""
+    is_changed = learn(params, state, work, read, turn, choice, choice.label == truth, truth)
+    learn_scales(work, row)
+    return is_changed
 
 
 @generic
@@ -129,7 +142,7 @@ def _post(pending, place, arrival, i, round, choice, bit, named):
 
 
 @implement(send, ThroughChannel)
-def _post_answer(way, params, state, work, row, turn, choice, truth, i, t):
+def _post_answer(way, params, state, work, row, read, turn, choice, truth, i, t):
     bit, named = answer(way.link, turn, truth, choice.label)
     if bit != UNHEARD:
         time, ring = way.pending.before + t, len(way.pending.first)
@@ -149,9 +162,11 @@ def _deliver_late(way, params, state, work, stream, seed, count, t):
         propensity, note, second_note = pending.numbers[place]
         row, turn = row_at(stream, i), Turn(seed, round, count)
         choice = Choice(label, greedy, propensity, note, second_note)
-        score(params, state, work, row, turn)
+        read = scaled(work, row)
+        score(params, state, work, read, turn)
         if bit >= 0:
-            updates += learn(params, state, work, row, turn, choice, bit == 1, named)
+            updates += learn(params, state, work, read, turn, choice, bit == 1, named)
+            learn_scales(work, row)
         mark(way.marks, round)
         place = pending.after[place]
     pending.first[arrival] = place
@@ -170,8 +185,9 @@ def run(params, state, work, stream, way, seed, first, begin, end, count, counts
         i = next_row(stream, i, t)
         row, turn = row_at(stream, i), Turn(seed, first + t, count)
         truth = truth_of(way, turn, stream.labels[i])
-        choice = decide(params, state, work, row, turn, truth, counts)
-        updates += send(way, params, state, work, row, turn, choice, truth, i, t)
+        read = scaled(work, row)
+        choice = decide(params, state, work, read, turn, truth, counts)
+        updates += send(way, params, state, work, row, read, turn, choice, truth, i, t)
         updates += deliver(way, params, state, work, stream, seed, count, t)
         t += 1
     counts[3] += updates

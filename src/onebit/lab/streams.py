@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit import datasets
-from onebit.contexts import Rows, encode_rows
+from onebit.contexts import FLOAT64, Rows, encode_rows
 from onebit.datasets.catalogue import named
 
 FLOAT32 = np.dtype(np.float32)
@@ -65,8 +65,20 @@ def streams(
         ready = [datasets.prepare(table, prepare) for table in in_order]
         return _repeats(data, ready, unordered, size)
     table = datasets.prepare(table, prepare)
-    table = table._replace(X=encode_rows(table.X, FLOAT32, None))
+    table = table._replace(X=encoded(table.X))
     return _repeats(data, [table] * repeats, orders, size)
+
+
+def encoded(X: Any) -> Rows:
+    """Rows for any learner.
+
+    Dense rows keep all their digits, for learners that standardise columns. The other rows are in
+    single precision, the precision of most learners.
+    """
+    if hasattr(X, "tocsr") or getattr(X, "dtype", None) == FLOAT32:
+        return encode_rows(X, FLOAT32, None, apart_below=2**32)
+    rows = X if isinstance(X, Rows) else encode_rows(X, FLOAT64, None, apart_below=2**32)
+    return rows if rows.columns else encode_rows(rows, FLOAT32, None)
 
 
 def load(
@@ -89,7 +101,7 @@ def _repeats(
     made = [
         LabelledStream(
             data=data,
-            rows=encode_rows(table.X, FLOAT32, None),
+            rows=encoded(table.X),
             y=table.y,
             order=order,
             labels=len(table.labels),

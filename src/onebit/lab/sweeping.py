@@ -203,6 +203,11 @@ def _course(
     like = learners[0]
     X, places = rows_and_places(like, data)
     rows = like._encoded(X)
+    if like.round == 0:
+        like = like.copy()
+        encode = like._encode
+        like._meet(rows.columns)
+        rows = rows if like._encode is encode else like._encoded(X)
     size = len(rows.indptr) - 1
     if len(places) != size:
         raise ValueError(f"X has {size} rows and y {len(places)} labels")
@@ -229,7 +234,7 @@ def _groups(
     As many replicas as share the work evenly among the threads and as fit the memory, or half as
     many if those have their weights near by. Feedback that comes late comes to each learner at its
     own time, so with a Delay each runs by itself; and so does one that holds more than a table, or
-    that fades as it goes.
+    that fades or scales rows as it goes.
     """
     late = any(isinstance(step, Delay) and step.longest > 0 for step in course.channel)
     features = max(course.shared.table_rows, like._state.table.shape[0])
@@ -237,6 +242,7 @@ def _groups(
     most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(table, 1))
     size = min(max(-(-len(places) // threads), 1), most)
     alone = late or like._state.held is not None or like.half_life is not None
+    alone = alone or like._scales is not None
     if alone or size < 2 or most < 4 or not course.points:
         return [(0, [place]) for place in places]
     sizes = [s for s in (4, 8, 16, LARGEST_GROUP) if s <= most]

@@ -19,18 +19,19 @@ import numpy as np
 from onebit import datasets
 from onebit._version import __version__
 from onebit.algorithms import OneBit
-from onebit.contexts import Rows, encode_rows
+from onebit.contexts import Rows
 from onebit.datasets.steps import width_of
 from onebit.lab import recipes
 from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
-from onebit.lab.streams import FLOAT32
+from onebit.lab.streams import encoded
 from onebit.lab.sweeping import sweep
 from onebit.labels import LabelSet, column_of
 from onebit.learner import Labels, Learner
 from onebit.settings import Range, choice_of, function_or_none, whole
 
 MOST_TRIALS = 100_000
-# Steps that prepare="auto" tries, for dense rows and for sparse rows.
+# Steps that prepare="auto" tries: for tables in sparse form, and for sparse rows. Learners
+# standardise arrays by themselves.
 DENSE = (("standardise", "unit_norm", "constant"),)
 SPARSE = (("log_counts", "unit_norm"), ("log_counts", "tfidf", "unit_norm"))
 _NEAR = 0.05  # of a range, at either end
@@ -143,9 +144,10 @@ def tune(
     rows and their true labels, or a Dataset. labels: the possible labels; default: those found.
 
     Each learner runs with `trials` settings: its defaults, the settings known to suit a data set of
-    this name, and settings drawn evenly from its `ranges`. Half of those drawn have inputs="unit",
-    unless all rows have length 1 anyway. grid: values of settings to try instead, in all
-    combinations; other settings have their defaults.
+    this name, and settings drawn evenly from its `ranges`. Those drawn are shared evenly among
+    inputs="raw", inputs="unit" (unless all rows have length 1 anyway) and, for arrays and for dicts
+    with numbers, inputs="auto". grid: values of settings to try instead, in all combinations; other
+    settings have their defaults.
 
     rounds: how many rows are used, each once per run; default: a fifth, at least 1,000, and at most
     20,000 and half of the rows. order: rows are "shuffled" first, or stay as "given". repeats: runs
@@ -171,15 +173,16 @@ def tune(
 
     def prepared(order: np.ndarray, steps: Sequence[str]) -> Rows:
         fresh = datasets.Steps(steps, features=data.columns)
-        return encode_rows(datasets.prepare(_taken(data.rows, order), fresh), FLOAT32, None)
+        return encoded(datasets.prepare(_taken(data.rows, order), fresh))
 
     tried, first_part = [Preparation(steps)], prepared(course[:rounds], steps)
     if not _have_length_1(first_part):
         tried.append(Preparation(steps, "unit"))
-    if prepare == "auto":
+    if first_part.columns or first_part.numbers is not None:
+        tried.append(Preparation(steps, "auto"))
+    if prepare == "auto" and not first_part.columns:
         filled = len(first_part.values) / (rounds * (data.columns or math.inf))
-        is_dense = first_part.columns > 0 or filled >= 0.5
-        tried += [Preparation(often_good) for often_good in (DENSE if is_dense else SPARSE)]
+        tried += [Preparation(often_good) for often_good in (DENSE if filled >= 0.5 else SPARSE)]
     candidates = candidates_of(learner, grid, trials, data.name, seed, tried)
     report = _reporter(progress, repeats * (len(candidates) * rounds + 2 * (size - rounds)))
 
@@ -269,7 +272,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
     else:
         among = LabelSet(_found(y) if labels is None else labels)
         places, count = among.places(y), len(among)
-    rows = encode_rows(X, FLOAT32, None, with_numbers=True)
+    rows = encoded(X)
     if len(rows.indptr) - 1 != len(places):
         raise ValueError(f"X has {len(rows.indptr) - 1} rows and y {len(places)} labels")
     if not len(places):

@@ -29,6 +29,15 @@ from onebit.core.sums import dot, dot_and_variance, number, squared_norm
 from onebit.core.updates import regress
 from onebit.storage.base import Storage
 from onebit.storage.full import Full
+from onebit.storage.scales import (
+    FARTHEST,
+    MEAN,
+    SPREAD,
+    TIMES,
+    count_number,
+    scaled_number,
+    value_of_number,
+)
 
 KEPT_ROUNDS = 1000
 KEPT_ENTRIES = 2**18  # of the kept sparse rows together: of long rows, fewer are kept
@@ -43,16 +52,11 @@ WARM = 100  # answered rows from which the scales of dense columns are taken
 WAVES = 600  # random Fourier features
 SHORTEST, LONGEST = 0.1, 1.0  # their wave lengths, in median distances between rows
 PART = 0.25  # the length of a row's Fourier features; the columns have about 1
-FARTHEST = 5.0  # standard deviations: columns are clipped there
 SEEN, MEDIAN = range(2)  # places in Dense.scales; a median of 0: scales are not fixed yet
 CENTRE, SQUARES, FACTOR = range(3)  # places in Dense.columns
 FULL_NUMBERS = 2**20  # full matrices are kept if they have no more numbers together
 LEAST_WEIGHT = 1e-3  # of their expert; below it, their widths are not worth the time
-TIMES, MEAN, SPREAD = range(3)  # places in Sparse.numbers; -1 times: it is no number
 SCALED = 2 * KEPT_ENTRIES  # where a row with scaled numbers starts
-EARLY = 10.0  # so many rows without a number are assumed before any is seen
-SETTLED, OUTLIER = 10.0, 10.0  # after so many values, those beyond so many deviations are clipped
-RARE, USUAL = 0.5, 0.9  # shares of rows: below, a number is not centred; above, it is
 _WAVE_DRAW = 2**41  # the first stream of the draws of waves
 
 
@@ -84,7 +88,7 @@ class Sparse(NamedTuple):
     experts: Any
     indices: Any  # [3 KEPT_ENTRIES] last, scratch space: a row with scaled numbers
     values: Any
-    numbers: Any  # [1 + place, 3] answers with it, their mean, squared distances; 0: all answers
+    numbers: Any  # [1 + place, 3] statistics; -1 times: it is no number; line 0: all answers
     elsewhere: Any  # [lane] of the naive Bayes model: what occurred in rounds of other labels
     temperature: Any  # [2] its temperature, and how well that is known
 
@@ -221,28 +225,6 @@ def _has_numbers(held, row):
     return _is_number(held.numbers, at(row.indices, row.stop - 1))
 
 
-@inline
-def _value_of(values, i):
-    """The value of a number; the least value that there is stands for 0."""
-    value = np.float64(at(values, i))
-    return value if abs(value) > (2e-15 if values.itemsize == 4 else 2e-120) else 0.0
-
-
-@inline
-def _scaled(value, times, mean, spread, seen):
-    """A number that most rows have, in deviations from its mean; of one that few rows have, such as
-    the count of a word, the square root, in units of its root mean square."""
-    if times == 0.0:
-        return np.sign(value)
-    share = (times / (seen + EARLY) - RARE) / (USUAL - RARE)
-    usual, deviation = min(max(share, 0.0), 1.0), math.sqrt(spread / times)
-    size, off = math.sqrt(spread / times + mean * mean), value - mean
-    z = off / deviation if deviation > 0.0 else np.sign(off)
-    root = math.sqrt(abs(value) / size) if size > 0.0 else abs(np.sign(value))
-    z = usual * z + (1.0 - usual) * np.sign(value) * root
-    return min(max(z, -FARTHEST), FARTHEST)
-
-
 @outline
 def _scale_numbers(indices, values, start, stop, numbers, out_indices, out_values):
     """Copy a row, with its numbers standardised: together they have about the length of a text."""
@@ -258,8 +240,8 @@ def _scale_numbers(indices, values, start, stop, numbers, out_indices, out_value
             out_values[to] = at(values, i)
         else:
             line, seen = numbers[place + 1], numbers[0, TIMES]
-            value = _value_of(values, i)
-            z = _scaled(value, line[TIMES], line[MEAN], line[SPREAD], seen)
+            value = value_of_number(values, i)
+            z = scaled_number(value, line[TIMES], line[MEAN], line[SPREAD], seen)
             out_values[to] = side * z
 
 
@@ -334,15 +316,8 @@ def _count_numbers(state, row):
         held.numbers[0, TIMES] += 1.0
     i = row.stop - 1
     while i >= row.start and _is_number(held.numbers, at(row.indices, i)):
-        line, value = held.numbers[at(row.indices, i) + 1], _value_of(row.values, i)
-        if line[TIMES] >= SETTLED:  # a single outlier must not spoil the scale
-            far = OUTLIER * math.sqrt(line[SPREAD] / line[TIMES])
-            if far > 0.0:
-                value = min(max(value, line[MEAN] - far), line[MEAN] + far)
-        line[TIMES] += 1.0
-        off = value - line[MEAN]
-        line[MEAN] += off / line[TIMES]
-        line[SPREAD] += off * (value - line[MEAN])
+        line, value = held.numbers[at(row.indices, i) + 1], value_of_number(row.values, i)
+        count_number(line, value)
         i -= 1
     return False
 
@@ -992,7 +967,7 @@ class DenseExperts(_ExpertStorage):
             waves=np.vstack([self._waves, self._phase]).astype(dtype),
             distances=np.zeros(WARM * (WARM - 1) // 2),
             every=np.arange(size, dtype=np.uint32),
-            kept=np.zeros((KEPT_ROUNDS + 1, columns), dtype),
+            kept=np.zeros((KEPT_ROUNDS + 1, columns)),
             mapped=np.zeros((KEPT_ROUNDS + 1, size), dtype),
         )
         if arrays:
@@ -1040,7 +1015,7 @@ class DenseExperts(_ExpertStorage):
             | {
                 "narrow": ((columns, 2 * narrow, labels), self._dtype),
                 "wide": ((columns + WAVES, 2 * wide, labels), self._dtype),
-                "kept": ((kept, columns), self._dtype),
+                "kept": ((kept, columns), np.float64),
                 "scales": ((2,), np.float64),
                 "columns": ((3, columns), np.float64),
             }
@@ -1059,14 +1034,14 @@ class DenseExperts(_ExpertStorage):
     def size(self, features: int, labels: int) -> int:
         number, wide = self._dtype.itemsize, self.columns + WAVES
         tables = self.columns * len(self.narrow_priors) + wide * len(self.wide_priors)
-        rows = KEPT_ROUNDS * (self.columns + wide) + self.columns * WAVES
-        own = number * (2 * tables * lanes_for(labels) + rows)
+        rows = KEPT_ROUNDS * wide + self.columns * WAVES
+        own = number * (2 * tables * lanes_for(labels) + rows) + 8 * KEPT_ROUNDS * self.columns
         if self._may_have_full(labels):
             own += self._full.size(self.columns + 1, labels)
         return super().size(features, labels) + own
 
     def swing(self, features: int) -> int:
-        return KEPT_ROUNDS * (9 + self.columns * self._dtype.itemsize)
+        return KEPT_ROUNDS * (9 + 8 * self.columns)
 
     def faded(
         self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
