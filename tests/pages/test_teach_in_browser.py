@@ -304,7 +304,7 @@ def test_a_skip_is_undone_after_a_reload(serve: Any, context: BrowserContext) ->
     tab.saved(1)
     tab.guess()
     skipped = tab.text("#card")
-    tab.page.keyboard.press(" ")
+    tab.page.keyboard.press("ArrowDown")
     tab.wait("document.querySelector('#summary').textContent.includes('1 skipped')")
     tab.page.reload()
     tab.guess()
