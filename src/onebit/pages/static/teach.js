@@ -456,7 +456,7 @@ for (const button of document.querySelectorAll('[data-action]'))
 
 by_id('name-label').addEventListener('submit', event => {
   event.preventDefault();
-  name_label(by_id('label').value);
+  (current ? name_label : add_label)(by_id('label').value);
   by_id('label').value = '';
   by_id('stage').focus({preventScroll: true});
 });
