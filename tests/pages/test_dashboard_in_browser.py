@@ -120,6 +120,24 @@ def test_numbers_follow_the_rounds_without_a_reload(browser: Browser, site: Any)
         assert page.evaluate("window.mine") == 1  # no reload
 
 
+def test_a_chart_that_was_saved_goes_on(browser: Browser, site: Any) -> None:
+    """The button that was pressed keeps the focus."""
+    engine = site.service.models["news"]
+    play(engine, 60)
+    with tab(browser, site.url) as made:
+        page = made.open("/dashboard/news")
+        expect(page.locator("#live")).to_have_text("Live")
+        with page.expect_download():
+            page.click("#error button:has-text('SVG')")
+        before = page.inner_html("#error .chart.wide")
+        play(engine, 60)
+        expect(page.locator(".tile b").first).to_have_text("120", timeout=10_000)
+        page.wait_for_timeout(200)
+        assert page.inner_html("#error .chart.wide") != before
+        focused = "document.activeElement.getAttribute('aria-label')"
+        assert page.evaluate(focused) == "Answered rounds that were wrong as SVG"
+
+
 def test_without_a_stream_the_page_asks_now_and_then(browser: Browser, site: Any) -> None:
     engine = site.service.models["news"]
     play(engine, 5)

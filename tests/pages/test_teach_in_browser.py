@@ -253,6 +253,71 @@ def test_answers_of_a_closed_tab_go_out(serve: Any, context: BrowserContext) -> 
     Tab(context.new_page(), server, with_faults=True).saved(1)
 
 
+@pytest.mark.parametrize("status", [401, 503])
+def test_an_answer_that_is_refused_for_now_is_kept(serve: Any, context: Any, status: int) -> None:
+    """As after a restart with another secret, or while the disk is full."""
+    tab = Tab(context.new_page(), serve(), with_faults=True)
+    tab.guess()
+    tab.page.route(
+        "**/answer", lambda route: route.fulfill(status=status, json={"detail": "not now"})
+    )
+    tab.press()
+    wanted = "The server says: not now. 1 not yet saved; kept in this browser"
+    tab.wait("document.querySelector('#saved').textContent", wanted)
+    tab.page.unroute("**/answer")
+    tab.saved(1)
+
+
+# A stream of events that never opens.
+NO_EVENTS = """window.EventSource = class extends EventTarget {
+  static CLOSED = 2;
+  readyState = 2;
+  constructor() {
+    super();
+    setTimeout(() => this.dispatchEvent(new Event('error')));
+  }
+  close() {}
+};"""
+
+
+def test_without_events_the_page_asks_now_and_then(serve: Any, context: BrowserContext) -> None:
+    context.add_init_script(NO_EVENTS)
+    server = serve()
+    tab = Tab(context.new_page(), server)
+    tab.press()
+    tab.saved(1)
+    with tab.page.expect_response("**/stats?*"):  # by which time the stream has failed
+        pass
+    tab.saved(1)  # the page does not say that there is no connection
+    with context.browser.new_context() as elsewhere:
+        other = Tab(elsewhere.new_page(), server)
+        other.press()
+        other.saved(2)
+    tab.saved(2)
+    assert tab.complaints == []
+
+
+def test_a_skip_is_undone_after_a_reload(serve: Any, context: BrowserContext) -> None:
+    tab = Tab(context.new_page(), serve())
+    tab.page.uncheck("#again")
+    tab.press()
+    tab.saved(1)
+    tab.guess()
+    skipped = tab.text("#card")
+    tab.page.keyboard.press("ArrowDown")
+    tab.wait("document.querySelector('#summary').textContent.includes('1 skipped')")
+    tab.page.reload()
+    tab.guess()
+    tab.wait("document.querySelector('#summary').textContent.includes('1 skipped')")
+    tab.page.keyboard.press("Backspace")
+    tab.wait("!document.querySelector('#summary').textContent.includes('skipped')")
+    tab.wait("document.querySelector('#card').textContent", skipped)
+    tab.guess()
+    tab.page.keyboard.press("Backspace")  # then the answer before it
+    tab.saved(0)
+    assert tab.complaints == []
+
+
 def test_undo_ten_steps(serve: Any, context: BrowserContext) -> None:
     server = serve()
     tab = Tab(context.new_page(), server)
@@ -312,6 +377,12 @@ def test_a_label_on_the_way_and_other_questions(serve: Any, context: BrowserCont
     assert tab.text("#ask") == "Is it" and "Yes" in tab.text("#right")
     tab.page.keyboard.press("ArrowLeft")
     tab.wait("document.querySelector('#answers').textContent", "4")
+    tab.wait("document.querySelector('#last .guess').textContent", "7?")
+    assert "✗ no" in tab.text("#last li:first-child")
+    tab.page.click("#last li:first-child button")
+    assert "the question was “7?”, and the answer was no" in tab.text("#revised")
+    assert "Yes" in tab.text("[data-revise=right]") and "No" in tab.text("[data-revise=wrong]")
+    tab.page.click("[data-revise=close]")
     tab.page.select_option("#only", label="what is it?")
     tab.wait("document.querySelector('#ask').textContent", "It guesses")
     tab.page.select_option("#order", "unsure")
@@ -339,6 +410,9 @@ def test_an_answer_is_revised(serve: Any, context: BrowserContext) -> None:
     tab.page.select_option("#revise-label", label="4")
     tab.page.click("[data-revise=label]")
     tab.wait("document.querySelector('#last li:nth-child(2)').textContent.includes('no, 4')")
+    tab.page.click("#last li:nth-child(2) button")
+    assert tab.page.evaluate("document.querySelector('#revise-label').value") == "4"
+    tab.page.click("[data-revise=close]")
     tab.page.click("#last li:nth-child(1) button")
     tab.page.click("[data-revise=undo]")
     tab.saved(2)
@@ -373,8 +447,22 @@ def test_keys_are_remapped_and_switched_off(serve: Any, context: BrowserContext)
     tab.page.focus("#stage")
     tab.page.keyboard.press("a")
     tab.saved(3)
+    tab.page.click("[data-capture=right]")
+    tab.page.keyboard.press("F5")  # stays with the browser
+    tab.page.keyboard.press("7")
+    tab.page.click("[data-capture=wrong]")
+    tab.page.keyboard.press("ArrowRight")
+    tab.page.focus("#stage")
+    tab.guess()
+    tab.page.keyboard.press("7")  # an action comes before the label 7
+    tab.saved(4)
+    assert server.answers()[-1][2] == 1 and tab.text("[data-capture=right]") == "7"
+    tab.page.click("[data-capture=skip]")
+    tab.page.keyboard.press("7")
+    assert tab.text("[data-capture=right]") == "no key"
+    assert not tab.page.is_visible("#right kbd")
     tab.page.fill("#who", "xaxa")  # letters in a field are text
-    assert len(server.answers()) == 3
+    assert len(server.answers()) == 4
     assert tab.complaints == []
 
 
@@ -487,8 +575,24 @@ def test_touch(serve: Any, browser: Any) -> None:
         tab.page.uncheck("#again")
         session = context.new_cdp_session(tab.page)
 
+        tab.page.evaluate(
+            "window.clicks = 0; addEventListener('click', () => window.clicks++, true)"
+        )
+
         def touch(selector: str, *away: int) -> None:
-            """A finger. `page.tap` lifts it before Chromium has heard of it, and loses taps."""
+            """A finger. On a busy machine Chromium may take a tap for a long press, which is no
+            click: then the finger taps again."""
+            clicks = tab.page.evaluate("clicks")
+            for _ in range(5):
+                finger(selector, *away)
+                for _ in range(100):
+                    if away or tab.page.evaluate("clicks") > clicks:
+                        return
+                    tab.page.wait_for_timeout(30)
+            raise AssertionError(f"no tap on {selector} is heard")
+
+        def finger(selector: str, *away: int) -> None:
+            """`page.tap` lifts it before Chromium has heard of it, and loses taps."""
             place = tab.page.locator(selector)
             place.scroll_into_view_if_needed()
             box = place.bounding_box()
@@ -615,6 +719,23 @@ def test_the_end_of_a_lesson(serve: Any, browser: Any, tmp_path: Path) -> None:
         tab.guess()
         assert tab.page.is_visible("#right")
         assert left.complaints == tab.complaints == []
+
+
+def test_a_label_that_is_added_at_the_end_opens_an_item_again(
+    serve: Any, context: BrowserContext, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("one\n")
+    tab = Tab(context.new_page(), serve("notes.txt", "--labels", "a,b"))
+    for number in (1, 2):
+        tab.guess()
+        tab.page.keyboard.press("x")
+        tab.saved(number)
+    tab.wait("document.querySelector('#card').textContent.includes('none of the labels')")
+    assert not tab.page.is_visible("#name-it")
+    tab.page.fill("#label", "c")
+    tab.page.keyboard.press("Enter")
+    assert tab.guess() == "c"
+    assert tab.complaints == []
 
 
 LONG = [f"category number {i}" for i in range(28)] + ["long " * 19, "x" * 90]

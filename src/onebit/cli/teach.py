@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+import warnings
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
@@ -81,6 +82,8 @@ def teach(
 
     gc.enable()  # `main` has disabled it for short commands
     logging.basicConfig(format="onebit: %(message)s", level=logging.WARNING)
+    # Pillow warns of large images; the page lists them among those that cannot be used.
+    warnings.filterwarnings("ignore", "Image size .* exceeds limit")
     port = whole("--port", port, least=0, most=65535)
     named = [name.strip() for part in labels or [] for name in part.split(",") if name.strip()]
     given = {"text": text, "embed": embed, "encoding": encoding, "delimiter": delimiter}

@@ -56,7 +56,7 @@ class Options:
         self.ngrams = whole(_typed("ngrams"), options.get("ngrams", NGRAMS), least=1, most=10)
         self.zero_based = bool(options.get("zero_based"))
         self.format = options.get("format") or ""  # `readers` finds it if it is not given
-        self.encoding = _encoding(options.get("encoding", UTF8))
+        self.encoding = encoding_named(options.get("encoding", UTF8))
         name = None if "dtype" not in options else np.dtype(options["dtype"]).name
         if name is not None:
             choice_of("dtype", name, ("float32", "float64"))
@@ -80,7 +80,7 @@ def _typed(name: str) -> str:
     return argument(name).removesuffix("=")
 
 
-def _encoding(name: str) -> str:
+def encoding_named(name: str) -> str:
     """Python's name of an encoding."""
     try:
         "".encode(name)

@@ -672,3 +672,11 @@ def test_the_wanted_come_first_and_the_newest_wish_before_older_ones():
     assert made == [5, 2, 4, 3, 0, 1, 2]
     ahead.want([1])  # after the end: nothing happens
     ahead.close()
+
+
+def test_an_encoding_that_is_not_known_is_refused(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("one\ntwo\n")
+    with pytest.raises(ValueError, match="unknown encoding 'nix'"):
+        open_items(path, encoding="nix")
+    assert len(open_items(path, encoding="UTF8")) == 2

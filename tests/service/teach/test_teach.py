@@ -443,7 +443,8 @@ def test_headers_and_strangers(notes: Path, tmp_path: Path) -> None:
 def test_a_secret_keeps_strangers_out(notes: Path, tmp_path: Path) -> None:
     with teaching(notes, tmp_path / "t", secret="s3cret") as (_, client):
         assert client.get("/", headers={"host": "box:80"}).status_code == 401
-        assert client.get("/?secret=wrong").status_code == 401
+        refused = client.get("/?secret=wrong")
+        assert refused.status_code == 401 and refused.text.startswith("open the whole address")
         assert client.get("/?secret=s3cret").status_code == 200  # by a redirect and a cookie
         assert client.get("/stats").status_code == 200
         client.cookies.clear()
@@ -456,6 +457,7 @@ def test_labels_that_cannot_be_read_are_refused(notes: Path, tmp_path: Path, lab
         refused = client.post("/labels", json={"add": [label]})
         assert refused.status_code == 422
         assert "printable" in refused.json()["detail"]
+        assert ascii(" ".join(label.split())) in refused.json()["detail"]  # which of them
 
 
 def test_hostile_words_are_text(tmp_path: Path) -> None:
@@ -599,3 +601,44 @@ def test_speed_ignores_pauses() -> None:
 
 def test_asking_is_checked() -> None:
     assert Ask() == Ask(order="random", only=None, again=True)
+
+
+def test_a_folder_with_answers_about_other_items_is_refused(notes: Path, tmp_path: Path) -> None:
+    table = tmp_path / "numbers.csv"
+    table.write_text("a,b\n1,2\n3,4\n5,6\n")
+    with teaching(table, tmp_path / "t") as (_, client):
+        person = Person(client)
+        person.look()
+        person.answer(right=True)
+    table.write_text("a,b,c\n1,2,3\n3,4,5\n5,6,7\n")
+    for source in (table, notes):
+        with pytest.raises(ValueError, match=r"t has answers about items that differ from those"):
+            Teacher(open_items(source), tmp_path / "t", LABELS)
+    table.write_text("a,b\n1,2\n3,4\n5,6\n7,8\n")
+    with teaching(table, tmp_path / "t") as (_, client):  # more rows are no other kind
+        assert Person(client).stats()["answers"] == 1
+
+
+def test_whoever_gave_no_name_undoes_no_answer_of_others(notes: Path, tmp_path: Path) -> None:
+    with teaching(notes, tmp_path / "t") as (_, client):
+        ada, nobody = Person(client, "1", who="Ada"), Person(client, "2")
+        ada.look()
+        nobody.look()
+        hers, other = ada.answer(), nobody.answer()
+        assert nobody.stats()["mine"] == [other] and nobody.stats("Ada")["mine"] == [hers]
+
+
+def test_items_that_cannot_be_used_are_not_counted(tmp_path: Path) -> None:
+    from PIL import Image
+
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for i in range(3):
+        Image.new("RGB", (20, 20), (80 * i, 0, 0)).save(folder / f"{i}.png")
+    (folder / "broken.png").write_bytes(b"no image")
+    (folder / "empty.png").write_bytes(b"")
+    with teaching(folder, tmp_path / "t") as (_, client):
+        person = Person(client)
+        person.look()
+        stats = person.stats()
+        assert stats["unusable_count"] == 2 and stats["items"] == 3

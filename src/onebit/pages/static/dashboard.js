@@ -65,7 +65,9 @@
 
   // New numbers: only parts that differ are replaced, and none that somebody is busy with.
 
-  const is_busy = part => part.contains(document.activeElement)
+  const focused_in = part =>
+    part.contains(document.activeElement) ? document.activeElement : null;
+  const is_busy = part => Boolean(focused_in(part)?.matches('input, select, .scroll'))
     || (!tip.hidden && part.matches(':hover'));
 
   const replace = html => {
@@ -82,8 +84,12 @@
       const old = parts.querySelector(`[data-part="${name}"]`);
       if (!old || 'keep' in part.dataset || shown.get(name) === text || is_busy(old)) continue;
       shown.set(name, text);
+      const control = focused_in(old)?.getAttribute('aria-label');
       old.replaceWith(part);
       adopt(part);
+      // The button or link that was pressed last keeps the focus.
+      if (control)
+        part.querySelector(`[aria-label="${CSS.escape(control)}"]`)?.focus({preventScroll: true});
     }
   };
 

@@ -6,7 +6,7 @@
 import {by_id, counted, make, page, percent, root, stored} from './teach_basics.js';
 import {item_parts, picture} from './teach_item.js';
 import {keys_of_labels, start_keys} from './teach_keys.js';
-import {show_curve, show_panels, show_samples, verdict} from './teach_panels.js';
+import {question, show_curve, show_panels, show_samples, verdict} from './teach_panels.js';
 
 const WAIT = 15; // ms that a guess made earlier waits for a newer one
 const PATIENCE = 1500; // ms that the page waits for a guess that only the server can make
@@ -23,7 +23,7 @@ let next = []; // the guesses after it
 let ended = false; // whether the server has no further items
 let pressed = null; // when the last answer was given
 let reveal_timer = 0;
-const history = []; // what this page has done, for undo: {id, guess}
+const history = kept_history(); // what this page has done, for undo: {id, guess}
 const done = new Map(); // by item: the request that answered it
 
 function show(guess) {
@@ -47,7 +47,7 @@ const words_in_card = words => make('p', {className: 'end', textContent: words})
 
 // The end of a lesson: what was reached, and what to take away.
 function end_parts() {
-  const open = stats ? stats.items - stats.known - stats.skipped - stats.unusable_count : 0;
+  const open = stats ? stats.items - stats.known - stats.skipped : 0;
   const words = ask.only !== null ? `Every item was asked about: is it ${ask.only}?`
     : open > 0 ? `Nothing is left to ask here. ${counted(open, 'item')} without a label: open on `
       + 'another page, or none of the labels was right.'
@@ -68,10 +68,11 @@ function reveal() {
   if (!current || visible) return;
   visible = true;
   const is_question = current.kind === 'yes' || current.kind === 'no';
-  by_id('ask').textContent = 
+  by_id('ask').textContent =
     is_question ? 'Is it' : current.kind === 'again' ? 'Then it guesses' : 'It guesses';
   by_id('guess').textContent = current.label + (is_question ? '?' : '');
-  by_id('sure').textContent = stats?.answers ? `${percent(current.sure)} sure` : 'no idea yet';
+  const knows = current.scores.some(([, share]) => share !== current.scores[0][1]);
+  by_id('sure').textContent = knows ? `${percent(current.sure)} sure` : 'no idea yet';
   const hints = [];
   if (current.explored && !is_question)
     hints.push(`It tries “${current.label}” to learn more about it; “${current.best}” seems likelier.`);
@@ -131,6 +132,7 @@ let heard = 0; // the newest request that the server has answered
 mark_done(queue);
 let sending = false;
 let online = true;
+let trouble = ''; // why nothing can be saved now, if the server says so
 let retry_after = 500;
 let retry_timer = 0;
 let round_trip = 0; // ms that an answer takes, on average
@@ -195,8 +197,8 @@ async function send_all() {
       const asked = asking;
       const start = performance.now();
       const response = await post(entry.path, is_turn ? {...turn(), ...entry.body} : entry.body);
-      if (response.status >= 500) throw new Error(String(response.status));
       const answer = await response.json();
+      if (is_for_later(response)) throw new Error(answer.detail);
       round_trip = 0.7 * round_trip + 0.3 * (performance.now() - start);
       queue.shift();
       heard = entry.number;
@@ -210,8 +212,8 @@ async function send_all() {
       }
       refresh();
     }
-  } catch {
-    say_online(false);
+  } catch (error) {
+    say_online(false, error);
     retry_timer = setTimeout(send_all, retry_after);
     retry_after = Math.min(2 * retry_after, 4000);
   } finally {
@@ -220,8 +222,14 @@ async function send_all() {
   }
 }
 
-function say_online(is_online) {
+// The server cannot take any answer now, or not from this browser: it was started again with
+// another secret, perhaps. The answer itself is not to blame, and must not be lost.
+const is_for_later = response => response.status >= 500 || [401, 403].includes(response.status);
+
+// error: its words are the server's, unless it comes from `fetch`, or from an answer without JSON.
+function say_online(is_online, error = null) {
   online = is_online;
+  trouble = error?.name === 'Error' ? error.message : '';
   if (is_online) retry_after = 500;
   show_saved();
 }
@@ -229,11 +237,10 @@ function say_online(is_online) {
 function show_saved() {
   const waiting = queue.length;
   const saved = by_id('saved');
-  saved.classList.toggle('waiting', waiting > 0 && !online);
+  saved.classList.toggle('waiting', !online);
   if (!online)
-    saved.textContent = waiting
-      ? `No connection. ${waiting} not yet saved; kept in this browser`
-      : 'No connection';
+    saved.textContent = (trouble ? `The server says: ${trouble}.` : 'No connection.')
+      + (waiting ? ` ${waiting} not yet saved; kept in this browser` : '');
   else if (waiting < 2) saved.textContent = `Everything is saved in ${root.dataset.journal}`;
   else saved.textContent = `Saving ${waiting} …`;
 }
@@ -298,13 +305,15 @@ async function fill() {
   const request = ++filling, asked = asking, known = heard;
   try {
     const response = await post('ahead', turn());
-    if (!response.ok || request !== filling) return;
+    const answer = await response.json();
+    if (is_for_later(response)) throw new Error(answer.detail);
+    if (request !== filling) return;
     say_online(true);
-    const {guesses} = await response.json();
-    if (heard === known) take(guesses, {path: 'ahead', number: known}, asked);
+    if (!response.ok) complain(answer.detail);
+    else if (heard === known) take(answer.guesses, {path: 'ahead', number: known}, asked);
     else fill();
-  } catch {
-    say_online(false);
+  } catch (error) {
+    say_online(false, error);
   }
 }
 
@@ -323,7 +332,7 @@ function answer(body) {
   pressed = performance.now();
   complain('');
   const guess = current;
-  history.push({id: guess.id, guess});
+  remember(guess);
   const again = body.right === false && guess.kind === 'free' && ask.again && ask.only === null;
   flash(body.right === false ? 'wrong' : body.right ? 'right' : 'named');
   const sent = enqueue('answer', {id: guess.id, who: by_id('who').value.trim(), ...body}, guess);
@@ -351,15 +360,38 @@ function skip() {
   if (!can_act()) return;
   pressed = performance.now();
   const guess = current;
-  history.push({id: guess.id, guess});
+  remember(guess);
   done.set(guess.place, enqueue('skip', {id: guess.id}, guess));
   go_on();
+}
+
+// A page that is loaded again can undo what it did before, also a skip.
+function kept_history() {
+  try {
+    return JSON.parse(sessionStorage.getItem(`onebit teach history ${page}`) ?? '[]')
+      .map(id => ({id}));
+  } catch {
+    return [];
+  }
+}
+
+function keep_history() {
+  try {
+    const ids = history.slice(-100).map(({id}) => id);
+    sessionStorage.setItem(`onebit teach history ${page}`, JSON.stringify(ids));
+  } catch { /* no storage, or full */ }
+}
+
+function remember(guess) {
+  history.push({id: guess.id, guess});
+  keep_history();
 }
 
 function undo() {
   if (waiting_for) return;
   const last = history.pop() ?? {id: stats?.mine.shift()};
   if (!last.id) return complain('There is nothing to undo.');
+  keep_history();
   complain('');
   take_back(last.id, last.guess);
 }
@@ -424,7 +456,7 @@ for (const button of document.querySelectorAll('[data-action]'))
 
 by_id('name-label').addEventListener('submit', event => {
   event.preventDefault();
-  name_label(by_id('label').value);
+  (current ? name_label : add_label)(by_id('label').value);
   by_id('label').value = '';
   by_id('stage').focus({preventScroll: true});
 });
@@ -491,11 +523,13 @@ async function refresh() {
       stale = false;
       const who = encodeURIComponent(by_id('who').value.trim());
       const response = await fetch(`stats?who=${who}`);
-      if (!response.ok) throw new Error(String(response.status));
-      show_stats(await response.json());
+      const answer = await response.json();
+      if (!response.ok) throw new Error(answer.detail);
+      if (!queue.length) say_online(true);
+      show_stats(answer);
     }
-  } catch {
-    say_online(false);
+  } catch (error) {
+    say_online(false, error);
   } finally {
     refreshing = false;
   }
@@ -509,6 +543,7 @@ function show_stats(fresh) {
   if (before === null) by_id('intro').hidden = stats.answers >= 10; // later, buttons would move
   root.classList.toggle('begun', stats.answers > 0);
   root.classList.toggle('open', stats.open);
+  root.classList.toggle('unready', !stats.ready);
   if (!stats.open && before === null) {
     by_id('first-labels').value = stats.suggested.join(', ');
     by_id('first-labels').focus();
@@ -562,7 +597,13 @@ function revise(lesson) {
   revised = lesson;
   const image = lesson.picture ? make('img', {src: lesson.picture, alt: lesson.title}) : '';
   by_id('revised').replaceChildren(image, make('p', {dir: 'auto', textContent:
-    `${lesson.title}: it said “${lesson.said}”, and the answer was ${verdict(lesson)}.`}));
+    `${lesson.title}: ${question(lesson)}, and the answer was ${verdict(lesson)}.`}));
+  const chosen = stats.labels.indexOf(lesson.label ?? lesson.said);
+  by_id('revise-label').value = Math.max(chosen, 0);
+  const is_question = lesson.kind === 'yes' || lesson.kind === 'no';
+  for (const [name, words] of [['right', is_question ? 'Yes' : 'Right'],
+    ['wrong', is_question ? 'No' : 'Wrong']])
+    document.querySelector(`[data-revise=${name}] .words`).textContent = words;
   by_id('revise').showModal();
 }
 
@@ -573,6 +614,7 @@ for (const button of document.querySelectorAll('[data-revise]'))
     if (kind === 'undo') {
       const at = history.findIndex(done => done.id === id);
       const [known] = at < 0 ? [null] : history.splice(at, 1);
+      keep_history();
       take_back(id, known?.guess);
     } else if (kind === 'label') {
       enqueue('revise', {id, label: stats.labels[Number(by_id('revise-label').value)]});
@@ -601,8 +643,8 @@ function listen() {
     if (!current && !waiting_for && stats?.ready) fill(); // somebody may have undone an answer
   });
   events.addEventListener('error', () => {
-    say_online(false);
     poll();
+    refresh(); // which says whether the server is gone, or only its events
     if (events.readyState === EventSource.CLOSED) {
       events.close();
       setTimeout(listen, 5000);
@@ -615,6 +657,7 @@ function poll() {
     poll_timer = setInterval(async () => {
       await refresh();
       send_all();
+      if (!current && !waiting_for && stats?.ready && !queue.length) fill();
     }, 3000);
 }
 

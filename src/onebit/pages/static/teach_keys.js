@@ -9,6 +9,7 @@ const KEYS = {
 };
 const SIGNS = {
   ' ': 'space', ArrowRight: '→', ArrowLeft: '←', ArrowUp: '↑', ArrowDown: '↓', Backspace: '⌫',
+  Enter: 'enter',
 };
 
 let keys = {...KEYS, ...stored.get('keys', {})};
@@ -25,13 +26,13 @@ export function keys_of_labels() {
   return new Map(keys_on ? [...label_keys()].map(([key, label]) => [label, key]) : []);
 }
 
-// By key: the label that it names. Labels that are digits are their own keys.
+// By key: the label that it names. Labels that are digits are their own keys. Actions come first.
 function label_keys() {
   const labels = does.labels();
   const digits = labels.filter(label => /^[0-9]$/.test(label));
   const named = digits.length ? digits.map(label => [String(label), label])
     : labels.slice(0, 9).map((label, i) => [String(i + 1), label]);
-  return new Map(named);
+  return new Map(named.filter(([key]) => !Object.values(keys).flat().includes(key)));
 }
 
 document.addEventListener('keydown', event => {
@@ -57,11 +58,11 @@ let capture = null; // the action whose key is asked for
 function show_keys() {
   for (const hint of document.querySelectorAll('kbd[data-key]')) {
     hint.textContent = keys[hint.dataset.key].map(key => SIGNS[key] ?? key).join(' ');
-    hint.hidden = !keys_on;
+    hint.hidden = !keys_on || !hint.textContent;
   }
   by_id('keys-on').checked = keys_on;
   by_id('key-list').replaceChildren(...Object.entries(ACTIONS).map(([name, words]) => {
-    const shown = keys[name].map(key => SIGNS[key] ?? key).join(' or ');
+    const shown = keys[name].map(key => SIGNS[key] ?? key).join(' or ') || 'no key';
     const button = make('button', {type: 'button', className: 'plain',
       textContent: capture === name ? 'press a key …' : shown,
       ariaLabel: `${words}: ${shown}. Choose another key`});
@@ -76,7 +77,9 @@ function show_keys() {
 }
 
 document.addEventListener('keydown', event => {
-  if (!capture || ['Tab', 'Shift', 'Control', 'Alt', 'Meta'].includes(event.key)) return;
+  if (!capture || event.ctrlKey || event.altKey || event.metaKey) return;
+  // Other keys, such as Tab and F5, stay with the browser.
+  if (event.key.length !== 1 && event.key !== 'Escape' && !(event.key in SIGNS)) return;
   event.preventDefault();
   event.stopPropagation();
   const name = capture;
@@ -86,6 +89,7 @@ document.addEventListener('keydown', event => {
     for (const other of Object.keys(keys)) keys[other] = keys[other].filter(known => known !== key);
     keys[name] = [key, ...keys[name].filter(known => known.startsWith('Arrow'))];
     stored.set('keys', keys);
+    does.keys_changed();
   }
   show_keys();
   document.querySelector(`[data-capture=${name}]`).focus();
@@ -101,6 +105,7 @@ by_id('keys-reset').addEventListener('click', () => {
   keys = {...KEYS};
   stored.remove('keys');
   show_keys();
+  does.keys_changed();
 });
 
 // Swiping: right is right, left is wrong.

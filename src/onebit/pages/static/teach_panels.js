@@ -62,10 +62,16 @@ function show_by_label(stats) {
       }))));
 }
 
+const is_question = lesson => lesson.kind === 'yes' || lesson.kind === 'no';
+
 export function verdict(lesson) {
-  if (lesson.label !== null) return lesson.right ? 'right' : `no, ${lesson.label}`;
+  if (lesson.label !== null && !lesson.right) return `no, ${lesson.label}`;
+  if (is_question(lesson)) return lesson.right ? 'yes' : 'no';
   return lesson.right ? 'right' : 'wrong';
 }
+
+export const question = lesson =>
+  is_question(lesson) ? `the question was “${lesson.said}?”` : `it said “${lesson.said}”`;
 
 function show_last(stats, on_choose) {
   const focused = document.activeElement?.dataset?.lesson;
@@ -75,7 +81,8 @@ function show_last(stats, on_choose) {
     const button = make('button', {type: 'button', className: lesson.right ? 'right' : 'wrong'},
       small, make('span', {className: 'what'},
         make('span', {className: 'title', textContent: lesson.title, dir: 'auto'}),
-        make('span', {className: 'guess', textContent: lesson.said, dir: 'auto'}), ' ',
+        make('span', {className: 'guess', dir: 'auto',
+          textContent: lesson.said + (is_question(lesson) ? '?' : '')}), ' ',
         make('span', {className: 'verdict', dir: 'auto', textContent:
           [`${lesson.right ? '✓' : '✗'} ${verdict(lesson)}`, lesson.explored && 'explored', lesson.who]
             .filter(Boolean).join(' · ')})));

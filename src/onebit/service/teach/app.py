@@ -98,7 +98,10 @@ class _App:
                 brought = self._check(request)
                 response = await run(request)
             except ServiceError as fault:
-                response = _json(problem_of(fault), fault.status, "application/problem+json")
+                if request.url.path == "/":  # a person reads it
+                    response = Response(f"{fault.detail}\n", fault.status, media_type="text/plain")
+                else:
+                    response = _json(problem_of(fault), fault.status, "application/problem+json")
             except ClientDisconnect:
                 return Response(status_code=499)
             else:

@@ -155,12 +155,13 @@ class Lessons:
         return {lesson.said for lesson in self.of_item(item) if not lesson.right}
 
     def last(self, count: int, who: str | None = None) -> list[Lesson]:
-        """The newest answers, the newest first. who: only of this person."""
+        """The newest answers, the newest first. who: only of this person; "" is whoever gave no
+        name."""
         found: list[Lesson] = []
         for lesson in reversed(self._by_id.values()):
             if len(found) == count:
                 break
-            if who is None or lesson.who == who:
+            if who is None or (lesson.who or "") == who:
                 found.append(lesson)
         return found
 

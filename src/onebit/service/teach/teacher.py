@@ -30,6 +30,7 @@ from onebit.service.messages import Label, LabelChange
 from onebit.service.service import Service
 from onebit.service.teach.lessons import Kind, Lesson, Lessons, key_of, parsed_key
 from onebit.service.teach.sources.items import Item, ItemError, Items
+from onebit.settings import argument
 
 MODEL = "teach"  # the name of the model in the journal
 AHEAD = 8  # guesses that a page holds
@@ -152,7 +153,23 @@ class Teacher:
         configuration = Configuration(path="", service=options, models={MODEL: model})
         self._service = Service(configuration, snapshot_every=400)
         self._read()
+        if len(self._lessons):
+            self._check_items()
         threading.Thread(target=self._warm_up, name="warm up", daemon=True).start()
+
+    def _check_items(self) -> None:
+        """A ValueError if the learner was taught by items of another kind or shape."""
+        context = next(self._contexts(range(min(len(self.items), 20))), None)
+        try:
+            if context is not None:
+                self.engine.learner.decide(context)  # a copy, which is thrown away
+        except ValueError as error:
+            self.close()
+            raise ValueError(
+                f"{self.folder} has answers about items that differ from those of "
+                f"{self.items.name}: {error}. Name another folder with "
+                f"{argument('folder')}, or open the items as before"
+            ) from None
 
     def _read(self) -> None:
         """Read the lessons from the journal."""
@@ -578,8 +595,8 @@ class Teacher:
                 "ready": self.is_ready,
                 "open": self.is_open,
                 "labels": self._labels,
-                "suggested": list(self.items.labels),
-                "items": len(self.items),
+                "suggested": [*dict.fromkeys([*self._labels, *self.items.labels])],
+                "items": self.items.usable_count(),
                 "answers": len(lessons),
                 "guesses": guesses,
                 "known": lessons.known(),
@@ -593,7 +610,7 @@ class Teacher:
                 "by_label": lessons.by_label(self._labels),
                 "people": lessons.people(),
                 "recent": [self._shown(lesson) for lesson in lessons.last(10)],
-                "mine": [lesson.id for lesson in lessons.last(100, checked_name(who))],
+                "mine": [lesson.id for lesson in lessons.last(100, checked_name(who) or "")],
             }
 
     def _shown(self, lesson: Lesson) -> dict[str, Any]:
@@ -698,7 +715,9 @@ def checked_label(label: Label) -> Label:
         return label
     text = " ".join(label.split())
     if not text or len(text) > LONGEST_LABEL or not text.isprintable():
-        raise Refused(f"a label has 1 to {LONGEST_LABEL} printable characters")
+        raise Refused(
+            f"a label has 1 to {LONGEST_LABEL} printable characters, unlike {ascii(text)[:200]}"
+        )
     return text
 
 

@@ -99,6 +99,10 @@ class Items:
         """Whether nothing is known against item i."""
         return i not in self._reasons
 
+    def usable_count(self) -> int:
+        """How many items nothing is known against."""
+        return len(self) - len(self._reasons)
+
     def place(self, key: str) -> int | None:
         """The place of the item with this key, if there is one."""
         if not self._places:

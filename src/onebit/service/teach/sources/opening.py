@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from onebit.datasets.blocks import UTF8, AnyPath, endings
+from onebit.datasets.blocks import UTF8, AnyPath, encoding_named, endings
 from onebit.datasets.readers import can_be_read, format_of
 from onebit.lab.lookup import import_learners
 from onebit.service.teach.sources.images import ENDINGS
@@ -34,6 +34,7 @@ def open_items(
     onebit's cache. encoding, delimiter: of a file, as in `onebit.read`.
     """
     made = _embed_named(embed) if isinstance(embed, str) else embed
+    encoding = encoding_named(encoding)
     if source is not None and not os.path.exists(source):
         raise FileNotFoundError(f"there is no file or folder {os.fspath(source)}")
     is_table = source is not None and _is_table(source)
