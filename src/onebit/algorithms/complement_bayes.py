@@ -3,7 +3,7 @@
 For every feature and label, it sums up how much of the feature occurred in rounds of the *other*
 labels (Rennie, Shih, Teevan & Karger 2003): with many labels, these sums are much larger than those
 of the label itself. A wrong answer counts for the labels that were not said, in proportion to their
-probabilities. With x the sizes of a context's values, c the sums of a feature and C those of all
+probabilities by all experts together. With x the sizes of a context's values, c the sums of a feature and C those of all
 features, the score of a label is
 
     sum of x (log C - log c) over the features of the context,
@@ -29,7 +29,7 @@ import numpy as np
 from onebit.core.jit import compiled_as, generic, implement, inline, not_inlined, outline
 from onebit.core.lanes import at, bare, fetch, load, root, save, store, unit, zero
 from onebit.core.sums import blocks, number
-from onebit.storage.experts import TARGET, Dense, Sparse
+from onebit.storage.experts import AFTER, Dense, Sparse
 
 ALPHA = 0.1
 START, LOWEST, HIGHEST = 3.0, 0.3, 30.0  # temperatures
@@ -134,23 +134,6 @@ def _temper(temperature, forecast, scores, said, right):
 
 
 @outline
-def _set_target(target, mask, forecasts, said, right):
-    """The labels' probabilities after the answer; False: no label is left that could be right."""
-    not_inlined()
-    left = 0.0
-    for label in range(len(mask)):
-        is_left = mask[label] == 0 and label != said and not right
-        target[label] = max(np.float64(forecasts[label]), 0.0) if is_left else 0.0
-        left += target[label]
-    if right:
-        target[said] = 1.0
-        return True
-    for label in range(len(mask)):
-        target[label] /= left if left > 0.0 else 1.0
-    return left > 0.0
-
-
-@outline
 def _count(table, plane, elsewhere, row, stop, scale, target, share):
     """Count a round whose label has the probabilities `target`; share: scratch space."""
     not_inlined()
@@ -172,8 +155,8 @@ def sum_up_bayes(state, context, mask, sums):
 
 
 @generic
-def learn_bayes(state, context, mask, forecasts, said, right):
-    """Learn an answer; forecasts: those of all experts together, by label."""
+def learn_bayes(state, context, said, right, is_known):
+    """Learn an answer; is_known: whether the labels' probabilities after it are in the scratch."""
 
 
 @implement(sum_up_bayes, Sparse)
@@ -186,14 +169,14 @@ def _sum_up(state, context, mask, sums):
 
 
 @implement(learn_bayes, Sparse)
-def _learn(state, context, mask, forecasts, said, right):
+def _learn(state, context, said, right, is_known):
     held, table, experts = state.held, bare(state), state.held.experts
-    own, target = len(experts.trust) - 1, experts.scratch[TARGET]
+    own = len(experts.trust) - 1
     _temper(held.temperature, experts.forecasts[own], experts.sums[2 * own], said, right)
-    if _set_target(target, mask, forecasts, said, right):
+    if is_known:
         _count(
             table, table.table.shape[1] - 1, held.elsewhere,
-            context.row, context.narrow, context.scale, target, experts.change[0],
+            context.row, context.narrow, context.scale, experts.scratch[AFTER], experts.change[0],
         )  # fmt: skip
 
 
@@ -203,5 +186,5 @@ def _sum_up_nothing(state, context, mask, sums):
 
 
 @implement(learn_bayes, Dense)
-def _learn_nothing(state, context, mask, forecasts, said, right):
+def _learn_nothing(state, context, said, right, is_known):
     return None
