@@ -1423,7 +1423,9 @@ class OneBit(Twin):
             return Expert(kind, wide, prior, shrink, floor, again, noise, W, S)
 
         self.experts = [
-            expert("softmax", False, 64.0, *((0.3, 1e-4, False, 0.4) if fix else (1.0, 1e-4, False, 0.1))),
+            expert("softmax", False, 64.0, 0.3, 1e-4, noise=0.4)
+            if fix
+            else expert("softmax", False, 64.0, 1.0, 1e-4, noise=0.1),
             expert("softmax", False, 64.0, 0.1, 1e-4, True),
             expert("softmax", False, 256.0, 0.3, 0.05, True),
             expert("ridge", False, 1.0),
@@ -1461,6 +1463,8 @@ class OneBit(Twin):
         mass = expert.W[:, :-1]
         elsewhere = 0.1 + mass.sum(axis=0) - mass
         seen = mass.sum(axis=0) > 0
+        occurred = elsewhere[:2].sum(axis=0)  # elsewhere than in the rounds of two labels
+        x = x * np.sqrt(np.log(1 + occurred[seen].sum() / occurred)) / 5  # rare features count more
         logs = 32 * (elsewhere ** (1 / 32) - 1)
         if self.K == 2:  # new features are left out
             x = x * seen

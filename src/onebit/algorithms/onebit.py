@@ -8,8 +8,9 @@ Models ("experts") of three kinds learn from the same answers:
   Gaussian posteriors with diagonal covariances; a step is implicit (proximal): it minimises the
   loss at the new weights plus the distance from the old ones, measured by the covariance. The three
   differ in how far variances start and how fast they shrink. Two of them also learn some of the
-  last rounds again after every answer. For dense rows, the first assumes that an answer is false
-  with probability 0.4.
+  last rounds again after every answer. The first one assumes that an answer is false with a
+  certain probability: 0.1 for sparse rows, 0.4 for dense rows. For sparse rows, the other two share
+  the probability of the truth by the mean forecast of all experts, not by their own ones.
 - A ridge regression of the answer, +1 or -1, per label (Confidit's), which falsified answers cannot
   mislead as far. Dense rows of few columns have a second one, with a full matrix per label.
 - For sparse rows, naive Bayes (`complement_bayes`), which needs the fewest answers.
