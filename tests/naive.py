@@ -1423,7 +1423,9 @@ class OneBit(Twin):
             return Expert(kind, wide, prior, shrink, floor, again, noise, W, S)
 
         self.experts = [
-            expert("softmax", False, 64.0, *((0.3, 1e-4, False, 0.4) if fix else (1.0, 1e-4))),
+            expert("softmax", False, 64.0, 0.3, 1e-4, noise=0.4)
+            if fix
+            else expert("softmax", False, 64.0, 1.0, 1e-4, noise=0.1),
             expert("softmax", False, 64.0, 0.1, 1e-4, True),
             expert("softmax", False, 256.0, 0.3, 0.05, True),
             expert("ridge", False, 1.0),
@@ -1461,6 +1463,8 @@ class OneBit(Twin):
         mass = expert.W[:, :-1]
         elsewhere = 0.1 + mass.sum(axis=0) - mass
         seen = mass.sum(axis=0) > 0
+        occurred = elsewhere[:2].sum(axis=0)  # elsewhere than in the rounds of two labels
+        x = x * np.sqrt(np.log(1 + occurred[seen].sum() / occurred)) / 5  # rare features count more
         logs = 32 * (elsewhere ** (1 / 32) - 1)
         if self.K == 2:  # new features are left out
             x = x * seen
@@ -1499,10 +1503,20 @@ class OneBit(Twin):
         self.said[a] += 1
         return Choice(a, self.greedy(x), 1.0)
 
-    def learn_expert(self, expert: Expert, row: np.ndarray, a: int, right: bool) -> None:
+    def after(self, forecasts: np.ndarray, a: int, right: bool) -> np.ndarray:
+        """The labels' probabilities after an answer."""
+        y = np.maximum(forecasts, 0.0)
+        y[a] = 0.0
+        return np.eye(self.K)[a] if right else y / y.sum()
+
+    def learn_expert(
+        self, expert: Expert, row: np.ndarray, a: int, right: bool, after: np.ndarray | None = None
+    ) -> None:
+        """after: the labels' probabilities by all experts; without, the expert's own ones."""
         x, u, v = self.look(expert, row)
         if expert.kind == "bayes":
-            self.learn_bayes(expert, x, u, a, right)
+            self.temper(u, a, right)
+            expert.W[:, :-1] += after[:, None] * x
             return
         if expert.kind != "softmax":
             answers = {a: 1.0 if right else -1.0}
@@ -1520,7 +1534,7 @@ class OneBit(Twin):
         p = softmax(u)
         chance = np.full(self.K, expert.noise if right else 1 - expert.noise)  # of this answer
         chance[a] = 1 - chance[a]
-        y = p * chance / (p @ chance)
+        y = p * chance / (p @ chance) if after is None or expert.noise else after
         moved = u.copy()
         for _ in range(5):  # Newton's method
             p = softmax(moved)
@@ -1538,11 +1552,11 @@ class OneBit(Twin):
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
         a = choice.label
-        self.mean_forecasts = self.scores(x)
+        after = None if self.fix else self.after(self.scores(x), a, right)
         noise = np.array([expert.noise for expert in self.experts])
         self.weigh(noise + (1 - 2 * noise) * self.forecasts(x)[:, a], right)
         for expert in self.experts:
-            self.learn_expert(expert, x, a, right)
+            self.learn_expert(expert, x, a, right, after)
         self.heard += 1
         self.kept = [*self.kept, (x, a, right)][-self.RING :]
         if self.count:
@@ -1560,9 +1574,7 @@ class OneBit(Twin):
             self.replay(0, len(self.kept))
         return True
 
-    def learn_bayes(
-        self, expert: Expert, x: np.ndarray, u: np.ndarray, a: int, right: bool
-    ) -> None:
+    def temper(self, u: np.ndarray, a: int, right: bool) -> None:
         f = softmax(u)
         gap = (u[a] - f @ u) / self.temperature
         p = np.clip(f[a], self.RAREST, 1 - self.RAREST)
@@ -1570,10 +1582,6 @@ class OneBit(Twin):
         self.curvature = self.MEMORY * self.curvature + odds * gap**2 + 1 - self.MEMORY
         self.temperature += (gap if right else -gap * odds) / self.curvature
         self.temperature = np.clip(self.temperature, 0.3, 30.0)
-        y = np.maximum(self.mean_forecasts, 0.0)
-        y[a] = 0.0
-        y = np.eye(self.K)[a] if right else y / y.sum()
-        expert.W[:, :-1] += y[:, None] * x
 
     def replay(self, first: int, among: int) -> None:
         for n in range(self.AGAIN):

@@ -75,13 +75,33 @@ def weigh_equally() -> None:
     algorithm._weigh = weigh
 
 
+def share_by_own_forecasts() -> None:
+    original = algorithm._find_change
+
+    @outline
+    def find_change(
+        scores, variances, mask, said, right, is_known, shrink, floor, noise, change, scratch
+    ):
+        not_inlined()
+        by_own = len(mask) == 0  # False; a constant would have another type
+        return original(
+            scores, variances, mask, said, right, by_own, shrink, floor, noise, change, scratch
+        )
+
+    algorithm._find_change = find_change
+
+
 VARIANTS: dict[str, Callable[[], None]] = {
     "OneBit": lambda: None,
     "no bonus": constants(algorithm, BONUS=0.0),
     "no first softmax model": without(0, 0),
     "first softmax model believes all answers": constants(
-        algorithm, NOISE=0.0, NOISY_SHRINK=algorithm.SHRINK[algorithm.NOISY]
+        algorithm,
+        SPARSE_NOISE=0.0,
+        DENSE_NOISE=0.0,
+        DENSE_SHRINK=algorithm.SHRINK[algorithm.NOISY],
     ),
+    "each softmax model shares by its own forecast": share_by_own_forecasts,
     "no second softmax model": without(1, 1),
     "no third softmax model": without(2, 2),
     "no diagonal regression": without(3, 3),

@@ -3,10 +3,10 @@
 For every feature and label, it sums up how much of the feature occurred in rounds of the *other*
 labels (Rennie, Shih, Teevan & Karger 2003): with many labels, these sums are much larger than those
 of the label itself. A wrong answer counts for the labels that were not said, in proportion to their
-probabilities. With x the sizes of a context's values, c the sums of a feature and C those of all
-features, the score of a label is
+probabilities by all experts together. With x the sizes of a context's values, c the sums of a
+feature, C those of all features and r its rarity, the score of a label is
 
-    sum of x (log C - log c) over the features of the context,
+    sum of x r (log C - log c) over the features of the context,
 
 and the probabilities are the softmax of the scores times a temperature. The temperature follows
 the likelihood of the answers by Newton's method.
@@ -14,6 +14,9 @@ the likelihood of the answers by Newton's method.
 New features speak for labels that were hardly seen, because C is small for a label that was seen
 often. That finds labels. With two possible labels there are none to find, and new features are left
 out.
+
+The rarity of a feature is sqrt(log(1 + C/c)) / 5, with c and C added up over the first two labels:
+these sums differ little between labels.
 
 The sums start at ALPHA. log c is taken to be 32 (c^(1/32) - 1), which five square roots give: these
 are vector operations, with the same bits everywhere.
@@ -29,7 +32,7 @@ import numpy as np
 from onebit.core.jit import compiled_as, generic, implement, inline, not_inlined, outline
 from onebit.core.lanes import at, bare, fetch, load, root, save, store, unit, zero
 from onebit.core.sums import blocks, number
-from onebit.storage.experts import TARGET, Dense, Sparse
+from onebit.storage.experts import AFTER, Dense, Sparse
 
 ALPHA = 0.1
 START, LOWEST, HIGHEST = 3.0, 0.3, 30.0  # temperatures
@@ -40,30 +43,47 @@ _POWER = 32.0
 
 
 def sum_logs(
-    table: Any, plane: Any, row: Any, stop: Any, scale: Any, only_known: Any, out: Any
-) -> None:
-    """out = sum of x log(c) over the features of a row, perhaps those alone that are known."""
+    table: Any, plane: Any, row: Any, stop: Any, scale: Any, only_known: Any, total: Any, out: Any
+) -> float:
+    """out = sum of x r log(c) over the features of a row, perhaps those alone that are known.
+
+    total: the sum of all features, for the first two labels together. Returns the sum of x r.
+    """
     features, x = row.indices[row.start : stop], np.abs(row.values[row.start : stop] * scale)
     sums = table.table[features, plane]
     is_known = (sums[:, :2] != sums.dtype.type(ALPHA)).any(axis=1) | (not only_known)
-    roots, x = sums[is_known], x[is_known]
+    roots = sums[is_known]
+    rarities = [_rarity(total, float(first) + float(second)) for first, second in roots[:, :2]]
+    x = x[is_known] * np.array(rarities, x.dtype)
     for _ in range(5):
         roots = np.sqrt(roots)
     terms = (roots - 1) * (x * x.dtype.type(_POWER))[:, None]
     out[:] = np.concatenate([0 * out[None], terms]).cumsum(axis=0)[-1]  # in a loop's order
+    return sum(x.tolist())
 
 
 @compiled_as(sum_logs)
-def _sum_logs(table, plane, row, stop, scale, only_known, out):
+def _sum_logs(table, plane, row, stop, scale, only_known, total, out):
+    mass = 0.0
     for block in range(blocks(table)):
-        total = zero(table)
+        logs = zero(table)
+        mass = 0.0
         for i in range(row.start, stop):
             j, x = at(row.indices, i), abs(at(row.values, i) * scale)
             if not only_known or _is_known(table, j, plane):
+                first, second = table.table[j, plane, 0], table.table[j, plane, 1]
+                x *= number(table, _rarity(total, np.float64(first) + np.float64(second)))
+                mass += np.float64(x)
                 c = load(table, j, plane, block)
                 c = root(root(root(root(root(c)))))
-                total = total + (c - unit(c)) * (x * number(table, _POWER))
-        store(table, out, block, total)
+                logs = logs + (c - unit(c)) * (x * number(table, _POWER))
+        store(table, out, block, logs)
+    return mass
+
+
+@inline
+def _rarity(total, occurred):
+    return math.sqrt(math.log(1.0 + total / occurred)) / 5.0
 
 
 @inline
@@ -89,12 +109,11 @@ def _add_elsewhere(table, plane, row, stop, scale, share):
 
 
 @inline
-def _mass(table, plane, row, stop, scale, only_known):
+def _mass(row, stop, scale):
     """The sum of x over a row."""
     total = 0.0
     for i in range(row.start, stop):
-        if not only_known or _is_known(table, at(row.indices, i), plane):
-            total += np.float64(abs(at(row.values, i) * scale))
+        total += np.float64(abs(at(row.values, i) * scale))
     return total
 
 
@@ -105,9 +124,8 @@ def _score(table, plane, elsewhere, temperature, row, stop, scale, mask, out):
     possible = 0
     for label in range(len(mask)):
         possible += mask[label] == 0
-    only_known = possible == 2
-    mass, mean = _mass(table, plane, row, stop, scale, only_known), 0.0
-    sum_logs(table, plane, row, stop, scale, only_known, out)
+    only_known, total, mean = possible == 2, elsewhere[0] + elsewhere[1], 0.0
+    mass = sum_logs(table, plane, row, stop, scale, only_known, total, out)
     for label in range(len(mask)):
         all_features = mass * math.log(elsewhere[label]) if elsewhere[label] > 0.0 else 0.0
         out[label] = number(table, all_features - out[label])
@@ -134,27 +152,10 @@ def _temper(temperature, forecast, scores, said, right):
 
 
 @outline
-def _set_target(target, mask, forecasts, said, right):
-    """The labels' probabilities after the answer; False: no label is left that could be right."""
-    not_inlined()
-    left = 0.0
-    for label in range(len(mask)):
-        is_left = mask[label] == 0 and label != said and not right
-        target[label] = max(np.float64(forecasts[label]), 0.0) if is_left else 0.0
-        left += target[label]
-    if right:
-        target[said] = 1.0
-        return True
-    for label in range(len(mask)):
-        target[label] /= left if left > 0.0 else 1.0
-    return left > 0.0
-
-
-@outline
 def _count(table, plane, elsewhere, row, stop, scale, target, share):
     """Count a round whose label has the probabilities `target`; share: scratch space."""
     not_inlined()
-    news, mass = 0, _mass(table, plane, row, stop, scale, False)
+    news, mass = 0, _mass(row, stop, scale)
     for i in range(row.start, stop):
         news += at(row.values, i) != 0.0 and not _is_known(table, at(row.indices, i), plane)
     for label in range(len(share)):
@@ -172,8 +173,8 @@ def sum_up_bayes(state, context, mask, sums):
 
 
 @generic
-def learn_bayes(state, context, mask, forecasts, said, right):
-    """Learn an answer; forecasts: those of all experts together, by label."""
+def learn_bayes(state, context, said, right, is_known):
+    """Learn an answer; is_known: whether the labels' probabilities after it are in the scratch."""
 
 
 @implement(sum_up_bayes, Sparse)
@@ -186,14 +187,14 @@ def _sum_up(state, context, mask, sums):
 
 
 @implement(learn_bayes, Sparse)
-def _learn(state, context, mask, forecasts, said, right):
+def _learn(state, context, said, right, is_known):
     held, table, experts = state.held, bare(state), state.held.experts
-    own, target = len(experts.trust) - 1, experts.scratch[TARGET]
+    own = len(experts.trust) - 1
     _temper(held.temperature, experts.forecasts[own], experts.sums[2 * own], said, right)
-    if _set_target(target, mask, forecasts, said, right):
+    if is_known:
         _count(
             table, table.table.shape[1] - 1, held.elsewhere,
-            context.row, context.narrow, context.scale, target, experts.change[0],
+            context.row, context.narrow, context.scale, experts.scratch[AFTER], experts.change[0],
         )  # fmt: skip
 
 
@@ -203,5 +204,5 @@ def _sum_up_nothing(state, context, mask, sums):
 
 
 @implement(learn_bayes, Dense)
-def _learn_nothing(state, context, mask, forecasts, said, right):
+def _learn_nothing(state, context, said, right, is_known):
     return None

@@ -8,8 +8,9 @@ Models ("experts") of three kinds learn from the same answers:
   Gaussian posteriors with diagonal covariances; a step is implicit (proximal): it minimises the
   loss at the new weights plus the distance from the old ones, measured by the covariance. The three
   differ in how far variances start and how fast they shrink. Two of them also learn some of the
-  last rounds again after every answer. For dense rows, the first assumes that an answer is false
-  with probability 0.4.
+  last rounds again after every answer. The first one assumes that an answer is false with a
+  certain probability: 0.1 for sparse rows, 0.4 for dense rows. For sparse rows, the other two share
+  the probability of the truth by the mean forecast of all experts, not by their own ones.
 - A ridge regression of the answer, +1 or -1, per label (Confidit's), which falsified answers cannot
   mislead as far. Dense rows of few columns have a second one, with a full matrix per label.
 - For sparse rows, naive Bayes (`complement_bayes`), which needs the fewest answers.
@@ -54,6 +55,7 @@ from onebit.learner import Learner, precision
 from onebit.settings import choice_of, setting
 from onebit.storage.base import Storage
 from onebit.storage.experts import (
+    AFTER,
     ANSWERED,
     CENTRE,
     CROSS,
@@ -101,8 +103,8 @@ FLOOR = (1e-4, 1e-4, 0.05, 0.0, 1e-4, 0.05)  # the least p (1 - p) by which they
 LEARNS_AGAIN = (False, True, True, False, True, True)
 PAIRS, PAIRS_AGAIN = (0, 2), (1, 3)  # experts are summed in pairs: the first, and how far the next
 
-# The share of falsified answers that the first model of dense rows assumes.
-NOISY, NOISE, NOISY_SHRINK = 0, 0.4, 0.3
+# The share of falsified answers that the first model assumes: of sparse rows, of dense rows.
+NOISY, SPARSE_NOISE, DENSE_NOISE, DENSE_SHRINK = 0, 0.1, 0.4, 0.3
 AGAIN = 2  # kept rounds that are learned again after an answer
 BONUS = 2.0
 MEMORY = 0.999  # of the weights and their calibration, per answer
@@ -198,7 +200,15 @@ def _sum_up(narrow, wide, constant, sums, context, with_all):
 @inline
 def _noise_of(expert, count):
     """The share of falsified answers that an expert of so many assumes."""
-    return NOISE if expert == NOISY and count > BAYES + 1 else 0.0
+    if expert != NOISY:
+        return 0.0
+    return DENSE_NOISE if count > BAYES + 1 else SPARSE_NOISE
+
+
+@inline
+def _shrink_of(expert, count):
+    """How fast the variances of an expert of so many shrink."""
+    return DENSE_SHRINK if expert == NOISY and count > BAYES + 1 else SHRINK[expert]
 
 
 @outline
@@ -265,10 +275,46 @@ def _newton_step(scores, scratch, moved, p):
 
 
 @outline
-def _find_change(scores, variances, mask, said, right, shrink, floor, noise, change, scratch):
+def _know_after(forecasts, mask, said, right, count, after):
+    """The labels' probabilities after an answer, by all experts together.
+
+    False: they are not known, as for dense rows: there, each expert does better with its own.
+    count: of the experts.
+    """
+    not_inlined()
+    left = 0.0
+    if count > BAYES + 1:
+        return False
+    for label in range(len(mask)):
+        is_left = mask[label] == 0 and label != said and not right
+        after[label] = max(np.float64(forecasts[label]), 0.0) if is_left else 0.0
+        left += after[label]
+    if right:
+        after[said] = 1.0
+        return True
+    for label in range(len(mask)):
+        after[label] /= left if left > 0.0 else 1.0
+    return left > 0.0
+
+
+@inline
+def _take_target(p, after, target):
+    """The probabilities after the answer are the target; returns the largest change of one."""
+    largest = 0.0
+    for label in range(len(p)):
+        target[label] = after[label]
+        largest = max(largest, abs(target[label] - p[label]))
+    return largest
+
+
+@outline
+def _find_change(
+    scores, variances, mask, said, right, is_known, shrink, floor, noise, change, scratch
+):
     """Steps and shrinkages by an answer for a softmax model; False: there is nothing to learn.
 
     Minimises sum (moved - score)^2 / (2 variance) + cross-entropy(target, softmax(moved)).
+    is_known: the scratch has the labels' probabilities after the answer, by all experts together.
     """
     not_inlined()
     p, moved, precision = scratch[PREDICTED], scratch[MOVED], scratch[PRECISION]
@@ -276,7 +322,11 @@ def _find_change(scores, variances, mask, said, right, shrink, floor, noise, cha
         moved[label] = scores[label]
         precision[label] = 1.0 / np.float64(variances[label])
     _softmax(moved, mask, p)
-    if _set_target(p, said, right, noise, scratch[TARGET]) <= SMALLEST_STEP:
+    if is_known and noise == 0.0:
+        largest = _take_target(p, scratch[AFTER], scratch[TARGET])
+    else:
+        largest = _set_target(p, said, right, noise, scratch[TARGET])
+    if largest <= SMALLEST_STEP:
         return False  # the steps would be smaller still
     for _ in range(NEWTON_STEPS):
         farthest = _newton_step(scores, scratch, moved, p)
@@ -323,22 +373,25 @@ def _regress(table, row, stop, scale, constant, sums, label, answer):
 
 
 @outline
-def _learn(narrow, wide, experts, context, mask, said, right, with_all):
-    """An answer for the experts; unless for all, for those that learn again."""
+def _learn(narrow, wide, experts, context, mask, said, right, is_known, with_all):
+    """An answer for the experts; unless for all, for those that learn again.
+
+    is_known: the scratch has the labels' probabilities after the answer.
+    """
     not_inlined()
     row, stop, scale = context.row, context.narrow, context.scale
+    count = len(experts.trust)
     for expert in range(len(experts.constant) // 2):
         plane = 2 * expert
         constant, sums = experts.constant[plane : plane + 2], experts.sums[plane : plane + 2]
-        noise = _noise_of(expert, len(experts.trust))
         if expert == RIDGE and with_all:
             for label in range(len(mask)):
                 answer = _answer_for(label, mask, said, right)
                 if answer != 0.0:
                     _regress(narrow, row, stop, scale, constant, sums, label, answer)
         elif (with_all or LEARNS_AGAIN[expert]) and _find_change(
-            sums[0], sums[1], mask, said, right,
-            NOISY_SHRINK if noise > 0.0 else SHRINK[expert], FLOOR[expert], noise,
+            sums[0], sums[1], mask, said, right, is_known,
+            _shrink_of(expert, count), FLOOR[expert], _noise_of(expert, count),
             experts.change, experts.scratch,
         ):  # fmt: skip
             if expert < NARROW:
@@ -365,7 +418,8 @@ def _learn_kept(state, place, with_all):
     label, right = experts.rounds[LABEL, place], experts.rounds[RIGHT, place] == 1
     context = kept_input(state, place)
     _sum_up(narrow, wide, experts.constant, experts.sums, context, with_all)
-    _learn(narrow, wide, experts, context, experts.all_labels, label, right, with_all)
+    is_known = experts.count[KEPT] == 0  # never; a constant would be compiled once more
+    _learn(narrow, wide, experts, context, experts.all_labels, label, right, is_known, with_all)
     if with_all:
         _learn_full(state, context, experts.all_labels, label, right)
 
@@ -541,8 +595,10 @@ class OneBit(Learner):
             clear_full(state)
         else:
             context, with_all = last_input(state, row), not anew  # always
-            learn_bayes(state, context, work.mask, work.scores, said, right)
-            _learn(narrow, wide, experts, context, work.mask, said, right, with_all)
+            after, count = experts.scratch[AFTER], len(experts.trust)
+            is_known = _know_after(work.scores, work.mask, said, right, count, after)
+            learn_bayes(state, context, said, right, is_known)
+            _learn(narrow, wide, experts, context, work.mask, said, right, is_known, with_all)
             _learn_full(state, context, work.mask, said, right)
         last = experts.count[KEPT] - 1
         for i in range(0 if anew else max(last, 0), last + 1):

@@ -46,7 +46,7 @@ LABEL, RIGHT, START, SIZE = range(4)  # places in Experts.rounds
 WEIGHT, EVIDENCE, OFFSET, SLOPE, CURVE, CROSS, STEEP = range(7)  # places in Experts.trust
 SAID, ANSWERED = range(2)  # places in Experts.tries
 STEP, SHRINKAGE = range(2)  # places in Experts.change
-TARGET, PREDICTED, MOVED, PRECISION, NEWTON = range(5)  # places in Experts.scratch
+TARGET, PREDICTED, MOVED, PRECISION, NEWTON, AFTER = range(6)  # places in Experts.scratch
 
 WARM = 100  # answered rows from which the scales of dense columns are taken
 WAVES = 600  # random Fourier features
@@ -76,7 +76,7 @@ class Experts(NamedTuple):
     sums: Any  # [plane, lane] scores and variances of the row that was summed last
     forecasts: Any  # [expert, lane] of the row that was scored last
     change: Any  # [2, lane] of the expert that learns: steps of scores, and by how much to shrink
-    scratch: Any  # [5, lane] for the expert that learns
+    scratch: Any  # [6, lane] for the expert that learns; last, labels' chances after the answer
 
 
 class Sparse(NamedTuple):
@@ -632,7 +632,7 @@ class _ExpertStorage(Storage):
             sums=aligned_zeros((2 * count, lanes), self._dtype),
             forecasts=np.zeros((count, lanes)),
             change=aligned_zeros((2, lanes), self._dtype),
-            scratch=np.zeros((5, lanes)),
+            scratch=np.zeros((6, lanes)),
         )
         if arrays:
             experts.trust[:] = arrays["trust"][:count]
