@@ -1287,6 +1287,31 @@ def test_a_refused_batch_changes_nothing(home):
     assert news.journal.position >= position
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Question(context=context(1), among=["no label"]),
+        Question(context=[1.0, 2.0, 3.0]),  # rows before it had two columns
+        Question(context=[[3, 1.0], [3, 2.0]]),  # an index twice
+        Question(context=context(1), key="used"),
+        Question(context=context(1), key="of this batch"),
+        Question(context={str(i): 1.0 for i in range(101)}),
+    ],
+)
+def test_a_refused_batch_builds_no_learner(home, monkeypatch, refused):
+    """Otherwise, whoever may ask could keep the model busy by asking wrongly."""
+    news = home(service="[service.limits]\nfeatures = 100").start().models["news"]
+    news.decide([1.0, 2.0])
+    news.decide(context(0), key="used")
+    before = bytes_of(news)
+    monkeypatch.setattr(news, "_start_again", lambda: pytest.fail("the learner is built again"))
+    questions = [question(0), question(0, key="of this batch"), refused]
+    with pytest.raises((Refused, KeyReused, TooLarge)) as caught:
+        news.decide_many(questions)
+    assert caught.value.where.startswith("$.decisions[2]")
+    assert bytes_of(news) == before and news.card().rounds == 2
+
+
 def test_batches(home):
     place = home(service="[service.limits]\nbatch = 10")
     news = place.start().models["news"]

@@ -98,6 +98,7 @@ class Feedback(Past):
                 )
             if not self.model.revisions:
                 self._check_in_time(entry)
+            self._will_wait()
             edits.append(self._revise(entry, given))
             return DONE
         self._check_in_time(entry)

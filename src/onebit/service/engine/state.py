@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,6 +37,8 @@ from onebit.service.tally import ModelTally
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 READ_ANEW = 0  # stands among changes of the past for a journal that was read anew
 RECENT = 5_000  # decisions that are kept in memory, besides those that wait for the disk
+P = ParamSpec("P")
+T = TypeVar("T")
 log = logging.getLogger("onebit.service")
 
 
@@ -49,6 +51,10 @@ def _number_of(journal: Journal, name: str) -> int:
         journal.append(statements=[(insert, (name,))]).done.result()
         return _number_of(journal, name)
     return row[0]
+
+
+class _MustWait(Exception):
+    """What was submitted cannot be done at once."""
 
 
 class EngineState:
@@ -78,6 +84,7 @@ class EngineState:
         self._snapshot_every = snapshot_every
         self._compacted = 0.0  # up to which time
         self._lock = threading.RLock()
+        self._may_wait = True  # for the disk, or for a learner to be built
         self._folder = folder
         self.number = _number_of(journal, model.name)
         self.tally = ModelTally()
@@ -126,6 +133,28 @@ class EngineState:
 
     def _begin(self) -> None:
         """What there is to do once the learner is there."""
+
+    def attempt(self, submit: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
+        """Submit a request of this engine if that takes no waiting; else None, and nothing is done.
+
+        For an event loop. It would have to wait while another thread has the engine, and where the
+        learner has to be built again: then it submits from a thread.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        self._may_wait = False
+        try:
+            return submit(*args, **options)
+        except _MustWait:
+            return None
+        finally:
+            self._may_wait = True
+            self._lock.release()
+
+    def _will_wait(self) -> None:
+        """Called before anything is done that has to wait."""
+        if not self._may_wait:
+            raise _MustWait
 
     @property
     def _version(self) -> Version:
