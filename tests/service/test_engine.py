@@ -21,7 +21,7 @@ from onebit import testing
 from onebit.service import journal as journal_module
 from onebit.service import service as service_module
 from onebit.service.configuration import check
-from onebit.service.engine import Engine, building, rebuilding, state
+from onebit.service.engine import Engine, building, due, rebuilding, state
 from onebit.service.faults import (
     Busy,
     Cancelled,
@@ -1119,6 +1119,28 @@ def test_a_second_owner_is_refused(home):
     play(service.models["news"], 2)
 
 
+def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
+    """And it is dropped if a context is erased meanwhile that it has learned."""
+    place = home(REVISIONS)
+    news = place.start().models["news"]
+    ids, write, meanwhile = play(news, 5), due.persist.write, []
+
+    def slowly(path, *dumped):
+        thread = threading.Thread(target=lambda: [do() for do in meanwhile])
+        thread.start()
+        thread.join(20)
+        assert not thread.is_alive(), "requests wait until a snapshot is written"
+        write(path, *dumped)
+
+    monkeypatch.setattr(due.persist, "write", slowly)
+    meanwhile.append(lambda: play(news, 5))
+    written = news.snapshot()
+    assert written in place.snapshots and news.tally.decisions == 10
+    meanwhile.append(lambda: news.erase(ids[1]))
+    assert news.snapshot() is None and place.snapshots == []
+    assert_pure(news)
+
+
 def test_a_damaged_snapshot_is_not_used(home, caplog):
     place = home()
     service = place.start(snapshot_every=5)
@@ -1323,6 +1345,97 @@ def test_batches(home):
     assert [o.state for o in outcomes[:11]] == ["learned"] * 11
     assert isinstance(outcomes[11], Contradiction)
     assert_pure(news)
+
+
+def counted(engine):
+    """How often the learner is built from here on."""
+    builds, build = [], engine._build_again
+
+    def build_again(*args):
+        builds.append(args)
+        build(*args)
+
+    engine._build_again = build_again
+    return builds
+
+
+def test_many_are_cancelled_at_once(home):
+    news = home(REVISIONS).start().models["news"]
+    ids = play(news, 8, every=2)
+    alone = home(REVISIONS, folder="alone").start().models["news"]
+    for i, id in enumerate(play(alone, 8, every=2)):
+        if i in (0, 3, 5):
+            alone.cancel(id)
+    builds = counted(news)
+    outcomes = news.cancel_many([ids[0], ids[3], ids[5], "9-nothing", ids[0]])
+    assert [getattr(outcome, "state", None) for outcome in outcomes] == [
+        "cancelled", "cancelled", "cancelled", None, "cancelled",
+    ]  # fmt: skip
+    assert isinstance(outcomes[3], UnknownDecision)
+    assert len(builds) == 1 and news.tally.cancelled == 3
+    assert [news.look(id).state == "cancelled" for id in ids] == [i in (0, 3, 5) for i in range(8)]
+    assert_pure(news)
+    assert bytes_of(news) == bytes_of(alone)
+
+
+def test_many_are_revised_at_once(home):
+    news = home(REVISIONS).start().models["news"]
+    ids = play(news, 8, every=2)
+    builds = counted(news)
+    outcomes = news.revise_many(
+        [
+            Answer(id=ids[0], label="tech"),
+            Answer(id=ids[1], right=True),  # has no feedback
+            Answer(id=ids[2], label="sport"),
+            Answer(id=ids[2], label="tech"),
+        ]
+    )
+    assert [getattr(outcome, "state", None) for outcome in outcomes] == [
+        "learned", None, "learned", "learned",
+    ]  # fmt: skip
+    assert isinstance(outcomes[1], Contradiction) and len(builds) == 1
+    assert [news.look(ids[i]).feedback[-1].label for i in (0, 2)] == ["tech", "tech"]
+    assert_pure(news)
+
+
+def test_answers_are_counted_as_they_stand(home):
+    """The metric `onebit_error_share` and the model card follow every change of the past."""
+    place = home(f"{REVISIONS}\nexpires_after = '100s'", 'retention = "50s"')
+    service = place.start()
+    news = service.models["news"]
+    ids = [news.decide(context(i)).id for i in range(12)]
+
+    def assert_counted(answers, mistakes):
+        assert (news.tally.answers, news.tally.mistakes) == (answers, mistakes)
+        card = news.card()
+        assert card.answers == answers and card.error_share == mistakes / answers
+        news._count()
+        assert (news.tally.answers, news.tally.mistakes) == (answers, mistakes)
+
+    for i, id in enumerate(ids[:10]):
+        news.feedback(id, right=i >= 4, source="bot" if i in (3, 9) else None)
+    assert_counted(10, 4)
+    news.feedback(ids[0], right=True)
+    assert_counted(10, 3)
+    said = news.look(ids[4]).label
+    news.revise(ids[4], label=next(label for label in LABELS if label != said))
+    assert_counted(10, 4)
+    news.revise(ids[1], label=news.look(ids[1]).label)
+    assert_counted(10, 3)
+    news.revoke(ids[2])
+    assert_counted(9, 2)
+    news.cancel(ids[4])
+    assert_counted(8, 1)
+    news.erase(ids[5])
+    assert_counted(7, 1)
+    news.submit_remove_source("bot").wait()
+    assert_counted(5, 0)
+    news.feedback_many([Answer(id=ids[10], right=False), Answer(id=ids[10], right=True)])
+    assert_counted(6, 0)
+    place.clock.now += 60
+    news.feedback(news.decide(context(1)).id, right=False)
+    news.tick()  # compacts
+    assert_counted(1, 1)
 
 
 def test_a_batch_of_revisions_builds_the_learner_once(home, monkeypatch):

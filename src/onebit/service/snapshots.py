@@ -17,9 +17,9 @@ import logging
 import os
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from onebit import algorithms, persist
+from onebit import algorithms
 from onebit.learner import Learner
 from onebit.service.journal import Journal
 
@@ -35,25 +35,28 @@ class Snapshot(NamedTuple):
     token: str
 
 
-def take(
-    journal: Journal, folder: Path, model: str, number: int, version: int, position: int,
-    dumped: tuple[Any, Any], keep: int,
-) -> Path:  # fmt: skip
-    """Write what a learner was (`Learner._dump`) when it had learned all up to a position.
+def path_of(
+    journal: Journal, folder: Path, model: str, number: int, version: int, position: int
+) -> Path:
+    """Where to write a learner that has learned all up to a position.
 
-    All that it has learned must be on disk already. The newest `keep` snapshots stay.
+    All that it has learned must be on disk already.
     """
     edit, token = _place(journal, number, position)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{model}@{position:012d}-{version}-{edit}-{token}.onebit"
-    persist.write(path, *dumped)
+    return folder / f"{model}@{position:012d}-{version}-{edit}-{token}.onebit"
+
+
+def drop_old(
+    journal: Journal, folder: Path, model: str, number: int, version: int, keep: int
+) -> None:
+    """Remove all snapshots of a model but the newest `keep`, and those that cannot be used."""
     kept = 0
-    for snapshot in found(folder, model):  # those that cannot be used must not crowd out the others
+    for snapshot in found(folder, model):
         is_used = snapshot.version == version and is_current(journal, number, snapshot)
         kept += is_used
         if not is_used or kept > keep:
             snapshot.path.unlink(missing_ok=True)
-    return path
 
 
 def drop_newer(folder: Path, position: int) -> None:

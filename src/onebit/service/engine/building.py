@@ -292,3 +292,8 @@ def decision_of(row: DecisionRow) -> Decision:
 
 def says(answer: AnswerRow) -> tuple[bool | None, Any]:
     return (None if answer.right is None else bool(answer.right)), answer.label
+
+
+def was_right(answer: AnswerRow, row: DecisionRow) -> bool:
+    """Whether the label of a decision was right, by its answer."""
+    return bool(answer.right) if answer.label is None else answer.label == row.label

@@ -82,10 +82,19 @@ class Due(Feedback):
             if edits != len(self._edits) or version != self._version.number:
                 return None
             self._snapshot_at = position
-            return snapshots.take(
-                self.journal, self._folder, self.name, self.number, version, position, dumped,
-                self._keep,
-            )  # fmt: skip
+            path = snapshots.path_of(
+                self.journal, self._folder, self.name, self.number, version, position
+            )
+        # Without the lock: a large learner takes long to write, and requests go on meanwhile.
+        persist.write(path, *dumped)
+        with self._lock:
+            if edits != len(self._edits):  # it may have learned what was erased meanwhile
+                path.unlink(missing_ok=True)
+                return None
+            snapshots.drop_old(
+                self.journal, self._folder, self.name, self.number, version, self._keep
+            )
+        return path
 
     def _compact_old(self, retention: float) -> None:
         """Compact now and then: up to a twentieth older than they must be, rounds may stay."""
@@ -94,6 +103,9 @@ class Due(Feedback):
             while self.compact(now - retention):
                 pass
             self._compacted = now - retention
+            with self._lock:
+                self.journal.flush()
+                self._count()
 
     def compact(self, before: float) -> int:
         """Keep what was learned before a time as a learner, and delete the rounds.

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from msgspec import UNSET
-
-from onebit.service.engine.building import decision_of, says
+from onebit.service.engine.building import decision_of, says, was_right
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.entries import Entry, id_of
-from onebit.service.engine.past import SILENCE, Given, Past
-from onebit.service.engine.pending import DONE, Pending, all_done, waiting
+from onebit.service.engine.past import SILENCE, Given, Past, verdict_of
+from onebit.service.engine.pending import DONE, Pending, waiting
 from onebit.service.engine.rebuilding import Edit
-from onebit.service.faults import Contradiction, KeyReused, Refused, ServiceError, Unavailable
+from onebit.service.faults import Contradiction, KeyReused, Refused, ServiceError
 from onebit.service.journal import AnswerRow, DecisionRow
 from onebit.service.messages import Answer, Label, Standing
 
@@ -29,8 +27,7 @@ def _in_words(answer: AnswerRow) -> str:
 def _repeats(row: DecisionRow, known: AnswerRow, given: Given) -> bool:
     """Whether feedback says nothing that the known answer does not say."""
     if given.label is None:
-        was_right = bool(known.right) if known.label is None else known.label == row.label
-        return given.right == was_right
+        return given.right == was_right(known, row)
     return given.label == known.label or (bool(known.right) and given.label == row.label)
 
 
@@ -59,25 +56,13 @@ class Feedback(Past):
         self, answers: Sequence[Answer]
     ) -> Pending[list[Standing | ServiceError]]:
         """Each is taken or refused by itself. The learner is built again at most once."""
-        with self._lock:
-            self.journal.check_room(len(answers))
-            edits: list[Edit] = []
-            commits: list[Future[None]] = []
-            outcomes: list[Standing | ServiceError] = []
-            for answer in answers:
-                try:
-                    entry = self._entry(answer.id)
-                    right = None if answer.right is UNSET else answer.right
-                    label = None if answer.label is UNSET else answer.label
-                    given = Given(right, label, answer.source, answer.key)
-                    commits.append(self._hear(entry, given, edits))
-                    outcomes.append(self._standing(entry))
-                except Unavailable:
-                    raise
-                except ServiceError as fault:
-                    outcomes.append(fault)
-            self._edit(*edits)
-            return Pending(all_done(commits), outcomes)
+
+        def heard(answer: Answer, edits: list[Edit]) -> tuple[Entry, Future[None]]:
+            entry = self._entry(answer.id)
+            given = Given(*verdict_of(answer), answer.source, answer.key)
+            return entry, self._hear(entry, given, edits)
+
+        return self._submit_each(answers, heard)
 
     feedback_many = waiting(submit_feedback_many)
 
@@ -133,8 +118,8 @@ class Feedback(Past):
         entry.answer, entry.commit = answer, commit
         self._remember(entry)
         self._reached = answer.position
-        is_right = given.label == entry.row.label if given.right is None else given.right
-        tally = self.tally
+        self._tally_answer(entry, 1)
+        is_right, tally = was_right(answer, entry.row), self.tally
         tally.open -= 1
         tally.right += is_right
         tally.wrong += not is_right

@@ -61,12 +61,6 @@ class Looking(EngineState):
                 "AND state = 0 AND active NOT NULL",
                 (self.number,),
             ).fetchone()
-            answers, error = connection.execute(
-                "SELECT count(*), 1.0 - avg(CASE WHEN a.label IS NULL THEN a.right "
-                "ELSE a.label = d.label END) FROM answers a "
-                "JOIN decisions d ON d.position = a.decision WHERE a.model = ?",
-                (self.number,),
-            ).fetchone()
             by_source = dict(
                 connection.execute(
                     "SELECT source, count(*) FROM answers WHERE model = ? AND source NOT NULL "
@@ -76,6 +70,7 @@ class Looking(EngineState):
             )
         with self._lock:
             learner, model, body = self._learner, self.model, self._version.body
+            tally = self.tally
             sources = {
                 name: SourceCard(
                     weight=self._sources.get(name, 1.0),
@@ -95,9 +90,9 @@ class Looking(EngineState):
                 version=self._version.number,
                 rebuilding=self._rebuilding is not None,
                 rounds=rounds,
-                answers=answers,
-                open=self.tally.open,
-                error_share=error,
+                answers=tally.answers,
+                open=tally.open,
+                error_share=tally.mistakes / tally.answers if tally.answers else None,
                 explored_share=explored,
                 smallest_propensity=smallest,
                 sources=sources,

@@ -25,6 +25,7 @@ from onebit.service.engine.building import (
     recorded_code,
     sources_of,
     version_of,
+    was_right,
 )
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.entries import Entry, id_of, parsed_id
@@ -207,7 +208,7 @@ class EngineState:
             self.journal.append(statements=[drop]).done.result()
 
     def _count(self) -> None:
-        """Count what waits for feedback, without what has expired."""
+        """Count what the journal has: answers, and what waits for them and has not expired."""
         self._counted_at = self.journal.stamp(0)[1]
         with self.journal.reading() as connection:
             since = self._expired_before()
@@ -216,6 +217,18 @@ class EngineState:
                 "WHERE d.model = ? AND d.state = 0 AND d.time >= ? AND a.position IS NULL",
                 (self.number, since),
             ).fetchone()[0]
+            self.tally.answers, self.tally.mistakes = connection.execute(
+                "SELECT count(*), count(*) - coalesce(sum(CASE WHEN a.label IS NULL THEN a.right "
+                "ELSE a.label = d.label END), 0) FROM answers a "
+                "JOIN decisions d ON d.position = a.decision WHERE a.model = ?",
+                (self.number,),
+            ).fetchone()
+
+    def _tally_answer(self, entry: Entry, sign: int) -> None:
+        """Count the answer of a decision (1), or count it no more (-1)."""
+        assert entry.answer is not None
+        self.tally.answers += sign
+        self.tally.mistakes += 0 if was_right(entry.answer, entry.row) else sign
 
     def warm_up(self) -> None:
         """Compile what requests will need, by rounds of copies that nobody sees."""
