@@ -641,6 +641,38 @@ def test_sources(home):
     assert_pure(news)
 
 
+def test_a_source_has_its_weight_again_after_a_quarantine(home):
+    place = home()
+    news = place.start().models["news"]
+    for i in range(20):
+        news.feedback(news.decide(context(i)).id, right=i % 2 == 0, source="bot")
+    news.submit_source("bot", SourceChange(weight=0.5))
+    half = bytes_of(news)
+    news.submit_source("bot", SourceChange(quarantined=True))
+    assert news.card().sources["bot"].weight == 0 and bytes_of(news) != half
+    news = place.restart().models["news"]
+    card = news.submit_source("bot", SourceChange(quarantined=False)).value
+    assert card.sources["bot"].weight == 0.5 and not card.sources["bot"].quarantined
+    assert bytes_of(news) == half
+    news.submit_source("bot", SourceChange(weight=0.25, quarantined=True))
+    assert news.card().sources["bot"].quarantined
+    news.submit_source("bot", SourceChange(quarantined=False))
+    assert news.card().sources["bot"].weight == 0.25
+    assert_pure(news)
+
+
+def test_a_source_that_stays_as_it_is_builds_no_learner(home):
+    news = home().start().models["news"]
+    news.feedback(news.decide(context(1)).id, right=True, source="bot")
+    news.submit_source("bot", SourceChange(weight=0.5))
+    builds = counted(news)
+    news.submit_source("bot", SourceChange(weight=0.5))
+    news.submit_source("bot", SourceChange(quarantined=False))
+    with pytest.raises(Refused, match="quarantined"):
+        news.submit_source("bot", SourceChange())
+    assert builds == []
+
+
 def test_a_source_that_was_refused_changes_nothing(home):
     news = home(service="[service.limits]\nqueue = 1").start().models["news"]
     news.feedback(news.decide(context(0)).id, right=True, source="bot")

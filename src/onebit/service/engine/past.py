@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 from msgspec import UNSET
 
 from onebit.service import snapshots
@@ -19,6 +20,7 @@ from onebit.service.faults import Contradiction, Expired, Refused, ServiceError,
 from onebit.service.journal import ACTIVE, CANCELLED, ERASED
 from onebit.service.messages import Answer, Card, Label, SourceChange, Standing
 
+_decode = msgspec.json.Decoder().decode
 T = TypeVar("T")
 SILENCE = "silence"  # the source of answers that nobody gave
 
@@ -225,24 +227,40 @@ class Past(Rebuilding):
     erase = waiting(submit_erase)
 
     def submit_source(self, source: str, change: SourceChange) -> Pending[Card]:
-        """Let the feedback of a source count less or not at all, from its first answer on."""
+        """Let the feedback of a source count less or not at all, from its first answer on.
+
+        After a quarantine, the source has the weight again that it had before.
+        """
         check_text(source, "$.source")
+        if change.weight is UNSET and change.quarantined is UNSET:
+            raise Refused('say "weight": 0.5, or "quarantined": true')
         with self._lock:
             self.journal.check_room()
-            weight = self._sources.get(source, 1.0)
-            if change.weight is not UNSET:
-                weight = float(change.weight)
-            if change.quarantined is not UNSET:
-                weight = 0.0 if change.quarantined else (weight or 1.0)
-            self._edit(
-                Edit(
-                    "source",
-                    self._first_answer_of(source),
-                    {"source": source, "weight": weight},
-                    [("REPLACE INTO sources VALUES (?, ?, ?)", (self.number, source, weight))],
+            before = self._sources.get(source, 1.0)
+            known = self._trusted(source)
+            trusted = known if change.weight is UNSET else float(change.weight)
+            weight = 0.0 if change.quarantined is True else trusted
+            if (weight, trusted) != (before, known):
+                self._edit(
+                    Edit(
+                        "source",
+                        self._first_answer_of(source),
+                        {"source": source, "weight": weight, "trusted": trusted},
+                        [("REPLACE INTO sources VALUES (?, ?, ?)", (self.number, source, weight))],
+                    )
                 )
-            )
-            return Pending(DONE, self.card())
+        return Pending(DONE, self.card())
+
+    def _trusted(self, source: str) -> float:
+        """The weight of a source while it is not in quarantine."""
+        with self.journal.reading() as connection:
+            row = connection.execute(
+                "SELECT body FROM changes WHERE model = ? AND kind = 'source' AND "
+                "json_extract(body, '$.source') = ? ORDER BY position DESC LIMIT 1",
+                (self.number, source),
+            ).fetchone()
+        said = {} if row is None else _decode(row[0])
+        return said.get("trusted", said.get("weight")) or 1.0
 
     def submit_remove_source(self, source: str) -> Pending[Card]:
         """Take all feedback of a source back."""
@@ -259,7 +277,7 @@ class Past(Rebuilding):
             )
             self._watched = 0
             self._count()
-            return Pending(DONE, self.card())
+        return Pending(DONE, self.card())
 
     def _first_answer_of(self, source: str) -> int:
         self.journal.flush()

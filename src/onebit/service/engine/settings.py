@@ -48,7 +48,7 @@ class Settings(Rebuilding):
             changes += [("retire", label) for label in gone]
             commits = [self._change(kind, {"label": label}) for kind, label in changes]
             self._retired = (self._retired - back) | set(change.retire)
-            return Pending(all_done(commits), self.card())
+        return Pending(all_done(commits), self.card())
 
     def _change(self, kind: str, body: dict[str, Any]) -> Future[None]:
         position, time = self.journal.stamp()
