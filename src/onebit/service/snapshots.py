@@ -42,7 +42,8 @@ def path_of(
 
     All that it has learned must be on disk already.
     """
-    edit, token = _place(journal, number, position)
+    edit = journal.last_change_of_the_past(number)
+    token = journal.last_token(number, position)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{model}@{position:012d}-{version}-{edit}-{token}.onebit"
 
@@ -110,24 +111,5 @@ def is_current(journal: Journal, number: int, snapshot: Snapshot) -> bool:
     """Whether a snapshot is of this journal, and no change of the past came after it."""
     if snapshot.position > journal.position:
         return False
-    with journal.reading() as connection:
-        stale = connection.execute(
-            "SELECT 1 FROM changes WHERE model = ? AND position > ? AND affects <= ? LIMIT 1",
-            (number, snapshot.edit, snapshot.position),
-        ).fetchone()
-    return stale is None and _place(journal, number, snapshot.position)[1] == snapshot.token
-
-
-def _place(journal: Journal, number: int, position: int) -> tuple[int, str]:
-    """The last change of the past, and the token of the last decision up to a position."""
-    with journal.reading() as connection:
-        edit = connection.execute(
-            "SELECT coalesce(max(position), 0) FROM changes WHERE model = ? AND affects NOT NULL",
-            (number,),
-        ).fetchone()[0]
-        token = connection.execute(
-            "SELECT token FROM decisions WHERE model = ? AND position <= ? "
-            "ORDER BY position DESC LIMIT 1",
-            (number, position),
-        ).fetchone()
-    return edit, "" if token is None else token[0]
+    is_stale = journal.has_changed(number, snapshot.edit, snapshot.position)
+    return not is_stale and journal.last_token(number, snapshot.position) == snapshot.token

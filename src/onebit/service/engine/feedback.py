@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
 
 from onebit.service.engine.building import decision_of, says, was_right
 from onebit.service.engine.checks import refusing
@@ -13,7 +12,8 @@ from onebit.service.engine.past import SILENCE, Given, Past, verdict_of
 from onebit.service.engine.pending import DONE, Pending, waiting
 from onebit.service.engine.rebuilding import Edit
 from onebit.service.faults import Contradiction, KeyReused, Refused, ServiceError
-from onebit.service.journal import AnswerRow, DecisionRow
+from onebit.service.journal import AnswerRow, DecisionRow, statements
+from onebit.service.journal.statements import Statement
 from onebit.service.messages import Answer, Label, Standing
 
 
@@ -93,7 +93,7 @@ class Feedback(Past):
         """The first answer to a decision."""
         waits = entry.row.active is None
         position, time = self.journal.stamp(2 if waits else 1)
-        statements = [self._activate(entry, position)] if waits else []
+        activated = [self._activate(entry, position)] if waits else []
         answer = AnswerRow(
             position=position + waits,
             model=self.number,
@@ -114,7 +114,7 @@ class Feedback(Past):
                 if waits:
                     self._start_again()  # the learner has counted a round that was not shown
                 raise
-        commit = self.journal.append(answer, statements=statements).done
+        commit = self.journal.append(answer, statements=activated).done
         entry.answer, entry.commit = answer, commit
         self._remember(entry)
         self._reached = answer.position
@@ -145,7 +145,7 @@ class Feedback(Past):
 
     shown = waiting(submit_shown)
 
-    def _activate(self, entry: Entry, position: int) -> tuple[str, Any]:
+    def _activate(self, entry: Entry, position: int) -> Statement:
         """Let a deferred decision count; returns the statement for the journal."""
         row, round = entry.row, entry.row.round
         if row.configuration == self._version.number:
@@ -156,7 +156,4 @@ class Feedback(Past):
             round = entry.decision.round
         entry.row = row._replace(active=position, round=round)
         self._watched = min(self._watched, row.position - 1)
-        return (
-            "UPDATE decisions SET active = ?, round = ? WHERE position = ?",
-            (position, round, row.position),
-        )
+        return statements.activate(row.position, position, round)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
 from msgspec import UNSET
 
 from onebit.service import snapshots
@@ -17,10 +16,9 @@ from onebit.service.engine.looking import kept
 from onebit.service.engine.pending import DONE, Pending, all_done, waiting
 from onebit.service.engine.rebuilding import Edit, Rebuilding
 from onebit.service.faults import Contradiction, Expired, Refused, ServiceError, Unavailable
-from onebit.service.journal import ACTIVE, CANCELLED, ERASED
+from onebit.service.journal import ACTIVE, CANCELLED, ERASED, statements
 from onebit.service.messages import Answer, Card, Label, SourceChange, Standing
 
-_decode = msgspec.json.Decoder().decode
 T = TypeVar("T")
 SILENCE = "silence"  # the source of answers that nobody gave
 
@@ -128,7 +126,7 @@ class Past(Rebuilding):
                     "revoke",
                     answer.position,
                     {"decision": entry.row.position, "before": kept(answer)},
-                    [("DELETE FROM answers WHERE position = ?", (answer.position,))],
+                    [statements.delete_answer(answer.position)],
                 )
             )
             self._watched = min(self._watched, entry.row.position - 1)
@@ -174,18 +172,16 @@ class Past(Rebuilding):
         self.tally.open -= answer is None
         entry.row, entry.answer = row._replace(state=CANCELLED), None
         self._remember(entry)
-        statements: list[tuple[str, Any]] = [
-            ("UPDATE decisions SET state = ? WHERE position = ?", (CANCELLED, row.position))
-        ]
+        changed = [statements.cancel(row.position)]
         has_counted = row.active is not None and row.configuration == self._version.number
         if answer is None and not has_counted:  # it has left no trace in the learner
-            entry.commit = self.journal.append(statements=statements).done
+            entry.commit = self.journal.append(statements=changed).done
             return entry.commit
         body: dict[str, Any] = {"decision": row.position}
         if answer is not None:
             body["before"] = kept(answer)
-            statements.append(("DELETE FROM answers WHERE position = ?", (answer.position,)))
-        edits.append(Edit("cancel", row.active or row.position, body, statements))
+            changed.append(statements.delete_answer(answer.position))
+        edits.append(Edit("cancel", row.active or row.position, body, changed))
         return DONE
 
     def submit_erase(self, id: str) -> Pending[Standing]:
@@ -197,24 +193,7 @@ class Past(Rebuilding):
             if row.state == ERASED:
                 return Pending(DONE, self._standing(entry))
             first = row.position if row.active is None else min(row.position, row.active)
-            edit = Edit(
-                "erase",
-                first,
-                {"decision": row.position},
-                [
-                    (
-                        "UPDATE decisions SET state = ?, context = NULL, decision = NULL, "
-                        "key = NULL, among = NULL, probabilities = NULL WHERE position = ?",
-                        (ERASED, row.position),
-                    ),
-                    ("DELETE FROM answers WHERE decision = ?", (row.position,)),
-                    (
-                        "UPDATE changes SET body = '{}' WHERE kind IN ('revise', 'revoke', "
-                        "'cancel') AND json_extract(body, '$.decision') = ?",
-                        (row.position,),
-                    ),
-                ],
-            )
+            edit = Edit("erase", first, {"decision": row.position}, statements.erase(row.position))
             self._edit(edit, truncates=True)
             self.tally.open -= row.state == ACTIVE and entry.answer is None
             if entry.answer is not None:
@@ -246,33 +225,26 @@ class Past(Rebuilding):
                         "source",
                         self._first_answer_of(source),
                         {"source": source, "weight": weight, "trusted": trusted},
-                        [("REPLACE INTO sources VALUES (?, ?, ?)", (self.number, source, weight))],
+                        [statements.weigh_source(self.number, source, weight)],
                     )
                 )
         return Pending(DONE, self.card())
 
     def _trusted(self, source: str) -> float:
         """The weight of a source while it is not in quarantine."""
-        with self.journal.reading() as connection:
-            row = connection.execute(
-                "SELECT body FROM changes WHERE model = ? AND kind = 'source' AND "
-                "json_extract(body, '$.source') = ? ORDER BY position DESC LIMIT 1",
-                (self.number, source),
-            ).fetchone()
-        said = {} if row is None else _decode(row[0])
+        said = self.journal.last_change_of_source(self.number, source) or {}
         return said.get("trusted", said.get("weight")) or 1.0
 
     def submit_remove_source(self, source: str) -> Pending[Card]:
         """Take all feedback of a source back."""
         with self._lock:
             self.journal.check_room()
-            delete = "DELETE FROM answers WHERE model = ? AND source = ?"
             self._edit(
                 Edit(
                     "remove source",
                     self._first_answer_of(source),
                     {"source": source},
-                    [(delete, (self.number, source))],
+                    [statements.delete_answers_of(self.number, source)],
                 )
             )
             self._watched = 0
@@ -281,11 +253,7 @@ class Past(Rebuilding):
 
     def _first_answer_of(self, source: str) -> int:
         self.journal.flush()
-        with self.journal.reading() as connection:
-            found = connection.execute(
-                "SELECT min(position) FROM answers WHERE model = ? AND source = ?",
-                (self.number, source),
-            ).fetchone()[0]
+        found = self.journal.first_answer_of(self.number, source)
         return self.journal.position + 1 if found is None else found
 
     def _check_revisable(self, entry: Entry) -> None:
@@ -312,13 +280,7 @@ class Past(Rebuilding):
             "revise",
             answer.position,
             {"decision": entry.row.position, "before": kept(answer)},
-            [
-                (
-                    "UPDATE answers SET time = ?, right = ?, label = ?, source = ?, key = ? "
-                    "WHERE position = ?",
-                    (time, given.bit, given.label, given.source, given.key, answer.position),
-                )
-            ],
+            [statements.replace_answer(entry.answer)],
         )
 
     def _check_given(self, given: Given) -> None:
