@@ -121,7 +121,7 @@ def test_all_problems_at_once(problems):
         "unknown table 'servise'; did you mean 'service'?",
         "[service]: unknown key 'prot'; did you mean 'port'?",
         "[service] host: expected text in quotes, got a whole number",
-        "[service] durability: invalid enum value 'some'",
+        "[service] durability: must be 'full' or 'normal', not 'some'",
         "[service.limits]: unknown key 'bdoy'; did you mean 'body'?",
         "[service.limits] batch: expected a whole number >= 1",
         '[service.timeouts] body: a time is text with a unit (ms, s, m, h, d, w), as in "24h", '
@@ -299,3 +299,11 @@ def test_difference_sees_into_files(read, tmp_path):
     old = read("[models.news]\nlearner_file = '1.onebit'")
     saved.write_bytes((tmp_path / "2.onebit").read_bytes())
     assert difference(old, read("[models.news]\nlearner_file = '1.onebit'")).retrained == ["news"]
+
+
+def test_files_that_are_missing_are_named(tmp_path):
+    with pytest.raises(OSError, match=r"none\.toml cannot be read: No such file or directory$"):
+        check(tmp_path / "none.toml")
+    (tmp_path / "x.toml").write_text('[service]\ntokens = "gone"\n[models.a]\nlabels = 2\n')
+    with pytest.raises(ConfigurationError, match=r"tokens: .*gone: No such file or directory"):
+        check(tmp_path / "x.toml")

@@ -21,7 +21,7 @@ from onebit import testing
 from onebit.service import journal as journal_module
 from onebit.service import service as service_module
 from onebit.service.configuration import check
-from onebit.service.engine import Engine, building, rebuilding, state
+from onebit.service.engine import Engine, building, due, rebuilding, state
 from onebit.service.faults import (
     Busy,
     Cancelled,
@@ -665,6 +665,38 @@ def test_sources(home):
     assert_pure(news)
 
 
+def test_a_source_has_its_weight_again_after_a_quarantine(home):
+    place = home()
+    news = place.start().models["news"]
+    for i in range(20):
+        news.feedback(news.decide(context(i)).id, right=i % 2 == 0, source="bot")
+    news.submit_source("bot", SourceChange(weight=0.5))
+    half = bytes_of(news)
+    news.submit_source("bot", SourceChange(quarantined=True))
+    assert news.card().sources["bot"].weight == 0 and bytes_of(news) != half
+    news = place.restart().models["news"]
+    card = news.submit_source("bot", SourceChange(quarantined=False)).value
+    assert card.sources["bot"].weight == 0.5 and not card.sources["bot"].quarantined
+    assert bytes_of(news) == half
+    news.submit_source("bot", SourceChange(weight=0.25, quarantined=True))
+    assert news.card().sources["bot"].quarantined
+    news.submit_source("bot", SourceChange(quarantined=False))
+    assert news.card().sources["bot"].weight == 0.25
+    assert_pure(news)
+
+
+def test_a_source_that_stays_as_it_is_builds_no_learner(home):
+    news = home().start().models["news"]
+    news.feedback(news.decide(context(1)).id, right=True, source="bot")
+    news.submit_source("bot", SourceChange(weight=0.5))
+    builds = counted(news)
+    news.submit_source("bot", SourceChange(weight=0.5))
+    news.submit_source("bot", SourceChange(quarantined=False))
+    with pytest.raises(Refused, match="quarantined"):
+        news.submit_source("bot", SourceChange())
+    assert builds == []
+
+
 def test_a_source_that_was_refused_changes_nothing(home):
     news = home(service="[service.limits]\nqueue = 1").start().models["news"]
     news.feedback(news.decide(context(0)).id, right=True, source="bot")
@@ -1143,6 +1175,28 @@ def test_a_second_owner_is_refused(home):
     play(service.models["news"], 2)
 
 
+def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
+    """And it is dropped if a context is erased meanwhile that it has learned."""
+    place = home(REVISIONS)
+    news = place.start().models["news"]
+    ids, write, meanwhile = play(news, 5), due.persist.write, []
+
+    def slowly(path, *dumped):
+        thread = threading.Thread(target=lambda: [do() for do in meanwhile])
+        thread.start()
+        thread.join(20)
+        assert not thread.is_alive(), "requests wait until a snapshot is written"
+        write(path, *dumped)
+
+    monkeypatch.setattr(due.persist, "write", slowly)
+    meanwhile.append(lambda: play(news, 5))
+    written = news.snapshot()
+    assert written in place.snapshots and news.tally.decisions == 10
+    meanwhile.append(lambda: news.erase(ids[1]))
+    assert news.snapshot() is None and place.snapshots == []
+    assert_pure(news)
+
+
 def test_a_damaged_snapshot_is_not_used(home, caplog):
     place = home()
     service = place.start(snapshot_every=5)
@@ -1311,6 +1365,31 @@ def test_a_refused_batch_changes_nothing(home):
     assert news.journal.position >= position
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Question(context=context(1), among=["no label"]),
+        Question(context=[1.0, 2.0, 3.0]),  # rows before it had two columns
+        Question(context=[[3, 1.0], [3, 2.0]]),  # an index twice
+        Question(context=context(1), key="used"),
+        Question(context=context(1), key="of this batch"),
+        Question(context={str(i): 1.0 for i in range(101)}),
+    ],
+)
+def test_a_refused_batch_builds_no_learner(home, monkeypatch, refused):
+    """Otherwise, whoever may ask could keep the model busy by asking wrongly."""
+    news = home(service="[service.limits]\nfeatures = 100").start().models["news"]
+    news.decide([1.0, 2.0])
+    news.decide(context(0), key="used")
+    before = bytes_of(news)
+    monkeypatch.setattr(news, "_start_again", lambda: pytest.fail("the learner is built again"))
+    questions = [question(0), question(0, key="of this batch"), refused]
+    with pytest.raises((Refused, KeyReused, TooLarge)) as caught:
+        news.decide_many(questions)
+    assert caught.value.where.startswith("$.decisions[2]")
+    assert bytes_of(news) == before and news.card().rounds == 2
+
+
 def test_batches(home):
     place = home(service="[service.limits]\nbatch = 10")
     news = place.start().models["news"]
@@ -1322,6 +1401,97 @@ def test_batches(home):
     assert [o.state for o in outcomes[:11]] == ["learned"] * 11
     assert isinstance(outcomes[11], Contradiction)
     assert_pure(news)
+
+
+def counted(engine):
+    """How often the learner is built from here on."""
+    builds, build = [], engine._build_again
+
+    def build_again(*args):
+        builds.append(args)
+        build(*args)
+
+    engine._build_again = build_again
+    return builds
+
+
+def test_many_are_cancelled_at_once(home):
+    news = home(REVISIONS).start().models["news"]
+    ids = play(news, 8, every=2)
+    alone = home(REVISIONS, folder="alone").start().models["news"]
+    for i, id in enumerate(play(alone, 8, every=2)):
+        if i in (0, 3, 5):
+            alone.cancel(id)
+    builds = counted(news)
+    outcomes = news.cancel_many([ids[0], ids[3], ids[5], "9-nothing", ids[0]])
+    assert [getattr(outcome, "state", None) for outcome in outcomes] == [
+        "cancelled", "cancelled", "cancelled", None, "cancelled",
+    ]  # fmt: skip
+    assert isinstance(outcomes[3], UnknownDecision)
+    assert len(builds) == 1 and news.tally.cancelled == 3
+    assert [news.look(id).state == "cancelled" for id in ids] == [i in (0, 3, 5) for i in range(8)]
+    assert_pure(news)
+    assert bytes_of(news) == bytes_of(alone)
+
+
+def test_many_are_revised_at_once(home):
+    news = home(REVISIONS).start().models["news"]
+    ids = play(news, 8, every=2)
+    builds = counted(news)
+    outcomes = news.revise_many(
+        [
+            Answer(id=ids[0], label="tech"),
+            Answer(id=ids[1], right=True),  # has no feedback
+            Answer(id=ids[2], label="sport"),
+            Answer(id=ids[2], label="tech"),
+        ]
+    )
+    assert [getattr(outcome, "state", None) for outcome in outcomes] == [
+        "learned", None, "learned", "learned",
+    ]  # fmt: skip
+    assert isinstance(outcomes[1], Contradiction) and len(builds) == 1
+    assert [news.look(ids[i]).feedback[-1].label for i in (0, 2)] == ["tech", "tech"]
+    assert_pure(news)
+
+
+def test_answers_are_counted_as_they_stand(home):
+    """The metric `onebit_error_share` and the model card follow every change of the past."""
+    place = home(f"{REVISIONS}\nexpires_after = '100s'", 'retention = "50s"')
+    service = place.start()
+    news = service.models["news"]
+    ids = [news.decide(context(i)).id for i in range(12)]
+
+    def assert_counted(answers, mistakes):
+        assert (news.tally.answers, news.tally.mistakes) == (answers, mistakes)
+        card = news.card()
+        assert card.answers == answers and card.error_share == mistakes / answers
+        news._count()
+        assert (news.tally.answers, news.tally.mistakes) == (answers, mistakes)
+
+    for i, id in enumerate(ids[:10]):
+        news.feedback(id, right=i >= 4, source="bot" if i in (3, 9) else None)
+    assert_counted(10, 4)
+    news.feedback(ids[0], right=True)
+    assert_counted(10, 3)
+    said = news.look(ids[4]).label
+    news.revise(ids[4], label=next(label for label in LABELS if label != said))
+    assert_counted(10, 4)
+    news.revise(ids[1], label=news.look(ids[1]).label)
+    assert_counted(10, 3)
+    news.revoke(ids[2])
+    assert_counted(9, 2)
+    news.cancel(ids[4])
+    assert_counted(8, 1)
+    news.erase(ids[5])
+    assert_counted(7, 1)
+    news.submit_remove_source("bot").wait()
+    assert_counted(5, 0)
+    news.feedback_many([Answer(id=ids[10], right=False), Answer(id=ids[10], right=True)])
+    assert_counted(6, 0)
+    place.clock.now += 60
+    news.feedback(news.decide(context(1)).id, right=False)
+    news.tick()  # compacts
+    assert_counted(1, 1)
 
 
 def test_a_batch_of_revisions_builds_the_learner_once(home, monkeypatch):

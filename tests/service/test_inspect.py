@@ -21,7 +21,7 @@ from onebit.service.journal import Journal, ReadOnlyJournal
 from onebit.service.upkeep import repair as repairing
 from onebit.service.upkeep.backup import back_up
 from onebit.service.upkeep.inspection import inspect
-from onebit.service.upkeep.journals import chosen_model, models_of
+from onebit.service.upkeep.journals import chosen_model
 from onebit.service.upkeep.repair import repair
 from onebit.service.upkeep.replay import Replay
 
@@ -214,8 +214,8 @@ def bytes_of(learner):
 
 def test_replay_gives_the_same_bytes(journal):
     with closing(ReadOnlyJournal(journal)) as opened:
-        assert models_of(opened) == {"news": 1, "sizes": 2}
-        for name in models_of(opened):
+        assert opened.models() == {"news": 1, "sizes": 2}
+        for name in opened.models():
             built = Replay(opened, name)
             assert built.is_same is True and built.position <= opened.position
         with pytest.raises(ValueError, match="say which model"):

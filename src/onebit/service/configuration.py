@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, TypeVar, get_args
+from typing import Annotated, Any, Literal, Optional, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
@@ -208,13 +208,18 @@ class _Problems:
         """Errors inside are collected instead of raised."""
         try:
             yield
-        except (ValueError, TypeError, OSError, MemoryError) as error:
+        except OSError as error:
+            self.add(where, f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except (ValueError, TypeError, MemoryError) as error:
             self.add(where, str(error))
 
 
 def _parsed(path: str) -> dict[str, Any]:
-    with open(path, "rb") as file:
-        text = file.read(LARGEST + 1)
+    try:
+        with open(path, "rb") as file:
+            text = file.read(LARGEST + 1)
+    except OSError as error:
+        raise OSError(f"the configuration {path} cannot be read: {error.strerror}") from None
     try:
         if len(text) > LARGEST:
             raise ValueError(f"a configuration has at most {LARGEST:,} bytes")
@@ -275,6 +280,8 @@ def _value(kind: Any, value: Any) -> Any:
         return duration(value)
     if WrongAfter in get_args(kind):
         return _silence(value)
+    if get_origin(kind) is Literal and value not in get_args(kind):
+        raise ValueError(f"must be {' or '.join(map(repr, get_args(kind)))}, not {value!r}")
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

@@ -69,8 +69,9 @@ class Service:
         self._failed = threading.Event()
         self._lock = threading.RLock()  # for changes of the configuration
         self.journal.on_failure = self._on_failure
-        self._models: dict[str, Engine] = {}
-        self._names: dict[int, str] = {}
+        # Other threads read these two, so they are replaced, never changed.
+        self._models: Mapping[str, Engine] = {}
+        self._names: Mapping[int, str] = {}
         self._folder = Path(f"{options.journal}.snapshots")
         try:
             snapshots.drop_newer(self._folder, self.journal.position)
@@ -109,8 +110,8 @@ class Service:
             retention=options.retention,
         )
         engine.follow(model)
-        self._models[name] = engine
-        self._names[engine.number] = name
+        self._models = {**self._models, name: engine}
+        self._names = {**self._names, engine.number: name}
 
     def warm_up(self) -> None:
         """Compile what requests will need."""
@@ -151,8 +152,9 @@ class Service:
             kept = {key: getattr(running, key) for key in changed.restart}
             followed, problems = dict(self.configuration.models), []
             for name in changed.removed:
-                engine = self._models.pop(name)
-                self._names.pop(engine.number)
+                engine = self._models[name]
+                self._models = {known: e for known, e in self._models.items() if e is not engine}
+                self._names = {n: known for n, known in self._names.items() if known != name}
                 engine.close()
             for name, model in configuration.models.items():
                 try:
@@ -181,7 +183,7 @@ class Service:
 
     def tick(self) -> None:
         """Do what is due in all models."""
-        for engine in list(self._models.values()):
+        for engine in self._models.values():
             try:
                 engine.tick()
             except ServiceError as fault:
@@ -214,7 +216,7 @@ class Service:
             try:
                 with ExitStack() as locks:  # nobody is half way through a request meanwhile
                     locks.enter_context(self._lock)
-                    for engine in list(self._models.values()):
+                    for engine in self._models.values():
                         locks.enter_context(engine._lock)
                     self.journal.recover(self._load_all)
             except Exception as error:

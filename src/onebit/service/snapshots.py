@@ -17,9 +17,9 @@ import logging
 import os
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from onebit import algorithms, persist
+from onebit import algorithms
 from onebit.learner import Learner
 from onebit.service.journal import Journal
 
@@ -35,25 +35,29 @@ class Snapshot(NamedTuple):
     token: str
 
 
-def take(
-    journal: Journal, folder: Path, model: str, number: int, version: int, position: int,
-    dumped: tuple[Any, Any], keep: int,
-) -> Path:  # fmt: skip
-    """Write what a learner was (`Learner._dump`) when it had learned all up to a position.
+def path_of(
+    journal: Journal, folder: Path, model: str, number: int, version: int, position: int
+) -> Path:
+    """Where to write a learner that has learned all up to a position.
 
-    All that it has learned must be on disk already. The newest `keep` snapshots stay.
+    All that it has learned must be on disk already.
     """
-    edit, token = _place(journal, number, position)
+    edit = journal.last_change_of_the_past(number)
+    token = journal.last_token(number, position)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{model}@{position:012d}-{version}-{edit}-{token}.onebit"
-    persist.write(path, *dumped)
+    return folder / f"{model}@{position:012d}-{version}-{edit}-{token}.onebit"
+
+
+def drop_old(
+    journal: Journal, folder: Path, model: str, number: int, version: int, keep: int
+) -> None:
+    """Remove all snapshots of a model but the newest `keep`, and those that cannot be used."""
     kept = 0
-    for snapshot in found(folder, model):  # those that cannot be used must not crowd out the others
+    for snapshot in found(folder, model):
         is_used = snapshot.version == version and is_current(journal, number, snapshot)
         kept += is_used
         if not is_used or kept > keep:
             snapshot.path.unlink(missing_ok=True)
-    return path
 
 
 def drop_newer(folder: Path, position: int) -> None:
@@ -107,24 +111,5 @@ def is_current(journal: Journal, number: int, snapshot: Snapshot) -> bool:
     """Whether a snapshot is of this journal, and no change of the past came after it."""
     if snapshot.position > journal.position:
         return False
-    with journal.reading() as connection:
-        stale = connection.execute(
-            "SELECT 1 FROM changes WHERE model = ? AND position > ? AND affects <= ? LIMIT 1",
-            (number, snapshot.edit, snapshot.position),
-        ).fetchone()
-    return stale is None and _place(journal, number, snapshot.position)[1] == snapshot.token
-
-
-def _place(journal: Journal, number: int, position: int) -> tuple[int, str]:
-    """The last change of the past, and the token of the last decision up to a position."""
-    with journal.reading() as connection:
-        edit = connection.execute(
-            "SELECT coalesce(max(position), 0) FROM changes WHERE model = ? AND affects NOT NULL",
-            (number,),
-        ).fetchone()[0]
-        token = connection.execute(
-            "SELECT token FROM decisions WHERE model = ? AND position <= ? "
-            "ORDER BY position DESC LIMIT 1",
-            (number, position),
-        ).fetchone()
-    return edit, "" if token is None else token[0]
+    is_stale = journal.has_changed(number, snapshot.edit, snapshot.position)
+    return not is_stale and journal.last_token(number, snapshot.position) == snapshot.token

@@ -34,20 +34,12 @@ from onebit.learner import Learner
 from onebit.service import snapshots
 from onebit.service.configuration import Model
 from onebit.service.faults import Contradiction, Damaged
-from onebit.service.journal import Answered, AnswerRow, DecisionRow, Journal
+from onebit.service.journal import Answered, AnswerRow, DecisionRow, Journal, Version
 
 RULES = 1  # raise it when `Builder` learns the same events in another way
 REFUSED = (TypeError, ValueError, OverflowError, MemoryError)  # by a learner
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 log = logging.getLogger("onebit.service")
-
-
-class Version(NamedTuple):
-    """A row of `configurations`: how a learner was made."""
-
-    number: int
-    body: dict[str, Any]
-    learner: bytes | None  # a saved learner to start from
 
 
 class Code(NamedTuple):
@@ -77,13 +69,7 @@ def code_of(body: Mapping[str, Any]) -> Code:
 
 def recorded_code(journal: Journal, number: int, version: Version) -> Code | None:
     """The code that has learned the events of a version so far; None: of an early journal."""
-    with journal.reading() as connection:
-        row = connection.execute(
-            "SELECT body FROM changes WHERE model = ? AND kind = 'code' "
-            "ORDER BY position DESC LIMIT 1",
-            (number,),
-        ).fetchone()
-    noted = _decode(row[0]) if row else {}
+    noted = journal.last_change(number, "code") or {}
     found = noted if noted.get("version") == version.number else version.body
     return Code(*found["code"]) if "code" in found else None
 
@@ -102,9 +88,7 @@ class Builder:
         self.version = version
         self._journal, self._name, self._number, self._folder = journal, name, number, folder
         self._sources, self._steps = sources, Steps(version.body.get("prepare") or ())
-        with journal.reading() as connection:
-            repaired = connection.execute("SELECT 1 FROM meta WHERE name = 'repaired'")
-            self._is_repaired = repaired.fetchone() is not None
+        self._is_repaired = journal.note("repaired") is not None
 
     def prepared(self, context: Any) -> Any:
         """A context as the learner takes it."""
@@ -158,31 +142,26 @@ class Builder:
 
     def start(self, affects: int | None = None) -> tuple[Learner, int]:
         """The newest learner to start from, and its position."""
-        base = self.base()
+        base = self._journal.base(self._number)
         found = snapshots.newest_good(
             self._journal, self._folder, self._name, self._number, self.version.number, affects
         )
-        if found is not None and found[1] >= (base[1] if base else 0):
+        if found is not None and found[1] >= (base.position if base else 0):
             return found
         if base is not None:
-            if base[0] != self.version.number:
+            if base.version != self.version.number:
                 raise Contradiction(
-                    f"{self._name}: rounds up to position {base[1]} were compacted (retention) by "
-                    "another configuration, so that no other learner can be built from them"
+                    f"{self._name}: rounds up to position {base.position} were compacted "
+                    "(retention) by another configuration, so that no other learner can be built "
+                    "from them"
                 )
-            return learner_from(base[2]), base[1]
+            return learner_from(base.learner), base.position
         return fresh(self.version), 0
 
-    def base(self) -> tuple[int, int, bytes] | None:
-        """Version, position and learner to which earlier rounds were compacted."""
-        with self._journal.reading() as connection:
-            return connection.execute(
-                "SELECT version, position, learner FROM bases WHERE model = ?", (self._number,)
-            ).fetchone()
-
     def base_position(self) -> int:
-        base = self.base()
-        return base[1] if base else 0
+        """Up to which position rounds were compacted."""
+        base = self._journal.base(self._number)
+        return base.position if base else 0
 
     def replayed(
         self, learner: Learner, after: int, until: int | None = None
@@ -221,31 +200,12 @@ class Builder:
 
     def first(self) -> tuple[Learner, int]:
         """The learner at the beginning of the journal, and its position."""
-        base = self.base()
-        return (fresh(self.version), 0) if base is None else (learner_from(base[2]), base[1])
-
-
-def in_charge(number: int) -> str:
-    """Where the journal says which version of a model decides; later ones are still being built."""
-    return f"version of {number}"
-
-
-def current_version(journal: Journal, number: int) -> Version | None:
-    """The version of a model that decides."""
-    with journal.reading() as connection:
-        row = connection.execute(
-            "SELECT number, body, learner FROM configurations WHERE model = ? AND number = "
-            "(SELECT value FROM meta WHERE name = ?)",
-            (number, in_charge(number)),
-        ).fetchone()
-    return None if row is None else Version(row[0], _decode(row[1]), row[2])
-
-
-def sources_of(journal: Journal, number: int) -> dict[str, float]:
-    """The weights of the sources of a model's feedback."""
-    with journal.reading() as connection:
-        query = "SELECT name, weight FROM sources WHERE model = ?"
-        return dict(connection.execute(query, (number,)).fetchall())
+        base = self._journal.base(self._number)
+        return (
+            (fresh(self.version), 0)
+            if base is None
+            else (learner_from(base.learner), base.position)
+        )
 
 
 def learner_from(data: bytes) -> Learner:
@@ -292,3 +252,8 @@ def decision_of(row: DecisionRow) -> Decision:
 
 def says(answer: AnswerRow) -> tuple[bool | None, Any]:
     return (None if answer.right is None else bool(answer.right)), answer.label
+
+
+def was_right(answer: AnswerRow, row: DecisionRow) -> bool:
+    """Whether the label of a decision was right, by its answer."""
+    return bool(answer.right) if answer.label is None else answer.label == row.label

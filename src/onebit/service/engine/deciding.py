@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from onebit.decision import Decision
-from onebit.service.engine.building import REFUSED
-from onebit.service.engine.checks import check_text, stored_context
+from onebit.service.engine.checks import check_text, refusing, stored_context
 from onebit.service.engine.entries import Entry
 from onebit.service.engine.pending import Pending, all_done, waiting
 from onebit.service.engine.rebuilding import Rebuilding
@@ -19,6 +18,20 @@ from onebit.service.journal import ACTIVE, DecisionRow
 from onebit.service.messages import Label, Question, Told
 
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+
+
+class Asked(NamedTuple):
+    """A question that was checked, and has no decision yet."""
+
+    x: Any  # the context, as the learner takes it
+    context: bytes  # JSON
+    possible: list[Label] | None  # None: all labels
+    key: str | None
+
+    @property
+    def among(self) -> str | None:
+        """The possible labels, as the journal keeps them."""
+        return None if self.possible is None else _encode(self.possible).decode()
 
 
 class Deciding(Rebuilding):
@@ -30,8 +43,9 @@ class Deciding(Rebuilding):
         """Say a label for a context."""
         with self._lock:
             self._check_open(1)
-            entry = self._made(context, among, key)
-            if entry.commit is None:
+            entry = self._asked(context, among, key)
+            if isinstance(entry, Asked):
+                entry = self._decided(entry)
                 self._append([entry])
             return Pending(entry.commit, self._told(entry.row))
 
@@ -45,28 +59,59 @@ class Deciding(Rebuilding):
             )
         with self._lock:
             self._check_open(len(questions))
-            entries: list[Entry] = []
-            try:
-                for question in questions:
-                    entry = self._made(question.context, question.among, question.key)
-                    entries.append(entry)
-            except BaseException as error:
-                if isinstance(error, ServiceError):
-                    error.where = f"$.decisions[{len(entries)}]{error.where[1:]}"
-                if any(entry.commit is None for entry in entries):
-                    self._start_again()  # the learner has counted rounds that do not exist
-                raise
-            new = {entry.row.position: entry for entry in entries if entry.commit is None}
-            self._append([*new.values()])
-            commits = [entry.commit for entry in entries]
-            return Pending(all_done(commits), [self._told(entry.row) for entry in entries])
+            # Questions with the same key are one question; those without a key have their place.
+            names = [i if q.key is None else q.key for i, q in enumerate(questions)]
+            entries = self._decided_all(names, self._asked_all(names, questions))
+            commits = [entry.commit for entry in entries.values()]
+            return Pending(all_done(commits), [self._told(entries[name].row) for name in names])
 
     decide_many = waiting(submit_decide_many)
+
+    def _asked_all(
+        self, names: Sequence[str | int], questions: Sequence[Question]
+    ) -> dict[str | int, Asked | Entry]:
+        """All questions, by name, checked before the learner counts the first round."""
+        found: dict[str | int, Asked | Entry] = {}
+        for i, (name, question) in enumerate(zip(names, questions, strict=True)):
+            try:
+                asked = self._asked(question.context, question.among, question.key)
+                if isinstance(asked, Asked) and name in found:
+                    self._check_same(found[name], asked.context, question.among, asked.key)
+                elif isinstance(asked, Asked):
+                    self._check_row(asked.x)
+                found.setdefault(name, asked)
+            except ServiceError as error:
+                error.where = f"$.decisions[{i}]{error.where[1:]}"
+                raise
+        return found
+
+    def _decided_all(
+        self, names: Sequence[str | int], found: dict[str | int, Asked | Entry]
+    ) -> dict[str | int, Entry]:
+        """A decision for each question, in the journal as a whole."""
+        entries: dict[str | int, Entry] = {}
+        new: list[Entry] = []
+        for name, asked in found.items():
+            if isinstance(asked, Entry):
+                entries[name] = asked
+                continue
+            try:
+                new.append(self._decided(asked))
+            except BaseException as error:
+                if new:
+                    self._start_again()  # the learner has counted rounds that do not exist
+                if isinstance(error, ServiceError):
+                    error.where = f"$.decisions[{names.index(name)}]{error.where[1:]}"
+                raise
+            entries[name] = new[-1]
+        self._append(new)
+        return entries
 
     def _check_open(self, count: int) -> None:
         self.journal.check_room(count)
         most = self._limits.open_decisions
         if self.tally.open + count > most and self.journal.stamp(0)[1] >= self._counted_at + 1:
+            self._will_wait()
             self.journal.flush()
             self._count()  # some may have expired since
         if self.tally.open + count > most:
@@ -77,31 +122,41 @@ class Deciding(Rebuilding):
                 retry_after=60,
             )
 
-    def _made(self, context: Any, among: Sequence[Label] | None, key: str | None) -> Entry:
-        """A decision that is not yet in the journal, or the earlier one with the same key."""
+    def _asked(self, context: Any, among: Sequence[Label] | None, key: str | None) -> Asked | Entry:
+        """A question that was checked, or the earlier decision with the same key."""
         stored = stored_context(context)
         if key is not None:
             check_text(key, "$.key")
             known = self._entry_of_key(key)
             if known is not None:
-                self._check_same(known, stored, among)
+                self._check_same(known, stored, among, key)
                 return known
         possible = self._possible(among)
-        asked = None if possible is None else _encode(possible).decode()
         context = _decode(stored)  # as it will be when it is learned again
         self._check_size(context)
-        decide = self._learner.propose if self.model.deferred else self._learner.decide
-        try:
-            x = self._builder.prepared(context)
-            decision = decide(x, among=possible)
-        except REFUSED as error:
-            raise Refused(str(error), where="$.context") from None
+        with refusing("$.context"):
+            return Asked(self._builder.prepared(context), stored, possible, key)
+
+    def _check_row(self, x: Any) -> None:
+        """Refuse a row that the learner would refuse, while it has counted nothing.
+
+        Only arrays and pairs: names and texts fit every learner, and take long to read twice.
+        """
+        if not isinstance(x, str | Mapping):
+            with refusing("$.context"):
+                self._learner._encode(self._learner._in_columns(x), self._learner._columns)
+
+    def _decided(self, asked: Asked) -> Entry:
+        """A decision that is not yet in the journal."""
+        x, key, deferred = asked.x, asked.key, self.model.deferred
+        decide = self._learner.propose if deferred else self._learner.decide
+        with refusing("$.context"):
+            decision = decide(x, among=asked.possible)
         shares = None  # the said label was certain
         if decision.propensity != 1.0:
             all_shares = self._shares(x, decision)
             shares = all_shares if decision.among is None else all_shares[list(decision.among)]
         position, time = self.journal.stamp()
-        deferred = self.model.deferred
         row = DecisionRow(
             position=position,
             token=self.journal.new_token(),
@@ -109,8 +164,8 @@ class Deciding(Rebuilding):
             configuration=self._version.number,
             time=time,
             key=key,
-            context=stored,
-            among=asked,
+            context=asked.context,
+            among=asked.among,
             label=decision.label,
             propensity=float(decision.propensity),
             explored=int(decision.explored),
@@ -148,11 +203,14 @@ class Deciding(Rebuilding):
         tally.open += len(entries)
         self._reached = entries[-1].row.position
 
-    def _check_same(self, entry: Entry, context: bytes, among: Sequence[Label] | None) -> None:
-        asked = None if entry.row.among is None else set(_decode(entry.row.among))
-        if entry.row.context != context or (among is not None and set(among) != asked):
+    def _check_same(
+        self, known: Asked | Entry, context: bytes, among: Sequence[Label] | None, key: str | None
+    ) -> None:
+        before = known.row if isinstance(known, Entry) else known
+        possible = None if before.among is None else set(_decode(before.among))
+        if before.context != context or (among is not None and set(among) != possible):
             raise KeyReused(
-                f"the key {entry.row.key!r} belongs to a decision on another context", where="$.key"
+                f"the key {key!r} belongs to a decision on another context", where="$.key"
             )
 
     def _possible(self, among: Sequence[Label] | None) -> list[Label] | None:

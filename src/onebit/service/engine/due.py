@@ -9,22 +9,9 @@ from onebit.learner import Learner
 from onebit.service import snapshots
 from onebit.service.engine.feedback import Feedback
 from onebit.service.engine.past import SILENCE, Given
-from onebit.service.journal import ACTIVE
+from onebit.service.journal import ACTIVE, statements
 
 COMPACTED = 10_000  # decisions or answers that are compacted at once
-_COMPACTED = """
-FROM decisions WHERE model = :model AND position <= :until AND (
-    state <> 0
-    OR EXISTS (
-        SELECT 1 FROM answers a WHERE a.decision = decisions.position AND a.position <= :until)
-    OR (time < :expired
-        AND (active IS NULL OR (active <= :until AND NOT :hears_silence))
-        AND NOT EXISTS (SELECT 1 FROM answers a WHERE a.decision = decisions.position)))"""
-_DELETE_ANSWERS = "DELETE FROM answers WHERE model = :model AND position <= :until"
-_DELETE_CHANGES = """
-DELETE FROM changes WHERE model = :model AND position <= :until
-    AND kind IN ('revise', 'revoke', 'cancel', 'erase') AND NOT EXISTS (
-        SELECT 1 FROM decisions d WHERE d.position = json_extract(body, '$.decision'))"""
 
 
 class Due(Feedback):
@@ -46,14 +33,7 @@ class Due(Feedback):
             self._marks.append((now, self.journal.position))
         while True:
             watched = self._watched
-            with self.journal.reading() as connection:
-                due = connection.execute(
-                    "SELECT d.position, d.token FROM decisions d LEFT JOIN answers a "
-                    "ON a.decision = d.position WHERE d.position > ? AND d.model = ? AND "
-                    "d.state = 0 AND d.active NOT NULL AND d.time <= ? AND a.position IS NULL "
-                    "ORDER BY d.position LIMIT 100",
-                    (watched, self.number, now - wrong_after),
-                ).fetchall()
+            due = self.journal.silent_decisions(self.number, watched, now - wrong_after, 100)
             with self._lock:
                 for position, token in due:
                     entry = self._entry(f"{position:x}-{token}")
@@ -82,10 +62,19 @@ class Due(Feedback):
             if edits != len(self._edits) or version != self._version.number:
                 return None
             self._snapshot_at = position
-            return snapshots.take(
-                self.journal, self._folder, self.name, self.number, version, position, dumped,
-                self._keep,
-            )  # fmt: skip
+            path = snapshots.path_of(
+                self.journal, self._folder, self.name, self.number, version, position
+            )
+        # Without the lock: a large learner takes long to write, and requests go on meanwhile.
+        persist.write(path, *dumped)
+        with self._lock:
+            if edits != len(self._edits):  # it may have learned what was erased meanwhile
+                path.unlink(missing_ok=True)
+                return None
+            snapshots.drop_old(
+                self.journal, self._folder, self.name, self.number, version, self._keep
+            )
+        return path
 
     def _compact_old(self, retention: float) -> None:
         """Compact now and then: up to a twentieth older than they must be, rounds may stay."""
@@ -94,6 +83,9 @@ class Due(Feedback):
             while self.compact(now - retention):
                 pass
             self._compacted = now - retention
+            with self._lock:
+                self.journal.flush()
+                self._count()
 
     def compact(self, before: float) -> int:
         """Keep what was learned before a time as a learner, and delete the rounds.
@@ -108,8 +100,7 @@ class Due(Feedback):
                 return 0
             builder, edits = self._builder, len(self._edits)
         self.journal.flush()
-        base = builder.base()
-        start = base[1] if base else 0
+        start = builder.base_position()
         until = self._last_before(start, before)
         if until <= start:
             return 0
@@ -124,17 +115,12 @@ class Due(Feedback):
     def _last_before(self, start: int, before: float) -> int:
         """The last position before a time, at most COMPACTED events after the start."""
         found = start
-        with self.journal.reading() as connection:
-            for table in ("decisions", "answers", "changes"):
-                rows = connection.execute(
-                    f"SELECT position, time FROM {table} WHERE position > ? AND model = ? "
-                    "ORDER BY position LIMIT ?",
-                    (start, self.number, COMPACTED),
-                ).fetchall()
-                # Times do not run backwards.
-                found = max([found, *(position for position, time in rows if time < before)])
-                if len(rows) == COMPACTED:
-                    before = min(before, rows[-1][1])
+        for table in ("decisions", "answers", "changes"):
+            rows = self.journal.times(table, self.number, start, COMPACTED)
+            # Times do not run backwards.
+            found = max([found, *(position for position, time in rows if time < before)])
+            if len(rows) == COMPACTED:
+                before = min(before, rows[-1][1])
         return found
 
     def _replace_by_base(self, learner: Learner, until: int) -> None:
@@ -147,13 +133,10 @@ class Due(Feedback):
             "expired": self._expired_before(),
             "hears_silence": self.model.wrong_after is not None,
         }
-        with self.journal.reading() as connection:
-            gone = connection.execute(f"SELECT position {_COMPACTED}", values).fetchall()
-        base = "REPLACE INTO bases VALUES (:model, :version, :until, :learner)"
-        deletions = (f"DELETE {_COMPACTED}", _DELETE_ANSWERS, _DELETE_CHANGES)
-        statements = [(statement, values) for statement in (base, *deletions)]
-        self.journal.append(statements=statements).done.result()
-        for (position,) in gone:
+        gone = self.journal.compacted(values)
+        replaced = statements.replace_by_base(values)
+        self.journal.append(statements=replaced).done.result()
+        for position in gone:
             entry = self._recent.pop(position, None)
             if entry is not None and entry.row.key is not None:
                 self._keys.pop(entry.row.key, None)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
 
-from msgspec import UNSET
-
-from onebit.service.engine.building import decision_of, says
+from onebit.service.engine.building import decision_of, says, was_right
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.entries import Entry, id_of
-from onebit.service.engine.past import SILENCE, Given, Past
-from onebit.service.engine.pending import DONE, Pending, all_done, waiting
+from onebit.service.engine.past import SILENCE, Given, Past, verdict_of
+from onebit.service.engine.pending import DONE, Pending, waiting
 from onebit.service.engine.rebuilding import Edit
-from onebit.service.faults import Contradiction, KeyReused, Refused, ServiceError, Unavailable
-from onebit.service.journal import AnswerRow, DecisionRow
+from onebit.service.faults import Contradiction, KeyReused, Refused, ServiceError
+from onebit.service.journal import AnswerRow, DecisionRow, statements
+from onebit.service.journal.statements import Statement
 from onebit.service.messages import Answer, Label, Standing
 
 
@@ -29,8 +27,7 @@ def _in_words(answer: AnswerRow) -> str:
 def _repeats(row: DecisionRow, known: AnswerRow, given: Given) -> bool:
     """Whether feedback says nothing that the known answer does not say."""
     if given.label is None:
-        was_right = bool(known.right) if known.label is None else known.label == row.label
-        return given.right == was_right
+        return given.right == was_right(known, row)
     return given.label == known.label or (bool(known.right) and given.label == row.label)
 
 
@@ -59,25 +56,13 @@ class Feedback(Past):
         self, answers: Sequence[Answer]
     ) -> Pending[list[Standing | ServiceError]]:
         """Each is taken or refused by itself. The learner is built again at most once."""
-        with self._lock:
-            self.journal.check_room(len(answers))
-            edits: list[Edit] = []
-            commits: list[Future[None]] = []
-            outcomes: list[Standing | ServiceError] = []
-            for answer in answers:
-                try:
-                    entry = self._entry(answer.id)
-                    right = None if answer.right is UNSET else answer.right
-                    label = None if answer.label is UNSET else answer.label
-                    given = Given(right, label, answer.source, answer.key)
-                    commits.append(self._hear(entry, given, edits))
-                    outcomes.append(self._standing(entry))
-                except Unavailable:
-                    raise
-                except ServiceError as fault:
-                    outcomes.append(fault)
-            self._edit(*edits)
-            return Pending(all_done(commits), outcomes)
+
+        def heard(answer: Answer, edits: list[Edit]) -> tuple[Entry, Future[None]]:
+            entry = self._entry(answer.id)
+            given = Given(*verdict_of(answer), answer.source, answer.key)
+            return entry, self._hear(entry, given, edits)
+
+        return self._submit_each(answers, heard)
 
     feedback_many = waiting(submit_feedback_many)
 
@@ -98,6 +83,7 @@ class Feedback(Past):
                 )
             if not self.model.revisions:
                 self._check_in_time(entry)
+            self._will_wait()
             edits.append(self._revise(entry, given))
             return DONE
         self._check_in_time(entry)
@@ -107,7 +93,7 @@ class Feedback(Past):
         """The first answer to a decision."""
         waits = entry.row.active is None
         position, time = self.journal.stamp(2 if waits else 1)
-        statements = [self._activate(entry, position)] if waits else []
+        activated = [self._activate(entry, position)] if waits else []
         answer = AnswerRow(
             position=position + waits,
             model=self.number,
@@ -128,12 +114,12 @@ class Feedback(Past):
                 if waits:
                     self._start_again()  # the learner has counted a round that was not shown
                 raise
-        commit = self.journal.append(answer, statements=statements).done
+        commit = self.journal.append(answer, statements=activated).done
         entry.answer, entry.commit = answer, commit
         self._remember(entry)
         self._reached = answer.position
-        is_right = given.label == entry.row.label if given.right is None else given.right
-        tally = self.tally
+        self._tally_answer(entry, 1)
+        is_right, tally = was_right(answer, entry.row), self.tally
         tally.open -= 1
         tally.right += is_right
         tally.wrong += not is_right
@@ -159,7 +145,7 @@ class Feedback(Past):
 
     shown = waiting(submit_shown)
 
-    def _activate(self, entry: Entry, position: int) -> tuple[str, Any]:
+    def _activate(self, entry: Entry, position: int) -> Statement:
         """Let a deferred decision count; returns the statement for the journal."""
         row, round = entry.row, entry.row.round
         if row.configuration == self._version.number:
@@ -170,7 +156,4 @@ class Feedback(Past):
             round = entry.decision.round
         entry.row = row._replace(active=position, round=round)
         self._watched = min(self._watched, row.position - 1)
-        return (
-            "UPDATE decisions SET active = ?, round = ? WHERE position = ?",
-            (position, round, row.position),
-        )
+        return statements.activate(row.position, position, round)

@@ -9,7 +9,7 @@ import msgspec
 from onebit.service.engine.building import says
 from onebit.service.engine.entries import id_of
 from onebit.service.engine.state import EngineState
-from onebit.service.journal import ERASED, AnswerRow, DecisionRow
+from onebit.service.journal import ERASED, AnswerRow, DecisionRow, labels_at
 from onebit.service.messages import Card, Heard, Label, Record, SourceCard, Told
 
 _decode = msgspec.json.Decoder().decode
@@ -35,15 +35,8 @@ class Looking(EngineState):
             if not entry.commit.done():
                 self.journal.flush()
         heard = [] if entry.answer is None else [_heard(entry.answer)]
-        with self.journal.reading() as connection:
-            before = connection.execute(
-                "SELECT body FROM changes WHERE model = ? AND kind IN ('revise', 'revoke', "
-                "'cancel') AND affects >= ? AND json_extract(body, '$.decision') = ? "
-                "ORDER BY position",
-                (self.number, row.position, row.position),
-            ).fetchall()
-        earlier = [_decode(body).get("before") for (body,) in before]
-        revoked = [Heard(**old, revoked=True) for old in earlier if old]
+        earlier = self.journal.earlier_answers(self.number, row.position)
+        revoked = [Heard(**old, revoked=True) for old in earlier]
         return Record(
             **{name: getattr(told, name) for name in Told.__struct_fields__},
             model=self.name,
@@ -55,27 +48,11 @@ class Looking(EngineState):
 
     def card(self) -> Card:
         """What the model is, and how well it does."""
-        with self.journal.reading() as connection:
-            rounds, explored, smallest = connection.execute(
-                "SELECT count(*), avg(explored), min(propensity) FROM decisions WHERE model = ? "
-                "AND state = 0 AND active NOT NULL",
-                (self.number,),
-            ).fetchone()
-            answers, error = connection.execute(
-                "SELECT count(*), 1.0 - avg(CASE WHEN a.label IS NULL THEN a.right "
-                "ELSE a.label = d.label END) FROM answers a "
-                "JOIN decisions d ON d.position = a.decision WHERE a.model = ?",
-                (self.number,),
-            ).fetchone()
-            by_source = dict(
-                connection.execute(
-                    "SELECT source, count(*) FROM answers WHERE model = ? AND source NOT NULL "
-                    "GROUP BY source ORDER BY count(*) DESC LIMIT 1000",
-                    (self.number,),
-                )
-            )
+        totals = self.journal.totals(self.number)
+        by_source = self.journal.answers_by_source(self.number, most=1000)
         with self._lock:
             learner, model, body = self._learner, self.model, self._version.body
+            tally = self.tally
             sources = {
                 name: SourceCard(
                     weight=self._sources.get(name, 1.0),
@@ -94,12 +71,12 @@ class Looking(EngineState):
                 retired=[label for label in learner.labels if label in self._retired],
                 version=self._version.number,
                 rebuilding=self._rebuilding is not None,
-                rounds=rounds,
-                answers=answers,
-                open=self.tally.open,
-                error_share=error,
-                explored_share=explored,
-                smallest_propensity=smallest,
+                rounds=totals.rounds,
+                answers=tally.answers,
+                open=tally.open,
+                error_share=tally.mistakes / tally.answers if tally.answers else None,
+                explored_share=totals.explored,
+                smallest_propensity=totals.smallest,
                 sources=sources,
                 revisions=model.revisions,
                 deferred=model.deferred,
@@ -129,15 +106,9 @@ class Looking(EngineState):
         """The labels in the order in which they had places when a decision was made."""
         if row.configuration == self._version.number and row.position > self._labelled_at:
             return self._learner.labels
-        with self.journal.reading() as connection:
-            (body,) = connection.execute(
-                "SELECT body FROM configurations WHERE number = ?", (row.configuration,)
-            ).fetchone()
-            added = connection.execute(
-                "SELECT body FROM changes WHERE model = ? AND kind = 'label' AND position < ? "
-                "ORDER BY position",
-                (self.number, row.position),
-            ).fetchall()
-        labels = _decode(body)["labels"]
-        labels = list(range(labels)) if isinstance(labels, int) else labels
-        return [*dict.fromkeys([*labels, *(_decode(text)["label"] for (text,) in added)])]
+        return labels_at(
+            self.journal.first_labels(),
+            self.journal.label_events(),
+            row.configuration,
+            row.position,
+        )

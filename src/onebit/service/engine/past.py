@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import UNSET
 
@@ -11,12 +13,13 @@ from onebit.service.engine.building import says
 from onebit.service.engine.checks import check_text
 from onebit.service.engine.entries import Entry, id_of
 from onebit.service.engine.looking import kept
-from onebit.service.engine.pending import DONE, Pending, waiting
+from onebit.service.engine.pending import DONE, Pending, all_done, waiting
 from onebit.service.engine.rebuilding import Edit, Rebuilding
-from onebit.service.faults import Contradiction, Expired, Refused
-from onebit.service.journal import ACTIVE, CANCELLED, ERASED
-from onebit.service.messages import Card, Label, SourceChange, Standing
+from onebit.service.faults import Contradiction, Expired, Refused, ServiceError, Unavailable
+from onebit.service.journal import ACTIVE, CANCELLED, ERASED, statements
+from onebit.service.messages import Answer, Card, Label, SourceChange, Standing
 
+T = TypeVar("T")
 SILENCE = "silence"  # the source of answers that nobody gave
 
 
@@ -34,6 +37,12 @@ class Given(NamedTuple):
         return None if self.right is None else int(self.right)
 
 
+def verdict_of(answer: Answer) -> tuple[bool | None, Label | None]:
+    """What an answer of a batch says: right or wrong, or the true label."""
+    right, label = answer.right, answer.label
+    return None if right is UNSET else right, None if label is UNSET else label
+
+
 class Past(Rebuilding):
     """Changes what was decided and heard, as if it had always been so."""
 
@@ -43,19 +52,64 @@ class Past(Rebuilding):
         """Other feedback than before, learned as if it had always been so."""
         with self._lock:
             self.journal.check_room()
-            entry = self._entry(id)
-            self._check_given(Given(right, label))
-            self._check_answerable(entry)
-            self._check_revisable(entry)
-            answer = entry.answer
-            if answer is None:
-                raise Contradiction(f"decision {id} has no feedback that could be revised")
-            if says(answer) == (right, label):
-                return Pending(entry.commit, self._standing(entry))
-            self._edit(self._revise(entry, Given(right, label, answer.source, answer.key)))
-            return Pending(DONE, self._standing(entry))
+            entry, edits = self._entry(id), list[Edit]()
+            commit = self._replace(entry, right, label, edits)
+            self._edit(*edits)
+            return Pending(commit, self._standing(entry))
 
     revise = waiting(submit_revise)
+
+    def submit_revise_many(
+        self, answers: Sequence[Answer]
+    ) -> Pending[list[Standing | ServiceError]]:
+        """Each is taken or refused by itself. The learner is built again at most once."""
+
+        def revised(answer: Answer, edits: list[Edit]) -> tuple[Entry, Future[None]]:
+            entry = self._entry(answer.id)
+            return entry, self._replace(entry, *verdict_of(answer), edits)
+
+        return self._submit_each(answers, revised)
+
+    revise_many = waiting(submit_revise_many)
+
+    def _replace(
+        self, entry: Entry, right: bool | None, label: Label | None, edits: list[Edit]
+    ) -> Future[None]:
+        self._check_given(Given(right, label))
+        self._check_answerable(entry)
+        self._check_revisable(entry)
+        answer = entry.answer
+        if answer is None:
+            raise Contradiction(
+                f"decision {id_of(entry.row)} has no feedback that could be revised"
+            )
+        if says(answer) == (right, label):
+            return entry.commit
+        edits.append(self._revise(entry, Given(right, label, answer.source, answer.key)))
+        return DONE
+
+    def _submit_each(
+        self,
+        items: Sequence[T],
+        take: Callable[[T, list[Edit]], tuple[Entry, Future[None]]],
+    ) -> Pending[list[Standing | ServiceError]]:
+        """Take each item or refuse it; the learner is built again at most once."""
+        with self._lock:
+            self.journal.check_room(len(items))
+            edits: list[Edit] = []
+            commits: list[Future[None]] = []
+            outcomes: list[Standing | ServiceError] = []
+            for item in items:
+                try:
+                    entry, commit = take(item, edits)
+                    commits.append(commit)
+                    outcomes.append(self._standing(entry))
+                except Unavailable:
+                    raise
+                except ServiceError as fault:
+                    outcomes.append(fault)
+            self._edit(*edits)
+            return Pending(all_done(commits), outcomes)
 
     def submit_revoke(self, id: str) -> Pending[Standing]:
         """Take feedback back: the decision waits for feedback again."""
@@ -72,11 +126,12 @@ class Past(Rebuilding):
                     "revoke",
                     answer.position,
                     {"decision": entry.row.position, "before": kept(answer)},
-                    [("DELETE FROM answers WHERE position = ?", (answer.position,))],
+                    [statements.delete_answer(answer.position)],
                 )
             )
             self._watched = min(self._watched, entry.row.position - 1)
             self.tally.open += 1
+            self._tally_answer(entry, -1)
             return Pending(DONE, self._standing(self._entry(id)))
 
     revoke = waiting(submit_revoke)
@@ -88,33 +143,46 @@ class Past(Rebuilding):
         """
         with self._lock:
             self.journal.check_room()
-            entry = self._entry(id)
-            row, answer = entry.row, entry.answer
-            if row.state != ACTIVE:
-                return Pending(entry.commit, self._standing(entry))
-            if answer is not None:
-                self._check_revisable(entry)
-            body: dict[str, Any] = {"decision": row.position}
-            statements: list[tuple[str, Any]] = [
-                ("UPDATE decisions SET state = ? WHERE position = ?", (CANCELLED, row.position))
-            ]
-            if answer is not None:
-                body["before"] = kept(answer)
-                statements.append(("DELETE FROM answers WHERE position = ?", (answer.position,)))
-            has_counted = row.active is not None and row.configuration == self._version.number
-            if answer is None and not has_counted:  # it has left no trace in the learner
-                entry.commit = self.journal.append(statements=statements).done
-                entry.row = row._replace(state=CANCELLED)
-                self._remember(entry)
-            else:
-                self._edit(Edit("cancel", row.active or row.position, body, statements))
-            self.tally.cancelled += 1
-            self.tally.open -= answer is None
-            if entry.row.state == CANCELLED:
-                return Pending(entry.commit, self._standing(entry))
-            return Pending(DONE, self._standing(self._entry(id)))
+            entry, edits = self._entry(id), list[Edit]()
+            commit = self._cancel(entry, edits)
+            self._edit(*edits)
+            return Pending(commit, self._standing(entry))
 
     cancel = waiting(submit_cancel)
+
+    def submit_cancel_many(self, ids: Sequence[str]) -> Pending[list[Standing | ServiceError]]:
+        """Each is cancelled or refused by itself. The learner is built again at most once."""
+
+        def cancelled(id: str, edits: list[Edit]) -> tuple[Entry, Future[None]]:
+            entry = self._entry(id)
+            return entry, self._cancel(entry, edits)
+
+        return self._submit_each(ids, cancelled)
+
+    cancel_many = waiting(submit_cancel_many)
+
+    def _cancel(self, entry: Entry, edits: list[Edit]) -> Future[None]:
+        row, answer = entry.row, entry.answer
+        if row.state != ACTIVE:
+            return entry.commit
+        if answer is not None:
+            self._check_revisable(entry)
+            self._tally_answer(entry, -1)
+        self.tally.cancelled += 1
+        self.tally.open -= answer is None
+        entry.row, entry.answer = row._replace(state=CANCELLED), None
+        self._remember(entry)
+        changed = [statements.cancel(row.position)]
+        has_counted = row.active is not None and row.configuration == self._version.number
+        if answer is None and not has_counted:  # it has left no trace in the learner
+            entry.commit = self.journal.append(statements=changed).done
+            return entry.commit
+        body: dict[str, Any] = {"decision": row.position}
+        if answer is not None:
+            body["before"] = kept(answer)
+            changed.append(statements.delete_answer(answer.position))
+        edits.append(Edit("cancel", row.active or row.position, body, changed))
+        return DONE
 
     def submit_erase(self, id: str) -> Pending[Standing]:
         """Delete what is stored about the context of a decision, and build the learner without."""
@@ -125,26 +193,11 @@ class Past(Rebuilding):
             if row.state == ERASED:
                 return Pending(DONE, self._standing(entry))
             first = row.position if row.active is None else min(row.position, row.active)
-            edit = Edit(
-                "erase",
-                first,
-                {"decision": row.position},
-                [
-                    (
-                        "UPDATE decisions SET state = ?, context = NULL, decision = NULL, "
-                        "key = NULL, among = NULL, probabilities = NULL WHERE position = ?",
-                        (ERASED, row.position),
-                    ),
-                    ("DELETE FROM answers WHERE decision = ?", (row.position,)),
-                    (
-                        "UPDATE changes SET body = '{}' WHERE kind IN ('revise', 'revoke', "
-                        "'cancel') AND json_extract(body, '$.decision') = ?",
-                        (row.position,),
-                    ),
-                ],
-            )
+            edit = Edit("erase", first, {"decision": row.position}, statements.erase(row.position))
             self._edit(edit, truncates=True)
             self.tally.open -= row.state == ACTIVE and entry.answer is None
+            if entry.answer is not None:
+                self._tally_answer(entry, -1)
             for snapshot in snapshots.found(self._folder, self.name):
                 if snapshot.position >= first:  # its learner knows the context
                     snapshot.path.unlink(missing_ok=True)
@@ -153,49 +206,54 @@ class Past(Rebuilding):
     erase = waiting(submit_erase)
 
     def submit_source(self, source: str, change: SourceChange) -> Pending[Card]:
-        """Let the feedback of a source count less or not at all, from its first answer on."""
+        """Let the feedback of a source count less or not at all, from its first answer on.
+
+        After a quarantine, the source has the weight again that it had before.
+        """
         check_text(source, "$.source")
+        if change.weight is UNSET and change.quarantined is UNSET:
+            raise Refused('say "weight": 0.5, or "quarantined": true')
         with self._lock:
             self.journal.check_room()
-            weight = self._sources.get(source, 1.0)
-            if change.weight is not UNSET:
-                weight = float(change.weight)
-            if change.quarantined is not UNSET:
-                weight = 0.0 if change.quarantined else (weight or 1.0)
-            self._edit(
-                Edit(
-                    "source",
-                    self._first_answer_of(source),
-                    {"source": source, "weight": weight},
-                    [("REPLACE INTO sources VALUES (?, ?, ?)", (self.number, source, weight))],
+            before = self._sources.get(source, 1.0)
+            known = self._trusted(source)
+            trusted = known if change.weight is UNSET else float(change.weight)
+            weight = 0.0 if change.quarantined is True else trusted
+            if (weight, trusted) != (before, known):
+                self._edit(
+                    Edit(
+                        "source",
+                        self._first_answer_of(source),
+                        {"source": source, "weight": weight, "trusted": trusted},
+                        [statements.weigh_source(self.number, source, weight)],
+                    )
                 )
-            )
-            return Pending(DONE, self.card())
+        return Pending(DONE, self.card())
+
+    def _trusted(self, source: str) -> float:
+        """The weight of a source while it is not in quarantine."""
+        said = self.journal.last_change_of_source(self.number, source) or {}
+        return said.get("trusted", said.get("weight")) or 1.0
 
     def submit_remove_source(self, source: str) -> Pending[Card]:
         """Take all feedback of a source back."""
         with self._lock:
             self.journal.check_room()
-            delete = "DELETE FROM answers WHERE model = ? AND source = ?"
             self._edit(
                 Edit(
                     "remove source",
                     self._first_answer_of(source),
                     {"source": source},
-                    [(delete, (self.number, source))],
+                    [statements.delete_answers_of(self.number, source)],
                 )
             )
             self._watched = 0
             self._count()
-            return Pending(DONE, self.card())
+        return Pending(DONE, self.card())
 
     def _first_answer_of(self, source: str) -> int:
         self.journal.flush()
-        with self.journal.reading() as connection:
-            found = connection.execute(
-                "SELECT min(position) FROM answers WHERE model = ? AND source = ?",
-                (self.number, source),
-            ).fetchone()[0]
+        found = self.journal.first_answer_of(self.number, source)
         return self.journal.position + 1 if found is None else found
 
     def _check_revisable(self, entry: Entry) -> None:
@@ -212,21 +270,17 @@ class Past(Rebuilding):
         answer: Any = entry.answer
         _, time = self.journal.stamp(0)
         self.tally.revised += 1
+        self._tally_answer(entry, -1)
         entry.answer = answer._replace(
             time=time, right=given.bit, label=given.label, source=given.source, key=given.key
         )
+        self._tally_answer(entry, 1)
         self._remember(entry)
         return Edit(
             "revise",
             answer.position,
             {"decision": entry.row.position, "before": kept(answer)},
-            [
-                (
-                    "UPDATE answers SET time = ?, right = ?, label = ?, source = ?, key = ? "
-                    "WHERE position = ?",
-                    (time, given.bit, given.label, given.source, given.key, answer.position),
-                )
-            ],
+            [statements.replace_answer(entry.answer)],
         )
 
     def _check_given(self, given: Given) -> None:

@@ -21,8 +21,9 @@ from onebit.service.engine.looking import Looking
 from onebit.service.engine.state import READ_ANEW
 from onebit.service.faults import Damaged, ServiceError, Unavailable
 from onebit.service.journal import ChangeRow
+from onebit.service.journal.statements import Statement
 
-_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 AT_ONCE = 500  # events: a past that is shorter is built again while requests wait
 LONGEST_PAUSE = 60.0  # seconds between two learners that are built behind the scenes
 log = logging.getLogger("onebit.service")
@@ -34,7 +35,7 @@ class Edit(NamedTuple):
     kind: str
     affects: int  # the first position from which the learner has to be built again
     body: dict[str, Any]
-    statements: Sequence[tuple[str, Any]]  # SQL that makes the change
+    statements: Sequence[Statement]  # which make the change
 
 
 class Rebuilding(Looking):
@@ -181,15 +182,9 @@ class Rebuilding(Looking):
 
     def _resume(self) -> None:
         """Go on with the retraining that the end of the process has interrupted."""
-        with self.journal.reading() as connection:
-            row = connection.execute(
-                "SELECT number, body, learner FROM configurations WHERE model = ? AND number > ? "
-                "ORDER BY number DESC LIMIT 1",
-                (self.number, self._version.number),
-            ).fetchone()
-        if row is None:
+        version = self.journal.version_after(self.number, self._version.number)
+        if version is None:
             return
-        version = Version(row[0], _decode(row[1]), row[2])
         try:
             self._build_again(None, version)
         except ServiceError as fault:

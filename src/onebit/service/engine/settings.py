@@ -9,12 +9,12 @@ import msgspec
 from msgspec import UNSET
 
 from onebit.service.configuration import Model
-from onebit.service.engine.building import Version, code_of, fresh, identity, version_of
+from onebit.service.engine.building import code_of, fresh, identity, version_of
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.pending import DONE, Pending, all_done
 from onebit.service.engine.rebuilding import Rebuilding
 from onebit.service.faults import Busy, Contradiction, Refused, ServiceError, TooLarge
-from onebit.service.journal import ChangeRow
+from onebit.service.journal import ChangeRow, Version, statements
 from onebit.service.messages import Card, LabelChange, Retraining
 
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
@@ -48,7 +48,7 @@ class Settings(Rebuilding):
             changes += [("retire", label) for label in gone]
             commits = [self._change(kind, {"label": label}) for kind, label in changes]
             self._retired = (self._retired - back) | set(change.retire)
-            return Pending(all_done(commits), self.card())
+        return Pending(all_done(commits), self.card())
 
     def _change(self, kind: str, body: dict[str, Any]) -> Future[None]:
         position, time = self.journal.stamp()
@@ -123,7 +123,7 @@ class Settings(Rebuilding):
                     body = {**body, "labels": [*body["labels"], *retired]}
                 self.retrain(body, wanted.learner)
             if now != self._followed():
-                note = ("REPLACE INTO meta VALUES (?, ?)", (self._file, _encode(now).decode()))
+                note = statements.note(self._file, _encode(now).decode())
                 self.journal.append(statements=[note]).done.result()
 
     @property
@@ -132,7 +132,5 @@ class Settings(Rebuilding):
 
     def _followed(self) -> dict[str, Any] | None:
         """What the configuration file said when it was last followed."""
-        with self.journal.reading() as connection:
-            query = "SELECT value FROM meta WHERE name = ?"
-            row = connection.execute(query, (self._file,)).fetchone()
-        return None if row is None else _decode(row[0])
+        noted = self.journal.note(self._file)
+        return None if noted is None else _decode(noted)

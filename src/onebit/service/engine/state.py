@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-import msgspec
 import numpy as np
 
 from onebit.learner import Learner
@@ -20,35 +19,35 @@ from onebit.service.engine.building import (
     Builder,
     Version,
     code_of,
-    current_version,
-    in_charge,
     recorded_code,
-    sources_of,
     version_of,
+    was_right,
 )
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.entries import Entry, id_of, parsed_id
 from onebit.service.engine.pending import DONE
 from onebit.service.faults import Cancelled, Damaged, Expired, UnknownDecision
-from onebit.service.journal import CANCELLED, ERASED, Journal
+from onebit.service.journal import CANCELLED, ERASED, Journal, statements
+from onebit.service.journal.statements import Statement
 from onebit.service.messages import Label, Standing, State
 from onebit.service.tally import ModelTally
 
-_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 READ_ANEW = 0  # stands among changes of the past for a journal that was read anew
 RECENT = 5_000  # decisions that are kept in memory, besides those that wait for the disk
+P = ParamSpec("P")
+T = TypeVar("T")
 log = logging.getLogger("onebit.service")
 
 
 def _number_of(journal: Journal, name: str) -> int:
     """The number of a model in the journal; a new model gets the next one."""
-    with journal.reading() as connection:
-        row = connection.execute("SELECT number FROM models WHERE name = ?", (name,)).fetchone()
-    if row is None:
-        insert = "INSERT INTO models (name) VALUES (?)"
-        journal.append(statements=[(insert, (name,))]).done.result()
-        return _number_of(journal, name)
-    return row[0]
+    if name not in journal.models():
+        journal.append(statements=[statements.add_model(name)]).done.result()
+    return journal.models()[name]
+
+
+class _MustWait(Exception):
+    """What was submitted cannot be done at once."""
 
 
 class EngineState:
@@ -78,6 +77,7 @@ class EngineState:
         self._snapshot_every = snapshot_every
         self._compacted = 0.0  # up to which time
         self._lock = threading.RLock()
+        self._may_wait = True  # for the disk, or for a learner to be built
         self._folder = folder
         self.number = _number_of(journal, model.name)
         self.tally = ModelTally()
@@ -95,24 +95,20 @@ class EngineState:
             self._edits.append(READ_ANEW)  # a learner that is being built starts again
             self._recent: OrderedDict[int, Entry] = OrderedDict()
             self._keys: dict[str, int] = {}
-            with self.journal.reading() as connection:
-                retired = connection.execute(
-                    "SELECT kind, body FROM changes WHERE model = ? AND kind IN "
-                    "('retire', 'restore', 'label') ORDER BY position",
-                    (self.number,),
-                ).fetchall()
-                (self._labelled_at,) = connection.execute(  # the position of the newest label
-                    "SELECT coalesce(max(position), 0) FROM changes WHERE model = ? AND "
-                    "kind = 'label'",
-                    (self.number,),
-                ).fetchone()
             self._retired: set[Label] = set()
-            for kind, body in retired:
-                label = _decode(body)["label"]
-                (self._retired.add if kind == "retire" else self._retired.discard)(label)
+            self._labelled_at = 0  # the position of the newest label
+            for event in self.journal.label_events():
+                if event.model != self.number:
+                    continue
+                if event.kind == "retire":
+                    self._retired.add(event.label)
+                else:
+                    self._retired.discard(event.label)
+                if event.kind == "label":
+                    self._labelled_at = event.position
             self._sources.clear()  # the same dict as before: builders hold it
-            self._sources.update(sources_of(self.journal, self.number))
-            version = current_version(self.journal, self.number) or self._add_version(self.model)
+            self._sources.update(self.journal.sources(self.number))
+            version = self.journal.version_in_charge(self.number) or self._add_version(self.model)
             self._builder = self._builder_of(version)
             try:
                 self._build()
@@ -126,6 +122,28 @@ class EngineState:
 
     def _begin(self) -> None:
         """What there is to do once the learner is there."""
+
+    def attempt(self, submit: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
+        """Submit a request of this engine if that takes no waiting; else None, and nothing is done.
+
+        For an event loop. It would have to wait while another thread has the engine, and where the
+        learner has to be built again: then it submits from a thread.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        self._may_wait = False
+        try:
+            return submit(*args, **options)
+        except _MustWait:
+            return None
+        finally:
+            self._may_wait = True
+            self._lock.release()
+
+    def _will_wait(self) -> None:
+        """Called before anything is done that has to wait."""
+        if not self._may_wait:
+            raise _MustWait
 
     @property
     def _version(self) -> Version:
@@ -162,31 +180,32 @@ class EngineState:
         self._write_version(version, self._let_take_charge(version)).result()
         return version
 
-    def _write_version(self, version: Version, *statements: tuple[str, Any]) -> Future[None]:
+    def _write_version(self, version: Version, *further: Statement) -> Future[None]:
         _, time = self.journal.stamp(0)
-        row = (version.number, self.number, time, _encode(version.body).decode(), version.learner)
-        insert = ("INSERT INTO configurations VALUES (?, ?, ?, ?, ?)", row)
-        return self.journal.append(statements=[insert, *statements]).done
+        insert = statements.add_version(self.number, version, time)
+        return self.journal.append(statements=[insert, *further]).done
 
-    def _let_take_charge(self, version: Version) -> tuple[str, Any]:
-        return "REPLACE INTO meta VALUES (?, ?)", (in_charge(self.number), version.number)
+    def _let_take_charge(self, version: Version) -> Statement:
+        return statements.let_take_charge(self.number, version.number)
 
     def _drop_version(self, version: Version) -> None:
         """Its learner cannot be built."""
         if version.number != self._version.number:
-            drop = ("DELETE FROM configurations WHERE number = ?", (version.number,))
+            drop = statements.drop_version(version.number)
             self.journal.append(statements=[drop]).done.result()
 
     def _count(self) -> None:
-        """Count what waits for feedback, without what has expired."""
+        """Count what the journal has: answers, and what waits for them and has not expired."""
         self._counted_at = self.journal.stamp(0)[1]
-        with self.journal.reading() as connection:
-            since = self._expired_before()
-            self.tally.open = connection.execute(
-                "SELECT count(*) FROM decisions d LEFT JOIN answers a ON a.decision = d.position "
-                "WHERE d.model = ? AND d.state = 0 AND d.time >= ? AND a.position IS NULL",
-                (self.number, since),
-            ).fetchone()[0]
+        tally = self.tally
+        tally.open = self.journal.open_decisions(self.number, self._expired_before())
+        tally.answers, tally.mistakes = self.journal.answers(self.number)
+
+    def _tally_answer(self, entry: Entry, sign: int) -> None:
+        """Count the answer of a decision (1), or count it no more (-1)."""
+        assert entry.answer is not None
+        self.tally.answers += sign
+        self.tally.mistakes += 0 if was_right(entry.answer, entry.row) else sign
 
     def warm_up(self) -> None:
         """Compile what requests will need, by rounds of copies that nobody sees."""

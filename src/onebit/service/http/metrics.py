@@ -79,13 +79,13 @@ class _Tallies(Collector):
         for name, text in _GAUGES.items():
             yield _family(GaugeMetricFamily, name, text, tallies, lambda t, n=name: getattr(t, n))
         answers = CounterMetricFamily(
-            "onebit_answers", "Answers learned.", labels=["model", "answer"]
+            "onebit_answers", "First answers to decisions.", labels=["model", "answer"]
         )
         for model, tally in tallies.items():
             answers.add_metric([model, "right"], tally.right)
             answers.add_metric([model, "wrong"], tally.wrong)
         yield answers
-        text = "Share of the answered rounds whose label was wrong."
+        text = "Share of the answers in the journal, as they stand now, that say wrong."
         yield _family(GaugeMetricFamily, "error_share", text, tallies, _error_share)
         text = "Share of the decisions for a label other than the best-scoring one."
         yield _family(GaugeMetricFamily, "explored_share", text, tallies, _explored_share)
@@ -121,7 +121,7 @@ def _family(kind: Any, name: str, text: str, tallies: dict[str, ModelTally], val
 
 
 def _error_share(tally: ModelTally) -> float:
-    return _share(tally.wrong, tally.right + tally.wrong)
+    return _share(tally.mistakes, tally.answers)
 
 
 def _explored_share(tally: ModelTally) -> float:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from onebit.service.tokens import Token, Verb
 if TYPE_CHECKING:
     from onebit.service.http.app import App
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Headers = list[tuple[bytes, bytes]]
 JSON, PROBLEM = b"application/json", b"application/problem+json"
@@ -133,14 +134,23 @@ class Call:
             raise faults.UnknownModel(f"no model {model!r}; there are: {known}")
         return engine
 
+    async def submitted(
+        self, engine: Engine, submit: Callable[P, Pending[T]], *args: P.args, **options: P.kwargs
+    ) -> Pending[T]:
+        """What is submitted to an engine: at once if the engine is free, else from a thread."""
+        pending = engine.attempt(submit, *args, **options)
+        if pending is None:
+            pending = await self.apart(submit, *args, **options)
+        return pending
+
     async def durable(self, pending: Pending[T]) -> T:
         """The result, once it is on disk."""
         await self.commits.wait(pending.future)
         return pending.value
 
-    async def apart(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def apart(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """The result of what may take long, from a thread: other requests go on meanwhile."""
-        return await asyncio.to_thread(function, *arguments)
+        return await asyncio.to_thread(function, *args, **options)
 
 
 class Commits:

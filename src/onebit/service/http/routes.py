@@ -45,8 +45,10 @@ def _check_batch(call: Call, size: int) -> None:
 )
 async def decide(call: Call) -> messages.Told:
     """Say a label for a context."""
-    question = _question(call, call.body)
-    pending = call.engine.submit_decide(question.context, question.among, question.key)
+    question, engine = _question(call, call.body), call.engine
+    pending = await call.submitted(
+        engine, engine.submit_decide, question.context, question.among, question.key
+    )
     told = await call.durable(pending)
     call.headers.append((b"location", b"/v1/decisions/" + told.id.encode()))
     return told
@@ -63,10 +65,11 @@ async def decide(call: Call) -> messages.Told:
 async def give_feedback(call: Call) -> messages.Standing:
     """Say whether a decision was right, or which label would have been."""
     right, label = _verdict(call.body)
-    source, key = call.body.source, call.body.key
-    return await call.durable(
-        call.engine.submit_feedback(call.names["id"], right, label, source, key)
+    source, key, engine = call.body.source, call.body.key, call.engine
+    pending = await call.submitted(
+        engine, engine.submit_feedback, call.names["id"], right, label, source, key
     )
+    return await call.durable(pending)
 
 
 def _verdict(verdict: Verdict, where: str = "$") -> tuple[bool | None, messages.Label | None]:
@@ -93,7 +96,9 @@ async def decide_many(call: Call) -> messages.ToldMany:
     _check_batch(call, len(questions))
     for i, question in enumerate(questions):
         _question(call, question, f"$.decisions[{i}]")
-    return messages.ToldMany(await call.durable(call.engine.submit_decide_many(questions)))
+    engine = call.engine
+    pending = await call.submitted(engine, engine.submit_decide_many, questions)
+    return messages.ToldMany(await call.durable(pending))
 
 
 @operation(
@@ -121,7 +126,9 @@ async def give_feedback_many(call: Call) -> messages.Outcomes:
     for model, chosen in places.items():
         mine = [answers[i] for i in chosen]
         try:
-            submitted.append((chosen, call.engine_of(model).submit_feedback_many(mine)))
+            engine = call.engine_of(model)
+            pending = await call.submitted(engine, engine.submit_feedback_many, mine)
+            submitted.append((chosen, pending))
         except ServiceError as fault:
             if len(places) == 1:
                 raise
@@ -206,7 +213,8 @@ async def cancel(call: Call) -> messages.Standing:
 )
 async def show(call: Call) -> messages.Standing:
     """Say that a decision was shown, where the model counts only those (deferred = true)."""
-    return await call.durable(call.engine.submit_shown(call.names["id"]))
+    engine = call.engine
+    return await call.durable(await call.submitted(engine, engine.submit_shown, call.names["id"]))
 
 
 # Models.
@@ -296,7 +304,7 @@ async def ready(call: Call) -> messages.Readiness:
 @operation("GET", "/metrics", "read", answer=CONTENT_TYPE)
 async def metrics(call: Call) -> bytes:
     """Metrics for Prometheus. With tokens, this needs one that may read every model."""
-    return call.metrics.text()
+    return await call.apart(call.metrics.text)
 
 
 @operation("GET", "/openapi.json", None, answer=dict[str, Any])

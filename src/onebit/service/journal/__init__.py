@@ -43,9 +43,13 @@ from onebit.service.journal.files import (
     own,
     sync_folder,
 )
+from onebit.service.journal.queries import Base, LabelEvent, Queries, Version, labels_at
 from onebit.service.journal.tables import (
+    ACTIVE,
     ANSWER_COLUMNS,
+    CANCELLED,
     DECISION_COLUMNS,
+    ERASED,
     INSERTS,
     TABLES,
     Answered,
@@ -62,12 +66,16 @@ __all__ = [
     "SCHEMA",
     "AnswerRow",
     "Answered",
+    "Base",
     "ChangeRow",
     "Commit",
     "DecisionRow",
     "Durability",
     "Journal",
+    "LabelEvent",
     "ReadOnlyJournal",
+    "Version",
+    "labels_at",
     "schema_of",
 ]
 Durability = Literal["full", "normal"]
@@ -75,7 +83,6 @@ SCHEMA = 1
 # After so many commits or rows, the write-ahead log is copied into the database: about 16 MiB.
 CHECKPOINT_COMMITS, CHECKPOINT_ROWS = 1_000, 10_000
 CHUNK = 2_000  # positions that are read at once: who reads keeps the log from being emptied
-ACTIVE, CANCELLED, ERASED = range(3)  # states of a decision
 
 # From one schema to the next: MIGRATIONS[n] takes a journal of schema n to n + 1.
 MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
@@ -94,7 +101,7 @@ class Commit:
         self.truncates = False  # whether the write-ahead log is emptied after it
 
 
-class Journal:
+class Journal(Queries):
     """A journal on disk, with one owner.
 
     path: of the database file. durability: "full" survives power loss; "normal" survives the end of

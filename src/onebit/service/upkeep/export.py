@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from onebit.service.journal import ReadOnlyJournal
+from onebit.service.journal import ReadOnlyJournal, labels_at
 
 CHUNK = 5_000  # rows
 _decode, _encode = msgspec.json.decode, msgspec.json.encode
-_QUERY = """
-SELECT m.name, d.position, d.token, d.round, d.configuration, d.time, d.key, d.context, d.among,
-    d.label, d.propensity, d.probabilities, d.explored, d.state, d.active,
-    a.time, a.right, a.label, a.source, a.key
-FROM decisions d JOIN models m ON m.number = d.model LEFT JOIN answers a ON a.decision = d.position
-WHERE d.position > ? AND d.position <= ? AND (? IS NULL OR m.name = ?)
-ORDER BY d.position LIMIT ?"""
 # Labels may be texts or numbers. All of them are texts here.
 COLUMNS = {
     "model": "String",
@@ -90,21 +83,21 @@ def export(
 
 def _chunks(journal: ReadOnlyJournal, model: str | None) -> Iterator[list[tuple[Any, ...]]]:
     """The rows up to the present end of the journal."""
-    names = _Labels(journal)
-    after = 0
+    versions, events, after = journal.first_labels(), journal.label_events(), 0
+
+    def labels(version: int, position: int) -> Sequence[Any]:
+        return labels_at(versions, events, version, position)
+
     while True:
-        with journal.reading() as connection:
-            found = connection.execute(
-                _QUERY, (after, journal.position, model, model, CHUNK)
-            ).fetchall()
+        found = journal.rounds(after, journal.position, model, CHUNK)
         if not found:
             return
         after = found[-1][1]
-        yield [_row(names, *values) for values in found]
+        yield [_row(labels, *values) for values in found]
 
 
 def _row(
-    names: _Labels,
+    labels: Callable[[int, int], Sequence[Any]],
     model: str,
     position: int,
     token: str,
@@ -128,7 +121,7 @@ def _row(
 ) -> tuple[Any, ...]:
     shares = None
     if state != 2:  # not erased
-        possible = _decode(among) if among is not None else names.at(version, position)
+        possible = _decode(among) if among is not None else labels(version, position)
         told = [float(name == label) for name in possible]
         if probabilities is not None:
             told = _decode(probabilities)
@@ -158,28 +151,3 @@ def _state(state: int, active: int | None, answer_time: float | None) -> str:
     if answer_time is not None:
         return "learned"
     return "waiting" if active is None else "open"
-
-
-class _Labels:
-    """The labels of a model, in order, as they were when a decision was made."""
-
-    def __init__(self, journal: ReadOnlyJournal) -> None:
-        with journal.reading() as connection:
-            versions = connection.execute("SELECT number, model, body FROM configurations")
-            self._versions = {
-                number: (model, _decode(body)["labels"]) for number, model, body in versions
-            }
-            added = connection.execute(
-                "SELECT position, model, body FROM changes WHERE kind = 'label' ORDER BY position"
-            )
-            self._added = [
-                (position, model, _decode(body)["label"]) for position, model, body in added
-            ]
-
-    def at(self, version: int, position: int) -> Sequence[Any]:
-        model, labels = self._versions.get(version, (0, []))  # of a repaired journal
-        names = list(range(labels)) if isinstance(labels, int) else list(labels)
-        for added_at, owner, label in self._added:
-            if added_at < position and owner == model and label not in names:
-                names.append(label)
-        return names

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from onebit.service import snapshots
 from onebit.service.journal import (
     ReadOnlyJournal,
 )
 from onebit.service.snapshots import Snapshot
-from onebit.service.upkeep.journals import models_of, snapshots_of
+from onebit.service.upkeep.journals import snapshots_of
 
 
 class ModelFacts(NamedTuple):
@@ -44,17 +44,15 @@ def inspect(path: str | os.PathLike[str]) -> Facts:
     """Facts about a journal; a fault says why it cannot be read."""
     journal = ReadOnlyJournal(path)
     try:
-        with journal.reading() as connection:
-            problems = [row[0] for row in connection.execute("PRAGMA integrity_check(20)")]
-            schema = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
-        models = [_facts(journal, name, number) for name, number in models_of(journal).items()]
+        problems = journal.damage()
+        models = [_facts(journal, name, number) for name, number in journal.models().items()]
         return Facts(
             path=journal.path,
             bytes=journal.path.stat().st_size,
             log_bytes=_size(Path(f"{journal.path}-wal")),
-            schema=schema[0],
+            schema=journal.note("schema"),
             position=journal.position,
-            problems=[] if problems == ["ok"] else problems,
+            problems=problems,
             models=models,
         )
     finally:
@@ -66,36 +64,27 @@ def _size(path: Path) -> int:
 
 
 def _facts(journal: ReadOnlyJournal, name: str, number: int) -> ModelFacts:
-    with journal.reading() as connection:
-
-        def ask(query: str) -> tuple[Any, ...]:
-            return connection.execute(query, (number,)).fetchone()
-
-        decisions, unused, cancelled, erased, first, last = ask(
-            "SELECT count(*), coalesce(sum(state = 0), 0), coalesce(sum(state = 1), 0), "
-            "coalesce(sum(state = 2), 0), min(time), max(time) FROM decisions WHERE model = ?"
-        )
-        answers, latest = ask("SELECT count(*), max(time) FROM answers WHERE model = ?")
-        (changes,) = ask("SELECT count(*) FROM changes WHERE model = ?")
-        (base,) = ask("SELECT coalesce(max(position), 0) FROM bases WHERE model = ?")
-        (version,) = ask("SELECT max(value) FROM meta WHERE name = 'version of ' || ?")
+    counts = journal.counts(number)
+    base, version = journal.base(number), journal.version_in_charge(number)
+    start = base.position if base else 0
     found = snapshots.found(snapshots_of(journal.path), name)
     return ModelFacts(
         name=name,
-        decisions=decisions,
-        answers=answers,
-        open=unused - answers,
-        cancelled=cancelled,
-        erased=erased,
-        changes=changes,
-        base=base,
-        first=first,
-        last=max(filter(None, (last, latest)), default=None),
+        decisions=counts.decisions,
+        answers=counts.answers,
+        open=counts.active - counts.answers,
+        cancelled=counts.cancelled,
+        erased=counts.erased,
+        changes=counts.changes,
+        base=start,
+        first=counts.first,
+        last=counts.last,
         snapshots=[
             (
                 snapshot,
-                snapshot.version == version
-                and snapshot.position >= base
+                version is not None
+                and snapshot.version == version.number
+                and snapshot.position >= start
                 and snapshots.is_current(journal, number, snapshot),
             )
             for snapshot in found

@@ -16,16 +16,9 @@ def snapshots_of(path: str | os.PathLike[str]) -> Path:
     return Path(f"{os.fspath(path)}.snapshots")
 
 
-def models_of(journal: ReadOnlyJournal) -> dict[str, int]:
-    """The models of a journal: their names and numbers."""
-    with journal.reading() as connection:
-        rows = connection.execute("SELECT name, number FROM models ORDER BY number")
-        return dict(rows.fetchall())
-
-
 def chosen_model(journal: ReadOnlyJournal, name: str | None) -> str:
     """The named model, or the only one."""
-    names = list(models_of(journal))
+    names = list(journal.models())
     if name is None and len(names) == 1:
         return names[0]
     listed = ", ".join(names) or "none"

@@ -9,16 +9,14 @@ from onebit.service import snapshots
 from onebit.service.engine.building import (
     Builder,
     code_of,
-    current_version,
     recorded_code,
-    sources_of,
 )
 from onebit.service.faults import Damaged
 from onebit.service.journal import (
     ReadOnlyJournal,
 )
 from onebit.service.snapshots import Snapshot
-from onebit.service.upkeep.journals import models_of, snapshots_of
+from onebit.service.upkeep.journals import snapshots_of
 
 
 class Replay:
@@ -34,11 +32,11 @@ class Replay:
     other_code: str | None = None
 
     def __init__(self, journal: ReadOnlyJournal, name: str) -> None:
-        self.name, number = name, models_of(journal)[name]
-        version = current_version(journal, number)
+        self.name, number = name, journal.models()[name]
+        version = journal.version_in_charge(number)
         if version is None:
             raise Damaged(f"{journal.path} does not say which learner {name} has")
-        folder, sources = snapshots_of(journal.path), sources_of(journal, number)
+        folder, sources = snapshots_of(journal.path), journal.sources(number)
         builder = Builder(journal, name, number, folder, version, sources)
         self.code, recorded = code_of(version.body), recorded_code(journal, number, version)
         if not self.code.same_bits(recorded):

@@ -1,0 +1,314 @@
+"""What is asked of a journal. The SQL of all readers in the engine and of the commands is here."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import msgspec
+
+_decode = msgspec.json.Decoder().decode
+_IS_RIGHT = "CASE WHEN a.label IS NULL THEN a.right ELSE a.label = d.label END"
+_ROUNDS = """
+SELECT m.name, d.position, d.token, d.round, d.configuration, d.time, d.key, d.context, d.among,
+    d.label, d.propensity, d.probabilities, d.explored, d.state, d.active,
+    a.time, a.right, a.label, a.source, a.key
+FROM decisions d JOIN models m ON m.number = d.model LEFT JOIN answers a ON a.decision = d.position
+WHERE d.position > ? AND d.position <= ? AND (? IS NULL OR m.name = ?)
+ORDER BY d.position LIMIT ?"""
+COMPACTED = """
+FROM decisions WHERE model = :model AND position <= :until AND (
+    state <> 0
+    OR EXISTS (
+        SELECT 1 FROM answers a WHERE a.decision = decisions.position AND a.position <= :until)
+    OR (time < :expired
+        AND (active IS NULL OR (active <= :until AND NOT :hears_silence))
+        AND NOT EXISTS (SELECT 1 FROM answers a WHERE a.decision = decisions.position)))"""
+
+
+class Version(NamedTuple):
+    """A row of `configurations`: how a learner was made."""
+
+    number: int
+    body: dict[str, Any]
+    learner: bytes | None  # a saved learner to start from
+
+
+class Base(NamedTuple):
+    """A row of `bases`: the learner to which earlier rounds were compacted."""
+
+    version: int
+    position: int
+    learner: bytes
+
+
+class LabelEvent(NamedTuple):
+    """A label that was added ("label"), retired ("retire"), or may be said again ("restore")."""
+
+    position: int
+    model: int
+    kind: str
+    label: Any
+
+
+class Totals(NamedTuple):
+    """The rounds of a model that count."""
+
+    rounds: int
+    explored: float | None  # their share
+    smallest: float | None  # propensity
+
+
+class Counts(NamedTuple):
+    """How many rows a model has, and when they came."""
+
+    decisions: int
+    active: int
+    cancelled: int
+    erased: int
+    first: float | None
+    last: float | None
+    answers: int
+    changes: int
+
+
+def labels_at(
+    versions: Mapping[int, tuple[int, Any]],
+    events: Iterable[LabelEvent],
+    version: int,
+    position: int,
+) -> list[Any]:
+    """The labels of a model, in order, as they were when a decision was made.
+
+    versions, events: of `first_labels` and `label_events`. version, position: of the decision.
+    """
+    model, labels = versions.get(version, (0, []))  # of a repaired journal
+    names = list(range(labels)) if isinstance(labels, int) else labels
+    added = [
+        event.label
+        for event in events
+        if event.kind == "label" and event.model == model and event.position < position
+    ]
+    return list(dict.fromkeys([*names, *added]))
+
+
+def in_charge(number: int) -> str:
+    """Where the journal says which version of a model decides; later ones are still being built."""
+    return f"version of {number}"
+
+
+class Queries:
+    """Reads a journal."""
+
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A connection that sees all that is on disk."""
+        raise NotImplementedError
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with self.reading() as connection:
+            return connection.execute(query, values).fetchall()
+
+    def _row(self, query: str, *values: Any) -> Any:
+        with self.reading() as connection:
+            return connection.execute(query, values).fetchone()
+
+    def damage(self) -> list[str]:
+        """What an integrity check finds."""
+        found = [row[0] for row in self._rows("PRAGMA integrity_check(20)")]
+        return [] if found == ["ok"] else found
+
+    # Models and their versions.
+
+    def models(self) -> dict[str, int]:
+        """The names of all models, and their numbers."""
+        return dict(self._rows("SELECT name, number FROM models ORDER BY number"))
+
+    def note(self, name: str) -> Any:
+        """A value that was noted under a name; None: none was."""
+        row = self._row("SELECT value FROM meta WHERE name = ?", name)
+        return None if row is None else row[0]
+
+    def version_in_charge(self, model: int) -> Version | None:
+        """The version of a model that decides."""
+        return self._version(
+            "number = (SELECT value FROM meta WHERE name = ?)", model, in_charge(model)
+        )
+
+    def version_after(self, model: int, number: int) -> Version | None:
+        """The newest version of a model after another one."""
+        return self._version("number > ? ORDER BY number DESC LIMIT 1", model, number)
+
+    def _version(self, condition: str, *values: Any) -> Version | None:
+        query = "SELECT number, body, learner FROM configurations WHERE model = ? AND "
+        row = self._row(query + condition, *values)
+        return None if row is None else Version(row[0], _decode(row[1]), row[2])
+
+    def first_labels(self) -> dict[int, tuple[int, Any]]:
+        """The model of each version, and the labels that it had when it was made."""
+        rows = self._rows("SELECT number, model, body FROM configurations")
+        return {number: (model, _decode(body)["labels"]) for number, model, body in rows}
+
+    def label_events(self) -> list[LabelEvent]:
+        """What became of labels, in order."""
+        rows = self._rows(
+            "SELECT position, model, kind, body FROM changes "
+            "WHERE kind IN ('label', 'retire', 'restore') ORDER BY position"
+        )
+        return [
+            LabelEvent(position, model, kind, _decode(body)["label"])
+            for position, model, kind, body in rows
+        ]
+
+    def base(self, model: int) -> Base | None:
+        """The learner to which rounds of a model were compacted."""
+        row = self._row("SELECT version, position, learner FROM bases WHERE model = ?", model)
+        return None if row is None else Base(*row)
+
+    # Decisions and answers.
+
+    def open_decisions(self, model: int, since: float) -> int:
+        """How many decisions wait for feedback, without those from before a time."""
+        return self._row(
+            "SELECT count(*) FROM decisions d LEFT JOIN answers a ON a.decision = d.position "
+            "WHERE d.model = ? AND d.state = 0 AND d.time >= ? AND a.position IS NULL",
+            model,
+            since,
+        )[0]
+
+    def silent_decisions(
+        self, model: int, after: int, before: float, most: int
+    ) -> list[tuple[int, str]]:
+        """Decisions without an answer: after a position, and made before a time."""
+        return self._rows(
+            "SELECT d.position, d.token FROM decisions d LEFT JOIN answers a "
+            "ON a.decision = d.position WHERE d.position > ? AND d.model = ? AND "
+            "d.state = 0 AND d.active NOT NULL AND d.time <= ? AND a.position IS NULL "
+            "ORDER BY d.position LIMIT ?",
+            after, model, before, most,
+        )  # fmt: skip
+
+    def answers(self, model: int) -> tuple[int, int]:
+        """How many answers a model has, and how many of them say wrong."""
+        return self._row(
+            f"SELECT count(*), count(*) - coalesce(sum({_IS_RIGHT}), 0) FROM answers a "
+            "JOIN decisions d ON d.position = a.decision WHERE a.model = ?",
+            model,
+        )
+
+    def totals(self, model: int) -> Totals:
+        """The rounds of a model that count."""
+        return Totals(
+            *self._row(
+                "SELECT count(*), avg(explored), min(propensity) FROM decisions WHERE model = ? "
+                "AND state = 0 AND active NOT NULL",
+                model,
+            )
+        )
+
+    def counts(self, model: int) -> Counts:
+        """How many rows of each kind a model has."""
+        decisions, active, cancelled, erased, first, last = self._row(
+            "SELECT count(*), coalesce(sum(state = 0), 0), coalesce(sum(state = 1), 0), "
+            "coalesce(sum(state = 2), 0), min(time), max(time) FROM decisions WHERE model = ?",
+            model,
+        )
+        answers, latest = self._row(
+            "SELECT count(*), max(time) FROM answers WHERE model = ?", model
+        )
+        (changes,) = self._row("SELECT count(*) FROM changes WHERE model = ?", model)
+        last = max(filter(None, (last, latest)), default=None)
+        return Counts(decisions, active, cancelled, erased, first, last, answers, changes)
+
+    def rounds(self, after: int, until: int, model: str | None, most: int) -> list[tuple[Any, ...]]:
+        """Decisions with their answers, of one model or of all, in order."""
+        return self._rows(_ROUNDS, after, until, model, model, most)
+
+    def compacted(self, values: dict[str, Any]) -> list[int]:
+        """The decisions that `statements.replace_by_base` would delete."""
+        with self.reading() as connection:
+            rows = connection.execute(f"SELECT position {COMPACTED}", values).fetchall()
+        return [position for (position,) in rows]
+
+    def times(self, table: str, model: int, after: int, most: int) -> list[tuple[int, float]]:
+        """Positions and times of the first rows of a table after a position."""
+        return self._rows(
+            f"SELECT position, time FROM {table} WHERE position > ? AND model = ? "
+            "ORDER BY position LIMIT ?",
+            after,
+            model,
+            most,
+        )
+
+    # Sources of feedback.
+
+    def sources(self, model: int) -> dict[str, float]:
+        """The weights of the sources of a model's feedback."""
+        return dict(self._rows("SELECT name, weight FROM sources WHERE model = ?", model))
+
+    def answers_by_source(self, model: int, most: int) -> dict[str, int]:
+        """How many answers came from each source: those with the most."""
+        return dict(
+            self._rows(
+                "SELECT source, count(*) FROM answers WHERE model = ? AND source NOT NULL "
+                "GROUP BY source ORDER BY count(*) DESC LIMIT ?",
+                model,
+                most,
+            )
+        )
+
+    def first_answer_of(self, model: int, source: str) -> int | None:
+        """The position of the first answer of a source."""
+        query = "SELECT min(position) FROM answers WHERE model = ? AND source = ?"
+        return self._row(query, model, source)[0]
+
+    # Changes.
+
+    def last_change(self, model: int, kind: str) -> dict[str, Any] | None:
+        """The newest change of a kind."""
+        return self._change("kind = ?", model, kind)
+
+    def last_change_of_source(self, model: int, source: str) -> dict[str, Any] | None:
+        """The newest change of the weight of a source."""
+        return self._change("kind = 'source' AND json_extract(body, '$.source') = ?", model, source)
+
+    def _change(self, condition: str, *values: Any) -> dict[str, Any] | None:
+        query = f"SELECT body FROM changes WHERE model = ? AND {condition} ORDER BY position DESC"
+        row = self._row(f"{query} LIMIT 1", *values)
+        return None if row is None else _decode(row[0])
+
+    def earlier_answers(self, model: int, decision: int) -> list[dict[str, Any]]:
+        """The answers to a decision that were replaced or taken back."""
+        rows = self._rows(
+            "SELECT body FROM changes WHERE model = ? AND kind IN ('revise', 'revoke', "
+            "'cancel') AND affects >= ? AND json_extract(body, '$.decision') = ? "
+            "ORDER BY position",
+            model, decision, decision,
+        )  # fmt: skip
+        return [before for (body,) in rows if (before := _decode(body).get("before"))]
+
+    def has_changed(self, model: int, after: int, upto: int) -> bool:
+        """Whether a change after one position has affected what came up to another one."""
+        return (
+            self._row(
+                "SELECT 1 FROM changes WHERE model = ? AND position > ? AND affects <= ? LIMIT 1",
+                model, after, upto,
+            )
+            is not None
+        )  # fmt: skip
+
+    def last_change_of_the_past(self, model: int) -> int:
+        """The position of the newest change that has affected the past."""
+        query = "SELECT max(position) FROM changes WHERE model = ? AND affects NOT NULL"
+        return self._row(query, model)[0] or 0
+
+    def last_token(self, model: int, upto: int) -> str:
+        """The token of the last decision up to a position; empty if there is none."""
+        row = self._row(
+            "SELECT token FROM decisions WHERE model = ? AND position <= ? "
+            "ORDER BY position DESC LIMIT 1",
+            model,
+            upto,
+        )
+        return "" if row is None else row[0]
