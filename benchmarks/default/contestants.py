@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from scipy import sparse
 import onebit as ob
 from benchmarks.default.sets import Data, Rows, preparations
 from benchmarks.streams import Stream, write_vw_file
+from onebit.core.sources import SOURCES
 
 Setting = dict[str, Any]
 POINTS = (100, 300, 1_000, 3_000)
@@ -112,13 +112,10 @@ def takes_text() -> bool:
 @cache
 def revision() -> str:
     """A digest of OneBit's code: its cells are played again when it changes."""
-    source = Path(ob.__file__).parent
-    files = [source / "algorithms" / "onebit.py", source / "learner.py"]
-    for part in ("contexts*", "inputs*", "storage"):
-        for path in sorted(source.glob(part)):
-            files += sorted(path.glob("*.py")) if path.is_dir() else [path]
-    code = b"".join(file.read_bytes() for file in files if file.is_file())
-    return hashlib.sha256(code).hexdigest()[:12]
+    digest = SOURCES.digest([ob.OneBit.__module__])
+    if digest is None:
+        raise RuntimeError("the code of OneBit was edited while it ran; start again")
+    return digest[:12]
 
 
 # --- AROW with its second diagonal form -----------------------------------------------------------
