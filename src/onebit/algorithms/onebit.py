@@ -54,10 +54,10 @@ from onebit.core.sums import blocks, number
 from onebit.learner import Learner, precision
 from onebit.settings import choice_of, setting
 from onebit.storage.base import Storage
+from onebit.storage.dense_experts import CENTRE, DenseExperts
 from onebit.storage.experts import (
     AFTER,
     ANSWERED,
-    CENTRE,
     CROSS,
     CURVE,
     EVIDENCE,
@@ -77,8 +77,6 @@ from onebit.storage.experts import (
     STEP,
     TARGET,
     WEIGHT,
-    DenseExperts,
-    SparseExperts,
     clear_full,
     fix_scales,
     keep_round,
@@ -91,6 +89,7 @@ from onebit.storage.experts import (
     sum_up_full,
     wide_table,
 )
+from onebit.storage.sparse_experts import SparseExperts
 
 # Expert by expert: softmax, softmax, softmax, ridge regression; for dense rows also two softmax
 # models of all features; for those of few columns also a ridge regression with full matrices.
