@@ -29,10 +29,7 @@ from onebit import persist
 from onebit.compiled_entries import FORGED, NO_ROOM, Entries, score_rows
 from onebit.contexts import (
     FLOAT64,
-    GROWTH_LIMIT,
-    Rows,
     check_columns,
-    check_names,
     check_within,
     column_encoder,
     columns_of,
@@ -40,14 +37,7 @@ from onebit.contexts import (
     encode_rows,
     encoder,
     encoder_apart,
-    listed,
-    most_features,
     named_context,
-    names_of,
-    row_in_columns,
-    set_apart,
-    unit_row,
-    unit_rows,
 )
 from onebit.core.jit import direct, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
@@ -64,11 +54,14 @@ from onebit.core.slots import (
     width_of,
 )
 from onebit.decision import Decision, check_salt, checked_decision, salted
+from onebit.dicts import most_features, set_apart
 from onebit.explanation import Explanation, explain
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
+from onebit.frames import check_names, listed, names_of, row_in_columns
 from onebit.labels import LabelSet
 from onebit.learner_class import Declared
+from onebit.rows import GROWTH_LIMIT, Rows, unit_row, unit_rows
 from onebit.settings import (
     CALLABLE,
     REQUIRED,

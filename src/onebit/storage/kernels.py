@@ -31,7 +31,6 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from onebit.contexts import largest
 from onebit.core import sums, updates
 from onebit.core.callback import Callback, call_back
 from onebit.core.choosing import TIE
@@ -40,6 +39,7 @@ from onebit.core.jit import implement, inline, plain
 from onebit.core.lanes import aligned_zeros, at, lanes_for
 from onebit.core.rounds import Row
 from onebit.core.sums import number, squared_norm
+from onebit.rows import largest
 from onebit.settings import CALLABLE, called, choice_of, named_by_storage, real, setting, whole
 from onebit.storage.base import TABLE, Arrays, Storage, largest_square
 from onebit.storage.full import ROUNDING, add_lines, add_product, is_inverse
