@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 import onebit as ob
-from onebit.contexts import HASHED
+from onebit.dicts import HASHED
 from onebit.texts import text_columns
 
 Tasks = dict[str, list[str]]  # the labels of the texts, by the name of a task

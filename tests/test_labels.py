@@ -357,7 +357,7 @@ def test_a_label_for_which_there_is_no_memory_is_not_added(monkeypatch):
     learner = ob.Confidit(2, form="full", features=8)
     learner.learn(learner.decide(np.ones(8)), right=True)
     before = learner.scores(np.eye(8))
-    monkeypatch.setattr("onebit.learner._physical_memory", lambda: 1000.0)
+    monkeypatch.setattr("onebit.feature_table._physical_memory", lambda: 1000.0)
     with pytest.raises(MemoryError):
         learner.add_label()
     monkeypatch.undo()

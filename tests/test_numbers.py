@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import onebit as ob
 from onebit import testing
-from onebit.contexts import GROWTH_LIMIT, encode_rows, encoder_apart, first_number, set_apart
+from onebit.contexts import encode_rows, encoder_apart
+from onebit.dicts import first_number, set_apart
+from onebit.rows import GROWTH_LIMIT
 
 LABELS = ["low", "middle", "high"]
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import onebit as ob
 from onebit import persist
-from onebit.contexts import HASHED, encode, encode_rows, murmur3
+from onebit.contexts import encode, encode_rows
+from onebit.dicts import HASHED, murmur3
 from onebit.texts import NGRAMS, text_columns
 
 F32 = np.dtype("float32")

@@ -22,7 +22,7 @@ from benchmarks.default import sets
 from benchmarks.default.tables import percent, table
 from onebit.algorithms import onebit as algorithm
 from onebit.core.jit import not_inlined, outline
-from onebit.storage import experts as storage
+from onebit.storage import dense_experts, experts
 
 MOST_ROWS = 6_000
 RUNS = (
@@ -45,7 +45,7 @@ def without(first: int, last: int, of: str = "") -> Callable[[], None]:
     """No weight for the experts from the first to the last; of: of "sparse" or "dense" rows."""
 
     def replace() -> None:
-        original, evidence = algorithm._weigh, storage.EVIDENCE
+        original, evidence = algorithm._weigh, experts.EVIDENCE
         fewest = algorithm.BAYES + 2 if of == "dense" else 0
         most = algorithm.BAYES + 1 if of == "sparse" else algorithm.FULL + 1
 
@@ -63,7 +63,7 @@ def without(first: int, last: int, of: str = "") -> Callable[[], None]:
 
 
 def weigh_equally() -> None:
-    original, weight = algorithm._weigh, storage.WEIGHT
+    original, weight = algorithm._weigh, experts.WEIGHT
 
     @outline
     def weigh(trust, forecasts, said, right):
@@ -105,7 +105,7 @@ VARIANTS: dict[str, Callable[[], None]] = {
     "no second softmax model": without(1, 1),
     "no third softmax model": without(2, 2),
     "no diagonal regression": without(3, 3),
-    "no regression with full matrices": constants(storage, FULL_NUMBERS=0),
+    "no regression with full matrices": constants(dense_experts, FULL_NUMBERS=0),
     "no naive Bayes": without(4, 4, of="sparse"),
     "naive Bayes without a head start": constants(algorithm, HEAD_START=0.0),
     "no models of Fourier features": without(4, 5, of="dense"),

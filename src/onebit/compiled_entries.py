@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from onebit.contexts import LARGEST_DOUBLE, LARGEST_SINGLE, is_rising
 from onebit.core import choosing, rounds, sums
 from onebit.core.jit import direct, entry, inline
 from onebit.core.rounds import Choice, Row, Turn
 from onebit.core.slots import MARK, NO_ROOM, placed
+from onebit.rows import LARGEST_DOUBLE, LARGEST_SINGLE, is_rising
 
 FORGED = -2
 LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from onebit.contexts import row_of_frame, stacked
+from onebit.frames import row_of_frame
+from onebit.rows import stacked
 from onebit.texts import Text, is_text, words_of
 
 if TYPE_CHECKING:

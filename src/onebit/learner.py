@@ -1,8 +1,8 @@
 """Learner: decide, learn, predict, save.
 
 An algorithm is a subclass whose body has settings and compiled members (see `learner_class` and
-`core.rounds`). The compiled functions that this class calls are in `compiled_entries`, the checks
-of a decision in `decision`, the model file in `persist`.
+`core.rounds`). The compiled functions that this class calls are in `compiled_entries`, the room for
+features in `feature_table`, the checks of a decision in `decision`, the model file in `persist`.
 
 The learned state is a table of weights, a few numbers, and the record of the storage. Learners
 do not keep decisions that wait for feedback.
@@ -11,15 +11,12 @@ do not keep decisions that wait for feedback.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
-import math
 import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
@@ -29,46 +26,34 @@ from onebit import persist
 from onebit.compiled_entries import FORGED, NO_ROOM, Entries, score_rows
 from onebit.contexts import (
     FLOAT64,
-    GROWTH_LIMIT,
-    Rows,
     check_columns,
-    check_names,
-    check_within,
     column_encoder,
     columns_of,
     encode_columns,
     encode_rows,
     encoder,
     encoder_apart,
-    listed,
-    most_features,
     named_context,
-    names_of,
-    row_in_columns,
-    set_apart,
-    unit_row,
-    unit_rows,
 )
 from onebit.core.jit import direct, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
 from onebit.core.slots import (
     MARK,
-    PLAIN,
-    find_places,
     no_slots,
-    place_rows,
     plain_width,
-    slots_of,
-    widened,
     width_of,
 )
 from onebit.decision import Decision, check_salt, checked_decision, salted
+from onebit.dicts import most_features, set_apart
 from onebit.explanation import Explanation, explain
+from onebit.feature_table import FeatureTable
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
+from onebit.frames import check_names, listed, names_of, row_in_columns
 from onebit.labels import LabelSet
 from onebit.learner_class import Declared
+from onebit.rows import Rows, unit_row, unit_rows
 from onebit.settings import (
     CALLABLE,
     REQUIRED,
@@ -87,23 +72,17 @@ from onebit.settings import (
 from onebit.storage.base import TABLE, Storage
 from onebit.storage.scales import (
     MEAN,
-    Columns,
     Names,
     faded,
     scales_of_columns,
     scales_of_names,
-    with_room,
 )
 
 Labels = int | Sequence[str] | Sequence[int]
 
 
-# Up to this many features and bytes, every index has a row in the table; beyond that, only features
-# that occurred have one.
-NEAR, SMALL = 2**19, 3 * 2**22
 STEPS = 16  # of fading per half-life
 NEVER = 2**63
-NO_ORDER = np.empty(0, np.int64)  # rows are in their given order
 
 _ALIVE: weakref.WeakSet[Learner] = weakref.WeakSet()
 _is_taken = plain(is_taken)
@@ -119,7 +98,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_all_locks)
 
 
-class Learner(Declared):
+class Learner(FeatureTable, Declared):
     """The base class of all learners. Use one of its subclasses: `OneBit`, `Banditron`, ...
 
     labels: a list of strings or of ints, or their number (then they are 0, 1, 2, ...). Every
@@ -715,15 +694,6 @@ class Learner(Declared):
         means = self._scales.lines[1:, MEAN]
         return lambda column: float(means[column])
 
-    @property
-    def _column_count(self) -> int:
-        """How many columns the learner standardises; 0: contexts are not read as dense rows."""
-        return len(self._scales.row) if type(self._scales) is Columns else 0
-
-    @property
-    def _reads_columns(self) -> bool:
-        return self._column_count > 0
-
     def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
         """How a single context is read: a function of the context and the columns so far."""
         if self._reads_columns:
@@ -750,7 +720,7 @@ class Learner(Declared):
         name = type(self).__name__
         return f"{name}(labels={labels}{settings}, seed={self.seed}, round={self.round})"
 
-    # Labels, forgetting, and room for features.
+    # Labels and forgetting.
 
     def add_label(self, label: str | int | None = None) -> None:
         """Add a label. The learned state of the other labels stays the same."""
@@ -848,174 +818,6 @@ class Learner(Declared):
         self._kind = (*kinds, self._dtype)
         self._entries = Entries(self._kind, self._storage.guarded, self._row_dtype, *records)
 
-    def _reserve_for(self, indices: np.ndarray, columns: int = 0, work: Work | None = None) -> Work:
-        """Make room for the features of a context. columns: of a dense row, else 0.
-
-        Returns the scratch space, with room for the context.
-        """
-        work = self._work if work is None else work
-        if not len(indices):
-            return work
-        are_marked, width = type(self._scales) is Names, width_of(indices)
-        if are_marked:
-            width = plain_width(indices)
-        is_mapped = self._maps(columns, width)
-        if is_mapped:
-            self._check_width(width)
-            self._give_places(indices, np.array([0, len(indices)]), NO_ORDER, width)
-        else:
-            self._reserve(width)
-        if (is_mapped or are_marked) and len(indices) > len(self._work.places):
-            self._work = self._work._replace(places=np.zeros(2 * len(indices), np.uint32))
-        self._make_room_to_scale(len(indices))
-        slots, places, scales = self._work.slots, self._work.places, self._work.scales
-        if work.slots is slots and work.places is places and work.scales is scales:
-            return work
-        return work._replace(slots=slots, places=places, scales=scales)
-
-    def _has_room_for(self, indices: np.ndarray) -> bool:
-        """Whether all features of a context are in the table."""
-        if type(self._scales) is Names:
-            indices = np.sort(indices & PLAIN)
-        width = width_of(indices)
-        if not len(self._slots):
-            return width <= len(self._state.table)
-        return width <= len(self._slots) and bool(self._slots[indices].all())
-
-    def _maps(self, columns: int, width: int, replicas: int = 1) -> bool:
-        """Whether features get rows of the table as they occur. columns, width: of the new rows.
-
-        They do when indices are so large, as those of hashed names, that a row for each index would
-        take much memory; but not if the number of features is fixed or the first context was a
-        dense row. replicas: how many learners share the table.
-        """
-        if len(self._slots):
-            return True
-        row = replicas * self._buffer.itemsize * math.prod(self._buffer.shape[1:])
-        is_large = width > NEAR or width * row > SMALL
-        return is_large and self._may_map and not (columns or self._columns)
-
-    @property
-    def _most_features(self) -> int:
-        if self._reads_columns:  # and a constant
-            return self._column_count + (self._scales is not None)
-        return self.features or GROWTH_LIMIT
-
-    def _wider_slots(self, width: int) -> np.ndarray:
-        """The map for this many features. A new map gives features in the table their own index."""
-        have = len(self._state.table)
-        slots = self._slots if len(self._slots) else slots_of(np.arange(have))
-        return widened(slots, width)
-
-    @property
-    def _may_map(self) -> bool:
-        return self.features is None and self._storage.maps_features and self.planes > 0
-
-    def _slots_of(self, features: np.ndarray) -> np.ndarray:
-        """The map for a table of these features, which increase."""
-        return slots_of(features)
-
-    def _may_have(self, features: np.ndarray) -> bool:
-        """Whether the table may consist of these features, which increase."""
-        return self._may_map and width_of(features) <= self._most_features
-
-    def _place(self, rows: Rows, order: np.ndarray) -> Rows:
-        """Make room for the rows of a stream; they come back with places for indices."""
-        longest = int(np.diff(rows.indptr).max(initial=0))
-        if not rows.width or not self._maps(rows.columns, rows.width):
-            self._reserve(rows.width)
-            self._make_room_to_scale(longest)
-            return rows
-        places = self._give_places(rows.indices, rows.indptr, order, rows.width)
-        self._make_room_to_scale(longest)
-        return rows._replace(indices=places, width=len(self._state.table))
-
-    def _give_places(
-        self, indices: np.ndarray, indptr: np.ndarray, order: np.ndarray, width: int
-    ) -> np.ndarray:
-        """Make room for the features of rows. Returns their places."""
-        slots, have = self._wider_slots(width), len(self._state.table)
-        places, seen = np.zeros(len(indices), np.uint32), np.zeros(len(indptr) - 1, np.uint8)
-        count = place_rows(indices, indptr, order, slots, have, seen, places)
-        try:
-            self._reserve(count)
-        except BaseException:
-            slots[slots > have] = 0
-            raise
-        if slots is not self._work.slots:
-            self._slots, self._work = slots, self._work._replace(slots=slots)
-        return places
-
-    def _found(self, rows: Rows) -> Rows:
-        """Rows with places for indices, without the features that never occurred."""
-        if not len(self._slots):
-            return rows
-        made = np.empty_like(rows.indices), np.empty_like(rows.values), np.zeros_like(rows.indptr)
-        find_places(*rows[:3], self._slots, *made)
-        return Rows(*made, len(self._state.table), rows.columns)
-
-    def _features(self) -> np.ndarray:
-        """The features in the table, from the smallest to the largest."""
-        if len(self._slots):
-            return np.flatnonzero(self._slots).astype(np.uint32)
-        return np.arange(len(self._state.table), dtype=np.uint32)
-
-    def _order(self) -> np.ndarray:
-        """The places of the features in the table, from the smallest feature to the largest."""
-        if len(self._slots):
-            return self._slots[self._features()].astype(np.int64) - 1
-        return np.arange(len(self._state.table))
-
-    def _reserve(self, rows: int, arrays: dict[str, np.ndarray] | None = None) -> None:
-        """Make room for at least this many features. arrays: the new contents of the storage."""
-        rows = int(rows)  # numpy's integers would overflow in sizes
-        have, storage, held = self._state.table.shape[0], self._storage, self._state.held
-        if rows <= have and not arrays:
-            return
-        limit = self._check_width(rows)
-        if rows > min(len(self._buffer), storage.room(held)):
-            wanted = max(rows, min(2 * len(self._buffer), limit))
-            if self._bytes_for(wanted) > _physical_memory():
-                wanted = max(rows, min(len(self._buffer) * 9 // 8, limit))
-            if self._bytes_for(wanted) > _physical_memory():
-                wanted = rows
-            self._check_memory(wanted)
-            larger = aligned_zeros((wanted, *self._buffer.shape[1:]), self._dtype)
-            larger[:have] = self._buffer[:have]
-            if arrays or storage.room(held) < wanted:
-                held = storage.lay_out(
-                    arrays or storage.arrays(held, have, self._size), wanted, self._size
-                )
-            self._buffer = larger
-        elif arrays:
-            held = storage.lay_out(arrays, rows, self._size)
-        for plane, fill in enumerate(self._fill()[: self.planes]):
-            if fill:
-                self._buffer[have:rows, plane] = fill
-        self._state = type(self._state)(self._buffer[:rows], self._state.memory, held)
-
-    def _check_width(self, width: int) -> int:
-        """Refuse indices beyond the limit. Returns the limit."""
-        limit = self._most_features
-        if width > limit and self._reads_columns:
-            check_within(width - 1, self._column_count)
-        if width > limit:
-            raise ValueError(f"index {width - 1} is beyond the limit of {limit} features")
-        return limit
-
-    def _bytes_for(self, rows: int) -> int:
-        table = rows * math.prod(self._buffer.shape[1:]) * self._dtype.itemsize
-        return table + self._storage.size(rows, self._size)
-
-    def _check_memory(self, rows: int) -> None:
-        """Refuse a table that does not fit into memory, before anything is allocated."""
-        needed = self._bytes_for(rows)
-        if needed > _physical_memory():
-            raise MemoryError(
-                f"{self._storage.in_words(rows, self._size)} take {needed / 2**30:,.1f} GiB; "
-                f"this machine has {_physical_memory() / 2**30:,.1f} GiB. {self._storage.advice}"
-            )
-
     # Methods that an algorithm may override.
 
     def _check_settings(self) -> None:
@@ -1046,13 +848,6 @@ class Learner(Declared):
             self.__dict__.update(before)
             raise
 
-    def _make_room_to_scale(self, entries: int) -> None:
-        """Make room for the scales of all features, and for a scaled row of so many entries."""
-        if type(self._scales) is Names:
-            self._scales = with_room(self._scales, len(self._state.table), entries)
-        if self._work.scales is not self._scales:
-            self._work = self._work._replace(scales=self._scales)
-
     def _meet_saved(self, arrays: dict[str, np.ndarray]) -> None:
         """A saved storage is about to be taken over. Arrays of earlier versions may be changed."""
 
@@ -1079,10 +874,6 @@ class Learner(Declared):
     def _params_for_truth(self) -> Any:
         """The settings for learning from a label that somebody named."""
         return self._params
-
-    def _fill(self) -> tuple[float, ...]:
-        """The initial value of each plane of the table."""
-        return (0.0,) * self.planes
 
     def _faded(
         self, table: np.ndarray, memory: np.ndarray, keep: float
@@ -1213,19 +1004,6 @@ def precision(asked: Any) -> np.dtype:
     """The dtype of the weights, from its name or from a numpy type."""
     name = asked if isinstance(asked, str) else getattr(asked, "__name__", str(asked))
     return np.dtype(choice_of("dtype", name, ("float32", "float64")))
-
-
-@functools.cache
-def _physical_memory() -> float:
-    """The bytes of memory of this machine, or of its container."""
-    try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # not a POSIX system
-        return math.inf
-    try:
-        return min(there, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    except (OSError, ValueError):  # no such limit, or "max"
-        return there
 
 
 def _is_said(silence: Any) -> bool:

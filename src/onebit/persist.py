@@ -23,10 +23,10 @@ import msgspec
 import numpy as np
 
 from onebit._version import __version__
-from onebit.contexts import GROWTH_LIMIT
 from onebit.decision import MOST_ROUNDS, check_salt, salted
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.learner_class import Declared
+from onebit.rows import GROWTH_LIMIT
 from onebit.settings import whole
 from onebit.storage.scales import (
     INPUT_PLACES,

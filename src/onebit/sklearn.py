@@ -28,8 +28,8 @@ except ImportError as error:
     ) from error
 
 from onebit.adapters import LearnerMaker, label_probabilities, make_learner
-from onebit.contexts import listed, row_of_frame
 from onebit.decision import Decision
+from onebit.frames import listed, row_of_frame
 from onebit.lab.simulation import simulate_places
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}

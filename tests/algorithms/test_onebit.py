@@ -12,7 +12,9 @@ from streams import draws
 import onebit as ob
 from onebit import persist
 from onebit.core.draws import uniform
-from onebit.storage import experts as storage
+from onebit.storage import dense_experts
+from onebit.storage.experts import WEIGHT
+from onebit.storage.scales import FARTHEST, TIMES
 
 
 def data(K, d, rounds, seed):
@@ -42,7 +44,7 @@ class DenseMaps:
         spread = rows.std(axis=0)
         usual = math.sqrt((spread**2).mean())
         spread = np.where(spread > 0, spread, usual if usual > 0 else np.inf)
-        return np.clip((row - rows.mean(axis=0)) / spread, -storage.FARTHEST, storage.FARTHEST)
+        return np.clip((row - rows.mean(axis=0)) / spread, -FARTHEST, FARTHEST)
 
     def __call__(self, row):
         z = self.standardised(row)
@@ -50,14 +52,14 @@ class DenseMaps:
         if not self.median:
             return narrow, narrow
         angles = 2 * math.pi * (z @ self.waves / self.median + self.phase)
-        waves = storage.PART * math.sqrt(2 / storage.WAVES) * np.cos(angles)
+        waves = dense_experts.PART * math.sqrt(2 / dense_experts.WAVES) * np.cos(angles)
         return narrow, np.concatenate([narrow, waves])
 
     def fix(self, twin, row):
         if self.median:
             return False
         self.rows.append(row)
-        if len(self.rows) < storage.WARM:
+        if len(self.rows) < dense_experts.WARM:
             return False
         z = [self.standardised(row) for row in self.rows]
         distances = [np.linalg.norm(a - b) for i, a in enumerate(z) for b in z[:i]]
@@ -113,14 +115,14 @@ def twin_of(learner, K, d, dense):
     if not dense:
         return naive.OneBit(K, d, widths=(d, d), draw_kept=draw_kept, maps=unit_rows)
     maps = DenseMaps(d, learner)
-    widths = (d, d + storage.WAVES)
+    widths = (d, d + dense_experts.WAVES)
     return naive.OneBit(K, d, widths=widths, draw_kept=draw_kept, maps=maps, fix=maps.fix)
 
 
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize(("K", "d"), [(2, 3), (4, 5)])
 def test_it_is_its_twin(K, d, dense, monkeypatch):
-    monkeypatch.setattr(storage, "WARM", 100)
+    monkeypatch.setattr(dense_experts, "WARM", 100)
     rounds, seed = (130, 3) if dense else (60, 3)
     X, y = data(K, d, rounds, seed)
     make = partial(ob.OneBit, inputs="dense" if dense else "sparse")
@@ -135,7 +137,7 @@ def test_it_is_its_twin(K, d, dense, monkeypatch):
         learner.learn(decision, right=right)
         twin.learn(X[t], choice, right, t, draws(seed, t))
     held = learner._state.held.experts
-    assert_allclose(held.trust[:, storage.WEIGHT], twin.weight, rtol=1e-6)
+    assert_allclose(held.trust[:, WEIGHT], twin.weight, rtol=1e-6)
     constants = [e.W[:, -1] for e in twin.experts if e.kind in ("softmax", "ridge")]
     assert_allclose(held.constant[0::2, :K], constants, rtol=1e-5)
     if not dense:
@@ -175,8 +177,8 @@ def test_numbers_of_dicts_are_scaled_as_its_twin_does():
         learner.learn(decision, right=right)
         twin.learn(X[t], choice, right, t, draws(seed, t))
     held = learner._state.held
-    assert held.numbers[0, storage.TIMES] == rounds
-    assert_allclose(held.experts.trust[:, storage.WEIGHT], twin.weight, rtol=1e-6)
+    assert held.numbers[0, TIMES] == rounds
+    assert_allclose(held.experts.trust[:, WEIGHT], twin.weight, rtol=1e-6)
     constants = [expert.W[:, -1] for expert in twin.experts if expert.kind != "bayes"]
     assert_allclose(held.experts.constant[0::2, :K], constants, rtol=1e-5)
 
@@ -190,7 +192,7 @@ def played(learner, X, y):
 
 def test_matrices_that_would_take_much_room_are_not_kept(monkeypatch):
     X, y = data(3, 4, 20, 1)
-    monkeypatch.setattr(storage, "FULL_NUMBERS", 3 * 5**2)
+    monkeypatch.setattr(dense_experts, "FULL_NUMBERS", 3 * 5**2)
     learner = played(ob.OneBit(3, seed=1), X, y)
     trust = learner._state.held.experts.trust
     assert len(trust) == 7
@@ -199,8 +201,8 @@ def test_matrices_that_would_take_much_room_are_not_kept(monkeypatch):
     held = learner._state.held
     assert held.full.held.matrix.size == 0
     assert_allclose(held.experts.trust[:, 1:], trust[:-1, 1:])
-    shares = trust[:-1, storage.WEIGHT] / trust[:-1, storage.WEIGHT].sum()
-    assert_allclose(held.experts.trust[:, storage.WEIGHT], shares)
+    shares = trust[:-1, WEIGHT] / trust[:-1, WEIGHT].sum()
+    assert_allclose(held.experts.trust[:, WEIGHT], shares)
     played(learner, X, y)
 
 
@@ -211,7 +213,7 @@ def test_an_older_model_goes_on_without_matrices(tmp_path):
     head, arrays = persist.read(tmp_path / "new.onebit")
     del arrays["matrix"], arrays["full"]
     trust = arrays["trust"][:-1]
-    trust[:, storage.WEIGHT] /= trust[:, storage.WEIGHT].sum()
+    trust[:, WEIGHT] /= trust[:, WEIGHT].sum()
     persist.write(tmp_path / "old.onebit", head, arrays | {"trust": trust})
     old = ob.load(tmp_path / "old.onebit")
     assert len(old._state.held.experts.trust) == 6

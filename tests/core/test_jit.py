@@ -218,13 +218,13 @@ LEARN = """
 import json
 import onebit as ob
 from onebit.core import jit as _jit
-from onebit import contexts as features
+from onebit import rows
 from onebit import compiled_entries
 learner = ob.Banditron(3)
 for t in range(3):
     d = learner.decide([1.0, 2.0])
     learner.learn(d, right=t == 1)
-used = [features._copy_row, compiled_entries._decide, compiled_entries._learn]
+used = [rows._copy_row, compiled_entries._decide, compiled_entries._learn]
 stats = [getattr(entry, "stats", None) for entry in used]
 print(json.dumps({
     "folder": str(_jit._folder),

@@ -19,7 +19,7 @@ from test_http import SECRETS, tokens
 
 from onebit import client as module
 from onebit.client import AsyncClient, Client, ServiceError
-from onebit.contexts import GROWTH_LIMIT, LARGEST_SINGLE
+from onebit.rows import GROWTH_LIMIT, LARGEST_SINGLE
 from onebit.service import faults, messages
 
 

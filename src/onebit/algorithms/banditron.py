@@ -16,7 +16,8 @@ from onebit.core.updates import add
 from onebit.learner import Learner
 from onebit.settings import Range, setting
 from onebit.storage.base import Storage
-from onebit.storage.kernels import BUDGET, KERNEL, REMOVE, KernelLike, Remove, storage_for_kernel
+from onebit.storage.kernels import KernelLike
+from onebit.storage.stored_contexts import BUDGET, KERNEL, REMOVE, Remove, storage_for_kernel
 
 
 @inline

@@ -32,7 +32,9 @@ import numpy as np
 from onebit.core.jit import compiled_as, generic, implement, inline, not_inlined, outline
 from onebit.core.lanes import at, bare, fetch, load, root, save, store, unit, zero
 from onebit.core.sums import blocks, number
-from onebit.storage.experts import AFTER, Dense, Sparse
+from onebit.storage.dense_experts import Dense
+from onebit.storage.experts import AFTER
+from onebit.storage.sparse_experts import Sparse
 
 ALPHA = 0.1
 START, LOWEST, HIGHEST = 3.0, 0.3, 30.0  # temperatures

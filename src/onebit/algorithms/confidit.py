@@ -36,9 +36,10 @@ from onebit.core.updates import regress, update_of_planes
 from onebit.learner_class import Variant
 from onebit.settings import Range, setting
 from onebit.storage import full
-from onebit.storage import kernels as stored
+from onebit.storage import stored_contexts as stored
 from onebit.storage.full import Matrices
-from onebit.storage.kernels import BUDGET, KERNEL, REMOVE, KernelLike, Posterior, Remove
+from onebit.storage.kernels import KernelLike
+from onebit.storage.stored_contexts import BUDGET, KERNEL, REMOVE, Posterior, Remove
 
 TARGET_DRAW = 2
 WIDTHS = ("eta", "log", "theory")

@@ -53,7 +53,8 @@ from onebit.storage.full import (
     is_inverse,
     shrink_by,
 )
-from onebit.storage.kernels import BUDGET, KERNEL, REMOVE, KernelLike, Remove
+from onebit.storage.kernels import KernelLike
+from onebit.storage.stored_contexts import BUDGET, KERNEL, REMOVE, Remove
 
 MOST_EVIDENCE = 1e28  # trace of S_i: contexts and rounds are limited
 

@@ -1,4 +1,4 @@
-"""Newtron with a kernel: the same leader, from stored contexts (see `newtron`, `storage.kernels`).
+"""Newtron with a kernel: the same leader, from contexts (see `newtron`, `storage.stored_contexts`).
 
 Each stored context s is an observation of the label a that was said: phi_s = (P e_a) x_s'. It has a
 weight om_s, the sum of kappa beta c^2 over the rounds that said a to this context, and a drive
@@ -29,11 +29,11 @@ from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.lanes import aligned_zeros
 from onebit.core.sums import dot as sum_of_row
 from onebit.core.sums import known, squared_norm
-from onebit.storage import kernels as stored
+from onebit.storage import stored_contexts as stored
 from onebit.storage.base import Arrays
 from onebit.storage.full import ROUNDING, add_times, is_between, is_inverse, shrink_by
-from onebit.storage.kernels import (
-    GIVEN,
+from onebit.storage.kernels import GIVEN, value
+from onebit.storage.stored_contexts import (
     SMALLEST,
     TOP,
     Dual,
@@ -210,7 +210,7 @@ def score_by_observed(state, row, plane, out):
 
 def squared_length_by_kernel(state, row):
     kernel, square = state.held.points.kernel, squared_norm(row)
-    return UNKNOWN if kernel.kind == GIVEN else stored.value(kernel, square, square, square)
+    return UNKNOWN if kernel.kind == GIVEN else value(kernel, square, square, square)
 
 
 known.bodies[Observed] = stored.known

@@ -35,15 +35,7 @@ import numpy as np
 
 from onebit.algorithms import complement_bayes as bayes
 from onebit.algorithms.complement_bayes import learn_bayes, sum_up_bayes
-from onebit.contexts import (
-    HASHED,
-    Rows,
-    encode_rows,
-    encoder_apart,
-    first_number,
-    most_features,
-    set_apart,
-)
+from onebit.contexts import encode_rows, encoder_apart
 from onebit.core.choosing import best, certain_law, could_say_for_certain, sigmoid
 from onebit.core.draws import uniform
 from onebit.core.jit import compiled_as, inline, not_inlined, outline
@@ -51,13 +43,15 @@ from onebit.core.lanes import at, fetch, load, save, store, unit
 from onebit.core.rounds import Choice
 from onebit.core.slots import no_slots, width_of
 from onebit.core.sums import blocks, number
+from onebit.dicts import HASHED, first_number, most_features, set_apart
 from onebit.learner import Learner, precision
+from onebit.rows import Rows
 from onebit.settings import choice_of, setting
 from onebit.storage.base import Storage
+from onebit.storage.dense_experts import CENTRE, DenseExperts
 from onebit.storage.experts import (
     AFTER,
     ANSWERED,
-    CENTRE,
     CROSS,
     CURVE,
     EVIDENCE,
@@ -77,8 +71,6 @@ from onebit.storage.experts import (
     STEP,
     TARGET,
     WEIGHT,
-    DenseExperts,
-    SparseExperts,
     clear_full,
     fix_scales,
     keep_round,
@@ -91,6 +83,7 @@ from onebit.storage.experts import (
     sum_up_full,
     wide_table,
 )
+from onebit.storage.sparse_experts import SparseExperts
 
 # Expert by expert: softmax, softmax, softmax, ridge regression; for dense rows also two softmax
 # models of all features; for those of few columns also a ridge regression with full matrices.

@@ -22,7 +22,6 @@ import numpy as np
 from onebit.algorithms.banditron import step
 from onebit.algorithms.exploration import exploration
 from onebit.algorithms.flips import unflipped
-from onebit.contexts import Rows
 from onebit.core.choosing import epsilon_greedy
 from onebit.core.jit import implement, inline, plain
 from onebit.core.lanes import at
@@ -30,6 +29,7 @@ from onebit.core.rounds import must_pause
 from onebit.core.sums import linear_score
 from onebit.decision import Decision
 from onebit.learner import Learner, precision
+from onebit.rows import Rows
 from onebit.settings import CALLABLE, called, choice_of, named_by_storage, real, setting
 from onebit.storage.base import Arrays, Storage
 

@@ -21,7 +21,8 @@ from onebit.algorithms.upper_confidence import _UpperConfidence
 from onebit.core.choosing import best_upper
 from onebit.core.updates import move
 from onebit.settings import Range, setting
-from onebit.storage.kernels import BUDGET, KERNEL, REMOVE, KernelLike, Remove
+from onebit.storage.kernels import KernelLike
+from onebit.storage.stored_contexts import BUDGET, KERNEL, REMOVE, Remove
 
 
 class UCWL(_UpperConfidence):

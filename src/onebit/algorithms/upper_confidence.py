@@ -11,7 +11,7 @@ from onebit.core.sums import gaussian_score
 from onebit.learner import Learner
 from onebit.storage.base import Storage
 from onebit.storage.full import FORM, FormName, form_named
-from onebit.storage.kernels import storage_for_kernel
+from onebit.storage.stored_contexts import storage_for_kernel
 
 
 @generic

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from onebit.contexts import HASHED, encode_named, stacked
 from onebit.datasets.blocks import Block, Options, bad, cast, csr, mixed
+from onebit.dicts import HASHED, encode_named
+from onebit.rows import stacked
 from onebit.settings import argument
 from onebit.texts import Text, is_text
 

@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from onebit.contexts import HASHED, Rows, encode, encode_rows, listed, unit_norm
+from onebit.contexts import encode, encode_rows
 from onebit.core.jit import entry
 from onebit.datasets.blocks import csr, optional_module
+from onebit.dicts import HASHED
+from onebit.frames import listed
+from onebit.rows import Rows, unit_norm
 from onebit.settings import choice_of, real, whole
 
 

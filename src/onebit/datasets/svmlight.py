@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.contexts import GROWTH_LIMIT
 from onebit.core.jit import entry, inline
 from onebit.datasets.blocks import Block, Options, bad, cast, csr, text_blocks
+from onebit.rows import GROWTH_LIMIT
 from onebit.settings import argument
 
 TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, POINT, ZERO, NINE, COLON = b"\t\n\r #+-.09:"

@@ -7,11 +7,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.contexts import NamedColumns, Rows
 from onebit.core.jit import direct
 from onebit.feedback.channels import ChannelStep, check_delays, link_to, steps_of
+from onebit.frames import NamedColumns
 from onebit.lab.stream_loop import NoChannel, Pending, Stream, ThroughChannel, nothing_pending, run
 from onebit.learner import Learner
+from onebit.rows import Rows
 from onebit.settings import function_or_none, whole
 
 _LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit import datasets
-from onebit.contexts import FLOAT64, Rows, encode_rows
+from onebit.contexts import FLOAT64, encode_rows
 from onebit.datasets.catalogue import named
+from onebit.rows import Rows
 
 FLOAT32 = np.dtype(np.float32)
 DRAWN = 100_000  # default number of rows of synthetic data

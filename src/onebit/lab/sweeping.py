@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.contexts import Rows, check_columns
+from onebit.contexts import check_columns
 from onebit.core.jit import direct
 from onebit.core.lanes import REPLICA, aligned_zeros, state_type
 from onebit.core.rounds import settle
@@ -28,6 +28,7 @@ from onebit.lab.lockstep_loop import run_in_lockstep
 from onebit.lab.simulation import Trace, order_of, points_of, rows_and_places, simulate_places
 from onebit.lab.stream_loop import Stream
 from onebit.learner import Learner
+from onebit.rows import Rows
 from onebit.settings import function_or_none, whole
 
 LARGEST_GROUP = 32  # replicas

@@ -19,7 +19,6 @@ import numpy as np
 from onebit import datasets
 from onebit._version import __version__
 from onebit.algorithms import OneBit
-from onebit.contexts import Rows
 from onebit.datasets.steps import width_of
 from onebit.lab import recipes
 from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
@@ -27,6 +26,7 @@ from onebit.lab.streams import encoded
 from onebit.lab.sweeping import sweep
 from onebit.labels import LabelSet, column_of
 from onebit.learner import Labels, Learner
+from onebit.rows import Rows
 from onebit.settings import Range, choice_of, function_or_none, whole
 
 MOST_TRIALS = 100_000

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from onebit.contexts import Rows, encode_rows
+from onebit.contexts import encode_rows
 from onebit.decision import Decision
+from onebit.rows import Rows
 from onebit.settings import bit, whole
 
 _MOST_LABELS = 10**6

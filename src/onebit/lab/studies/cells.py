@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from onebit.contexts import Rows, encode_rows
+from onebit.contexts import encode_rows
 from onebit.core.sources import SOURCES
 from onebit.datasets import Dataset, Steps, find, prepare
 from onebit.datasets.catalogue_entry import CatalogueEntry
@@ -26,6 +26,7 @@ from onebit.lab.simulation import Trace, simulate
 from onebit.lab.studies.conditions import ChannelSpec, SettingValue, study_check_points
 from onebit.lab.sweeping import sweep
 from onebit.learner import Learner
+from onebit.rows import Rows
 
 if TYPE_CHECKING:
     from onebit.lab.studies.spec import Data

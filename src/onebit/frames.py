@@ -1,0 +1,120 @@
+"""Data frames of pandas and polars, and the names of columns.
+
+A frame of numbers is a matrix. Any other is read row by row, as dicts. Neither library is imported:
+a frame is known by its attributes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit.dicts import number_of_feature
+
+
+class NamedColumns(NamedTuple):
+    """A matrix of numbers whose columns have names."""
+
+    X: Any
+    names: Sequence[str]
+
+
+def listed(X: Any) -> Any:
+    """A column of texts or other objects as a list, a frame with names as a list of dicts."""
+    if hasattr(X, "to_dict") and hasattr(X, "columns"):
+        return _frame_rows(X)
+    if isinstance(X, np.ndarray):
+        return X.tolist() if X.ndim == 1 and X.dtype.kind in "OTU" else X
+    if hasattr(X, "to_list") and hasattr(X, "dtype") and not _is_numeric(X.dtype):
+        return X.to_list()
+    return X
+
+
+def _is_numeric(dtype: Any) -> bool:
+    """Whether a column of pandas or polars holds numbers or truth values."""
+    if hasattr(dtype, "is_numeric"):
+        return dtype.is_numeric() or str(dtype) == "Boolean"
+    return getattr(dtype, "kind", "O") in "biuf"
+
+
+def _frame_rows(frame: Any) -> Any:
+    """The frame itself if it holds numbers alone, else its rows as dicts."""
+    names = list(frame.columns)
+    if len(set(names)) < len(names):
+        raise ValueError("two columns of the frame have the same name; rename one of them")
+    if all(_is_numeric(frame[name].dtype) for name in names):
+        return frame
+    columns = (frame[name].to_list() for name in names)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def row_of_frame(x: Any) -> Any:
+    """A row of a frame as a dict if it holds more than numbers. Any other context is itself."""
+    if not hasattr(x, "to_dict") or isinstance(x, Mapping):
+        return x
+    if hasattr(x, "columns"):  # a frame, of a single row
+        rows = _frame_rows(x)
+        if rows is not x and len(rows) != 1:
+            raise ValueError(f"one context is one row, not {len(rows)}")
+        return x if rows is x else rows[0]
+    return x if _is_numeric(x.dtype) else x.to_dict()
+
+
+# Names of columns. A learner of a table of numbers reads a dict as a row of that table.
+
+
+def names_of(x: Any) -> tuple[str, ...]:
+    """The names of the columns of a frame of numbers, or of a row of one; others have none."""
+    if not hasattr(x, "to_dict"):
+        return ()
+    names = getattr(x, "columns", None) if hasattr(x, "columns") else getattr(x, "index", None)
+    if names is None or callable(names):
+        return ()
+    names = tuple(names)
+    return names if all(isinstance(name, str) for name in names) else ()
+
+
+def row_in_columns(
+    x: Mapping[Any, Any],
+    names: tuple[str, ...],
+    dtype: np.dtype,
+    typical: Callable[[int], float] | None,
+) -> np.ndarray:
+    """A dict as a row of the columns with these names.
+
+    typical: the value of a column that is missing; None: none may be.
+    """
+    for name in x:
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {_some(names)}"
+            raise ValueError(f"the learner knows no column {name!r}{hint}")
+    row = np.empty(len(names))
+    for column, name in enumerate(names):
+        value = x.get(name)
+        row[column] = math.nan if value is None else number_of_feature(name, value, dtype)
+        if math.isnan(row[column]):
+            if typical is None:
+                raise ValueError(
+                    f"column {name!r} is missing; give it a value: only OneBit and "
+                    "inputs='auto' read a missing number of a table, as the column's mean"
+                )
+            row[column] = typical(column)
+    return row
+
+
+def check_names(names: tuple[str, ...], before: tuple[str, ...]) -> None:
+    """Refuse columns with other names than there were before, or in another order."""
+    if names and before and names != before:
+        raise ValueError(
+            f"the columns are {_some(names)}, and before they were {_some(before)}; "
+            "give the same columns in the same order, or dicts"
+        )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")

@@ -1,0 +1,356 @@
+"""Experts of sparse rows: rows of any width, scaled to length 1.
+
+Expert m is planes 2m and 2m + 1 of the learner's table; the last plane has the sums of a naive
+Bayes model. Numbers of dicts are standardised first, by the rows that were answered so far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit.core.jit import implement, inline, not_inlined, outline
+from onebit.core.lanes import at, bare, lanes_for
+from onebit.core.rounds import Row
+from onebit.core.sums import number, squared_norm
+from onebit.storage.experts import (
+    ENTRIES,
+    FREE,
+    KEPT,
+    KEPT_ROUNDS,
+    OLDEST,
+    SIZE,
+    START,
+    ExpertStorage,
+    Input,
+    clear_full,
+    drop_oldest,
+    fix_scales,
+    keep_row,
+    kept_input,
+    last_input,
+    make_room,
+    narrow_table,
+    prepared,
+    regress_full,
+    sum_up_full,
+    wide_table,
+)
+from onebit.storage.scales import MEAN, SPREAD, TIMES, count_number, scaled_number, value_of_number
+
+KEPT_ENTRIES = 2**18  # of the kept rows together: of long rows, fewer are kept
+SCALED = 2 * KEPT_ENTRIES  # where a row with scaled numbers starts
+
+
+class Sparse(NamedTuple):
+    """Experts of sparse rows. Kept rows lie one after the other in a ring of entries.
+
+    A row starts within the ring, and may end beyond it: so it is in one piece.
+    """
+
+    experts: Any
+    indices: Any  # [3 KEPT_ENTRIES] last, scratch space: a row with scaled numbers
+    values: Any
+    numbers: Any  # [1 + place, 3] statistics; -1 times: it is no number; line 0: all answers
+    elsewhere: Any  # [lane] of the naive Bayes model: what occurred in rounds of other labels
+    temperature: Any  # [2] its temperature, and how well that is known
+
+
+@inline
+def _to_unit_length(state, row):
+    square = squared_norm(row)
+    scale = number(state, 1.0 / math.sqrt(square) if square > 0.0 else 1.0)
+    return Input(row, row.stop, scale)
+
+
+@inline
+def _is_number(numbers, place):
+    return place + 1 < len(numbers) and numbers[place + 1, TIMES] >= 0.0
+
+
+@inline
+def _has_numbers(held, row):
+    """Whether a row has numbers: they are its last entries, as their indices are the largest."""
+    size = row.stop - row.start
+    if size <= 0 or size > KEPT_ENTRIES:
+        return False
+    return _is_number(held.numbers, at(row.indices, row.stop - 1))
+
+
+@outline
+def _scale_numbers(indices, values, start, stop, numbers, out_indices, out_values):
+    """Copy a row, with its numbers standardised: together they have about the length of a text."""
+    not_inlined()
+    first = stop
+    while first > start and _is_number(numbers, at(indices, first - 1)):
+        first -= 1
+    side = 1.0 / math.sqrt(stop - first)
+    for i in range(start, stop):
+        place, to = at(indices, i), SCALED + i - start
+        out_indices[to] = place
+        if i < first:
+            out_values[to] = at(values, i)
+        else:
+            line, seen = numbers[place + 1], numbers[0, TIMES]
+            value = value_of_number(values, i)
+            z = scaled_number(value, line[TIMES], line[MEAN], line[SPREAD], seen)
+            out_values[to] = side * z
+
+
+@inline
+def _last_sparse(state, row):
+    held = state.held
+    if _has_numbers(held, row):
+        row = Row(held.indices, held.values, SCALED, SCALED + row.stop - row.start)
+    return _to_unit_length(state, row)
+
+
+@inline
+def _prepared_sparse(state, row):
+    held = state.held
+    if _has_numbers(held, row):
+        _scale_numbers(
+            row.indices, row.values, row.start, row.stop, held.numbers, held.indices, held.values
+        )  # fmt: skip
+    return _last_sparse(state, row)
+
+
+implement(prepared, Sparse)(_prepared_sparse)
+implement(last_input, Sparse)(_last_sparse)
+
+
+@implement(kept_input, Sparse)
+def _kept_sparse(state, place):
+    held = state.held
+    start, size = held.experts.rounds[START, place], held.experts.rounds[SIZE, place]
+    return _prepared_sparse(state, Row(held.indices, held.values, start, start + size))
+
+
+@implement(make_room, Sparse)
+def _make_room(state, row):
+    experts, size = state.held.experts, row.stop - row.start
+    count = experts.count
+    if size > KEPT_ENTRIES:
+        return False
+    while count[KEPT] == KEPT_ROUNDS or count[ENTRIES] + size > KEPT_ENTRIES:
+        count[ENTRIES] -= experts.rounds[SIZE, count[OLDEST]]
+        drop_oldest(count)
+    return True
+
+
+@implement(keep_row, Sparse)
+def _keep_sparse(state, row, place):
+    held, size = state.held, row.stop - row.start
+    count, rounds = held.experts.count, held.experts.rounds
+    start = count[FREE]
+    rounds[START, place], rounds[SIZE, place] = start, size
+    for i in range(size):
+        held.indices[start + i] = at(row.indices, row.start + i)
+        held.values[start + i] = at(row.values, row.start + i)
+    count[FREE] = (start + size) % KEPT_ENTRIES
+    count[ENTRIES] += size
+
+
+@implement(narrow_table, Sparse)
+def _narrow_sparse(state):
+    return bare(state)
+
+
+@implement(wide_table, Sparse)
+def _wide_sparse(state):
+    return bare(state)
+
+
+@implement(fix_scales, Sparse)
+def _count_numbers(state, row):
+    held = state.held
+    if held.numbers[0, TIMES] > 0.0 or _has_numbers(held, row):
+        held.numbers[0, TIMES] += 1.0
+    i = row.stop - 1
+    while i >= row.start and _is_number(held.numbers, at(row.indices, i)):
+        line, value = held.numbers[at(row.indices, i) + 1], value_of_number(row.values, i)
+        count_number(line, value)
+        i -= 1
+    return False
+
+
+@implement(sum_up_full, Sparse)
+def _sum_up_nothing(state, context, weight, sums):
+    return None
+
+
+@implement(regress_full, Sparse)
+def _regress_nothing(state, context, label, answer):
+    return None
+
+
+@implement(clear_full, Sparse)
+def _clear_nothing(state):
+    return None
+
+
+# In Python.
+
+
+class SparseExperts(ExpertStorage):
+    """Experts of sparse rows."""
+
+    maps_features = True
+
+    def __init__(self, *start: Any, alpha: float, temperature: Sequence[float]) -> None:
+        """start: as for all experts. alpha: where the sums of naive Bayes start."""
+        super().__init__(*start)
+        self.alpha, self._temperature = alpha, np.array(temperature)
+        self.planes = 2 * len(self.priors) + 1
+
+    def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Sparse:
+        held = Sparse(
+            experts=self._experts(arrays, labels, besides=1),
+            indices=np.zeros(SCALED + KEPT_ENTRIES, np.uint32),
+            values=np.zeros(SCALED + KEPT_ENTRIES, self._dtype),
+            numbers=np.zeros((1, 3)),
+            elsewhere=np.zeros(lanes_for(labels)),
+            temperature=self._temperature.copy(),
+        )
+        if arrays:
+            elsewhere = arrays["elsewhere"]
+            held.temperature[:], held.elsewhere[: len(elsewhere)] = arrays["temperature"], elsewhere
+            sizes, entries = arrays["sizes"], len(arrays["indices"])
+            rounds, count = held.experts.rounds, held.experts.count
+            rounds[SIZE, : len(sizes)] = sizes
+            rounds[START, : len(sizes)] = np.cumsum(sizes) - sizes
+            held.indices[:entries], held.values[:entries] = arrays["indices"], arrays["values"]
+            count[FREE], count[ENTRIES] = entries % KEPT_ENTRIES, entries
+        if "numbers" in arrays:
+            held = self.with_numbers(held, arrays["number_places"])
+            held.numbers[1:][arrays["number_places"]] = arrays["numbers"]
+            held.numbers[0, TIMES] = arrays["numbers_seen"][0]
+        return held
+
+    def with_numbers(self, held: Sparse, places: np.ndarray) -> Sparse:
+        """The record, in which there are numbers at these places of the table."""
+        size = int(places.max()) + 2
+        if size > len(held.numbers):
+            numbers = np.full((max(size, 2 * len(held.numbers)), 3), [-1.0, 0.0, 0.0])
+            numbers[: len(held.numbers)] = held.numbers
+            held = held._replace(numbers=numbers)
+        times = held.numbers[1:, TIMES]
+        times[places] = np.maximum(times[places], 0.0)
+        return held
+
+    def arrays(self, held: Sparse, features: int, labels: int) -> dict[str, np.ndarray]:
+        places, rounds = self._places(held.experts), held.experts.rounds
+        starts, sizes = rounds[START, places], rounds[SIZE, places]
+        before = np.cumsum(sizes) - sizes
+        entries = np.arange(sizes.sum()) + np.repeat(starts - before, sizes)
+        numbers = np.flatnonzero(held.numbers[1:, TIMES] >= 0)
+        return (
+            super().arrays(held, features, labels)
+            | {
+                "sizes": sizes,
+                "indices": held.indices[entries],
+                "values": held.values[entries],
+                "elsewhere": held.elsewhere[:labels].copy(),
+                "temperature": held.temperature.copy(),
+            }
+            | (self._number_arrays(held, numbers) if len(numbers) else {})
+        )
+
+    @staticmethod
+    def _number_arrays(held: Sparse, places: np.ndarray) -> dict[str, np.ndarray]:
+        return {
+            "number_places": places.astype(np.uint32),
+            "numbers": held.numbers[1:][places],
+            "numbers_seen": held.numbers[:1, TIMES].copy(),
+        }
+
+    def moved(self, arrays: dict[str, np.ndarray], places: np.ndarray) -> dict[str, np.ndarray]:
+        arrays = arrays | {"indices": places[arrays["indices"]].astype(np.uint32)}
+        if "numbers" in arrays:
+            numbers = places[arrays["number_places"]].astype(np.uint32)
+            order = np.argsort(numbers)
+            arrays |= {"number_places": numbers[order], "numbers": arrays["numbers"][order]}
+        return arrays
+
+    def _shapes(self, kept: int, labels: int, besides: int) -> dict[str, tuple[Any, Any]]:
+        return super()._shapes(kept, labels, besides=1) | {
+            "sizes": ((kept,), np.int64),
+            "indices": (None, np.uint32),
+            "values": (None, self._dtype),
+            "elsewhere": ((labels,), np.float64),
+            "temperature": ((2,), np.float64),
+        }
+
+    def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
+        of_numbers = ("number_places", "numbers", "numbers_seen")
+        others = {name: array for name, array in arrays.items() if name not in of_numbers}
+        if not super().fits(others, features, labels):
+            return False
+        sizes, indices = arrays["sizes"], arrays["indices"]
+        return bool(
+            (sizes > 0).all()
+            and len(indices) == len(arrays["values"]) == sizes.sum() <= KEPT_ENTRIES
+            and (indices < features).all()
+            and (len(others) == len(arrays) or self._are_numbers(arrays, features))
+        )
+
+    @staticmethod
+    def _are_numbers(arrays: dict[str, np.ndarray], features: int) -> bool:
+        try:
+            places, numbers, seen = (
+                arrays[name] for name in ("number_places", "numbers", "numbers_seen")
+            )
+        except KeyError:
+            return False
+        return bool(
+            (places.dtype, numbers.dtype, seen.dtype) == (np.uint32, np.float64, np.float64)
+            and places.ndim == 1
+            and (numbers.shape, seen.shape) == ((len(places), 3), (1,))
+            and len(places) > 0
+            and (places[1:] > places[:-1]).all()
+            and places[-1] < features
+        )
+
+    def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
+        times = arrays.get("numbers", np.zeros((0, 3)))[:, [TIMES, SPREAD]]
+        return (
+            super().is_sound(table, arrays)
+            and self._are_variances(table[:, :-1], self.priors)
+            and bool((table[:, -1] >= (1 - 1e-5) * self.alpha).all())
+            and bool((arrays["elsewhere"] >= 0).all() and (arrays["temperature"] > 0).all())
+            and bool((times >= 0).all())
+            and bool((times[:, 0] <= arrays.get("numbers_seen", np.inf)).all())
+        )
+
+    def size(self, features: int, labels: int) -> int:
+        entries = 3 * KEPT_ENTRIES * (4 + self._dtype.itemsize)
+        return super().size(features, labels) + entries
+
+    def swing(self, features: int) -> int:
+        entries = min(KEPT_ENTRIES, KEPT_ROUNDS * features)
+        return 17 * KEPT_ROUNDS + entries * (4 + self._dtype.itemsize)
+
+    def faded(
+        self, table: np.ndarray, arrays: dict[str, np.ndarray], keep: float
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        kept = len(arrays["sizes"])
+        table, arrays = super().faded(table, arrays, keep)
+        dropped = kept - len(arrays["said"])
+        entries = int(arrays["sizes"][:dropped].sum())
+        arrays |= {"sizes": arrays["sizes"][dropped:]}
+        arrays |= {name: arrays[name][entries:] for name in ("indices", "values")}
+        if "numbers" in arrays:
+            arrays |= {
+                "numbers": arrays["numbers"] * [keep, 1.0, keep],
+                "numbers_seen": keep * arrays["numbers_seen"],
+            }
+        arrays |= {
+            "elsewhere": keep * arrays["elsewhere"],
+            "temperature": arrays["temperature"] * [1.0, keep],
+        }
+        sums = self.alpha + keep * (table[:, -1:] - self.alpha)
+        weights = self._faded_table(table[:, :-1], self.priors, keep)
+        return np.concatenate([weights, sums], axis=1), arrays
