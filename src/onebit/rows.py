@@ -99,7 +99,8 @@ def array_of_numbers(x: Any, name: str) -> np.ndarray:
             found = f"an iterator ({found}): put what it gives into a list"
         elif array.ndim and array.dtype.kind == "O":
             kinds = sorted({type(value).__name__ for value in array.flat if not is_number(value)})
-            found = f"{', '.join(kinds)}: make a dict of a row with text, gaps or other things"
+            dicts = "a list of dicts of rows" if array.ndim == 2 else "a dict of a row"
+            found = f"{', '.join(kinds)}: make {dicts} with text, gaps or other things"
         raise TypeError(
             f"{name} must hold real numbers, not {found}; "
             "a context is a text, an array row, a sparse row, a dict or a pair (indices, values)"
