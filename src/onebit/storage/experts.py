@@ -37,6 +37,7 @@ from onebit.storage.scales import (
     count_number,
     scaled_number,
     value_of_number,
+    within,
 )
 
 KEPT_ROUNDS = 1000
@@ -49,6 +50,7 @@ STEP, SHRINKAGE = range(2)  # places in Experts.change
 TARGET, PREDICTED, MOVED, PRECISION, NEWTON, AFTER = range(6)  # places in Experts.scratch
 
 WARM = 100  # answered rows from which the scales of dense columns are taken
+OUTLIER = 30.0  # deviations: farther values of these rows are clipped, to scale the columns
 WAVES = 600  # random Fourier features
 SHORTEST, LONGEST = 0.1, 1.0  # their wave lengths, in median distances between rows
 PART = 0.25  # the length of a row's Fourier features; the columns have about 1
@@ -540,9 +542,11 @@ def _take_into_scales(scales, columns, row):
     seen, usual = scales[SEEN] + 1.0, 0.0
     scales[SEEN] = seen
     for j in range(len(row)):
-        off = np.float64(row[j]) - columns[CENTRE, j]
+        mean, spread = columns[CENTRE, j], columns[SQUARES, j]
+        value = within(np.float64(row[j]), OUTLIER, seen - 1.0, mean, spread)
+        off = value - mean
         columns[CENTRE, j] += off / seen
-        columns[SQUARES, j] += off * (np.float64(row[j]) - columns[CENTRE, j])
+        columns[SQUARES, j] += off * (value - columns[CENTRE, j])
         usual += columns[SQUARES, j] / len(row)
     for j in range(len(row)):  # a column that was constant so far is as wide as the others
         square = columns[SQUARES, j] if columns[SQUARES, j] > 0.0 else usual
