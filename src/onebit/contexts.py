@@ -191,7 +191,8 @@ def check_within(index: int, columns: int) -> None:
     if index >= columns:
         raise ValueError(
             f"this learner takes dense rows of {columns} columns, as its first context was; "
-            f"column {index} is beyond them"
+            f"column {index} is beyond them. A text, and a dict where columns have no names, is no "
+            "dense row: use another learner for these"
         )
 
 
@@ -663,7 +664,8 @@ def _refusal(
             f"at most {largest(dtype):g}; scale the features down"
         )
     return ValueError(
-        f"the value at index {index} is {value:g}; leave it out, or put a number in its place"
+        f"the value at index {index} is {value:g}; put a number in its place, or make a dict of the "
+        "row and leave it out"
     )
 
 
