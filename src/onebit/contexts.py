@@ -664,8 +664,8 @@ def _refusal(
             f"at most {largest(dtype):g}; scale the features down"
         )
     return ValueError(
-        f"the value at index {index} is {value:g}; put a number in its place, or make a dict of the "
-        "row and leave it out"
+        f"the value at index {index} is {value:g}; put a number in its place, or make a dict of "
+        "the row and leave it out"
     )
 
 
