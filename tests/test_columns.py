@@ -65,6 +65,15 @@ def test_a_row_of_zeros_is_a_row(make, tmp_path):
 
 
 @pytest.mark.parametrize("make", MAKERS)
+def test_an_outlier_among_the_first_rows_does_not_spoil_its_column(make):
+    X = np.random.default_rng(5).normal(size=(160, 2))
+    y = [LABELS[int(x[0] > 0)] for x in X]
+    learner = make()
+    ob.simulate(learner, np.where(np.arange(320).reshape(160, 2) == 120, 1e9, X), y)
+    assert np.mean(learner.predict(X) == y) > 0.9
+
+
+@pytest.mark.parametrize("make", MAKERS)
 def test_the_first_row_may_be_zeros(make):
     rounds, whole = make(), make()
     rounds.learn(rounds.decide([0.0, 0.0]), label=LABELS[0])

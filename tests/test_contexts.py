@@ -272,8 +272,8 @@ def test_no_rows_are_legal_rows(dtype):
 # Refusals.
 
 ONE_REFUSED = {
-    "NaN": ([1.0, np.nan], ValueError, "index 1 is nan; leave it out, or put a number"),
-    "infinity": (np.array([np.inf, 1.0]), ValueError, "index 0 is inf; leave it out"),
+    "NaN": ([1.0, np.nan], ValueError, "index 1 is nan; put a number in its place, or make a dict"),
+    "infinity": (np.array([np.inf, 1.0]), ValueError, "index 0 is inf; put a number in its place"),
     "minus infinity": ([0.0, -np.inf], ValueError, "index 1 is -inf"),
     "float32 NaN": (np.array([np.nan], np.float32), ValueError, "index 0 is nan"),
     "too large": ([0.0, 1e39], ValueError, r"value 1e\+39 at index 1 is too large for float32"),
@@ -350,7 +350,7 @@ ONE_REFUSED = {
 }
 
 MANY_REFUSED = {
-    "NaN": (np.array([[1, 2], [3, np.nan]]), ValueError, "row 1: .* index 1 is nan; leave it out"),
+    "NaN": (np.array([[1, 2], [3, np.nan]]), ValueError, "row 1: .* index 1 is nan; put a number"),
     "float32 inf": (np.array([[1], [np.inf]], np.float32), ValueError, "row 1: .* index 0 is inf"),
     "too large": ([[1.0], [2.0], [1e39]], ValueError, "row 2: .* too large for float32"),
     "NaN, sparse": (sp.csr_matrix([[1.0], [np.nan]]), ValueError, "row 1: .* index 0 is nan"),

@@ -142,11 +142,10 @@ def tickets(rows=60):
     return X, y
 
 
-@pytest.mark.parametrize("features", [None, 48])
+@pytest.mark.parametrize("common", [{}, {"features": 48}, {"half_life": 16}])
 @pytest.mark.parametrize("make", AUTO if not COMPILED else AUTO[:1])
-def test_numbers_of_dicts_are_scaled_in_all_ways_in_which_they_come(make, features, tmp_path):
+def test_numbers_of_dicts_are_scaled_in_all_ways_in_which_they_come(make, common, tmp_path):
     X, y = tickets()
-    common = {"features": features} if features else {}
     whole, rounds, chunks = (make(**common) for _ in range(3))
     trace = ob.simulate(whole, X, y)
     play(rounds, X[:25], y[:25]).save(tmp_path / "auto.onebit")

@@ -200,6 +200,8 @@ def test_a_text_or_a_dict_is_decided_on():
     table = OneBitClassifier("UCWL").fit(frame, TOPICS)
     assert table.n_features_in_ == 3 and list(table.feature_names_in_) == ["body", "team", "age"]
     assert table.decide(frame.row(0, named=True)).label == "sport"
+    assert np.array_equal(table.predict(frame.to_dicts()), table.predict(frame))
+    table.partial_fit(frame.to_dicts(), TOPICS)
     with pytest.raises(ValueError, match="feature names"):
         table.predict(frame.rename({"body": "text"}))
 

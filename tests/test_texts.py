@@ -191,7 +191,7 @@ def test_a_frame_of_numbers_is_a_matrix(frame):
     learner = ob.UCWL(labels=2)
     ob.simulate(learner, numbers, [0, 1, 0])
     assert learner.predict(numbers).shape == (3,)
-    with pytest.raises(ValueError, match=r"row 1: .* index 0 is nan; leave it out"):
+    with pytest.raises(ValueError, match=r"row 1: .* index 0 is nan; put a number"):
         learner.predict(numbers.with_columns(age=np.array([1, math.nan, 2])))
 
 

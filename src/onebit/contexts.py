@@ -220,7 +220,8 @@ def check_within(index: int, columns: int) -> None:
     if index >= columns:
         raise ValueError(
             f"this learner takes dense rows of {columns} columns, as its first context was; "
-            f"column {index} is beyond them"
+            f"column {index} is beyond them. A text, and a dict where columns have no names, is no "
+            "dense row: use another learner for these"
         )
 
 

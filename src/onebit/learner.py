@@ -775,6 +775,7 @@ class Learner(FeatureTable, Declared):
             self._lay_out(self._no_weights(), memory, {})
             self._reserve(features, arrays)
             self._buffer[met, :, : self._size] = table
+            self._make_room_to_scale(0)
 
     def _fade(self, round: int) -> None:
         """Make the steps of fading that are due before this round."""

@@ -296,7 +296,8 @@ def _refusal(
             f"at most {largest(dtype):g}; scale the features down"
         )
     return ValueError(
-        f"the value at index {index} is {value:g}; leave it out, or put a number in its place"
+        f"the value at index {index} is {value:g}; put a number in its place, or make a dict of "
+        "the row and leave it out"
     )
 
 

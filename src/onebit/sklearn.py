@@ -43,6 +43,11 @@ def _read_by_onebit(X: Any) -> list[Any] | None:
     return list(rows) if any(isinstance(row, str | Mapping) for row in rows) else None
 
 
+def _are_dicts(X: Any) -> bool:
+    """Whether X is a list of dicts. A dict names its values, so there are no columns to compare."""
+    return isinstance(X, Sequence) and all(isinstance(row, Mapping) for row in X)
+
+
 class OneBitClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that learns from one-bit feedback, simulated from the true labels.
 
@@ -141,7 +146,8 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
             self._check_kind(is_matrix=True)
             return validate_data(self, X, reset=False, **_ROWS)
         self._check_kind(is_matrix=False)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        if not _are_dicts(X):
+            validate_data(self, X, reset=False, skip_check_array=True)
         return rows
 
     def _rows_and_labels(self, X: Any, y: Any, is_first: bool) -> tuple[Any, np.ndarray]:
@@ -156,7 +162,8 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(rows, y)
         if is_first:
             vars(self).pop("n_features_in_", None)  # of an earlier fit; a frame has it again
-        validate_data(self, X, y, reset=is_first, skip_check_array=True)
+        if is_first or not _are_dicts(X):
+            validate_data(self, X, y, reset=is_first, skip_check_array=True)
         self._reads_matrices = False
         return rows, y
 

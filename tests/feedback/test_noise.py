@@ -455,6 +455,19 @@ def test_bad_pairs_get_a_sentence():
             Log.of([], labels=labels)
 
 
+@pytest.mark.parametrize("learner", [ob.OneBit(3), ob.UCWL(3, inputs="auto")])
+def test_decisions_on_numbers_of_dicts_make_a_log(learner):
+    X, y = clusters(1200, labels=3, features=3)
+    said, right = heard(y, 3, 0.1, 0.2)
+    dicts = [dict(zip("abc", row, strict=True)) for row in X.tolist()]
+    decisions = [learner.decide(x, among=[int(said[i])]) for i, x in enumerate(dicts)]
+    assert decisions[0].indices.max() >= 2**24  # numbers have indices of their own
+    log = Log.of(zip(decisions, right, strict=True), labels=3)
+    places = [next(iter(learner.decide({name: 1.0}).indices)) for name in "abc"]
+    by_index = X.astype(np.float32)[:, np.argsort(places)]
+    assert repr(estimate_rates(log)) == repr(estimate_rates(Log(by_index, said, right, labels=3)))
+
+
 def test_0_and_1_are_wrong_and_right():
     d = ob.Banditron(3).decide([1.0, 2.0])
     assert Log.of([(d, 1), (d, np.int64(0))]).right.tolist() == [True, False]

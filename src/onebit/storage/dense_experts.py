@@ -39,9 +39,10 @@ from onebit.storage.experts import (
     wide_table,
 )
 from onebit.storage.full import Full
-from onebit.storage.scales import FARTHEST
+from onebit.storage.scales import FARTHEST, within
 
 WARM = 100  # answered rows from which the scales of the columns are taken
+OUTLIER = 30.0  # deviations: farther values of these rows are clipped, to scale the columns
 WAVES = 600  # random Fourier features
 SHORTEST, LONGEST = 0.1, 1.0  # their wave lengths, in median distances between rows
 PART = 0.25  # the length of a row's Fourier features; the columns have about 1
@@ -270,9 +271,11 @@ def _take_into_scales(scales, columns, row):
     seen, usual = scales[SEEN] + 1.0, 0.0
     scales[SEEN] = seen
     for j in range(len(row)):
-        off = np.float64(row[j]) - columns[CENTRE, j]
+        mean, spread = columns[CENTRE, j], columns[SQUARES, j]
+        value = within(np.float64(row[j]), OUTLIER, seen - 1.0, mean, spread)
+        off = value - mean
         columns[CENTRE, j] += off / seen
-        columns[SQUARES, j] += off * (np.float64(row[j]) - columns[CENTRE, j])
+        columns[SQUARES, j] += off * (value - columns[CENTRE, j])
         usual += columns[SQUARES, j] / len(row)
     for j in range(len(row)):  # a column that was constant so far is as wide as the others
         square = columns[SQUARES, j] if columns[SQUARES, j] > 0.0 else usual

@@ -72,12 +72,16 @@ def scaled_number(value, times, mean, spread, seen):
 
 
 @inline
+def within(value, deviations, times, mean, spread):
+    """The value, clipped if it is an outlier: a single one must not spoil the scale."""
+    far = deviations * math.sqrt(spread / times) if times >= SETTLED else 0.0
+    return min(max(value, mean - far), mean + far) if far > 0.0 else value
+
+
+@inline
 def count_number(line, value):
     """Take a value into a line of statistics."""
-    if line[TIMES] >= SETTLED:  # a single outlier must not spoil the scale
-        far = OUTLIER * math.sqrt(line[SPREAD] / line[TIMES])
-        if far > 0.0:
-            value = min(max(value, line[MEAN] - far), line[MEAN] + far)
+    value = within(value, OUTLIER, line[TIMES], line[MEAN], line[SPREAD])
     line[TIMES] += 1.0
     off = value - line[MEAN]
     line[MEAN] += off / line[TIMES]

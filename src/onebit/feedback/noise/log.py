@@ -15,6 +15,7 @@ from onebit.rows import Rows
 from onebit.settings import bit, whole
 
 _MOST_LABELS = 10**6
+_MOST_FEATURES = 2**32  # indices of decisions that are numbers of dicts have the highest bit
 _DENSE_BYTES = 2**28  # contexts up to this size are stored as a dense array
 FLOAT = np.dtype(np.float32)
 
@@ -78,7 +79,7 @@ class Log:
         if not decisions:
             raise ValueError("this log is empty: it needs pairs (decision, right), one per answer")
         return cls(
-            [d.row for d in decisions],
+            encode_rows([d.row for d in decisions], FLOAT, _MOST_FEATURES),
             np.array([d.place for d in decisions], np.int64),
             np.array(right, bool),
             [d.propensity for d in decisions],
@@ -105,10 +106,8 @@ def matrix_of(rows: Rows) -> Any:
     """
     answers, columns, width = len(rows.indptr) - 1, rows.indices.view(np.int32), max(rows.width, 1)
     if answers * width * FLOAT.itemsize > _DENSE_BYTES:
-        used = np.zeros(width, bool)
-        used[columns] = True
-        columns = (np.cumsum(used) - 1).astype(np.int32)[columns]
-        width = max(int(used.sum()), 1)
+        used, columns = np.unique(rows.indices, return_inverse=True)
+        columns, width = columns.astype(np.int32), max(len(used), 1)
     made = sparse.csr_matrix((rows.values, columns, rows.indptr), shape=(answers, width))
     size = answers * width
     small = size * FLOAT.itemsize <= _DENSE_BYTES
