@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -266,6 +267,40 @@ def test_an_answer_that_is_refused_for_now_is_kept(serve: Any, context: Any, sta
     tab.wait("document.querySelector('#saved').textContent", wanted)
     tab.page.unroute("**/answer")
     tab.saved(1)
+
+
+def test_a_page_without_a_guess_asks_again(serve: Any, context: BrowserContext) -> None:
+    page = context.new_page()
+    page.route("**/ahead", lambda route: route.fulfill(status=503, json={"detail": "not now"}))
+    tab = Tab(page, serve(), with_faults=True)
+    tab.wait("document.querySelector('#saved').textContent", "The server says: not now.")
+    page.unroute("**/ahead")
+    tab.press()
+    tab.saved(1)
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs Linux")
+def test_the_page_goes_on_by_itself_when_the_disk_has_room_again(serve, browser, context) -> None:
+    """No file of the server may grow for a while. A page comes meanwhile, and gets no guess."""
+    server = serve()
+    first = Tab(context.new_page(), server, with_faults=True)
+    first.press()
+    first.saved(1)
+    _, most = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, most))
+    first.press()
+    first.wait("document.querySelector('#saved').textContent.includes('1 not yet saved')")
+    first.page.close()  # whose answer would let the other page look again
+    with browser.new_context() as elsewhere:
+        page = elsewhere.new_page()
+        with page.expect_response("**/ahead") as refused:
+            second = Tab(page, server, with_faults=True)
+        assert refused.value.status == 503
+        assert "damaged" not in refused.value.json()["detail"]
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (most, most))
+        second.press()
+        second.saved(2)
+    assert len(server.answers()) == 2
 
 
 # A stream of events that never opens.

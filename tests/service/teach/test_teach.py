@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import os
 import re
@@ -502,6 +503,42 @@ def test_the_curve(notes: Path, tmp_path: Path) -> None:
             person.answer()
         drawn = client.get("/curve?width=400").text
         assert drawn.startswith("<svg") and "style=" not in drawn and "last 50" in drawn
+
+
+def test_an_answer_that_was_not_written_is_not_taken_for_one(notes, tmp_path, monkeypatch) -> None:
+    """The disk fails, and the journal cannot even be read for a while."""
+    with teaching(notes, tmp_path / "t") as (teacher, client):
+        person = Person(client)
+        person.look()
+        id = person.answer()
+        journal, recovered = teacher.engine.journal, threading.Event()
+        tell = teacher._service.on_recovery
+        teacher._service.on_recovery = lambda: (tell(), recovered.set())
+        with monkeypatch.context() as broken:
+            broken.setattr(journal, "_commit", fail)
+            broken.setattr(journal, "recover", fail)
+            broken.setattr(Lessons, "read", fail_to_read)
+            turn = {"page": "page", "ask": person.ask, "id": person.guesses[0]["id"]}
+            for _ in range(2):
+                response = client.post("/answer", json={**turn, "right": True})
+                assert response.status_code == 503
+            version = person.stats()["version"]
+        assert recovered.wait(60)
+        now = person.stats()
+        assert now["answers"] == 1
+        assert now["version"] > version  # so that all pages look again
+        person.send("answer", id=turn["id"], right=True)
+        assert person.stats()["answers"] == 2
+    with teaching(notes, tmp_path / "t") as (_, client):
+        assert {lesson["id"] for lesson in Person(client).stats()["recent"]} == {id, turn["id"]}
+
+
+def fail(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def fail_to_read(*_: object) -> None:
+    raise faults.Unavailable("the journal cannot be read")
 
 
 def test_two_owners_are_refused(notes: Path, tmp_path: Path) -> None:
