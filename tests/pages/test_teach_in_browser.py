@@ -615,8 +615,8 @@ def test_touch(serve: Any, browser: Any) -> None:
         )
 
         def touch(selector: str, *away: int) -> None:
-            """A finger. On a busy machine Chromium may take a tap for a long press, which is no
-            click: then the finger taps again."""
+            """A finger. On a busy machine a tap is sometimes not heard as a click, perhaps because
+            Chromium takes it for a long press: then the finger taps again."""
             clicks = tab.page.evaluate("clicks")
             for _ in range(5):
                 finger(selector, *away)
