@@ -28,6 +28,7 @@ from serving import listening
 import onebit as ob
 from onebit import persist
 from onebit.cli.teach import _folder
+from onebit.pages.teach import curve
 from onebit.service import faults
 from onebit.service.teach.app import POLICY, make_app
 from onebit.service.teach.export import python_lines
@@ -504,6 +505,12 @@ def test_the_curve(notes: Path, tmp_path: Path) -> None:
             person.answer()
         drawn = client.get("/curve?width=400").text
         assert drawn.startswith("<svg") and "style=" not in drawn and "last 50" in drawn
+
+
+@pytest.mark.parametrize("errors", [[1.0, 1.0, 0.8], [0.0, 0.0]])
+def test_the_curve_starts_at_0(errors: list[float]) -> None:
+    drawn = curve(np.array(errors), np.array(errors), width=400)
+    assert re.search(r"<text[^>]*>0%</text>", drawn), drawn
 
 
 def test_an_answer_that_was_not_written_is_not_taken_for_one(notes, tmp_path, monkeypatch) -> None:
