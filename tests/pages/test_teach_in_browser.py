@@ -501,6 +501,30 @@ def test_keys_are_remapped_and_switched_off(serve: Any, context: BrowserContext)
     assert tab.complaints == []
 
 
+@pytest.mark.parametrize("how", ["click", "Tab", "Escape"])
+def test_choosing_a_key_is_given_up(serve: Any, context: BrowserContext, how: str) -> None:
+    server = serve()
+    tab = Tab(context.new_page(), server)
+    tab.guess()
+    before = tab.text("[data-capture=right]")
+    tab.page.click("[data-capture=right]")
+    assert tab.text("[data-capture=right]") == "press a key …"
+    if how == "click":
+        tab.page.click("#guess")
+    else:
+        tab.page.keyboard.press(how)
+    assert tab.text("[data-capture=right]") == before
+    tab.page.focus("#stage")
+    tab.page.keyboard.press("a")  # an answer, and no new key for an answer
+    tab.saved(1)
+    assert tab.text("[data-capture=right]") == before
+    tab.page.click("[data-capture=wrong]")
+    tab.page.click("[data-capture=skip]")  # another key at once
+    tab.page.keyboard.press("k")
+    assert tab.text("[data-capture=skip]").startswith("k")
+    assert "k" not in tab.text("[data-capture=wrong]") and tab.complaints == []
+
+
 def test_the_keyboard_alone_reaches_everything(serve: Any, context: BrowserContext) -> None:
     tab = Tab(context.new_page(), serve())
     tab.press()
