@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import errno
 import io
+import ipaddress
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -27,7 +30,7 @@ from serving import listening
 
 import onebit as ob
 from onebit import persist
-from onebit.cli.teach import _folder
+from onebit.cli.teach import _address, _folder
 from onebit.pages.teach import curve
 from onebit.service import faults
 from onebit.service.teach.app import POLICY, make_app
@@ -615,6 +618,42 @@ def test_the_command(notes: Path, tmp_path: Path, host: str) -> None:
     words = process.communicate(timeout=60)[0]
     assert process.returncode == 0 and "Everything is saved in notes.txt.teach" in words
     assert (tmp_path / "notes.txt.teach" / "teach.journal").exists()
+
+
+class Chosen:
+    """A UDP socket of a machine with one interface, which sends nothing."""
+
+    own: ClassVar[dict[int, str]] = {}
+
+    def __init__(self, family: int, kind: int) -> None:
+        self.family = family
+        assert kind == socket.SOCK_DGRAM
+
+    def __enter__(self) -> Chosen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def connect(self, address: tuple[str, int]) -> None:
+        assert not ipaddress.ip_address(address[0]).is_global
+        if self.family not in self.own:
+            raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.own[self.family], 40_000
+
+
+def test_the_printed_address_needs_no_name(monkeypatch) -> None:
+    monkeypatch.setattr(socket, "socket", Chosen)
+    monkeypatch.setattr(socket, "gethostname", lambda: "desk")
+    monkeypatch.setattr(Chosen, "own", {socket.AF_INET: "192.168.1.7"})
+    assert _address("0.0.0.0", 80, "s") == "http://192.168.1.7:80/?secret=s"
+    assert _address("::", 80, "s") == "http://desk:80/?secret=s"  # no route
+    monkeypatch.setattr(Chosen, "own", {socket.AF_INET6: "fd00::7"})
+    assert _address("::", 80, "s") == "http://[fd00::7]:80/?secret=s"
+    assert _address("127.0.0.1", 80, None) == "http://127.0.0.1:80/"
+    assert _address("localhost", 80, None) == "http://localhost:80/"
 
 
 def test_where_the_progress_is(tmp_path: Path) -> None:
