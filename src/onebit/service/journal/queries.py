@@ -1,4 +1,4 @@
-"""What is asked of a journal. The SQL of all readers in the engine and of the commands is here."""
+"""What is asked of a journal: the SQL of all who read one event, or a few."""
 
 from __future__ import annotations
 
@@ -239,6 +239,22 @@ class Queries:
             after,
             model,
             most,
+        )
+
+    def answered(self, model: int) -> list[tuple[Any, ...]]:
+        """Position, token, key, label, explored and propensity of each decision that counts and
+        has an answer; and right, label, source and time of the answer. In order of the answers."""
+        return self._rows(
+            "SELECT d.position, d.token, d.key, d.label, d.explored, d.propensity, a.right, "
+            "a.label, a.source, a.time FROM answers a JOIN decisions d ON d.position = a.decision "
+            "WHERE a.model = ? AND d.state = 0 ORDER BY a.position",
+            model,
+        )
+
+    def states(self, model: int) -> list[tuple[str | None, int, int | None]]:
+        """The key and the state of each decision, and the position from which it counts."""
+        return self._rows(
+            "SELECT key, state, active FROM decisions WHERE model = ? ORDER BY position", model
         )
 
     # Sources of feedback.

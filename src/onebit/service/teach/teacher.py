@@ -716,13 +716,11 @@ def _labels_before(path: Path) -> list[Label]:
     """The labels that the model of a journal had."""
     if not path.exists():
         return []
-    with closing(Journal(path)) as journal, journal.reading() as connection:
-        made = connection.execute("SELECT body FROM configurations ORDER BY number").fetchall()
-        added = connection.execute(
-            "SELECT body FROM changes WHERE kind = 'label' ORDER BY position"
-        ).fetchall()
-    labels = [label for (body,) in made for label in msgspec.json.decode(body)["labels"]]
-    return [*dict.fromkeys([*labels, *(msgspec.json.decode(body)["label"] for (body,) in added)])]
+    with closing(Journal(path)) as journal:
+        made, events = journal.first_labels(), journal.label_events()
+    labels = [label for _, (_, first) in sorted(made.items()) for label in first]
+    added = [event.label for event in events if event.kind == "label"]
+    return [*dict.fromkeys([*labels, *added])]
 
 
 def _verdict(given: AnswerTurn | Revision) -> tuple[bool | None, Label | None]:
