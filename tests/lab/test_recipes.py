@@ -68,7 +68,8 @@ def test_a_recipe_by_hand(tmp_path):
     [
         ("", 'learner = "UCWL"'),
         ("learner = UCWL", "not TOML"),
-        ('learner = "Bandit"', "no learner 'Bandit'; there are AROW"),
+        ('learner = "banditro"', "no learner 'banditro'; did you mean 'Banditron'?"),
+        ('learner = "Xyz"', "no learner 'Xyz'; there are AROW"),
         ("learner = 3", "learner must be text in quotes, not 3"),
         ('learner = "UCWL"\nlabels = ["a"]', "unknown 'labels'; a recipe has learner, prepare"),
         ('learner = "UCWL"\nprepare = "binary"', "prepare must be a list"),

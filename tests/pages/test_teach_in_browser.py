@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -268,6 +269,40 @@ def test_an_answer_that_is_refused_for_now_is_kept(serve: Any, context: Any, sta
     tab.saved(1)
 
 
+def test_a_page_without_a_guess_asks_again(serve: Any, context: BrowserContext) -> None:
+    page = context.new_page()
+    page.route("**/ahead", lambda route: route.fulfill(status=503, json={"detail": "not now"}))
+    tab = Tab(page, serve(), with_faults=True)
+    tab.wait("document.querySelector('#saved').textContent", "The server says: not now.")
+    page.unroute("**/ahead")
+    tab.press()
+    tab.saved(1)
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs Linux")
+def test_the_page_goes_on_by_itself_when_the_disk_has_room_again(serve, browser, context) -> None:
+    """No file of the server may grow for a while. A page comes meanwhile, and gets no guess."""
+    server = serve()
+    first = Tab(context.new_page(), server, with_faults=True)
+    first.press()
+    first.saved(1)
+    _, most = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, most))
+    first.press()
+    first.wait("document.querySelector('#saved').textContent.includes('1 not yet saved')")
+    first.page.close()  # whose answer would let the other page look again
+    with browser.new_context() as elsewhere:
+        page = elsewhere.new_page()
+        with page.expect_response("**/ahead") as refused:
+            second = Tab(page, server, with_faults=True)
+        assert refused.value.status == 503
+        assert "damaged" not in refused.value.json()["detail"]
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (most, most))
+        second.press()
+        second.saved(2)
+    assert len(server.answers()) == 2
+
+
 # A stream of events that never opens.
 NO_EVENTS = """window.EventSource = class extends EventTarget {
   static CLOSED = 2;
@@ -466,6 +501,30 @@ def test_keys_are_remapped_and_switched_off(serve: Any, context: BrowserContext)
     assert tab.complaints == []
 
 
+@pytest.mark.parametrize("how", ["click", "Tab", "Escape"])
+def test_choosing_a_key_is_given_up(serve: Any, context: BrowserContext, how: str) -> None:
+    server = serve()
+    tab = Tab(context.new_page(), server)
+    tab.guess()
+    before = tab.text("[data-capture=right]")
+    tab.page.click("[data-capture=right]")
+    assert tab.text("[data-capture=right]") == "press a key …"
+    if how == "click":
+        tab.page.click("#guess")
+    else:
+        tab.page.keyboard.press(how)
+    assert tab.text("[data-capture=right]") == before
+    tab.page.focus("#stage")
+    tab.page.keyboard.press("a")  # an answer, and no new key for an answer
+    tab.saved(1)
+    assert tab.text("[data-capture=right]") == before
+    tab.page.click("[data-capture=wrong]")
+    tab.page.click("[data-capture=skip]")  # another key at once
+    tab.page.keyboard.press("k")
+    assert tab.text("[data-capture=skip]").startswith("k")
+    assert "k" not in tab.text("[data-capture=wrong]") and tab.complaints == []
+
+
 def test_the_keyboard_alone_reaches_everything(serve: Any, context: BrowserContext) -> None:
     tab = Tab(context.new_page(), serve())
     tab.press()
@@ -580,8 +639,8 @@ def test_touch(serve: Any, browser: Any) -> None:
         )
 
         def touch(selector: str, *away: int) -> None:
-            """A finger. On a busy machine Chromium may take a tap for a long press, which is no
-            click: then the finger taps again."""
+            """A finger. On a busy machine a tap is sometimes not heard as a click, perhaps because
+            Chromium takes it for a long press: then the finger taps again."""
             clicks = tab.page.evaluate("clicks")
             for _ in range(5):
                 finger(selector, *away)

@@ -127,7 +127,7 @@ def test_all_problems_at_once(problems):
         '[service.timeouts] body: a time is text with a unit (ms, s, m, h, d, w), as in "24h", '
         "not 10",
         "[models.news]: unknown key 'lables'; did you mean 'labels'?",
-        "[models.ads]: no learner 'Bandittron'",
+        "[models.ads]: no learner 'Bandittron'; did you mean 'Banditron'?",
         "[models.no/name]: a model's name has",
         "[models.no/name]: label 'a' occurs twice",
     ]

@@ -1551,6 +1551,25 @@ def test_limits_of_open_decisions(home):
     assert_pure(news)
 
 
+def test_expired_decisions_are_counted_as_open_until_the_next_count(home):
+    place = home('expires_after = "10s"\nrevisions = true')
+    news = place.start().models["news"]
+    ids = [news.decide(context(i)).id for i in range(4)]
+    news.feedback(ids[0], right=True)
+    place.clock.now += 11
+    news.decide(context(4))
+    assert news.card().open == 4  # three of them have expired since the start
+    place.stop()
+    news = place.start().models["news"]
+    assert news.card().open == 1
+    news.cancel(ids[1])
+    news.erase(ids[2])
+    news.revoke(ids[0])
+    assert news.card().open == 1  # they were not counted
+    news.cancel(news.decide(context(5)).id)
+    assert news.card().open == 1
+
+
 def test_a_full_queue_refuses_and_forgets_nothing(home):
     place = home(service="[service.limits]\nqueue = 5")
     news = place.start().models["news"]

@@ -18,11 +18,11 @@ from onebit import cli, persist
 from onebit.service.engine import Engine
 from onebit.service.faults import Damaged, JournalInUse, Unavailable, UnknownModel
 from onebit.service.journal import Journal, ReadOnlyJournal
-from onebit.service.upkeep import repair as repairing
-from onebit.service.upkeep.backup import back_up
+from onebit.service.journal import repair as repairing
+from onebit.service.journal.backup import back_up
+from onebit.service.journal.repair import repair
 from onebit.service.upkeep.inspection import inspect
 from onebit.service.upkeep.journals import chosen_model
-from onebit.service.upkeep.repair import repair
 from onebit.service.upkeep.replay import Replay
 
 PAGE = 4096

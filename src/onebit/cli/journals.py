@@ -15,8 +15,8 @@ from onebit.cli import options
 from onebit.cli.options import Flag
 
 if TYPE_CHECKING:
+    from onebit.service.journal.repair import Repaired
     from onebit.service.upkeep.inspection import Facts
-    from onebit.service.upkeep.repair import Repaired
 
 TOKEN = "ONEBIT_TOKEN"  # the environment variable
 ModelName = Annotated[
@@ -187,8 +187,8 @@ def inspect(journal: Path, /, *, repair: Flag = False) -> None:
         damaged one. That one is kept under another name.
     """
     from onebit.service.faults import Damaged
+    from onebit.service.journal.repair import repair as repaired
     from onebit.service.upkeep.inspection import inspect as facts_of
-    from onebit.service.upkeep.repair import repair as repaired
 
     if repair:
         _print_repaired(journal, repaired(journal))
@@ -307,7 +307,7 @@ def backup(journal: Path, target: Path, /) -> None:
     target
         The copy, or a folder for it.
     """
-    from onebit.service.upkeep.backup import back_up
+    from onebit.service.journal.backup import back_up
 
     size = back_up(journal, target)
     print(f"{journal} was copied to {target}: {size / 2**20:.1f} MB, checked")

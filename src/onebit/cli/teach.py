@@ -125,9 +125,27 @@ def _folder(source: Path | None) -> Path:
 
 def _address(host: str, port: int, secret: str | None) -> str:
     if host in ("0.0.0.0", "::"):
-        host = socket.gethostname()
+        host = _own_address(host)
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}/" + (f"?secret={secret}" if secret else "")
+
+
+def _own_address(any_address: str) -> str:
+    """The address of this machine on the local network, which a phone need not look up by name.
+
+    It is that of the interface with the default route. Without one it is the name of this machine.
+    """
+    # Connecting a UDP socket sends nothing: the system only chooses the interface. The addresses
+    # are reserved for documentation, so that they are nobody's.
+    family, elsewhere = (
+        (socket.AF_INET6, "2001:db8::1") if ":" in any_address else (socket.AF_INET, "192.0.2.1")
+    )
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as chosen:
+            chosen.connect((elsewhere, 9))
+            return chosen.getsockname()[0]
+    except OSError:
+        return socket.gethostname()
 
 
 def _has_display() -> bool:

@@ -8,6 +8,7 @@ untrusted source cannot run code.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import sys
@@ -69,9 +70,12 @@ def learner_named(name: str) -> type[Learner]:
     for known, learner in Learner.registry.items():
         if name.lower() == known.lower():
             return learner
-    known = ", ".join(sorted(k for k, learner in Learner.registry.items() if not learner.needs))
-    remedy = "your own learner is found after its module is imported (--import on a command line)"
-    raise ValueError(f"no learner {name!r}; there are {known}; {remedy}")
+    named = {k.lower(): k for k, learner in Learner.registry.items() if not learner.needs}
+    near = difflib.get_close_matches(name.lower(), named, n=1)
+    known = f"there are {', '.join(sorted(named.values()))}."
+    remedy = "Your own learner is found after its module is imported (--import on a command line)"
+    meant = f"did you mean {named[near[0]]!r}?" if near else known
+    raise ValueError(f"no learner {name!r}; {meant} {remedy}")
 
 
 def is_known(name: str) -> bool:

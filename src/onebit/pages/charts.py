@@ -371,13 +371,18 @@ def draw(
     x_log: bool = True,
     y_log: bool = True,
     y_text: Callable[[float], str] = short,
+    y_shown: Sequence[float] = (),
     marks: Sequence[Mark] = (),
 ) -> Markup:
-    """The whole chart, the first curve on top, in a frame that grows until the labels fit."""
+    """The whole chart, the first curve on top, in a frame that grows until the labels fit.
+
+    y_shown: heights that the axis has to show besides those of the curves.
+    """
     has_strip = any(curve.published is not None for curve in series)
     lines = sum(len(curve.lines) for curve in series)
     height = max(frame.height, TOP + BOTTOM + frame.line_height * lines)
     heights = [v for curve in series for point in curve.points for v in point[1:4]]
+    heights += y_shown
     heights += [curve.published for curve in series if curve.published is not None]
     y = upwards(words.y, heights, height - BOTTOM, TOP, y_text, log=y_log)
     widths = [

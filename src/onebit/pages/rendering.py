@@ -25,6 +25,13 @@ def static(name: str) -> Markup:
     return Markup((files("onebit.pages") / "static" / name).read_text(encoding="utf-8"))
 
 
+def csv_cell(value: Any) -> Any:
+    """A cell of a csv file. A text that a spreadsheet would take for a formula gets a `'`."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value
+
+
 def counted(number: int, thing: str) -> str:
     """1 round, 2,000 rounds."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"

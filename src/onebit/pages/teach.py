@@ -48,5 +48,11 @@ def curve(since_start: np.ndarray, recent: np.ndarray, width: int) -> Markup:
     shown = [series(0, "last 50", recent), series(1, "all", since_start)]
     frame = charts.Frame("live", width, 230, line_height=15, reach=10)
     return charts.draw(
-        shown, words, frame, x_log=False, y_log=False, y_text=lambda share: f"{100 * share:g}%"
+        shown,
+        words,
+        frame,
+        x_log=False,
+        y_log=False,
+        y_text=lambda share: f"{100 * share:g}%",
+        y_shown=[0],
     )

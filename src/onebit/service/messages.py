@@ -228,7 +228,7 @@ class Card(Struct, frozen=True, kw_only=True):
     rebuilding: bool  # whether another learner is being built behind the scenes
     rounds: int
     answers: int
-    open: int  # decisions that wait for feedback
+    open: int  # decisions that wait for feedback, or expired since they were last counted
     error_share: float | None  # of the answered rounds
     explored_share: float | None
     smallest_propensity: float | None

@@ -226,7 +226,11 @@ class Service:
             else:
                 self._unready = ""
                 log.warning("the journal was read anew; requests are accepted again")
+                self.on_recovery()
                 return
+
+    def on_recovery(self) -> None:
+        """Called after each recovery; the owner of the service replaces it."""
 
     def _load_all(self) -> None:
         snapshots.drop_newer(self._folder, self.journal.position)

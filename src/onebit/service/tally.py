@@ -39,7 +39,9 @@ class ModelTally:
     cancelled: int = 0
     expired: int = 0  # feedback that came too late
     revised: int = 0
-    open: int = 0  # decisions that wait for feedback now
+    # Decisions that wait for feedback now, with those that have expired since they were last
+    # counted: at the start, after a compaction, and when there seem to be too many.
+    open: int = 0
     answers: int = 0  # in the journal now, as they stand after revisions
     mistakes: int = 0  # answers among them that say wrong
     lag: int = 0  # events of the journal that are not yet learned

@@ -214,7 +214,7 @@ def test_every_shipped_study_can_be_planned(name, tmp_path):
         ("rows = 150", "rows = 0", "data Words: it needs sources, and rows"),
         ('prepare = ["unit_norm"]', 'prepare = ["unit"]', "data Digits: "),
         ("flip = [0.1, 0.2]", "flip = [0.1, 2]", "channel flips: rho1"),
-        ('learner = "Perceptron"', 'learner = "Perceptor"', "no learner 'Perceptor'; there are"),
+        ('learner = "Perceptron"', 'learner = "Perceptor"', "no learner 'Perceptor'; did you"),
         ("on.Words = { gamma = 0.2 }", "on.Words = { gama = 0.2 }", "method Ours: "),
         ("on.Words = { gamma = 0.2 }", "on.Words = { gamma = 2 }", "gamma must be"),
         ("on.Words = { gamma = 0.2 }", "on.Wards = { gamma = 0.2 }", "no data in `on` 'Wards'"),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
+import ipaddress
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -26,7 +30,8 @@ from serving import listening
 
 import onebit as ob
 from onebit import persist
-from onebit.cli.teach import _folder
+from onebit.cli.teach import _address, _folder
+from onebit.pages.teach import curve
 from onebit.service import faults
 from onebit.service.teach.app import POLICY, make_app
 from onebit.service.teach.export import python_lines
@@ -369,7 +374,8 @@ def test_what_is_taken_away(notes: Path, tmp_path: Path) -> None:
         rows = list(csv.DictReader(io.StringIO(response.text)))
         frame = polars.read_parquet(io.BytesIO(client.get("/export/parquet").content))
         assert len(rows) == frame.height == 12 and list(rows[0]) == frame.columns
-        assert {row["who"] for row in rows} == {"=Ada"} and rows[0]["text"].startswith("the ")
+        assert {row["who"] for row in rows} == {"'=Ada"}  # no formula for a spreadsheet
+        assert set(frame["who"]) == {"=Ada"} and rows[0]["text"].startswith("the ")
         known = [row for row in rows if row["true_label"]]
         assert known and all(row["true_label"] == truth_of(row["text"]) for row in known)
         assert client.get("/export/other").status_code == 404
@@ -504,6 +510,48 @@ def test_the_curve(notes: Path, tmp_path: Path) -> None:
         assert drawn.startswith("<svg") and "style=" not in drawn and "last 50" in drawn
 
 
+@pytest.mark.parametrize("errors", [[1.0, 1.0, 0.8], [0.0, 0.0]])
+def test_the_curve_starts_at_0(errors: list[float]) -> None:
+    drawn = curve(np.array(errors), np.array(errors), width=400)
+    assert re.search(r"<text[^>]*>0%</text>", drawn), drawn
+
+
+def test_an_answer_that_was_not_written_is_not_taken_for_one(notes, tmp_path, monkeypatch) -> None:
+    """The disk fails, and the journal cannot even be read for a while."""
+    with teaching(notes, tmp_path / "t") as (teacher, client):
+        person = Person(client)
+        person.look()
+        id = person.answer()
+        journal, recovered = teacher.engine.journal, threading.Event()
+        tell = teacher._service.on_recovery
+        teacher._service.on_recovery = lambda: (tell(), recovered.set())
+        with monkeypatch.context() as broken:
+            broken.setattr(journal, "_commit", fail)
+            broken.setattr(journal, "recover", fail)
+            broken.setattr(Lessons, "read", fail_to_read)
+            turn = {"page": "page", "ask": person.ask, "id": person.guesses[0]["id"]}
+            for _ in range(2):
+                response = client.post("/answer", json={**turn, "right": True})
+                assert response.status_code == 503
+            version = person.stats()["version"]
+        assert recovered.wait(60)
+        now = person.stats()
+        assert now["answers"] == 1
+        assert now["version"] > version  # so that all pages look again
+        person.send("answer", id=turn["id"], right=True)
+        assert person.stats()["answers"] == 2
+    with teaching(notes, tmp_path / "t") as (_, client):
+        assert {lesson["id"] for lesson in Person(client).stats()["recent"]} == {id, turn["id"]}
+
+
+def fail(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def fail_to_read(*_: object) -> None:
+    raise faults.Unavailable("the journal cannot be read")
+
+
 def test_two_owners_are_refused(notes: Path, tmp_path: Path) -> None:
     with teaching(notes, tmp_path / "t"), pytest.raises(faults.JournalInUse, match="one owner"):
         Teacher(open_items(notes), tmp_path / "t", LABELS)
@@ -570,6 +618,42 @@ def test_the_command(notes: Path, tmp_path: Path, host: str) -> None:
     words = process.communicate(timeout=60)[0]
     assert process.returncode == 0 and "Everything is saved in notes.txt.teach" in words
     assert (tmp_path / "notes.txt.teach" / "teach.journal").exists()
+
+
+class Chosen:
+    """A UDP socket of a machine with one interface, which sends nothing."""
+
+    own: ClassVar[dict[int, str]] = {}
+
+    def __init__(self, family: int, kind: int) -> None:
+        self.family = family
+        assert kind == socket.SOCK_DGRAM
+
+    def __enter__(self) -> Chosen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def connect(self, address: tuple[str, int]) -> None:
+        assert not ipaddress.ip_address(address[0]).is_global
+        if self.family not in self.own:
+            raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    def getsockname(self) -> tuple[str, int]:
+        return self.own[self.family], 40_000
+
+
+def test_the_printed_address_needs_no_name(monkeypatch) -> None:
+    monkeypatch.setattr(socket, "socket", Chosen)
+    monkeypatch.setattr(socket, "gethostname", lambda: "desk")
+    monkeypatch.setattr(Chosen, "own", {socket.AF_INET: "192.168.1.7"})
+    assert _address("0.0.0.0", 80, "s") == "http://192.168.1.7:80/?secret=s"
+    assert _address("::", 80, "s") == "http://desk:80/?secret=s"  # no route
+    monkeypatch.setattr(Chosen, "own", {socket.AF_INET6: "fd00::7"})
+    assert _address("::", 80, "s") == "http://[fd00::7]:80/?secret=s"
+    assert _address("127.0.0.1", 80, None) == "http://127.0.0.1:80/"
+    assert _address("localhost", 80, None) == "http://localhost:80/"
 
 
 def test_where_the_progress_is(tmp_path: Path) -> None:

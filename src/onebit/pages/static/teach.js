@@ -297,6 +297,7 @@ function merged(held, fresh) {
 let waiting_for = 0; // the request whose guess is shown next
 let asking = 0; // counts changes of what is asked
 
+let fill_timer = 0;
 let filling = 0; // the newest request for guesses; answers to older ones are of no use
 
 async function fill() {
@@ -314,6 +315,9 @@ async function fill() {
     else fill();
   } catch (error) {
     say_online(false, error);
+    clearTimeout(fill_timer);
+    fill_timer = setTimeout(() => !current && !waiting_for && fill(), retry_after);
+    retry_after = Math.min(2 * retry_after, 4000);
   }
 }
 
@@ -640,6 +644,7 @@ function listen() {
   events.addEventListener('message', event => {
     if (Number(event.data) === stats?.version) return;
     refresh();
+    send_all(); // the server may be able to save again
     if (!current && !waiting_for && stats?.ready) fill(); // somebody may have undone an answer
   });
   events.addEventListener('error', () => {

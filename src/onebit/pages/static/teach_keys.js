@@ -55,6 +55,9 @@ document.addEventListener('keydown', event => {
 
 let capture = null; // the action whose key is asked for
 
+const shown_keys = name =>
+  keys[name].map(key => SIGNS[key] ?? key).join(' or ') || 'no key';
+
 function show_keys() {
   for (const hint of document.querySelectorAll('kbd[data-key]')) {
     hint.textContent = keys[hint.dataset.key].map(key => SIGNS[key] ?? key).join(' ');
@@ -62,7 +65,7 @@ function show_keys() {
   }
   by_id('keys-on').checked = keys_on;
   by_id('key-list').replaceChildren(...Object.entries(ACTIONS).map(([name, words]) => {
-    const shown = keys[name].map(key => SIGNS[key] ?? key).join(' or ') || 'no key';
+    const shown = shown_keys(name);
     const button = make('button', {type: 'button', className: 'plain',
       textContent: capture === name ? 'press a key …' : shown,
       ariaLabel: `${words}: ${shown}. Choose another key`});
@@ -70,7 +73,12 @@ function show_keys() {
     button.addEventListener('click', () => {
       capture = name;
       show_keys();
-      document.querySelector(`[data-capture=${name}]`).focus();
+      const asking = document.querySelector(`[data-capture=${name}]`);
+      asking.focus();
+      asking.addEventListener('blur', () => { // whoever turns to something else gives up
+        if (capture === name) capture = null;
+        asking.textContent = shown_keys(name);
+      });
     });
     return make('li', {}, make('span', {textContent: words}), button);
   }));

@@ -30,11 +30,12 @@ from onebit.learner import Learner
 from onebit.service import faults, snapshots
 from onebit.service.dashboard import page
 from onebit.service.dashboard.influence import Influences
-from onebit.service.dashboard.model_card import card_of, decisions_at, names_of_models
+from onebit.service.dashboard.model_card import card_of, decisions_at
 from onebit.service.dashboard.page import ORDERS, TABLES, Counted, View
-from onebit.service.dashboard.statistics import Statistics, last_position
+from onebit.service.dashboard.statistics import Statistics
 from onebit.service.faults import ServiceError
 from onebit.service.journal import Journal
+from onebit.service.journal.summary import viewing
 from onebit.service.messages import problem_of
 
 log = logging.getLogger("onebit.service")
@@ -177,8 +178,8 @@ class Dashboard:
         """The last position of the journal; all streams share a look at it."""
         with self._lock:
             if time.monotonic() - self._looked >= LOOK_EVERY:
-                with self._journal().reading() as connection:
-                    self._seen = last_position(connection)
+                with viewing(self._journal()) as view:
+                    self._seen = view.last_position()
                 self._looked = time.monotonic()
             return self._seen
 
@@ -206,17 +207,15 @@ class Dashboard:
         statistics = self._statistics_of(model)
         statistics.refresh(READ_FOR)
         report, journal = statistics.report(), statistics.journal
-        with journal.reading() as connection:
-            card = card_of(journal, connection, model)
-            decisions = decisions_at(connection, report.last, card.labels)
+        card = card_of(journal, model)
+        decisions = decisions_at(journal, report.last, card.labels)
         found = self._influences_of(statistics)
         # Preparation leaves no names.
         influences = [] if card.prepare else found.at(report.position)
         return View(report, card, decisions, influences, found.is_computing, search, order)
 
     def _counted(self, is_readable: Callable[[str], bool]) -> list[Counted]:
-        with self._journal().reading() as connection:
-            names = [name for name in names_of_models(connection) if is_readable(name)]
+        names = [name for name in sorted(self._journal().models()) if is_readable(name)]
         shown = []
         for name in names:
             statistics = self._statistics_of(name)

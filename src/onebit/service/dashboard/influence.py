@@ -31,11 +31,6 @@ EVERY = 30.0  # seconds between two computations
 BUDGET = 2.0  # seconds of a computation
 log = logging.getLogger("onebit.service")
 
-_CONTEXTS = """
-SELECT context FROM decisions WHERE model = ? AND state = 0 AND position <= ?
-    AND position > ? AND length(context) <= ? ORDER BY position DESC LIMIT ?
-"""
-
 
 class Influence(Struct):
     """The parts of contexts that spoke most for a label, on average over its contexts."""
@@ -70,11 +65,10 @@ class Influences:
     def _compute(self, position: int) -> None:
         found = self._found
         try:
-            with self._journal.reading() as connection:
-                rows = connection.execute(
-                    _CONTEXTS, (self._model, position, position - REACH, LARGEST, CONTEXTS)
-                ).fetchall()
-            contexts = [_shortened(msgspec.json.decode(context)) for (context,) in rows]
+            rows = self._journal.contexts(
+                self._model, position - REACH, position, LARGEST, CONTEXTS
+            )
+            contexts = [_shortened(msgspec.json.decode(context)) for context in rows]
             named = [context for context in contexts if context is not None]
             found = _explained(self._learner(), named) if named else []
         except (ValueError, OSError) as error:

@@ -5,7 +5,6 @@ Everything is read from the journal and the folder of snapshots, so it needs no 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,34 +56,21 @@ class ShownDecision(Struct):
     source: str | None
 
 
-def names_of_models(connection: sqlite3.Connection) -> list[str]:
-    return [row[0] for row in connection.execute("SELECT name FROM models ORDER BY name")]
-
-
-def card_of(journal: Journal, connection: sqlite3.Connection, model: str) -> ModelCard:
-    number, version, since, body = connection.execute(
-        "SELECT m.number, coalesce(c.number, 0), coalesce(c.time, 0), coalesce(c.body, '{}') "
-        "FROM models m LEFT JOIN configurations c ON c.model = m.number WHERE m.name = ? "
-        "ORDER BY c.number DESC LIMIT 1",
-        (model,),
-    ).fetchone()
-    made = _decode(body)
+def card_of(journal: Journal, model: str) -> ModelCard:
+    number = journal.models()[model]
+    version, since, made = journal.newest_version(number)
     given = made.get("labels") or []
     labels: list[Label] = list(range(given)) if isinstance(given, int) else list(given)
     retired: dict[Label, None] = {}
-    changes = connection.execute(
-        "SELECT kind, body FROM changes WHERE model = ? AND kind IN ('label', 'retire', 'restore') "
-        "ORDER BY position",
-        (number,),
-    )
-    for kind, change in changes:
-        label = _decode(change)["label"]
-        if kind == "label" and label not in labels:
-            labels.append(label)
-        elif kind == "retire":
-            retired[label] = None
+    for event in journal.label_events():
+        if event.model != number:
+            continue
+        if event.kind == "label" and event.label not in labels:
+            labels.append(event.label)
+        elif event.kind == "retire":
+            retired[event.label] = None
         else:
-            retired.pop(label, None)
+            retired.pop(event.label, None)
     found = snapshots.found(Path(f"{journal.path}.snapshots"), model)
     return ModelCard(
         learner=made.get("learner", ""),
@@ -102,20 +88,11 @@ def card_of(journal: Journal, connection: sqlite3.Connection, model: str) -> Mod
     )
 
 
-_SHOWN = """
-SELECT d.position, d.token, d.round, d.time, d.label, d.propensity, d.explored, d.probabilities,
-    d.among, substr(CAST(d.context AS TEXT), 1, ?), a.time, a.right, a.label, a.source
-FROM decisions d LEFT JOIN answers a ON a.decision = d.position
-WHERE d.position IN ({}) ORDER BY d.position DESC
-"""
-
-
 def decisions_at(
-    connection: sqlite3.Connection, positions: Sequence[int], labels: Sequence[Label]
+    journal: Journal, positions: Sequence[int], labels: Sequence[Label]
 ) -> list[ShownDecision]:
     """The decisions at these positions, the newest first. labels: of the learner, in its order."""
-    query = _SHOWN.format(", ".join("?" * len(positions)))
-    return [_shown(row, labels) for row in connection.execute(query, (LONGEST + 1, *positions))]
+    return [_shown(row, labels) for row in journal.shown(positions, LONGEST + 1)]
 
 
 def _shown(row: Any, labels: Sequence[Label]) -> ShownDecision:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from onebit.pages import charts
 from onebit.pages.charts import Bar, Frame, Mark, Point, Series, Tick, Words
-from onebit.pages.rendering import TEMPLATES, percent, render
+from onebit.pages.rendering import TEMPLATES, csv_cell, percent, render
 from onebit.service.dashboard.influence import Influence
 from onebit.service.dashboard.model_card import ModelCard, ShownDecision
 from onebit.service.dashboard.statistics import (
@@ -438,11 +438,5 @@ def as_csv(rows: Iterable[dict[str, Any]]) -> str:
     if rows:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
-        writer.writerows({name: _safe(value) for name, value in row.items()} for row in rows)
+        writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
     return file.getvalue()
-
-
-def _safe(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return f"'{value}"
-    return value

@@ -15,18 +15,17 @@ from __future__ import annotations
 
 import copy
 import math
-import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from msgspec import Struct
 
 from onebit.feedback.drift import DriftAlarm
 from onebit.service.faults import UnknownModel
 from onebit.service.journal import Journal
+from onebit.service.journal.summary import View, viewing
 from onebit.service.messages import Label
 
 BINS = 128  # of rounds, at least, once there are as many rounds; at most twice as many
@@ -37,44 +36,6 @@ RECENT = (50, 1000)  # answers of the error "lately": the last fifth, at least a
 LAST = 20  # decisions that are shown
 DELAYS = tuple(10 ** (k / 4) for k in range(-12, 33))  # seconds: 1 ms to about 3 years
 _CONFIDENCE = 1.959964  # normal quantile of a 95 % interval
-
-# The decisions of a model that count, each at the position from which on it does.
-_COUNTED = """
-SELECT label, explored, propensity, time, round FROM decisions
-WHERE position > :after AND position <= :until AND model = :model AND deferred = 0 AND state = 0
-UNION ALL
-SELECT label, explored, propensity, time, round FROM decisions
-WHERE deferred = 1 AND active > :after AND active <= :until AND model = :model AND state = 0
-"""
-_DECISIONS = f"""
-SELECT max(round - :origin, 0) / :width AS bin, label, count(*), sum(explored), min(propensity),
-    min(round), max(round), min(time), max(time)
-FROM ({_COUNTED}) GROUP BY bin, label
-"""
-_ANSWERED = """
-FROM answers a JOIN decisions d ON d.position = a.decision
-WHERE a.position > :after AND a.position <= :until AND a.model = :model AND d.state = 0
-    AND d.active > :base
-"""
-_IS_RIGHT = "CASE WHEN a.label IS NULL THEN a.right ELSE a.label = d.label END"
-_ANSWERS = f"""
-SELECT max(d.round - :origin, 0) / :width AS bin, d.label, coalesce(a.source, '') = 'silence' AS s,
-    count(*), sum({_IS_RIGHT})
-{_ANSWERED} GROUP BY bin, d.label, s
-"""
-_HEARD = "AND coalesce(a.source, '') <> 'silence'"
-_DELAY = "CASE {} ELSE {} END".format(
-    " ".join(f"WHEN a.time - d.time <= {bound!r} THEN {i}" for i, bound in enumerate(DELAYS)),
-    len(DELAYS),
-)
-_WAITED = f"SELECT {_DELAY} AS bin, count(*) {_ANSWERED} {_HEARD} GROUP BY bin"
-_NAMED = f"SELECT a.label, count(*) {_ANSWERED} {_HEARD} AND a.label NOT NULL GROUP BY a.label"
-_BITS = f"SELECT {_IS_RIGHT}, d.round, a.time {_ANSWERED} {_HEARD} ORDER BY a.position"
-_NEWEST = """
-SELECT position FROM decisions
-WHERE position > :after AND position <= :until AND model = :model AND state = 0
-ORDER BY position DESC LIMIT :most
-"""
 
 
 def share(part: int, total: int) -> float | None:
@@ -205,35 +166,30 @@ class _Summary:
         self.lately: deque[bool] = deque(maxlen=RECENT[1])
         self.last: deque[int] = deque(maxlen=LAST)  # positions of decisions
 
-    def read(self, connection: sqlite3.Connection, model: int, until: int) -> None:
+    def read(self, view: View, model: int, until: int) -> None:
         """Add the events up to a position."""
-        place: dict[str, Any] = {
-            "model": model, "after": self.reached, "until": until, "base": self.base,
-            "most": LAST,
-        }  # fmt: skip
-        run = connection.execute
+        piece = view.piece(model, self.reached, until, self.base)
         if not self.bins:
-            first = run(f"SELECT min(round) FROM ({_COUNTED})", place).fetchone()[0]
-            self.origin = 0 if first is None else first
-        place |= {"origin": self.origin, "width": self.width}
-        for bin, label, count, explored, smallest, *extent in run(_DECISIONS, place):
+            self.origin = piece.first_round() or 0
+        bins = self.origin, self.width
+        for bin, label, count, explored, smallest, *extent in piece.decisions(*bins):
             self._bin(bin).join(Stretch(count, explored, 0, 0, 0, *extent))
             self._label(label).add(Counts(count, explored))
             self.smallest_propensity = min(self.smallest_propensity, smallest)
-        for bin, label, is_silence, count, right in run(_ANSWERS, place):
+        for bin, label, is_silence, count, right in piece.answers(*bins):
             heard = Counts(answered=count, wrong=count - right)
             for counts in (self._bin(bin), self._label(label)):
                 counts.add(Counts(silences=count) if is_silence else heard)
-        for bin, count in run(_WAITED, place):
+        for bin, count in piece.delays(DELAYS):
             self.delays[bin] += count
-        for label, count in run(_NAMED, place):
+        for label, count in piece.named():
             self._label(label).named += count
-        for right, round, at in run(_BITS, place):
+        for right, round, at in piece.bits():
             self.heard += 1
             self.lately.append(bool(right))
             if self.alarm.hear(bool(right)):
                 self.alarms.append(Alarm(round, at, self.heard))
-        self.last.extend(reversed([row[0] for row in run(_NEWEST, place)]))
+        self.last.extend(reversed(piece.newest(LAST)))
         self.reached = until
         while self.bins and max(self.bins) >= 2 * BINS:
             self._widen()
@@ -258,12 +214,10 @@ class Statistics:
     def __init__(self, journal: Journal, model: str) -> None:
         self.journal, self.model = journal, model
         self._lock = threading.Lock()
-        with journal.reading() as connection:
-            row = connection.execute("SELECT number FROM models WHERE name = ?", (model,))
-            found = row.fetchone()
-        if found is None:
+        number = journal.models().get(model)
+        if number is None:
             raise UnknownModel(f"there is no model {model!r} in {journal.path}")
-        self.number: int = found[0]
+        self.number = number
         self.end = 0  # the last position of the journal, when it was looked at
         self._edit = 0  # the last change of the past that is known
         self._summary: _Summary | None = None
@@ -272,12 +226,11 @@ class Statistics:
     def refresh(self, seconds: float = 0.5) -> bool:
         """Read what is new, for about so long. Returns whether all has been read."""
         deadline = time.perf_counter() + seconds
-        with self._lock, self.journal.reading() as connection:
-            connection.execute("BEGIN")  # one view of the journal
-            self.end = last_position(connection)
-            summary = self._start(connection)
+        with self._lock, viewing(self.journal) as view:
+            self.end = view.last_position()
+            summary = self._start(view)
             while summary.reached < self.end:
-                summary.read(connection, self.number, min(summary.reached + PIECE, self.end))
+                summary.read(view, self.number, min(summary.reached + PIECE, self.end))
                 self._keep(summary)
                 if time.perf_counter() > deadline:
                     break
@@ -291,17 +244,10 @@ class Statistics:
             return 1.0
         return (summary.reached - summary.base) / (self.end - summary.base)
 
-    def _start(self, connection: sqlite3.Connection) -> _Summary:
+    def _start(self, view: View) -> _Summary:
         """The newest summary that knows no event that has changed since."""
-        base = connection.execute(
-            "SELECT position FROM bases WHERE model = ?", (self.number,)
-        ).fetchone()
-        first = base[0] if base else 0
-        edit, affects = connection.execute(
-            "SELECT max(position), min(affects) FROM changes "
-            "WHERE model = ? AND position > ? AND affects NOT NULL",
-            (self.number, self._edit),
-        ).fetchone()
+        first = view.base_position(self.number)
+        edit, affects = view.changes_of_the_past(self.number, self._edit)
         current = self._summary
         if edit is not None:
             self._edit = edit
@@ -346,16 +292,6 @@ class Statistics:
                 alarms=list(summary.alarms),
                 last=list(reversed(summary.last)),
             )
-
-
-def last_position(connection: sqlite3.Connection) -> int:
-    """The last position of a journal."""
-    queries = (
-        *(f"SELECT max(position) FROM {table}" for table in ("decisions", "answers", "changes")),
-        "SELECT max(active) FROM decisions WHERE deferred = 1",
-        "SELECT max(position) FROM bases",
-    )
-    return max(connection.execute(query).fetchone()[0] or 0 for query in queries)
 
 
 class Report(Struct):

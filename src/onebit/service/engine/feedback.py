@@ -120,7 +120,7 @@ class Feedback(Past):
         self._reached = answer.position
         self._tally_answer(entry, 1)
         is_right, tally = was_right(answer, entry.row), self.tally
-        tally.open -= 1
+        self._tally_open(entry.row, -1)
         tally.right += is_right
         tally.wrong += not is_right
         tally.silences += given.source == SILENCE

@@ -130,7 +130,7 @@ class Past(Rebuilding):
                 )
             )
             self._watched = min(self._watched, entry.row.position - 1)
-            self.tally.open += 1
+            self._tally_open(entry.row, 1)
             self._tally_answer(entry, -1)
             return Pending(DONE, self._standing(self._entry(id)))
 
@@ -168,8 +168,9 @@ class Past(Rebuilding):
         if answer is not None:
             self._check_revisable(entry)
             self._tally_answer(entry, -1)
+        else:
+            self._tally_open(row, -1)
         self.tally.cancelled += 1
-        self.tally.open -= answer is None
         entry.row, entry.answer = row._replace(state=CANCELLED), None
         self._remember(entry)
         changed = [statements.cancel(row.position)]
@@ -195,9 +196,10 @@ class Past(Rebuilding):
             first = row.position if row.active is None else min(row.position, row.active)
             edit = Edit("erase", first, {"decision": row.position}, statements.erase(row.position))
             self._edit(edit, truncates=True)
-            self.tally.open -= row.state == ACTIVE and entry.answer is None
             if entry.answer is not None:
                 self._tally_answer(entry, -1)
+            elif row.state == ACTIVE:
+                self._tally_open(row, -1)
             for snapshot in snapshots.found(self._folder, self.name):
                 if snapshot.position >= first:  # its learner knows the context
                     snapshot.path.unlink(missing_ok=True)

@@ -27,7 +27,7 @@ from onebit.service.engine.checks import refusing
 from onebit.service.engine.entries import Entry, id_of, parsed_id
 from onebit.service.engine.pending import DONE
 from onebit.service.faults import Cancelled, Damaged, Expired, UnknownDecision
-from onebit.service.journal import CANCELLED, ERASED, Journal, statements
+from onebit.service.journal import CANCELLED, ERASED, DecisionRow, Journal, statements
 from onebit.service.journal.statements import Statement
 from onebit.service.messages import Label, Standing, State
 from onebit.service.tally import ModelTally
@@ -198,8 +198,14 @@ class EngineState:
         """Count what the journal has: answers, and what waits for them and has not expired."""
         self._counted_at = self.journal.stamp(0)[1]
         tally = self.tally
-        tally.open = self.journal.open_decisions(self.number, self._expired_before())
+        self._open_since = self._expired_before()
+        tally.open = self.journal.open_decisions(self.number, self._open_since)
         tally.answers, tally.mistakes = self.journal.answers(self.number)
+
+    def _tally_open(self, row: DecisionRow, sign: int) -> None:
+        """Count a decision as open (1), or no more (-1), unless `_count` took it for expired."""
+        if row.time >= self._open_since:
+            self.tally.open += sign
 
     def _tally_answer(self, entry: Entry, sign: int) -> None:
         """Count the answer of a decision (1), or count it no more (-1)."""

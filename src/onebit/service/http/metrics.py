@@ -31,7 +31,7 @@ _COUNTS = {
     "revised": "Answers revised or revoked.",
 }
 _GAUGES = {
-    "open": "Decisions that wait for feedback.",
+    "open": "Decisions that wait for feedback, or expired since they were last counted.",
     "lag": "Events of the journal that are not learned yet.",
     "smallest_propensity": "Smallest probability with which a label was said.",
 }

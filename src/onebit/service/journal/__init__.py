@@ -43,7 +43,14 @@ from onebit.service.journal.files import (
     own,
     sync_folder,
 )
-from onebit.service.journal.queries import Base, LabelEvent, Queries, Version, labels_at
+from onebit.service.journal.queries import (
+    Base,
+    LabelEvent,
+    Queries,
+    Version,
+    labels_at,
+    last_position,
+)
 from onebit.service.journal.tables import (
     ACTIVE,
     ANSWER_COLUMNS,
@@ -172,7 +179,7 @@ class Journal(Queries):
             self._guard = open_reader(self.path)
             self._guard.execute("SELECT count(*) FROM meta").fetchone()
             self._measure()
-            self.position = _last_position(self._connection)
+            self.position = last_position(self._connection)
             self._time = self._last_time()
             query = "SELECT coalesce(max(number), 0) FROM configurations"
             self._configurations = self._connection.execute(query).fetchone()[0]
@@ -436,7 +443,7 @@ class Journal(Queries):
         while True:
             with self.reading() as connection:
                 connection.execute("BEGIN")  # one view of the journal for all queries
-                last = _last_position(connection)
+                last = last_position(connection)
                 last = last if until is None else min(last, until)
                 upto = min(after + CHUNK, last)
                 events = list(_events(connection, model, after, upto))
@@ -444,15 +451,6 @@ class Journal(Queries):
             if upto >= last:
                 return
             after = upto
-
-
-def _last_position(connection: sqlite3.Connection) -> int:
-    queries = (
-        "SELECT max(position) FROM decisions", "SELECT max(position) FROM answers",
-        "SELECT max(position) FROM changes", "SELECT max(position) FROM bases",
-        "SELECT max(active) FROM decisions WHERE deferred = 1",
-    )  # fmt: skip
-    return max(connection.execute(query).fetchone()[0] or 0 for query in queries)
 
 
 def _events(
@@ -512,7 +510,7 @@ class ReadOnlyJournal(Journal):
                         f"{self.path} is of an earlier version of onebit: "
                         "start the service on it, which brings it up to date"
                     )
-                self.position = _last_position(self._connection)
+                self.position = last_position(self._connection)
                 self._time = self._last_time()
         except BaseException:
             self._connection.close()

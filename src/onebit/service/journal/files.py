@@ -50,6 +50,8 @@ def open_reader(path: Path) -> sqlite3.Connection:
 def named_damage(path: Path) -> Iterator[None]:
     try:
         yield
+    except sqlite3.ProgrammingError:  # the connection was closed: the journal is read anew
+        raise
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
             raise

@@ -1,16 +1,16 @@
-"""What is asked of a journal. The SQL of all readers in the engine and of the commands is here."""
+"""What is asked of a journal. The SQL of all readers is here, but for the counts of `summary`."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import msgspec
 
 _decode = msgspec.json.Decoder().decode
-_IS_RIGHT = "CASE WHEN a.label IS NULL THEN a.right ELSE a.label = d.label END"
+IS_RIGHT = "CASE WHEN a.label IS NULL THEN a.right ELSE a.label = d.label END"
 _ROUNDS = """
 SELECT m.name, d.position, d.token, d.round, d.configuration, d.time, d.key, d.context, d.among,
     d.label, d.propensity, d.probabilities, d.explored, d.state, d.active,
@@ -18,6 +18,11 @@ SELECT m.name, d.position, d.token, d.round, d.configuration, d.time, d.key, d.c
 FROM decisions d JOIN models m ON m.number = d.model LEFT JOIN answers a ON a.decision = d.position
 WHERE d.position > ? AND d.position <= ? AND (? IS NULL OR m.name = ?)
 ORDER BY d.position LIMIT ?"""
+_SHOWN = """
+SELECT d.position, d.token, d.round, d.time, d.label, d.propensity, d.explored, d.probabilities,
+    d.among, substr(CAST(d.context AS TEXT), 1, ?), a.time, a.right, a.label, a.source
+FROM decisions d LEFT JOIN answers a ON a.decision = d.position
+WHERE d.position IN ({}) ORDER BY d.position DESC"""
 COMPACTED = """
 FROM decisions WHERE model = :model AND position <= :until AND (
     state <> 0
@@ -94,6 +99,16 @@ def labels_at(
     return list(dict.fromkeys([*names, *added]))
 
 
+def last_position(connection: sqlite3.Connection) -> int:
+    """The last position of a journal."""
+    queries = (
+        "SELECT max(position) FROM decisions", "SELECT max(position) FROM answers",
+        "SELECT max(position) FROM changes", "SELECT max(position) FROM bases",
+        "SELECT max(active) FROM decisions WHERE deferred = 1",
+    )  # fmt: skip
+    return max(connection.execute(query).fetchone()[0] or 0 for query in queries)
+
+
 def in_charge(number: int) -> str:
     """Where the journal says which version of a model decides; later ones are still being built."""
     return f"version of {number}"
@@ -145,6 +160,13 @@ class Queries:
         row = self._row(query + condition, *values)
         return None if row is None else Version(row[0], _decode(row[1]), row[2])
 
+    def newest_version(self, model: int) -> tuple[int, float, dict[str, Any]]:
+        """The number of the newest version of a model, since when it is, and its body; zeros and
+        an empty body if the journal has none."""
+        query = "SELECT number, time, body FROM configurations WHERE model = ?"
+        row = self._row(f"{query} ORDER BY number DESC LIMIT 1", model)
+        return (0, 0.0, {}) if row is None else (row[0], row[1], _decode(row[2]))
+
     def first_labels(self) -> dict[int, tuple[int, Any]]:
         """The model of each version, and the labels that it had when it was made."""
         rows = self._rows("SELECT number, model, body FROM configurations")
@@ -192,7 +214,7 @@ class Queries:
     def answers(self, model: int) -> tuple[int, int]:
         """How many answers a model has, and how many of them say wrong."""
         return self._row(
-            f"SELECT count(*), count(*) - coalesce(sum({_IS_RIGHT}), 0) FROM answers a "
+            f"SELECT count(*), count(*) - coalesce(sum({IS_RIGHT}), 0) FROM answers a "
             "JOIN decisions d ON d.position = a.decision WHERE a.model = ?",
             model,
         )
@@ -239,6 +261,42 @@ class Queries:
             after,
             model,
             most,
+        )
+
+    def answered(self, model: int) -> list[tuple[Any, ...]]:
+        """Position, token, key, label, explored and propensity of each decision that counts and
+        has an answer; and right, label, source and time of the answer. In order of the answers."""
+        return self._rows(
+            "SELECT d.position, d.token, d.key, d.label, d.explored, d.propensity, a.right, "
+            "a.label, a.source, a.time FROM answers a JOIN decisions d ON d.position = a.decision "
+            "WHERE a.model = ? AND d.state = 0 ORDER BY a.position",
+            model,
+        )
+
+    def shown(self, positions: Sequence[int], longest: int) -> list[tuple[Any, ...]]:
+        """The decisions at these positions with their answers, the newest first.
+
+        longest: characters of a context at most.
+        """
+        return self._rows(
+            _SHOWN.format(", ".join("?" * len(positions))),
+            longest,
+            *positions,
+        )
+
+    def contexts(self, model: int, after: int, upto: int, largest: int, most: int) -> list[bytes]:
+        """The last contexts of decisions that count, without those of more bytes than `largest`."""
+        rows = self._rows(
+            "SELECT context FROM decisions WHERE model = ? AND state = 0 AND position > ? "
+            "AND position <= ? AND length(context) <= ? ORDER BY position DESC LIMIT ?",
+            model, after, upto, largest, most,
+        )  # fmt: skip
+        return [context for (context,) in rows]
+
+    def states(self, model: int) -> list[tuple[str | None, int, int | None]]:
+        """The key and the state of each decision, and the position from which it counts."""
+        return self._rows(
+            "SELECT key, state, active FROM decisions WHERE model = ? ORDER BY position", model
         )
 
     # Sources of feedback.

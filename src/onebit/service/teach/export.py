@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from onebit.datasets.blocks import optional_module
+from onebit.pages.rendering import csv_cell
 from onebit.service.teach.teacher import Teacher
 
 COLUMNS = (
@@ -56,7 +57,7 @@ def as_csv(teacher: Teacher) -> bytes:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value.isoformat() if isinstance(value, datetime) else value
+    return value.isoformat() if isinstance(value, datetime) else csv_cell(value)
 
 
 def as_parquet(teacher: Teacher) -> bytes:

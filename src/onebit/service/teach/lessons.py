@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.service.journal import ACTIVE, CANCELLED, Journal
+from onebit.service.journal import CANCELLED, Journal
 
 # free: which label is it? again: the same after a wrong guess. yes, no: is it this label? The
 # learner itself expects this answer.
@@ -84,39 +84,39 @@ class Lessons:
     def read(cls, journal: Journal, model: int) -> Lessons:
         """From the journal."""
         lessons = cls()
-        with journal.reading() as connection:
-            rows = connection.execute(
-                "SELECT d.position, d.token, d.key, d.label, d.explored, d.propensity, a.right, "
-                "a.label, a.source, a.time FROM answers a JOIN decisions d "
-                "ON d.position = a.decision WHERE a.model = ? AND d.state = ? ORDER BY a.position",
-                (model, ACTIVE),
-            )
-            for position, token, key, said, explored, propensity, right, label, who, time in rows:
-                kind, item = parsed_key(key)
-                lessons.add(
-                    Lesson(
-                        id=f"{position:x}-{token}",
-                        item=item,
-                        kind=kind,
-                        said=said,
-                        right=bool(right) if label is None else label == said,
-                        label=label,
-                        who=who,
-                        time=time,
-                        explored=bool(explored),
-                        propensity=propensity,
-                    )
+        for (
+            position,
+            token,
+            key,
+            said,
+            explored,
+            propensity,
+            right,
+            label,
+            who,
+            time,
+        ) in journal.answered(model):
+            kind, item = parsed_key(key)
+            lessons.add(
+                Lesson(
+                    id=f"{position:x}-{token}",
+                    item=item,
+                    kind=kind,
+                    said=said,
+                    right=bool(right) if label is None else label == said,
+                    label=label,
+                    who=who,
+                    time=time,
+                    explored=bool(explored),
+                    propensity=propensity,
                 )
-            states = connection.execute(
-                "SELECT key, state, active FROM decisions WHERE model = ? ORDER BY position",
-                (model,),
             )
-            for key, state, active in states:
-                item = parsed_key(key)[1]
-                if state == CANCELLED and active is None:
-                    lessons.skipped.add(item)
-                else:
-                    lessons.skipped.discard(item)
+        for key, state, active in journal.states(model):
+            item = parsed_key(key)[1]
+            if state == CANCELLED and active is None:
+                lessons.skipped.add(item)
+            else:
+                lessons.skipped.discard(item)
         return lessons
 
     def __len__(self) -> int:

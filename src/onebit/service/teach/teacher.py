@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -152,6 +152,8 @@ class Teacher:
         )
         configuration = Configuration(path="", service=options, models={MODEL: model})
         self._service = Service(configuration, snapshot_every=400)
+        self._service.on_recovery = self._on_recovery
+        self._failures = self.engine.journal.tally.failures
         self._read()
         if len(self._lessons):
             self._check_items()
@@ -176,6 +178,23 @@ class Teacher:
         self._lessons = Lessons.read(self.engine.journal, self.engine.number)
         self._guesses.clear()
         self._first = 0
+
+    def _catch_up(self) -> None:
+        """After a failure of the journal, read the lessons anew: some may not be on disk.
+
+        Unavailable if the journal still fails.
+        """
+        journal = self.engine.journal
+        failures = journal.tally.failures
+        if failures != self._failures:
+            journal.check_room(0)
+            self._read()
+            self._failures = failures
+
+    def _on_recovery(self) -> None:
+        """Tell the pages that the journal can be written again."""
+        with suppress(Unavailable), self._working():
+            self._has_changed = True
 
     def close(self) -> None:
         if self._service is not None:
@@ -671,6 +690,11 @@ class _Working:
 
     def __enter__(self) -> list[Any]:
         self._teacher._lock.acquire()
+        try:
+            self._teacher._catch_up()
+        except BaseException:
+            self._teacher._lock.release()
+            raise
         return self._futures
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -681,7 +705,7 @@ class _Working:
             for future in self._futures:
                 future.result()
         except Unavailable:
-            with teacher._lock:  # the lessons are ahead of what is on disk
+            with teacher._lock, suppress(Unavailable):  # what is shown is on disk
                 teacher._read()
             raise
         if has_changed:
@@ -692,13 +716,11 @@ def _labels_before(path: Path) -> list[Label]:
     """The labels that the model of a journal had."""
     if not path.exists():
         return []
-    with closing(Journal(path)) as journal, journal.reading() as connection:
-        made = connection.execute("SELECT body FROM configurations ORDER BY number").fetchall()
-        added = connection.execute(
-            "SELECT body FROM changes WHERE kind = 'label' ORDER BY position"
-        ).fetchall()
-    labels = [label for (body,) in made for label in msgspec.json.decode(body)["labels"]]
-    return [*dict.fromkeys([*labels, *(msgspec.json.decode(body)["label"] for (body,) in added)])]
+    with closing(Journal(path)) as journal:
+        made, events = journal.first_labels(), journal.label_events()
+    labels = [label for _, (_, first) in sorted(made.items()) for label in first]
+    added = [event.label for event in events if event.kind == "label"]
+    return [*dict.fromkeys([*labels, *added])]
 
 
 def _verdict(given: AnswerTurn | Revision) -> tuple[bool | None, Label | None]:

@@ -1,1 +1,1 @@
-"""What an operator does with a journal. All but `repair` only read it, also beside the service."""
+"""What an operator does with a journal. It is only read, also beside the service."""

@@ -1,6 +1,6 @@
 """Repairs a damaged journal: every event that can still be read goes into a new one.
 
-Like journal.py, this file is about SQLite. SQLite finds a row by a path of pages from the root of
+SQLite finds a row by a path of pages from the root of
 its table, so that one damaged page can hide thousands of rows. Here every page is read by itself:
 https://www.sqlite.org/fileformat2.html. A page of rows names the length and the columns of each
 row, and the number of columns tells the table. So a damaged page costs only its own rows.
