@@ -3,7 +3,7 @@
     python examples/many_labels.py
 
 Rows are like short texts: a label has ten words of its own, and a row has some of these among words
-that say nothing. Labels are as unequal as words: the k-th is drawn with a chance like 1/k.
+that say nothing. Labels are as unequal as words: the k-th commonest has a chance like 1/k.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def short_texts(
     """Counts of words, and the labels."""
     rng = np.random.default_rng(seed)
     own = rng.integers(words, size=(labels, OWN))
-    chances = 1 / np.arange(1, labels + 1)
+    chances = 1 / rng.permutation(np.arange(1, labels + 1))  # or ties would favour common labels
     y = rng.choice(labels, size=rounds, p=chances / chances.sum())
     of_label = own[y[:, None], rng.integers(OWN, size=(rounds, SAID))]
     of_all = rng.integers(words, size=(rounds, NOISE))
