@@ -132,6 +132,27 @@ def test_packing_and_unpacking_gives_heads_and_arrays_back():
         assert found[name].dtype.isnative and found[name].dtype.kind == array.dtype.kind
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        (b"'<f4'", b"'|O8'", "no header"),
+        (b"'<f4'", b"'<f3'", "no known type"),
+        (b"(2, 3)", b"(2, 4)", "another size"),
+        (b"(2, 3)", b"(9999999999, 3)", "no header"),  # it is longer than its length says
+        (b"False", b"True ", "no header"),
+        (b"\x01\x00v", b"\x01\x00w", "no header"),
+    ],
+)
+def test_an_array_with_a_wrong_header_is_refused(before, after, what):
+    stored = io.BytesIO()
+    np.lib.format.write_array(stored, np.arange(6, dtype=np.float32).reshape(2, 3))
+    whole = stored.getvalue()
+    np.testing.assert_array_equal(persist._array(whole), [[0, 1, 2], [3, 4, 5]])
+    assert whole.count(before) == 1
+    with pytest.raises(ValueError, match=f"the model file is damaged: an array .*{what}"):
+        persist._array(whole.replace(before, after))
+
+
 def test_objects_are_never_packed():
     with pytest.raises(ValueError, match="Object arrays"):
         persist.pack({}, {"a": np.array([None])})

@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import math
 import os
+import re
 import secrets
 import zipfile
 from collections.abc import Mapping
@@ -44,6 +46,11 @@ FORMAT = 1
 _UNFIT = "this model's weights do not fit its settings"
 _HEAD = "onebit.json"
 _DIGEST = 64  # hexadecimal digits of SHA-256, as the zip's closing comment
+_ARRAY_HEADER = re.compile(  # of .npy files, as numpy writes it for arrays of numbers
+    rb"\x93NUMPY\x01\x00(?P<length>..)\{'descr': '(?P<dtype>[<|][biuf]\d+)', "
+    rb"'fortran_order': False, 'shape': \((?P<shape>[\d, ]*)\), \} *\n",
+    re.DOTALL,
+)
 
 
 # The saved parts of a learner.
@@ -318,8 +325,20 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _array(data: bytes) -> np.ndarray:
+    """An array of numbers from the bytes of an .npy file.
+
+    numpy reads the header by `ast.literal_eval`, which raises SystemError in Python 3.11 when
+    threads do so at the same time.
+    """
+    header = _ARRAY_HEADER.match(data)
+    if header is None or header.end() != 10 + int.from_bytes(header["length"], "little"):
+        raise ValueError("the model file is damaged: an array has no header")
     try:
-        array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    except MemoryError:
-        raise ValueError("the model file is damaged: an array is larger than the file") from None
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+        dtype = np.dtype(header["dtype"].decode())
+        shape = [int(size) for size in header["shape"].split(b",") if size.strip()]
+    except (TypeError, ValueError):
+        raise ValueError("the model file is damaged: an array is of no known type") from None
+    if math.prod(shape) * dtype.itemsize != len(data) - header.end():
+        raise ValueError("the model file is damaged: an array has another size than it says")
+    array = np.frombuffer(data, dtype, offset=header.end()).reshape(shape)
+    return array.astype(dtype.newbyteorder("="))
