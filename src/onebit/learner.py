@@ -69,7 +69,7 @@ from onebit.settings import (
     unknown_setting,
     whole,
 )
-from onebit.storage.base import TABLE, Storage
+from onebit.storage.base import TABLE, Storage, row_blocks
 from onebit.storage.scales import (
     MEAN,
     Names,
@@ -151,6 +151,7 @@ class Learner(FeatureTable, Declared):
     costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
     variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
     scales_itself: ClassVar[bool] = False  # its storage scales contexts; `inputs` is its own
+    may_pause: ClassVar[bool] = False  # `_pause` may have something to do after learning
     needs: ClassVar[str] = ""  # a setting without a default that only Python can give
 
     def __init__(self, labels: Labels, **given: Any) -> None:
@@ -440,6 +441,8 @@ class Learner(FeatureTable, Declared):
                 answers.next = round + 1
             else:
                 answers.mark(round, self.round)
+            if self.may_pause:
+                self._pause()
         except BaseException:
             self._release_if_held()
             raise
@@ -756,7 +759,7 @@ class Learner(FeatureTable, Declared):
             elif arrays:
                 memory *= 1 - share
                 try:
-                    table, arrays = self._storage.faded(table.astype(np.float64), arrays, 1 - share)
+                    table, arrays = self._storage.faded(table, arrays, 1 - share)
                 except np.linalg.LinAlgError:
                     raise ValueError(
                         "the learned state cannot be weakened: its matrices are too near to "
@@ -770,11 +773,13 @@ class Learner(FeatureTable, Declared):
             if self._scales is not None:
                 lines = faded(self._scales.lines, 1 - share)
                 self._scales = self._scales._replace(lines=lines)
-            # What fades on and on would end as numbers so small that machines are slow with them.
-            table = np.where(np.abs(table) < np.finfo(self._dtype).tiny, 0, table)
             self._lay_out(self._no_weights(), memory, {})
             self._reserve(features, arrays)
-            self._buffer[met, :, : self._size] = table
+            # What fades on and on would end as numbers so small that machines are slow with them.
+            tiny = np.finfo(self._dtype).tiny
+            for rows in row_blocks(table):
+                block = np.where(np.abs(table[rows]) < tiny, 0, table[rows])
+                self._buffer[met[rows], :, : self._size] = block
             self._make_room_to_scale(0)
 
     def _fade(self, round: int) -> None:
@@ -868,6 +873,14 @@ class Learner(FeatureTable, Declared):
     def _memory(self) -> tuple[float, ...]:
         """The initial values of a few numbers besides the table."""
         return ()
+
+    def _pause(self) -> bool:
+        """Do what a loop over rounds has to stop for (`core.rounds.must_pause`); False: nothing."""
+        held = self._storage.pause(self._state.held)
+        if held is None:
+            return False
+        self._state = self._state._replace(held=held)
+        return True
 
     def _count_said(self, place: int, times: int) -> None:
         """Add to the number of times that a label was said, if the state counts it."""
