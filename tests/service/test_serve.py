@@ -141,6 +141,25 @@ def test_start_reload_and_stop(configuration, caplog):
     assert not (configuration.parent / "other").exists()
 
 
+def test_tokens_stay_while_other_machines_can_reach_the_port(configuration):
+    """The port stays open on its first host, whatever the file says later."""
+    tokens = configuration.with_name("tokens.toml")
+    tokens.write_text('[web]\ntoken = "0123456789abcdef"\nmodels = "*"\nverbs = "*"\n')
+    tokens.chmod(0o600)
+    public = NEWS.replace("port = 0", 'port = 0\nhost = "0.0.0.0"\ntokens = "tokens.toml"')
+    configuration.write_text(public)
+    with command.Service(check(configuration)) as service:
+        configuration.write_text(NEWS)
+        with pytest.raises(ValueError, match=r"listens on '0.0.0.0' until it is restarted"):
+            service.reload(check(configuration))
+        assert service.configuration.tokens is not None
+        configuration.write_text(NEWS.replace("port = 0", 'port = 0\ntokens = "tokens.toml"'))
+        assert service.reload(check(configuration)).restart == ["host"]
+        configuration.write_text(NEWS)
+        with pytest.raises(ValueError, match="needs tokens"):
+            service.reload(check(configuration))
+
+
 def test_systemd_is_told(configuration, systemd):
     run = command.Run(check(configuration), lambda: check(configuration))
     ready, heard = threading.Event(), []

@@ -28,6 +28,7 @@ from onebit.service.engine import Engine, parsed_id
 from onebit.service.faults import Contradiction, ServiceError, UnknownDecision, UnknownModel
 from onebit.service.journal import Journal
 from onebit.service.tally import JournalTally
+from onebit.service.tokens import is_loopback
 
 log = logging.getLogger("onebit.service")
 TICK = 1.0  # seconds
@@ -149,6 +150,12 @@ class Service:
         with self._lock:
             changed = difference(self.configuration, configuration)
             options, running = configuration.service, self.configuration.service
+            if configuration.tokens is None and not is_loopback(running.host):
+                # The new host may be loopback, but the port stays open on the old one.
+                raise ValueError(
+                    f"the service listens on {running.host!r} until it is restarted, so that it "
+                    "needs tokens: keep them until then"
+                )
             kept = {key: getattr(running, key) for key in changed.restart}
             followed, problems = dict(self.configuration.models), []
             for name in changed.removed:
