@@ -292,6 +292,13 @@ def test_a_batch_for_two_models_of_which_one_is_busy(site):
         (b'{"context": {}, "amogn": []}', faults.Refused, "$", "unknown field amogn"),
         (b'{"context": ' + b"[" * 100_000, faults.Refused, "", ""),
         (b'{"context": {"a": [], "a": 1}}', faults.Refused, "$.context[...]", "got array"),
+        # A mistake, and after it what cannot be read, or the same name again.
+        (b'{"context": {"a": [1]}, "key": "\xa6"}', faults.Refused, "$.context[...]", "got array"),
+        (b'{"context": {"a": [1]},', faults.Refused, "$.context[...]", "got array"),
+        (b'{"context": {"a": [1]}, "x": ' + b"[" * 200_000, faults.Refused, "", "got array"),
+        (b'{"context": {"a": [1]}, "context": [1]}', faults.Refused, "$.context[...]", "got array"),
+        (b'{"context": {"a": [1]}, "context": null}', faults.Refused, "", "got array"),
+        (b'{"context": {"a": [1]}, "context": "x"}', faults.Refused, "", "got array"),
     ],
 )
 def test_bodies_that_are_refused(steady, body, kind, where, detail):
@@ -300,6 +307,14 @@ def test_bodies_that_are_refused(steady, body, kind, where, detail):
     said, place = problem(answer, kind)
     assert detail in said
     assert place == where or not where
+
+
+@pytest.mark.parametrize("again", [b"[]", b"5", b"null", b'{"a": 1}', b'[{"context": 1}]', b"["])
+def test_batches_that_say_the_same_name_twice(steady, again):
+    body = b'{"decisions": [{"context": {"a": [1]}}], "decisions": ' + again + b"}"
+    headers = {"content-type": "application/json"}
+    answer = steady.http.post("/v1/models/news/decisions:batch", content=body, headers=headers)
+    assert problem(answer, faults.Refused)[1] == "$.decisions[0].context[...]"
 
 
 def test_lists_in_lists_without_end(steady):
@@ -323,9 +338,16 @@ json_values = st.recursive(
     plain, lambda held: st.lists(held) | st.dictionaries(st.text(), held), max_leaves=8
 )
 fields = st.sampled_from(["context", "among", "key", "right", "label", "source", "decisions", "id"])
-bodies = st.binary() | (st.dictionaries(fields, json_values) | json_values).map(
+objects = (st.dictionaries(fields, json_values) | json_values).map(
     lambda value: json.dumps(value).encode()
 )
+pairs = st.tuples(fields, st.just({"a": []}) | json_values).map(
+    lambda pair: f"{json.dumps(pair[0])}: {json.dumps(pair[1])}".encode()
+)
+repeated = st.lists(pairs | st.binary(max_size=3), max_size=4).map(
+    lambda held: b"{" + b", ".join(held) + b"}"
+)
+bodies = st.binary() | objects | repeated
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
@@ -609,9 +631,10 @@ def test_pages_of_other_sites_cannot_reach_a_service_without_tokens(serve, site)
         {"host": "evil.example"},  # whose name resolves to 127.0.0.1
         {"host": f"evil.example:{site.port}"},
         {"origin": "null"},
+        {"origin": "http://[::1"},
     ):
         problem(site.http.post(path, json=body, headers=headers), faults.NotPermitted)
-    for host in ("localhost", f"localhost:{site.port}", "[::1]:8331", "127.0.0.1"):
+    for host in ("localhost", f"localhost:{site.port}", "[::1]:8331", "[::1]", "127.0.0.1"):
         answer = site.http.post(path, json=body, headers={"host": host})
         assert answer.status_code == 201
     own = {"origin": f"http://127.0.0.1:{site.port}"}

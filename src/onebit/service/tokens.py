@@ -161,3 +161,10 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def host_name(header: str) -> str:
+    """The host of a header `host`, which may have a port."""
+    name, _, port = header.rpartition(":")
+    is_address = "]" in port or (":" in name and "]" not in name)  # of IPv6, without a port
+    return header if is_address else name or header

@@ -432,9 +432,13 @@ def test_headers_and_strangers(notes: Path, tmp_path: Path) -> None:
         assert "<style" not in page.text and "style=" not in page.text
         assert "onclick" not in page.text and "<script>" not in page.text
         assert client.get("/", headers={"host": "evil.example"}).status_code == 403
+        assert client.get("/", headers={"host": "evil[.example"}).status_code == 403
         evil = {"origin": "http://evil.example"}
         body = {"page": "p"}
         assert client.post("/ahead", json=body, headers=evil).status_code == 403
+        assert (
+            client.post("/ahead", json=body, headers={"origin": "http://[::1"}).status_code == 403
+        )
         assert client.post("/ahead", content=b"{}").status_code == 415
         assert client.post("/ahead", json={"page": "p", "pag": 1}).status_code == 422
         json_type = {"content-type": "application/json"}

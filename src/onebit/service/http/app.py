@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -31,7 +30,7 @@ from onebit.service.http.operation import (
 from onebit.service.http.routes import OPERATIONS
 from onebit.service.messages import problem_of
 from onebit.service.service import Service
-from onebit.service.tokens import Token, is_loopback
+from onebit.service.tokens import Token, host_name, is_loopback
 
 log = logging.getLogger("onebit.service")
 access_log = logging.getLogger("onebit.access")
@@ -203,11 +202,10 @@ def _token(configuration: Configuration, headers: Mapping[bytes, bytes]) -> Toke
 def _check_origin(headers: Mapping[bytes, bytes]) -> None:
     """Without tokens, refuse what a page of another site may have made a browser send."""
     host = headers.get(b"host", b"").decode("latin-1")
-    name = host if host.count(":") > 1 and "]" not in host else host.rpartition(":")[0] or host
-    if host and not is_loopback(name):
+    if host and not is_loopback(host_name(host)):
         raise faults.NotPermitted("without tokens, only localhost may be asked for by name")
     origin = headers.get(b"origin", b"").decode("latin-1")
-    if origin and urlsplit(origin).netloc != host:
+    if origin and origin.partition("://")[2] != host:
         raise faults.NotPermitted("without tokens, pages of other sites may not send requests")
 
 
@@ -250,18 +248,27 @@ def _located(path: str, data: bytes) -> str:
     if not path.endswith(".context[...]"):
         return path
     before = path.removesuffix("[...]")
-    try:
-        found = msgspec.json.decode(data)
-    except msgspec.MsgspecError:  # a number beyond all floats
-        return path
-    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", before):
-        found = found[name] if name else found[int(index)]
-    for name, value in found.items():
+    for name, value in _object_at(before, data).items():
         try:
             msgspec.convert(value, messages.Value)
         except msgspec.ValidationError:
             return f"{before}.{name}" if name.isidentifier() else f"{before}[{name!r}]"
     return path
+
+
+def _object_at(path: str, data: bytes) -> dict[str, Any]:
+    """The object at a path of a body; empty if there is none.
+
+    The body was read up to its first mistake. What comes after that may be anything: no JSON at
+    all, or the same names again with other values, which then count.
+    """
+    try:
+        found = msgspec.json.decode(data)
+        for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", path):
+            found = found[name] if name else found[int(index)]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _log_access(scope: Any, call: Call, status: int, seconds: float) -> None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.resources import files
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 from starlette.applications import Starlette
@@ -37,7 +37,7 @@ from onebit.service.teach.teacher import (
     Teacher,
     Turn,
 )
-from onebit.service.tokens import is_loopback
+from onebit.service.tokens import host_name, is_loopback
 
 MOST_BYTES = 2**16  # of a body
 STATIC = (
@@ -123,11 +123,10 @@ class _App:
         """Refuse strangers; returns a secret that has to become a cookie."""
         host = request.headers.get("host", "")
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin.partition("://")[2] != host:
             raise faults.NotPermitted("pages of other sites may not send requests")
         if self._secret is None:
-            name = urlsplit(f"//{host}").hostname or ""
-            if not is_loopback(name):
+            if not is_loopback(host_name(host)):
                 raise faults.NotPermitted("only localhost may be asked for by name")
             return None
         brought = request.query_params.get("secret")
