@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import socket
 import threading
 import time
 
@@ -13,10 +14,10 @@ import pytest
 from fake_service import FakeService
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import serving
+from serving import listening, serving
 
 from onebit.service import faults
-from onebit.service.configuration import Limits, Timeouts
+from onebit.service.configuration import Limits, ServiceOptions, Timeouts
 from onebit.service.http.openapi import describe
 from onebit.service.http.routes import OPERATIONS
 from onebit.service.messages import Problem, fault_of, problem_of
@@ -491,6 +492,77 @@ def test_huge_headers(steady):
                 break
         assert answer_of(connection).startswith(b"HTTP/1.1 431 ")
     assert steady.http.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"])
+def test_huge_headers_in_one_piece(steady, before):
+    with steady.connect() as connection:
+        large = b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: " + b"x" * 2**16 + b"\r\n\r\n"
+        connection.sendall(before + large)
+        assert b"HTTP/1.1 431 " in answer_of(connection)
+    assert steady.http.get("/health", headers={"x": "x" * 2**15}).status_code == 200
+
+
+def test_empty_lines_are_no_request(serve):
+    """They do not keep a connection, neither before the first request nor after it."""
+    site = serve(timeouts=Timeouts(body=5, idle=1), limits=Limits(connections=3))
+    first, later, twice = (site.connect() for _ in range(3))
+    try:
+        request = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        later.sendall(request)
+        twice.sendall(b"\r\n" + request + b"\r\n")
+        for _ in range(2):
+            time.sleep(0.3)
+            for connection in (first, later, twice):
+                connection.sendall(b"\r\n")
+        started = time.perf_counter()
+        assert answer_of(first) == b""
+        for connection in (later, twice):
+            assert answer_of(connection).count(b"200 OK") == 1
+        assert time.perf_counter() - started < 4
+    finally:
+        for connection in (first, later, twice):
+            connection.close()
+    assert site.http.get("/health").status_code == 200
+
+
+LARGE = 20_000_000  # bytes, more than the system takes for a client that does not read
+
+
+async def large_answers(scope, receive, send):
+    headers = [(b"content-length", b"%d" % LARGE)]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": bytes(LARGE)})
+
+
+@pytest.mark.parametrize("more", [b"", b"connection: close\r\n"])
+def test_clients_that_do_not_read_are_cut_off(more):
+    # With one connection, the next client is answered once the first one is gone.
+    options = ServiceOptions(timeouts=Timeouts(body=0.3, idle=1), limits=Limits(connections=1))
+    request = b"GET / HTTP/1.1\r\nhost: localhost\r\n" + more + b"\r\n"
+    with (
+        listening(lambda _: large_answers, options) as port,
+        socket.create_connection(("127.0.0.1", port), 5) as connection,
+    ):
+        connection.sendall(request * 100)
+        end = time.monotonic() + 20
+        while httpx.get(f"http://127.0.0.1:{port}").status_code == 503:
+            assert time.monotonic() < end, "the connection is still there"
+            time.sleep(0.1)
+
+
+def test_slow_readers_get_their_answer():
+    options = ServiceOptions(timeouts=Timeouts(body=0.3, idle=1))
+    with (
+        listening(lambda _: large_answers, options) as port,
+        socket.create_connection(("127.0.0.1", port), 5) as connection,
+    ):
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        got = 0
+        for _ in range(15):
+            time.sleep(0.1)
+            got += len(connection.recv(10**6, socket.MSG_WAITALL))
+        assert got + len(answer_of(connection)) > LARGE
 
 
 def test_bodies_do_not_count_as_headers(serve):

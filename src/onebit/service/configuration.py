@@ -59,7 +59,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[service.timeouts]"""
 
-    body: Seconds = 10.0  # for the head of a request to arrive, and again for its body
+    body: Seconds = 10.0  # for the head of a request, its body, and for reading some of the answer
     idle: Seconds = 30.0  # that a connection is kept between requests
     stop: Seconds = 30.0  # for answering accepted requests after a signal to stop
 

@@ -53,6 +53,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
     A request that arrives in one piece, as nearly all do, starts no timer. The scope of a request
     has `is_stopping`, so that streams without an end can end when the server stops.
+
+    Timers: of uvicorn for a connection without a request; `_slow` for a request to arrive;
+    `_reading`, from the first moment to the last, for the client to read its answers.
     """
 
     limits = ServiceOptions().limits
@@ -64,11 +67,16 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unfinished = False  # whether a request has begun to arrive, and has not ended
         self._head_bytes = 0
         self._slow: TimerHandle | None = None
+        self._idle: TimerHandle | None = None  # the timer of uvicorn, while data is parsed
+        self._reading: TimerHandle | None = None
+        self._unread = 0  # bytes that waited for the client at the last look
+        self._refusal: ServiceError | None = None  # why the parser was stopped
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         # Headers and body are written separately. asyncio does this only for some sockets.
         transport.get_extra_info("socket").setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+        self._reading = self.loop.call_later(self.timeouts.body, self._check_reading)
         if len(self.connections) > self.limits.connections:
             self._refuse(faults.Busy("too many connections"))
         else:  # a connection on which nothing is ever sent
@@ -78,6 +86,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        if self._reading is not None:
+            self._reading.cancel()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
@@ -85,17 +95,23 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._head_bytes += len(data)
+        # uvicorn would stop this timer. It goes on until a request begins: empty lines are none.
+        self._idle, self.timeout_keep_alive_task = self.timeout_keep_alive_task, None
         super().data_received(data)
+        self.timeout_keep_alive_task = self._idle
         if self.transport.is_closing():
             return
         if not self._unfinished:
             self._stop_timer()
         elif self._in_head and self._head_bytes > LARGEST_HEAD:
-            self._refuse(faults.HeadTooLarge(f"headers have at most {LARGEST_HEAD:,} bytes"))
+            self._refuse(_head_too_large())
         elif self._slow is None:
             self._slow = self.loop.call_later(self.timeouts.body, self._too_slow)
 
     def on_message_begin(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
         self._in_head = self._unfinished = True
         super().on_message_begin()
         self.scope["is_stopping"] = self.is_stopping  # type: ignore[typeddict-unknown-key]
@@ -103,6 +119,11 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes = False, 0
         self._stop_timer()  # the body gets as long again
+        # A head that came in one piece, perhaps with its body and further requests.
+        size = len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
+        if size > LARGEST_HEAD:
+            self._refusal = _head_too_large()
+            raise self._refusal  # the parser stops, and uvicorn calls `send_400_response`
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -129,8 +150,20 @@ class LimitedProtocol(HttpToolsProtocol):
             seconds = self.timeouts.body
             self._refuse(faults.TooSlow(f"the {part} did not arrive within {seconds:g} s"))
 
+    def _check_reading(self) -> None:
+        """Cut off a client that has read nothing since the last look, also one that was closed.
+
+        Closing a connection waits for what was not read yet, if need be for ever.
+        """
+        unread = self.transport.get_write_buffer_size()
+        if unread >= self._unread > 0:
+            self.transport.abort()
+        else:
+            self._unread = unread
+            self._reading = self.loop.call_later(self.timeouts.body, self._check_reading)
+
     def send_400_response(self, msg: str) -> None:
-        self._refuse(faults.Malformed(msg))
+        self._refuse(self._refusal or faults.Malformed(msg))
 
     def _refuse(self, fault: ServiceError) -> None:
         """Answer without the application, and close the connection."""
@@ -145,3 +178,7 @@ class LimitedProtocol(HttpToolsProtocol):
             lines.append(f"retry-after: {math.ceil(fault.retry_after)}")
         self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
         self.transport.close()
+
+
+def _head_too_large() -> ServiceError:
+    return faults.HeadTooLarge(f"headers have at most {LARGEST_HEAD:,} bytes")
