@@ -122,8 +122,6 @@ class Run:
             notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
             try:
                 changed = self._service.reload(self._read())
-                for name in changed.added:
-                    self._service.models[name].warm_up()
             except (ValueError, OSError) as error:
                 log.error("not reloaded, the old configuration stays: %s", error)
             except ServiceError as fault:

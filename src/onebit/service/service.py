@@ -78,7 +78,7 @@ class Service:
             snapshots.drop_newer(self._folder, self.journal.position)
             for name, model in configuration.models.items():
                 try:
-                    self._add(name, model)
+                    self._publish(name, self._opened(model))
                 except ValueError as error:
                     raise ValueError(f"[models.{name}]: {error}") from error
             self._unready = ""
@@ -99,7 +99,7 @@ class Service:
     def tally(self) -> JournalTally:
         return self.journal.tally
 
-    def _add(self, name: str, model: Model) -> None:
+    def _opened(self, model: Model) -> Engine:
         options = self.configuration.service
         engine = Engine(
             self.journal,
@@ -111,6 +111,10 @@ class Service:
             retention=options.retention,
         )
         engine.follow(model)
+        return engine
+
+    def _publish(self, name: str, engine: Engine) -> None:
+        """Let requests reach a model."""
         self._models = {**self._models, name: engine}
         self._names = {**self._names, engine.number: name}
 
@@ -168,7 +172,9 @@ class Service:
                     if name in self._models:
                         self._models[name].follow(model)
                     else:
-                        self._add(name, model)
+                        engine = self._opened(model)
+                        engine.warm_up()
+                        self._publish(name, engine)
                 except (ValueError, TypeError, OSError, ServiceError) as error:
                     problems.append(f"[models.{name}]: {error}")
                 else:

@@ -195,6 +195,29 @@ class Builder:
                 log.warning("%s; left out, because events before it were lost", said)
         return learner, reached
 
+    def warm_up(self, learner: Learner) -> None:
+        """Compile what requests will need of a learner, by rounds of copies that nobody sees.
+
+        Otherwise the first request of each kind compiles it, while all others wait.
+        """
+        labels = learner.labels
+        answers: list[dict[str, Any]] = [{"label": labels[0]}]
+        if not learner.full_information:
+            answers += [{"right": True}, {"right": False}]
+        contexts: list[Any] = [{"warm": 1.0, "up": "yes"}, "warm up"]
+        if learner._columns:
+            contexts = [[0.5] * learner._columns]
+        elif learner.round == 0:
+            contexts.append([0.5, 1.0, 2.0])
+        for context in contexts:
+            copy = learner.copy()  # a learner takes either rows of numbers or names
+            try:
+                for answer in answers:
+                    copy.learn(copy.decide(self.prepared(context)), **answer)
+                copy.probabilities(self.prepared(context))
+            except REFUSED:  # the learner takes other contexts: they compile it when they come
+                log.debug("%s: no warming up with %r", self._name, type(context).__name__)
+
     def context_of(self, row: DecisionRow) -> Any:
         return self.prepared(_decode(row.context or b"[]"))
 

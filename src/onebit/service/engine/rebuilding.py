@@ -85,7 +85,10 @@ class Rebuilding(Looking):
             self.journal.flush()
             start = builder.start(affects)
             if self.journal.position - start[1] <= AT_ONCE and self._rebuilding is None:
-                self._take_over(builder, builder.replayed(*start)[0])
+                learner, _ = builder.replayed(*start)
+                if version is not None:
+                    builder.warm_up(learner)
+                self._take_over(builder, learner)
                 return
             if self._rebuilding is not None and version is None:
                 return  # that one sees the change, and starts again if it has to
@@ -119,6 +122,8 @@ class Rebuilding(Looking):
                             start = builder.start()
                             until, edits = self._reached, len(self._edits)
                     learner, reached = builder.replayed(*start, until)
+                    if builder is not self._builder:
+                        builder.warm_up(learner)
                     with self._lock:
                         start, came = None, self._edits[edits:]
                         if READ_ANEW in came:

@@ -41,6 +41,8 @@ class Settings(Rebuilding):
             for label in new:  # all or nothing
                 with refusing(f"$.add[{change.add.index(label)}]"):
                     trial.add_label(label)
+            if new:
+                self._builder.warm_up(trial)  # more labels may be other code
             self._learner = trial
             changes = [("label", label) for label in new]
             changes += [("restore", label) for label in known if label in back]

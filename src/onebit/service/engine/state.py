@@ -15,7 +15,6 @@ import numpy as np
 from onebit.learner import Learner
 from onebit.service.configuration import Limits, Model
 from onebit.service.engine.building import (
-    REFUSED,
     Builder,
     Version,
     code_of,
@@ -214,27 +213,10 @@ class EngineState:
         self.tally.mistakes += 0 if was_right(entry.answer, entry.row) else sign
 
     def warm_up(self) -> None:
-        """Compile what requests will need, by rounds of copies that nobody sees."""
+        """Compile what requests will need."""
         with self._lock:
-            copies = [self._learner.copy()]
-            fresh = self._learner.round == 0
-        labels = copies[0].labels
-        contexts: list[Any] = [{"warm": 1.0, "up": "yes"}]
-        if fresh:
-            copies.append(copies[0].copy())
-            contexts.append([0.5, 1.0, 2.0])
-        elif columns := copies[0]._columns:
-            contexts = [[0.5] * columns]
-        for copy, context in zip(copies, contexts, strict=True):
-            try:
-                decision = copy.decide(self._builder.prepared(context))
-                if copy.full_information:
-                    copy.learn(decision, label=labels[0])
-                else:
-                    copy.learn(decision, right=False)
-                copy.probabilities(self._builder.prepared(context))
-            except REFUSED:  # the learner takes other contexts: they compile it when they come
-                log.debug("%s: no warming up with %r", self.name, type(context).__name__)
+            builder, learner = self._builder, self._learner.copy()
+        builder.warm_up(learner)
 
     def limit(self, limits: Limits, keep: int, retention: float | None = None) -> None:
         self._limits, self._keep, self._retention = limits, keep, retention
