@@ -984,11 +984,19 @@ def test_a_retraining_that_is_refused_changes_nothing(home):
         Retraining(learner="Nonsense"),
         Retraining(settings={"gamma": 7.0}),
         Retraining(settings={"nonsense": 1}),
+        Retraining(settings={"silence": "wrong"}),  # which needs a time, in the file
+        Retraining(learner="Halving"),  # which is made of a list of hypotheses
     ):
         with pytest.raises(Refused):
             news.submit_retrain(change)
     assert bytes_of(news) == before
     assert bytes_of(place.restart().models["news"]) == before
+
+
+def test_silence_that_is_read_as_wrong_fits_no_learner_of_true_labels(home):
+    news = home('silence = { wrong_after = "24h" }').start().models["news"]
+    with pytest.raises(Refused, match="Perceptron must be told the true label"):
+        news.submit_retrain(Retraining(learner="Perceptron"))
 
 
 def test_two_models_retrain_at_once(home, monkeypatch):

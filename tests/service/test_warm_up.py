@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from running import LABELS, Home, context, play
 
@@ -17,6 +19,12 @@ def home(tmp_path):
     made = Home(tmp_path)
     yield made
     made.stop()
+
+
+@pytest.fixture
+def pool():
+    with ThreadPoolExecutor(1) as thread:
+        yield thread
 
 
 @pytest.fixture
@@ -88,13 +96,15 @@ def test_a_new_model_takes_requests_once_it_is_compiled(home, monkeypatch):
 
 
 @pytest.mark.parametrize("is_long", [False, True])
-def test_another_learner_takes_over_once_it_is_compiled(home, monkeypatch, is_long):
+def test_another_learner_takes_over_once_it_is_compiled(home, pool, monkeypatch, is_long):
     news, seen = home.start().models["news"], []
     play(news, 10)
     warm_up = Builder.warm_up
 
     def noted(builder, learner):
-        seen.append((type(learner).__name__, news.card().learner))
+        seen.append((type(learner).__name__, learner.round > 0, news.card().learner))
+        if len(seen) == 1:
+            assert pool.submit(news.decide, context(1)).result(20)  # need not wait
         warm_up(builder, learner)
 
     monkeypatch.setattr(Builder, "warm_up", noted)
@@ -102,7 +112,8 @@ def test_another_learner_takes_over_once_it_is_compiled(home, monkeypatch, is_lo
         monkeypatch.setattr(rebuilding, "AT_ONCE", 0)
     news.submit_retrain(Retraining(learner="UCWL")).wait()
     news.settle()
-    assert seen == [("UCWL", "Banditron")]
+    assert seen[-1] == ("UCWL", True, "Banditron")
+    assert seen[0] == ("UCWL", is_long, "Banditron") and len(seen) == 2
     assert news.card().learner == "UCWL"
     news.decide(context(1))
 

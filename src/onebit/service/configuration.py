@@ -407,8 +407,15 @@ def _check_model(model: Model, limits: Limits) -> None:
     wrong_after, expires_after = model.wrong_after, model.expires_after
     if wrong_after is not None and expires_after is not None and wrong_after > expires_after:
         raise ValueError("silence: wrong_after is longer than expires_after")
+    check_learner(model)
+    if model.learner_file is None:
+        model.make()
+
+
+def check_learner(model: Model) -> None:
+    """Refuse a learner or settings that the service cannot run."""
     kind = learner_named(model.learner)
-    if wrong_after is not None and kind.full_information:
+    if model.wrong_after is not None and kind.full_information:
         raise ValueError(
             f"silence: {model.learner} must be told the true label; silence names none"
         )
@@ -424,7 +431,6 @@ def _check_model(model: Model, limits: Limits) -> None:
         raise ValueError(
             'settings: silence "wrong" needs a time here: silence = { wrong_after = "24h" }'
         )
-    model.make()
 
 
 # Tokens.

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onebit.learner import Learner
-from onebit.service.engine.building import Builder, Version, code_of, recorded_code
+from onebit.service.engine.building import Builder, Version, code_of, fresh, recorded_code
+from onebit.service.engine.checks import refusing
 from onebit.service.engine.looking import Looking
 from onebit.service.engine.state import READ_ANEW
 from onebit.service.faults import Damaged, ServiceError, Unavailable
@@ -98,6 +99,12 @@ class Rebuilding(Looking):
             )  # fmt: skip
             self.tally.lag = self.journal.position - start[1]
             self._rebuilding.start()
+
+    def _compile(self, version: Version) -> None:
+        """Compile a learner that will be built at once, while requests need not wait for it yet."""
+        if self.journal.position <= AT_ONCE:
+            with refusing("$"):
+                self._builder_of(version).warm_up(fresh(version))
 
     def _build_behind(
         self, builder: Builder, start: tuple[Learner, int] | None, until: int, edits: int

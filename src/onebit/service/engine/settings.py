@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
-from onebit.service.configuration import Model
+from onebit.service.configuration import Model, check_learner
 from onebit.service.engine.building import code_of, fresh, identity, version_of
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.pending import DONE, Pending, all_done
@@ -68,17 +69,30 @@ class Settings(Rebuilding):
             if getattr(change, name) is not UNSET
         }
         with self._lock:
-            body = {**self._version.body, **values}
-            if "learner" in values and "settings" not in values:
-                body["settings"] = {}
-            learner = self._version.learner
-            if learner is not None and values:
-                raise Contradiction(
-                    f"{self.name} began with a saved learner, which has its own settings: build "
-                    "another model from the journal, or retrain it as it is"
-                )
-            self.retrain(body, learner)
+            version = self._changed(values)
+        self._compile(version)
+        with self._lock:
+            version = self._changed(values)  # another request may have changed something else
+            self.retrain(version.body, version.learner)
         return Pending(DONE, self.card())
+
+    def _changed(self, values: dict[str, Any]) -> Version:
+        """The present version with other values."""
+        present = self._version
+        if not values:
+            return present
+        if present.learner is not None:
+            raise Contradiction(
+                f"{self.name} began with a saved learner, which has its own settings: build "
+                "another model from the journal, or retrain it as it is"
+            )
+        body = {**present.body, **values}
+        if "learner" in values and "settings" not in values:
+            body["settings"] = {}
+        kept = {name: body[name] for name in ("learner", "settings", "seed")}
+        with refusing("$"):
+            check_learner(replace(self.model, learner_file=None, **kept))
+        return Version(present.number, body, None)
 
     def retrain(self, body: dict[str, Any], learner: bytes | None = None) -> None:
         """Build a learner of another configuration, which then takes over."""
@@ -106,6 +120,7 @@ class Settings(Rebuilding):
         wanted = version_of(model, 0)
         if identity(wanted) != (self._followed() or {}).get("identity", identity(self._version)):
             self.settle()  # one learner is built at a time
+            self._compile(wanted)
         with self._lock:
             self.model = model
             now = {"labels": model.names, "identity": identity(wanted)}
