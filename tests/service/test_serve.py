@@ -21,6 +21,7 @@ import pytest
 from onebit import cli
 from onebit.service import running as command
 from onebit.service.configuration import check
+from onebit.service.engine import Engine
 from onebit.service.journal import Journal, ReadOnlyJournal
 
 ROOT = Path(__file__).parents[2]
@@ -200,10 +201,13 @@ def test_before_the_models_are_there(configuration, monkeypatch):
                 assert answer.status_code == 503 and int(answer.headers["retry-after"]) > 0
                 assert "read from the journal" in answer.json()["detail"]
                 assert answer.headers["content-type"] == "application/problem+json"
-            run.reload()  # too early, and harmless
+            # A file that changes now is followed when the service is there.
+            configuration.write_text(f"{NEWS}[models.mail]\nlabels = 2\n")
+            os.kill(os.getpid(), signal.SIGHUP)
             may_start.set()
             assert ready.wait(60)
             assert http.get("/ready").status_code == 200
+            wait_for(lambda: http.get("/v1/models/mail").status_code == 200)
         seen.append(True)
 
     with meanwhile(work):
@@ -211,16 +215,77 @@ def test_before_the_models_are_there(configuration, monkeypatch):
     assert seen
 
 
-def test_a_stop_during_the_start(configuration, monkeypatch, caplog):
+@pytest.fixture
+def ended(configuration, monkeypatch):
+    """Whether the journal was free whenever the process would have ended without more ado."""
+    found = []
+
+    def end_process():
+        Journal(configuration.parent / "onebit.journal").close()
+        found.append(True)
+
+    monkeypatch.setattr(command, "PATIENCE", 0.1)
+    monkeypatch.setattr(command, "end_process", end_process)
+    return found
+
+
+def test_a_stop_while_the_journal_is_read(configuration, monkeypatch, caplog, ended):
     caplog.set_level("INFO", "onebit.service")
     may_end = threading.Event()
-    monkeypatch.setattr(command, "PATIENCE", 0.1)
     monkeypatch.setattr(command, "Service", lambda _: may_end.wait(60))
     run = command.Run(check(configuration), lambda: check(configuration))
     with meanwhile(lambda: wait_for(lambda: run._server.started)):
         run()
     may_end.set()
-    assert "stopped during the start" in caplog.text
+    assert "stopped during the start" in caplog.text and ended
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_a_stop_while_a_learner_is_compiled(configuration, monkeypatch, caplog, ended, is_started):
+    """The end of the interpreter would crash the compiler."""
+    caplog.set_level("INFO", "onebit.service")
+    compiling, may_end = threading.Event(), threading.Event()
+
+    def compile(*_):
+        compiling.set()
+        assert may_end.wait(60)
+
+    run = command.Run(check(configuration), lambda: check(configuration))
+    ready = threading.Event()
+    run.on_ready = lambda address: ready.set()
+    if not is_started:
+        monkeypatch.setattr(Engine, "warm_up", compile)
+
+    def work():
+        if is_started:
+            assert ready.wait(60)
+            monkeypatch.setattr(Engine, "warm_up", compile)
+            configuration.write_text(f"{NEWS}[models.mail]\nlabels = 2\n")
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert compiling.wait(60)
+
+    with meanwhile(work):
+        run()
+    assert ended == [True]
+    assert ("stopped during the start" in caplog.text) is not is_started
+    may_end.set()
+
+
+def test_the_end_of_a_process_that_compiles():
+    """With a thread that never ends, all that was said is on the screen, and the status is 0."""
+    code = """
+import logging, threading
+from onebit.service.running import end_process
+threading.Thread(target=threading.Event().wait).start()
+logging.warning("logged")
+print("printed")
+end_process()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=PLAIN, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0
+    assert done.stdout == "printed\n" and "logged" in done.stderr
 
 
 def test_a_start_that_fails(configuration):

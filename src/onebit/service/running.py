@@ -8,9 +8,11 @@ import os
 import signal
 import socket
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any
 
 from msgspec.json import encode
@@ -24,14 +26,15 @@ from onebit.service.messages import Health, problem_of
 from onebit.service.service import Service
 
 log = logging.getLogger("onebit.service")
-PATIENCE = 5.0  # seconds for a start to end that is to be stopped
+PATIENCE = 5.0  # seconds that a stop waits for a start or a reload to end
 
 
 class Run:
     """A running service.
 
     The port is open from the beginning. Until the models are read from the journal and compiled,
-    requests are answered by "later", and `/health` by "ok".
+    requests are answered by "later", and `/health` by "ok". One thread starts the service and then
+    reloads it, whenever SIGHUP asks for that. It may compile for a long time.
 
     read: reads the configuration again, after SIGHUP.
     """
@@ -42,7 +45,8 @@ class Run:
         self._failure: BaseException | None = None
         self._front = Front()
         self._server = make_server(self._front, configuration.service)
-        self._reloading = threading.Lock()
+        # True: reload; False: stop. A handler of a signal may put into a SimpleQueue at any time.
+        self._orders: SimpleQueue[bool] = SimpleQueue()
         self.address = ""
 
     def on_ready(self, address: str) -> None:
@@ -54,34 +58,43 @@ class Run:
         self.address = _address(listening)
         log.info("onebit %s, SQLite %s", __version__, sqlite3.sqlite_version)
         log.info("address %s", self.address)
-        starting = threading.Thread(target=self._start, name="start", daemon=True)
+        working = threading.Thread(target=self._work, name="start and reload", daemon=True)
         # uvicorn has handlers of its own while it runs, and raises the signal again afterwards.
         before = {
             number: signal.signal(number, handle)
             for number, handle in (
                 (signal.SIGTERM, self._stop),
                 (signal.SIGINT, self._stop),
-                (signal.SIGHUP, self._reload_soon),
+                (signal.SIGHUP, lambda *_: self._orders.put(True)),
             )
         }
         try:
-            starting.start()
+            working.start()
             self._server.run(sockets=[listening])
         finally:
             notify("STOPPING=1")
-            starting.join(PATIENCE)
-            if starting.is_alive():
-                log.info("stopped during the start; nothing was accepted")
-            elif self._service is not None:
+            self._orders.put(False)
+            working.join(PATIENCE)
+            if self._service is not None:
                 self._service.close()
+            if self._front.app is None:
+                log.info("stopped during the start; nothing was accepted")
+            else:
                 log.info("stopped; all that was accepted is in the journal")
             for number, handle in before.items():
                 signal.signal(number, handle)
         if self._failure is not None:
             raise self._failure
+        if working.is_alive():
+            end_process()
 
     def _stop(self, *_: Any) -> None:
         self._server.should_exit = True
+
+    def _work(self) -> None:
+        self._start()
+        while self._failure is None and self._orders.get():
+            self.reload()
 
     def _start(self) -> None:
         """Read the models, compile, and let requests in."""
@@ -110,30 +123,26 @@ class Run:
         notify("READY=1")
         self.on_ready(self.address)
 
-    def _reload_soon(self, *_: Any) -> None:
-        threading.Thread(target=self.reload, name="reload").start()
-
     def reload(self) -> None:
         """Read the configuration again. If something is wrong with it, the old one stays."""
-        with self._reloading:
-            if self._service is None:
-                log.warning("not reloaded: the service is starting")
-                return
-            notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-            try:
-                changed = self._service.reload(self._read())
-            except (ValueError, OSError) as error:
-                log.error("not reloaded, the old configuration stays: %s", error)
-            except ServiceError as fault:
-                log.error("not reloaded completely: %s", fault.detail)
-            else:
-                for what, names in _changes(changed):
-                    log.info("reloaded: %s: %s", what, ", ".join(map(str, names)))
-                if not changed:
-                    log.info("reloaded: nothing has changed but perhaps the tokens")
-                if changed.restart:
-                    log.warning("%s: only after a restart", ", ".join(changed.restart))
-            notify("READY=1")
+        assert self._service is not None
+        notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        try:
+            changed = self._service.reload(self._read())
+        except (ValueError, OSError) as error:
+            log.error("not reloaded, the old configuration stays: %s", error)
+        except ServiceError as fault:
+            log.error("not reloaded completely: %s", fault.detail)
+        except Exception:
+            log.exception("not reloaded completely")
+        else:
+            for what, names in _changes(changed):
+                log.info("reloaded: %s: %s", what, ", ".join(map(str, names)))
+            if not changed:
+                log.info("reloaded: nothing has changed but perhaps the tokens")
+            if changed.restart:
+                log.warning("%s: only after a restart", ", ".join(changed.restart))
+        notify("READY=1")
 
 
 def _changes(changed: Difference) -> list[tuple[str, Any]]:
@@ -147,6 +156,16 @@ def _changes(changed: Difference) -> list[tuple[str, Any]]:
         ("service", changed.service),
     ]
     return [(what, names) for what, names in named if names]
+
+
+def end_process() -> None:
+    """End the process without the end of the interpreter, which a thread that compiles would crash.
+
+    The journal is closed by now, or was only being read.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(0)
 
 
 class Front:
