@@ -28,7 +28,7 @@ import httpx
 import msgspec
 from msgspec.structs import replace
 
-from onebit.service.faults import ServiceError, Unavailable
+from onebit.service.faults import Busy, ServiceError, Unavailable
 from onebit.service.messages import (
     Card,
     Label,
@@ -288,7 +288,9 @@ class _Sender:
             if isinstance(answer, httpx.Response) and answer.status_code not in LATER:
                 return _read(request, answer)
             if isinstance(answer, httpx.Response):
-                fault, may_repeat = _fault(answer), True
+                fault = _fault(answer)
+                # A proxy may have passed the request on; who is busy has taken nothing of it.
+                may_repeat = request.is_repeatable or isinstance(fault, Busy)
             else:
                 said = str(answer) or type(answer).__name__
                 fault = Unavailable(f"no answer from {self.url}: {said}")

@@ -244,11 +244,26 @@ def test_what_cannot_be_repeated_is_not(make):
     assert len(requests) == 1
 
 
+BUSY = response(
+    "503 Service Unavailable",
+    b'{"type": "urn:onebit:busy", "title": "busy", "status": 503, "detail": "later"}',
+    "retry-after: 1",
+)
+
+
+@both
+@pytest.mark.parametrize("status", ["502 Bad Gateway", "503 Unavailable", "504 Gateway Timeout"])
+def test_what_a_proxy_may_have_passed_on_is_not_repeated(make, status):
+    with misbehaving(BUSY, response(status, b"<html>")) as (url, requests), make(url) as client:
+        with pytest.raises(ServiceError) as raised:
+            client.change_labels("news", add=["food"])
+        assert raised.value.status == int(status[:3])
+    assert len(requests) == 2  # who is busy has taken nothing, and is asked again
+
+
 @both
 def test_retry_after_is_heeded(make):
-    body = b'{"type": "urn:onebit:busy", "title": "busy", "status": 503, "detail": "later"}'
-    busy = response("503 Service Unavailable", body, "retry-after: 1")
-    with misbehaving(busy, GOOD) as (url, _), make(url) as client:
+    with misbehaving(BUSY, GOOD) as (url, _), make(url) as client:
         started = time.monotonic()
         client.decide("news", {})
         assert time.monotonic() - started >= module.LONGEST_WAIT

@@ -63,7 +63,7 @@ def test_everything(read, tmp_path):
     snapshots = 5
     retention = "90d"
     access_log = false
-    limits = { body = 4096, queue = 16 }
+    limits = { body = 4096, queue = 2000 }
 
     [service.timeouts]
     body = "500ms"
@@ -134,6 +134,14 @@ def test_all_problems_at_once(problems):
     assert len(found) == len(expected)
     for said, start in zip(found, expected, strict=True):
         assert said.startswith(start)
+
+
+def test_a_batch_must_fit_into_the_queue(read, problems):
+    assert problems(f"[service.limits]\nqueue = 100\n{NEWS}") == [
+        "[service.limits] batch: a batch of 1000 never fits into queue = 100; lower batch, or "
+        "raise queue"
+    ]
+    assert read(f"[service.limits]\nqueue = 100\nbatch = 100\n{NEWS}").service.limits.queue == 100
 
 
 def test_the_message_names_the_file(read, tmp_path):

@@ -698,7 +698,7 @@ def test_a_source_that_stays_as_it_is_builds_no_learner(home):
 
 
 def test_a_source_that_was_refused_changes_nothing(home):
-    news = home(service="[service.limits]\nqueue = 1").start().models["news"]
+    news = home(service="[service.limits]\nqueue = 1\nbatch = 1").start().models["news"]
     news.feedback(news.decide(context(0)).id, right=True, source="bot")
     news.journal._queue = 0
     with pytest.raises(Busy):
@@ -1579,7 +1579,7 @@ def test_expired_decisions_are_counted_as_open_until_the_next_count(home):
 
 
 def test_a_full_queue_refuses_and_forgets_nothing(home):
-    place = home(service="[service.limits]\nqueue = 5")
+    place = home(service="[service.limits]\nqueue = 5\nbatch = 5")
     news = place.start().models["news"]
     release = hold_commits(news.journal)
     first = news.submit_decide(context(0))

@@ -168,6 +168,12 @@ def check(
         "[service]",
         problems,
     )
+    if options is not None and options.limits.batch > options.limits.queue:
+        problems.add(
+            "[service.limits] batch",
+            f"a batch of {options.limits.batch} never fits into queue = {options.limits.queue}; "
+            "lower batch, or raise queue",
+        )
     tables = _table(given, "models", problems)
     if not tables and not problems.texts:
         problems.add("", 'no model; add [models.NAME] with labels = ["yes", "no"]')
