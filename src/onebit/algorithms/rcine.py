@@ -28,6 +28,7 @@ from onebit.core.lanes import at
 from onebit.core.rounds import must_pause
 from onebit.core.sums import linear_score
 from onebit.decision import Decision
+from onebit.extras import how_to_install
 from onebit.learner import Learner, precision
 from onebit.rows import Rows
 from onebit.settings import CALLABLE, called, choice_of, named_by_storage, real, setting
@@ -129,7 +130,7 @@ class Collected(Storage):
             if estimate == "nrest" and importlib.util.find_spec("sklearn") is None:
                 raise ImportError(
                     'estimate="nrest" needs scikit-learn, which is not installed: '
-                    "pip install onebit[lab]"
+                    + how_to_install("lab", "scikit-learn")
                 )
             self._estimate = partial(_estimate_rates, estimate)
         self.settings = {"estimate": name}

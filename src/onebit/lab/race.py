@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit import algorithms
-from onebit.datasets.blocks import csr
+from onebit.datasets.matrices import csr
 from onebit.lab import bounds
 from onebit.lab.recipes import Recipe, settings_text
 from onebit.lab.simulation import Trace, simulate
