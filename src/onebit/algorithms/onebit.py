@@ -45,7 +45,6 @@ from onebit.core.lanes import at, fetch, load, save, store, unit
 from onebit.core.rounds import Choice, must_pause
 from onebit.core.slots import no_slots, width_of
 from onebit.core.sums import blocks, number
-from onebit.decision import Decision
 from onebit.dicts import HASHED, first_number, most_features, set_apart
 from onebit.feedback.drift import COUNTS, hear_answer
 from onebit.learner import Learner, precision
@@ -665,13 +664,8 @@ class OneBit(Learner):
         self.forget(FORGOTTEN)
         return True
 
-    def _learn_bit(
-        self, decision: Decision, seed: int, right: bool, params: Any = None, said: bool = True
-    ) -> None:
-        before = self._state.memory.copy()
-        super()._learn_bit(decision, seed, right, params, said)
-        if not said:  # an answer about a label that this learner has not said is no sign of drift
-            self._state.memory[:] = before
+    def _no_sign_of_drift(self, memory: np.ndarray) -> None:
+        self._state.memory[:] = memory
 
     def _count_said(self, place: int, times: int) -> None:
         self._state.held.experts.tries[SAID, place] += times
