@@ -243,7 +243,7 @@ class Collected(Storage):
         )
 
     def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
-        return keep * table, arrays  # the channel of the feedback stays the same
+        return keep * table.astype(np.float64), arrays  # the channel of the feedback stays the same
 
 
 def _estimate_rates(method: str, log: Any) -> Any:

@@ -141,6 +141,7 @@ class Joint(Full):
 
     def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         """Keep a share of theta, and of what A has beyond its prior: they are sums."""
+        table = table.astype(np.float64)
         shape, W = arrays["matrix"].shape, table[:, 0].reshape(-1)
         A = np.linalg.inv(arrays["matrix"].reshape(len(W), len(W)))
         less = keep * A + (1 - keep) / self.start * np.eye(len(W))

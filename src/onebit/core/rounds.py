@@ -117,7 +117,7 @@ def settle(params, state, row):
 
 @generic
 def must_pause(state):
-    """Whether a loop over rounds has to stop here, so that the storage can act in Python."""
+    """Whether a loop over rounds has to stop here, so that the learner can act in Python."""
     return False
 
 

@@ -277,7 +277,7 @@ def _run_rounds(
     end: int,
     counts: np.ndarray,
 ) -> BaseException | None:
-    """Run rounds, with the pauses that the storage asks for.
+    """Run rounds, with the pauses that the learner asks for.
 
     An error in a pause is returned after all rounds were run.
     """
@@ -286,13 +286,12 @@ def _run_rounds(
         records = (learner._params, learner._state, learner._work, stream, way)
         begin = compiled(*records, learner._draws, first, begin, end, learner._size, counts)
         try:
-            held = learner._storage.pause(learner._state.held)
+            has_paused = learner._pause()
         except BaseException as error:  # Ctrl-C as well
             failure = failure or error
         else:
-            if held is None:
+            if not has_paused:
                 return failure
-            learner._state = learner._state._replace(held=held)
 
 
 def shuffled(size: int, epochs: int, seed: int) -> np.ndarray:

@@ -471,7 +471,7 @@ class DenseExperts(ExpertStorage):
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         table, arrays = super().faded(table, arrays, keep)
         if "matrix" in arrays:
-            full, matrix = self._full.faded(arrays["full"].copy(), arrays, keep)
+            full, matrix = self._full.faded(arrays["full"], arrays, keep)
             arrays |= {"full": full, **matrix}
         return table, arrays | {
             "narrow": self._faded_table(arrays["narrow"], self.narrow_priors, keep),
