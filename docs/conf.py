@@ -81,7 +81,7 @@ def show_results(
     app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returned: str | None
 ) -> tuple[str, str | None]:
     """The methods of the client are written as requests; what they return is the answer."""
-    return signature, re.sub(r"^_Request\[(.*)\]$", r"\1", returned) if returned else returned
+    return signature, re.sub(r"^\S*_Request\[(.*)\]$", r"\1", returned) if returned else returned
 
 
 def _escaped(line: str) -> str:
