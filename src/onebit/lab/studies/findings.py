@@ -117,7 +117,7 @@ class Findings:
     failures: list[Failure]
     missing: int  # cells that have not run yet
     cells: int
-    seconds: float  # elapsed time of all cells, one after the other
+    seconds: float  # elapsed time of all cells, added up
     command: str  # what to type to run it again
     facts: dict[str, str]  # version, commit, date, quick or full, seeds, data with checksums
     quick: bool = False  # ran at reduced size: not comparable with the paper's numbers
