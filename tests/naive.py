@@ -1405,14 +1405,23 @@ class OneBit(Twin):
     `narrow` and `wide` map a row to the features of the two kinds of experts; narrow=None: rows are
     scaled to length 1. A constant feature is added here. Scales of dense rows are fixed after
     `warm` answers, by calling `fix` with the rows so far: it gives both maps. `count` is called
-    with every answered row, for maps that depend on them.
+    with every answered row, for maps that depend on them. `alarm.hear` tells of drift.
     """
 
     AGAIN, MEMORY, TRUST, RAREST, RING, DRAW = 2, 0.999, 20.0, 1e-3, 1000, 8
     LEAST_WEIGHT = 1e-3  # of the expert with matrices, for it to widen the bounds
 
     def __init__(
-        self, K: int, d: int, *, widths: tuple[int, int], draw_kept, maps, fix=None, count=None
+        self,
+        K: int,
+        d: int,
+        *,
+        widths: tuple[int, int],
+        draw_kept,
+        maps,
+        alarm,
+        fix=None,
+        count=None,
     ):
         super().__init__(K, d)
         self.maps, self.fix, self.count, self.draw_kept = maps, fix, count, draw_kept
@@ -1447,6 +1456,7 @@ class OneBit(Twin):
         self.theta = np.tile([0.0, 1.0], (count, 1))
         self.H = np.stack([self.TRUST * np.eye(2)] * count)
         self.said, self.heard, self.kept, self.rows = np.zeros(K), 0, [], []
+        self.alarm, self.alarms = alarm, 0
 
     def look(self, expert: Expert, row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         x = self.maps(row)[expert.wide]
@@ -1572,7 +1582,31 @@ class OneBit(Twin):
                 self.replay(self.AGAIN * (len(self.kept) - 1 - i), i + 1)
         else:
             self.replay(0, len(self.kept))
+        if self.alarm.hear(right):
+            self.alarms += 1
+            self.forget(0.9)
         return True
+
+    def forget(self, share: float) -> None:
+        """As if a share of the answers had not been heard; all that is kept are sums of answers."""
+        keep = 1 - share
+        for expert in self.experts:
+            if expert.kind == "bayes":
+                expert.W[:] *= keep
+            elif expert.kind == "full":
+                before = np.linalg.inv(expert.S)
+                expert.S[:] = np.linalg.inv(keep * before + share * self.units(*expert.W.shape))
+                sums = keep * np.einsum("kij,kj->ki", before, expert.W)
+                expert.W[:] = np.einsum("kij,kj->ki", expert.S, sums)
+            else:
+                sums = keep * expert.W / expert.S
+                expert.S[:] = 1 / (keep / expert.S + share / expert.prior)
+                expert.W[:] = expert.S * sums
+        self.evidence *= keep
+        self.said *= keep
+        self.kept = self.kept[len(self.kept) - int(keep * len(self.kept)) :]
+        if not self.fix:
+            self.curvature *= keep
 
     def temper(self, u: np.ndarray, a: int, right: bool) -> None:
         f = softmax(u)

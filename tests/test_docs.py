@@ -29,6 +29,7 @@ from onebit.lab.recipes import recipe_of
 from onebit.lab.studies.spec import parse, shipped
 from onebit.service.configuration import check
 from onebit.service.tokens import read_tokens
+from onebit.settings import REQUIRED, SHARED
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -99,6 +100,37 @@ def test_the_examples_run(page, tmp_path, monkeypatch):
             continue
         exec(block.notes.get("run first", ""), namespace)
         exec(compile("\n" * block.line + shrunk(block), str(page), "exec"), namespace)
+
+
+def test_the_table_of_learners_has_their_settings_and_defaults():
+    text = (ROOT / "docs" / "learners.md").read_text().partition("## Notes")[0]
+    rows = re.findall(r"^\| (?:\[)?`(\w+)`(?:\]\(.*?\))? \| (.*?) \|", text, re.M)
+    learners = {n: k for n, k in ob.Learner.registry.items() if k.__module__.startswith("onebit.")}
+    assert {name for name, _ in rows} == {
+        name for name, kind in learners.items() if not kind.full_information
+    }
+    for name, cell in rows:
+        # "gamma (0.05)", 'form ("diagonal", "full")', "reg (computed: 1/D)", "kernel"
+        shown = (
+            dict(re.findall(r"(\w+)(?: \(((?:[^()]|\(.*?\))*)\))?", cell)) if cell != "none" else {}
+        )
+        declared = {n: s for n, s in learners[name].declared.items() if n not in SHARED}
+        if "kernel" in shown:
+            shown |= {
+                "kernel": "None",
+                "budget": "1,000",
+                "remove": '"oldest", "random", "smallest"',
+            }
+        assert set(shown) == set(declared), name
+        for setting, default in shown.items():
+            expected = declared[setting].default
+            if callable(expected):
+                assert default.startswith("computed: "), (name, setting)
+            elif expected is not REQUIRED:
+                first = default.partition(", ")[0].strip('"') if default[0] == '"' else default
+                is_number = isinstance(expected, int | float) and not isinstance(expected, bool)
+                said = float(first.replace(",", "")) if is_number else first
+                assert said == (expected if is_number else str(expected)), (name, setting)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

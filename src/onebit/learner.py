@@ -69,7 +69,7 @@ from onebit.settings import (
     unknown_setting,
     whole,
 )
-from onebit.storage.base import TABLE, Storage
+from onebit.storage.base import TABLE, Storage, row_blocks
 from onebit.storage.scales import (
     MEAN,
     Names,
@@ -151,6 +151,7 @@ class Learner(FeatureTable, Declared):
     costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
     variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
     scales_itself: ClassVar[bool] = False  # its storage scales contexts; `inputs` is its own
+    may_pause: ClassVar[bool] = False  # `_pause` may have something to do after learning
     needs: ClassVar[str] = ""  # a setting without a default that only Python can give
 
     def __init__(self, labels: Labels, **given: Any) -> None:
@@ -363,6 +364,7 @@ class Learner(FeatureTable, Declared):
             self._count_said(own.place, -1)
             self._count_said(place, 1)
             logged = msgspec.structs.replace(self._had_it_said(own, place), propensity=propensity)
+            memory = self._state.memory.copy()
             if not self._thins or _is_taken(self._hearing, self._draws, own.round, right):
                 if named is None:
                     self._learn_bit(logged, self._draws, right, said=False)
@@ -371,6 +373,10 @@ class Learner(FeatureTable, Declared):
                 if self._scales is not None:
                     self._learn_scales(logged, self._draws, right)
             self._answers.mark(own.round, self.round)
+            if place != own.place:
+                self._no_sign_of_drift(memory)
+            elif self.may_pause:
+                self._pause()
 
     def learn(
         self,
@@ -440,6 +446,8 @@ class Learner(FeatureTable, Declared):
                 answers.next = round + 1
             else:
                 answers.mark(round, self.round)
+            if self.may_pause:
+                self._pause()
         except BaseException:
             self._release_if_held()
             raise
@@ -530,7 +538,9 @@ class Learner(FeatureTable, Declared):
             return
         if not self.importance_weighted:
             self._learn_bit(decision, seed, False, truth, said)
+        memory = self._state.memory.copy()
         self._learn_bit(self._had_it_said(decision, place), seed, True, truth, said=False)
+        self._no_sign_of_drift(memory)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         """The decision as if the label at `place` had been said with probability 1."""
@@ -756,7 +766,7 @@ class Learner(FeatureTable, Declared):
             elif arrays:
                 memory *= 1 - share
                 try:
-                    table, arrays = self._storage.faded(table.astype(np.float64), arrays, 1 - share)
+                    table, arrays = self._storage.faded(table, arrays, 1 - share)
                 except np.linalg.LinAlgError:
                     raise ValueError(
                         "the learned state cannot be weakened: its matrices are too near to "
@@ -770,11 +780,13 @@ class Learner(FeatureTable, Declared):
             if self._scales is not None:
                 lines = faded(self._scales.lines, 1 - share)
                 self._scales = self._scales._replace(lines=lines)
-            # What fades on and on would end as numbers so small that machines are slow with them.
-            table = np.where(np.abs(table) < np.finfo(self._dtype).tiny, 0, table)
             self._lay_out(self._no_weights(), memory, {})
             self._reserve(features, arrays)
-            self._buffer[met, :, : self._size] = table
+            # What fades on and on would end as numbers so small that machines are slow with them.
+            tiny = np.finfo(self._dtype).tiny
+            for rows in row_blocks(table):
+                block = np.where(np.abs(table[rows]) < tiny, 0, table[rows])
+                self._buffer[met[rows], :, : self._size] = block
             self._make_room_to_scale(0)
 
     def _fade(self, round: int) -> None:
@@ -868,6 +880,19 @@ class Learner(FeatureTable, Declared):
     def _memory(self) -> tuple[float, ...]:
         """The initial values of a few numbers besides the table."""
         return ()
+
+    def _no_sign_of_drift(self, memory: np.ndarray) -> None:
+        """The last answer was about a label that the learner would not have said.
+
+        memory: the numbers besides the table, before that answer."""
+
+    def _pause(self) -> bool:
+        """Do what a loop over rounds has to stop for (`core.rounds.must_pause`); False: nothing."""
+        held = self._storage.pause(self._state.held)
+        if held is None:
+            return False
+        self._state = self._state._replace(held=held)
+        return True
 
     def _count_said(self, place: int, times: int) -> None:
         """Add to the number of times that a label was said, if the state counts it."""

@@ -12,6 +12,7 @@ from streams import draws
 import onebit as ob
 from onebit import persist
 from onebit.core.draws import uniform
+from onebit.feedback.drift import HEARD, RIGHT
 from onebit.storage import dense_experts
 from onebit.storage.experts import WEIGHT
 from onebit.storage.scales import FARTHEST, TIMES
@@ -112,11 +113,11 @@ def twin_of(learner, K, d, dense):
     def draw_kept(heard, stream):
         return uniform(learner.seed, heard, stream)
 
+    make = partial(naive.OneBit, K, d, draw_kept=draw_kept, alarm=ob.DriftAlarm())
     if not dense:
-        return naive.OneBit(K, d, widths=(d, d), draw_kept=draw_kept, maps=unit_rows)
+        return make(widths=(d, d), maps=unit_rows)
     maps = DenseMaps(d, learner)
-    widths = (d, d + dense_experts.WAVES)
-    return naive.OneBit(K, d, widths=widths, draw_kept=draw_kept, maps=maps, fix=maps.fix)
+    return make(widths=(d, d + dense_experts.WAVES), maps=maps, fix=maps.fix)
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -124,7 +125,27 @@ def twin_of(learner, K, d, dense):
 def test_it_is_its_twin(K, d, dense, monkeypatch):
     monkeypatch.setattr(dense_experts, "WARM", 100)
     rounds, seed = (130, 3) if dense else (60, 3)
-    X, y = data(K, d, rounds, seed)
+    compare_with_twin(K, d, dense, seed, *data(K, d, rounds, seed))
+
+
+BOTH_KINDS = [False, pytest.param(True, marks=pytest.mark.thorough)]  # dense rows take longer
+
+
+@pytest.mark.parametrize("dense", BOTH_KINDS)
+def test_after_drift_it_is_its_twin(dense, monkeypatch):
+    monkeypatch.setattr(dense_experts, "WARM", 30)
+    X, y = drifting(3, 5, 160, 60, seed=3)
+    assert compare_with_twin(3, 5, dense, 3, X, y).alarms == 1
+
+
+def drifting(K, d, before, after, seed):
+    """Each label becomes the next one."""
+    X, y = data(K, d, before + after, seed)
+    return X, np.where(np.arange(before + after) < before, y, (y + 1) % K)
+
+
+def compare_with_twin(K, d, dense, seed, X, y):
+    rounds = len(y)
     make = partial(ob.OneBit, inputs="dense" if dense else "sparse")
     learner = make(K, seed=seed, dtype="float64", features=d)
     twin = twin_of(learner, K, d, dense)
@@ -149,6 +170,7 @@ def test_it_is_its_twin(K, d, dense, monkeypatch):
         full = learner._state.held.full
         assert_allclose(full.table[:, 0, :K].T, twin.experts[-1].W, rtol=1e-5, atol=1e-9)
         assert_allclose(full.held.matrix, twin.experts[-1].S, rtol=1e-6, atol=1e-9)
+    return twin
 
 
 def test_numbers_of_dicts_are_scaled_as_its_twin_does():
@@ -166,7 +188,9 @@ def test_numbers_of_dicts_are_scaled_as_its_twin_does():
     def draw_kept(heard, stream):
         return uniform(seed, heard, stream)
 
-    twin = naive.OneBit(K, d, widths=(d, d), draw_kept=draw_kept, maps=maps, count=maps.count)
+    twin = naive.OneBit(
+        K, d, widths=(d, d), draw_kept=draw_kept, maps=maps, alarm=ob.DriftAlarm(), count=maps.count
+    )
     for t in range(rounds):
         x = {name: X[t, j] for j, name in enumerate("abcd")} | {"kind": "A"}
         decision = learner.decide(x)
@@ -246,3 +270,82 @@ def test_nothing_counted_so_far_is_of_a_new_label():
     added, there = (learner._state for learner in learners)
     assert_allclose(added.table[:, -1, 3], there.table[:, -1, 3])
     assert_allclose(added.held.elsewhere[3], there.held.elsewhere[3], rtol=1e-9)
+
+
+# Drift.
+
+
+def has_alarm_counts(learner):
+    return bool(learner._state.memory.any())
+
+
+@pytest.mark.parametrize("dense", BOTH_KINDS)
+@pytest.mark.parametrize("delay", [0, 7])
+def test_it_forgets_in_a_stream_as_round_by_round(dense, delay):
+    X, y = drifting(4, 5, 250, 100, seed=1)
+    inputs = "dense" if dense else "sparse"
+    make = partial(ob.OneBit, 4, inputs=inputs, features=5, dtype="float64", seed=1)
+    in_one = make()
+    trace = ob.simulate(in_one, X, y, channel=[ob.Delay(delay)] if delay else [])
+    learner, waiting, alarms, mistakes = make(), [], 0, 0
+    for row, truth in zip(X, y, strict=True):
+        decision = learner.decide(row)
+        mistakes += decision.label != truth
+        waiting.append((decision, bool(decision.label == truth)))
+        if len(waiting) > delay:
+            decision, right = waiting.pop(0)
+            learner.learn(decision, right=right)
+            alarms += not has_alarm_counts(learner)
+    assert alarms == 1 and mistakes == trace.mistakes[-1]
+    if not delay:  # else, the last answers have not come
+        assert persist.pack(*learner._dump()) == persist.pack(*in_one._dump())
+
+
+def test_it_recovers_from_drift_sooner_than_by_learning_alone(monkeypatch):
+    X, y = drifting(3, 5, 300, 100, seed=2)
+    last = []
+    for pauses in (True, False):
+        monkeypatch.setattr(ob.OneBit, "may_pause", pauses)
+        learner = ob.OneBit(3, inputs="sparse", features=5, seed=2)
+        said = []
+        for row, truth in zip(X, y, strict=True):
+            decision = learner.decide(row)
+            said.append(decision.label)
+            learner.learn(decision, right=decision.label == truth)
+        last.append((said != y)[-50:].sum())
+    assert last[0] < last[1] / 2
+
+
+def test_answers_about_labels_that_it_would_not_say_are_no_drift():
+    """Logged rounds, and the true label that somebody names beside a wrong answer."""
+    X, y = data(3, 5, 40, seed=1)
+    learner = ob.OneBit(3)
+    alike = wrong = 0
+    for row, truth in zip(X, y, strict=True):
+        alike += learner.propose(row).label == truth
+        learner.learn_logged(row, int(truth), right=True)
+    assert learner._state.memory[HEARD] == alike < 40
+    for row, truth in zip(X, (y + 1) % 3, strict=True):
+        decision = learner.decide(row)
+        learner.learn(decision, label=int(truth))
+        wrong += decision.label != truth
+    heard, right = learner._state.memory[[HEARD, RIGHT]]
+    assert 0 < wrong == heard - right and heard == alike + 40
+
+
+def test_a_file_from_before_the_alarm_loads():
+    X, y = data(3, 5, 30, seed=1)
+    head, arrays = played(ob.OneBit(3), X, y)._dump()
+    older = persist.restore(head, arrays | {"memory": np.empty(0)}, is_foreign=True)
+    assert not has_alarm_counts(older)
+    with pytest.raises(ValueError, match="cannot have learned"):
+        persist.restore(head, arrays | {"memory": -1 - arrays["memory"]}, is_foreign=True)
+
+
+@pytest.mark.parametrize("change", [lambda X: X + 30, lambda X: X / 100])
+def test_it_takes_the_scales_of_columns_anew(change):
+    X, y = data(3, 4, 600, seed=4)
+    X[300:] = change(X[300:])
+    trace = ob.simulate(ob.OneBit(3, seed=4), X, y, checkpoints=[300, 500])
+    before, _, after = np.diff([0, *trace.mistakes])
+    assert after / 100 < 0.1 + before / 300

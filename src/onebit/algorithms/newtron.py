@@ -186,7 +186,7 @@ def observe(state, row, label, pull, growth, lam, radius):
                 table[j, 0, i] = number(state, held.leader[i * stride + j])
 
 
-observe.bodies[kernel_form.Observed] = kernel_form.observe
+implement(observe, kernel_form.Observed)(kernel_form.observe)
 
 
 class Coupled(Storage):
@@ -282,6 +282,7 @@ class Coupled(Storage):
 
     def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
         """Keep a share of S and r, which are sums, and find the leader anew."""
+        table = table.astype(np.float64)
         S, r = keep * arrays["S"], keep * table[:, 1].T
         table[:, 0], table[:, 1] = self._leader(S, r).T, r.T
         return table, {"S": S, "plan": solver.no_inverses()}

@@ -22,6 +22,9 @@ logistic regression. The label with the highest mean plus bonus is said. The bon
 forecast q is high; with two labels each answer tells the truth, and there is no bonus.
 
 Rows are scaled to length 1 and have a constant feature.
+
+When right answers become rarer (`feedback.drift`), most of what was learned is forgotten; all of
+it if the columns of dense rows have other scales now.
 """
 
 from __future__ import annotations
@@ -38,17 +41,18 @@ from onebit.algorithms.complement_bayes import learn_bayes, sum_up_bayes
 from onebit.contexts import encode_rows, encoder_apart
 from onebit.core.choosing import best, certain_law, could_say_for_certain, sigmoid
 from onebit.core.draws import uniform
-from onebit.core.jit import compiled_as, inline, not_inlined, outline
+from onebit.core.jit import compiled_as, implement, inline, not_inlined, outline
 from onebit.core.lanes import at, fetch, load, save, store, unit
-from onebit.core.rounds import Choice
+from onebit.core.rounds import Choice, must_pause
 from onebit.core.slots import no_slots, width_of
 from onebit.core.sums import blocks, number
 from onebit.dicts import HASHED, first_number, most_features, set_apart
+from onebit.feedback.drift import COUNTS, hear_answer
 from onebit.learner import Learner, precision
 from onebit.rows import Rows
 from onebit.settings import choice_of, setting
 from onebit.storage.base import Storage
-from onebit.storage.dense_experts import CENTRE, DenseExperts
+from onebit.storage.dense_experts import CENTRE, Dense, DenseExperts
 from onebit.storage.experts import (
     AFTER,
     ANSWERED,
@@ -83,7 +87,7 @@ from onebit.storage.experts import (
     sum_up_full,
     wide_table,
 )
-from onebit.storage.sparse_experts import SparseExperts
+from onebit.storage.sparse_experts import Sparse, SparseExperts
 
 # Expert by expert: softmax, softmax, softmax, ridge regression; for dense rows also two softmax
 # models of all features; for those of few columns also a ridge regression with full matrices.
@@ -107,6 +111,8 @@ RAREST = 1e-3  # forecasts are believed between this and 1 - this
 NEWTON_STEPS = 5
 SMALLEST_STEP = 1e-4  # below it an expert has nothing to learn
 REPLAY_DRAW = 8  # the first stream of draws of rounds that are learned again
+FALSE_ALARM, FORGOTTEN = 0.01, 0.9  # the chance of a false alarm; what share an alarm forgets
+RANG = COUNTS  # the place in the state's memory, after the alarm's counts: 1 if there is an alarm
 
 
 # Loops over a row, each with a twin of whole arrays that is quick uncompiled. These and what else
@@ -524,18 +530,29 @@ def _best_bound(state, work, turn):
     return found if found >= 0 else best(state, work)
 
 
+@inline
+def _rang(state):
+    return state.memory[RANG] != 0.0
+
+
+implement(must_pause, Sparse)(_rang)
+implement(must_pause, Dense)(_rang)
+
+
 class OneBit(Learner):
     """The learner to start with: it has no settings to choose.
 
     Dense rows are standardised, and random Fourier features are added. Sparse rows are scaled to
     length 1, after the numbers of dicts were standardised. The first context tells which: an array
     or a list of numbers is dense; a text, a dict, a sparse row or a pair (indices, values) is
-    sparse. `inputs` says it beforehand.
+    sparse. `inputs` says it beforehand. When right answers become rarer, it forgets most of what it
+    has learned.
     """
 
     planes = 2 * NARROW + 1
     forecasts = True
     scales_itself = True
+    may_pause = True
     lockstep = None
     inputs: Literal["auto", "dense", "sparse"] = setting(  # type: ignore[override] its own choices
         default="auto",
@@ -579,6 +596,8 @@ class OneBit(Learner):
         _weigh(experts.trust, experts.forecasts, said, right)
         experts.tries[ANSWERED, said] += 1.0
         experts.count[HEARD] += 1
+        if hear_answer(state.memory, FALSE_ALARM, right):
+            state.memory[RANG] = 1.0
         if _may_say_all(experts, work):
             keep_round(state, row, said, right)
         anew = fix_scales(state, row)
@@ -632,6 +651,23 @@ class OneBit(Learner):
                 sums[:, new] = counted.sum(axis=1) / (new - 1) + bayes.ALPHA
                 elsewhere, known = self._state.held.elsewhere, (counted != 0).any(axis=1).sum()
                 elsewhere[new] = (elsewhere[:new].sum() - bayes.ALPHA * known) / (new - 1)
+
+    def _memory(self) -> tuple[float, ...]:
+        return (0.0,) * (RANG + 1)
+
+    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
+        return bool((memory >= 0).all())
+
+    def _pause(self) -> bool:
+        if not self._state.memory[RANG]:
+            return False
+        storage: Any = self._storage
+        self._state.memory[:] = 0.0
+        self.forget(1.0 if storage.has_other_scales(self._state.held) else FORGOTTEN)
+        return True
+
+    def _no_sign_of_drift(self, memory: np.ndarray) -> None:
+        self._state.memory[:] = memory
 
     def _count_said(self, place: int, times: int) -> None:
         self._state.held.experts.tries[SAID, place] += times

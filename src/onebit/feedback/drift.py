@@ -27,9 +27,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import numpy as np
+
+from onebit.core.jit import direct, entry, inline
 from onebit.settings import bit, real
 
 _INTERVAL = math.log(1000) / 2  # sets the confidence of the cut's intervals, as in the paper
+
+# Places in the counts of an alarm, all 0 at the start: restarts without an alarm; answers since the
+# last restart, and how many of them were right; the same two at the cuts for a fall and for a rise.
+RESTARTS, HEARD, RIGHT, FALL, FALL_RIGHT, RISE, RISE_RIGHT = range(7)
+COUNTS = 7
 
 
 class DriftAlarm:
@@ -40,6 +48,8 @@ class DriftAlarm:
         learner.learn(decision, right=right)
         if alarm.hear(right):
             learner.forget(0.9)
+
+    `OneBit` has such an alarm of its own.
 
     chance: the probability of a false alarm. As long as the probability of right does not fall and
     answers are independent, the probability of any alarm is at most `chance`, for a log of any
@@ -52,64 +62,101 @@ class DriftAlarm:
 
     def __init__(self, *, chance: float = 0.01) -> None:
         self.chance = real("chance", chance, above=0, most=0.5)
-        self._start(1)
+        self._counts = np.zeros(COUNTS)
 
-    def _start(self, number: int) -> None:
-        self._number = number  # of restarts since the last alarm, from 1
-        self.heard = self._right = 0  # answers since this restart, and how many of them were right
-        self._high = self._low = (0, 0)  # the same counts at the cuts for a fall and for a rise
-        self._highest, self._lowest = -math.inf, math.inf  # bounds on the share of right there
+    @property
+    def heard(self) -> int:
+        """Answers since the monitoring started or restarted."""
+        return int(self._counts[HEARD])
 
     def hear(self, right: bool) -> bool:
         """Add the next answer. Returns whether there is an alarm."""
-        right = bit("right", right)
-        self.heard += 1
-        self._right += right
-        share, margin = self._right / self.heard, math.sqrt(_INTERVAL / self.heard)
-        if share - margin >= self._highest:
-            self._highest, self._high = share - margin, (self.heard, self._right)
-        elif self._has_changed(*self._high, fallen=True):
-            self._start(1)
-            return True
-        if share + margin <= self._lowest:
-            self._lowest, self._low = share + margin, (self.heard, self._right)
-        elif self._has_changed(*self._low, fallen=False):
-            self._start(self._number + 1)
-        return False
+        return bool(self.hear_all((right,)))
 
     def hear_all(self, bits: Iterable[bool]) -> list[int]:
         """Add many answers. Returns the positions, from 0, at which there was an alarm."""
-        bits = [bit("an answer", right) for right in bits]  # all or none
-        return [place for place, right in enumerate(bits) if self.hear(right)]
-
-    def _has_changed(self, count: int, right: int, *, fallen: bool) -> bool:
-        """Whether the share of right has fallen (or risen) since the first `count` answers."""
-        later, later_right = self.heard - count, self._right - right
-        difference = right * later - later_right * count
-        if difference <= 0 if fallen else difference >= 0:
-            return False
-        # The ratio is at most this quotient (chi-squared), and every threshold is at least 4.
-        products = count * later * self._right * (self.heard - self._right)
-        if difference**2 * self.heard < 4 * products:
-            return False
-        apart = _entropy(count, right) + _entropy(later, later_right)
-        starts = self._number * (self._number + 1)
-        rare = math.log(starts / self.chance * _one_in(count) * _one_in(later))
-        # This threshold x satisfies (1 + x) exp(-x) <= exp(-rare), and is only slightly too large.
-        return _entropy(self.heard, self._right) - apart >= rare + math.log(1 + 2 * rare)
+        answers = np.array([bit("an answer", right) for right in bits], np.bool_)  # all or none
+        places = np.empty(len(answers), np.int64)
+        args = (self._counts, self.chance, answers, places)
+        return places[: direct(_hear_all, None, *args)(*args)].tolist()
 
     def __repr__(self) -> str:
         return f"DriftAlarm(chance={self.chance}, heard={self.heard})"
 
 
-def _one_in(count: int) -> float:
+@entry
+def _hear_all(counts, chance, answers, places):
+    """Add answers; the places of the alarms are written. Returns how many there were."""
+    alarms = 0
+    for i in range(len(answers)):
+        if hear_answer(counts, chance, answers[i]):
+            places[alarms] = i
+            alarms += 1
+    return alarms
+
+
+@inline
+def hear_answer(counts, chance, right):
+    """Add an answer to the counts of an alarm. Returns whether there is an alarm."""
+    counts[HEARD] += 1.0
+    counts[RIGHT] += 1.0 if right else 0.0
+    if _bound(counts, HEARD, -1.0) >= _bound(counts, FALL, -1.0):
+        counts[FALL], counts[FALL_RIGHT] = counts[HEARD], counts[RIGHT]
+    elif _has_changed(counts, FALL, 1.0, chance):
+        _restart(counts, 0.0)
+        return True
+    if _bound(counts, HEARD, 1.0) <= _bound(counts, RISE, 1.0):
+        counts[RISE], counts[RISE_RIGHT] = counts[HEARD], counts[RIGHT]
+    elif _has_changed(counts, RISE, -1.0, chance):
+        _restart(counts, counts[RESTARTS] + 1.0)
+    return False
+
+
+@inline
+def _restart(counts, restarts):
+    for place in range(COUNTS):
+        counts[place] = 0.0
+    counts[RESTARTS] = restarts
+
+
+@inline
+def _bound(counts, place, side):
+    """The lower (side -1) or upper (side 1) bound on the share of right among these answers."""
+    count = counts[place]
+    if count == 0.0:
+        return side * math.inf
+    return counts[place + 1] / count + side * math.sqrt(_INTERVAL / count)
+
+
+@inline
+def _has_changed(counts, cut, direction, chance):
+    """Whether the share of right has fallen (direction 1) or risen (-1) since the cut."""
+    heard, right, before, before_right = counts[HEARD], counts[RIGHT], counts[cut], counts[cut + 1]
+    later, later_right = heard - before, right - before_right
+    difference = direction * (before_right * later - later_right * before)
+    if difference <= 0.0:
+        return False
+    # The ratio is at most this quotient (chi-squared), and every threshold is at least 4.
+    products = before * later * right * (heard - right)
+    if difference * difference * heard < 4.0 * products:
+        return False
+    apart = _entropy(before, before_right) + _entropy(later, later_right)
+    restarts = (counts[RESTARTS] + 1.0) * (counts[RESTARTS] + 2.0)
+    rare = math.log(restarts / chance * _one_in(before) * _one_in(later))
+    # This threshold x satisfies (1 + x) exp(-x) <= exp(-rare), and is only slightly too large.
+    return _entropy(heard, right) - apart >= rare + math.log(1.0 + 2.0 * rare)
+
+
+@inline
+def _one_in(count):
     """1 / w(count)."""
-    return 4 * count * math.log(count + 1) ** 2
+    return 4.0 * count * math.log(count + 1.0) ** 2
 
 
-def _entropy(count: int, right: int) -> float:
+@inline
+def _entropy(count, right):
     """Minus the log-likelihood of the answers under their own share of right."""
     wrong = count - right
-    if not right or not wrong:
+    if right <= 0.0 or wrong <= 0.0:
         return 0.0
     return -right * math.log(right / count) - wrong * math.log(wrong / count)

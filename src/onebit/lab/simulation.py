@@ -277,7 +277,7 @@ def _run_rounds(
     end: int,
     counts: np.ndarray,
 ) -> BaseException | None:
-    """Run rounds, with the pauses that the storage asks for.
+    """Run rounds, with the pauses that the learner asks for.
 
     An error in a pause is returned after all rounds were run.
     """
@@ -286,13 +286,18 @@ def _run_rounds(
         records = (learner._params, learner._state, learner._work, stream, way)
         begin = compiled(*records, learner._draws, first, begin, end, learner._size, counts)
         try:
-            held = learner._storage.pause(learner._state.held)
+            has_paused = learner._pause()
         except BaseException as error:  # Ctrl-C as well
             failure = failure or error
         else:
-            if held is None:
+            if not has_paused:
                 return failure
-            learner._state = learner._state._replace(held=held)
+
+
+def shuffled(size: int, epochs: int, seed: int) -> np.ndarray:
+    """The row numbers 0 to size - 1, once per epoch, each time in another order."""
+    shuffle = np.random.default_rng(seed).permutation
+    return np.concatenate([shuffle(size) for _ in range(epochs)]).astype(np.int64)
 
 
 def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
@@ -301,8 +306,7 @@ def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
         if order == "given":
             return np.empty(0, np.int64)
         if order == "shuffled":
-            shuffle = np.random.default_rng(seed).permutation
-            return np.concatenate([shuffle(size) for _ in range(epochs)]).astype(np.int64)
+            return shuffled(size, epochs, seed)
         raise ValueError(f"order must be 'given', 'shuffled' or row numbers, not {order!r}")
     try:
         given = np.asarray(order)

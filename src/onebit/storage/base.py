@@ -1,12 +1,14 @@
 """The state of a learner besides its table of weights.
 
-Most learners have only the table. `full` has matrices, `kernels` stored contexts. An algorithm
-is written once: the functions of `core.sums` and `core.updates` have a body for each storage.
+Most learners have only the table. `full` has matrices, `stored_contexts` the contexts of learners
+with a kernel, `dense_experts` and `sparse_experts` the models of `OneBit`. An algorithm is written
+once: the functions of `core.sums` and `core.updates` have a body for each storage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 
 from onebit.core.callback import Callback
 
+_BLOCK = 2**22
 Arrays = dict[str, np.ndarray]  # saved arrays, by name
 
 
@@ -76,7 +79,10 @@ class Storage:
         return arrays
 
     def faded(self, table: np.ndarray, arrays: Arrays, keep: float) -> tuple[np.ndarray, Arrays]:
-        """Table and arrays after forgetting all but a share of the evidence."""
+        """Table and arrays after forgetting all but a share of the evidence.
+
+        The given ones must not change.
+        """
         raise NotImplementedError
 
     def pause(self, held: Any) -> Any:
@@ -98,6 +104,12 @@ class _Table(Storage):
 
 
 TABLE = _Table()
+
+
+def row_blocks(table: np.ndarray) -> Iterator[slice]:
+    """Slices of the rows of a table: a few million numbers each, so that copies stay small."""
+    rows = max(1, _BLOCK // max(1, math.prod(table.shape[1:])))
+    return (slice(start, start + rows) for start in range(0, len(table), rows))
 
 
 def largest_square(values: np.ndarray, indptr: np.ndarray | None) -> float:

@@ -275,6 +275,7 @@ class Full(Storage):
         that never occurred do not change, and have no influence on the others, to the last bit.
         """
         matrix, features = arrays["matrix"] / self.start, len(table)
+        table = table.astype(np.float64)
         met = np.flatnonzero((matrix != np.eye(features)).any(axis=(0, 2)))
         table[:, 0] *= keep
         N, w = matrix[:, met][:, :, met], table[met, 0].T[:, :, None]

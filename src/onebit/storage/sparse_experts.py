@@ -16,6 +16,7 @@ from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.lanes import at, bare, lanes_for
 from onebit.core.rounds import Row
 from onebit.core.sums import number, squared_norm
+from onebit.storage.base import row_blocks
 from onebit.storage.experts import (
     ENTRIES,
     FREE,
@@ -347,10 +348,18 @@ class SparseExperts(ExpertStorage):
                 "numbers": arrays["numbers"] * [keep, 1.0, keep],
                 "numbers_seen": keep * arrays["numbers_seen"],
             }
-        arrays |= {
-            "elsewhere": keep * arrays["elsewhere"],
+        faded = np.empty_like(table)
+        for rows in row_blocks(table):
+            sums = table[rows, -1].astype(np.float64)
+            faded[rows, -1] = self.alpha + keep * (sums - self.alpha)
+            faded[rows, :-1] = self._faded_table(table[rows, :-1], self.priors, keep)
+        counted = arrays["elsewhere"] - self._start_of_sums(table)
+        return faded, arrays | {
+            "elsewhere": keep * counted + self._start_of_sums(faded),
             "temperature": arrays["temperature"] * [1.0, keep],
         }
-        sums = self.alpha + keep * (table[:, -1:] - self.alpha)
-        weights = self._faded_table(table[:, :-1], self.priors, keep)
-        return np.concatenate([weights, sums], axis=1), arrays
+
+    def _start_of_sums(self, table: np.ndarray) -> float:
+        """The part of each sum over all features that was there before anything was counted."""
+        is_known = (table[:, -1, :2] != self._dtype.type(self.alpha)).any(axis=1)
+        return self.alpha * float(is_known.sum())

@@ -590,13 +590,13 @@ def test_ctrl_c_stops_the_threads_and_keeps_what_is_done(toy, tmp_path):
 
 def test_engines_that_are_not_installed_say_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r"pip install 'onebit\[cluster\]'"):
+    with pytest.raises(ValueError, match=r"pip install '\.\[cluster\]'"):
         list(engines.run_on("ray", [], 1))
 
 
 def test_without_polars_the_remedy_is_said(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ValueError, match=r"pip install 'onebit\[lab\]'"):
+    with pytest.raises(ValueError, match=r"pip install '\.\[lab\]'"):
         Store(tmp_path)
 
 
