@@ -18,7 +18,7 @@ import msgspec
 from onebit.learner import Learner
 from onebit.service.engine.building import Builder, Version, code_of, fresh, recorded_code
 from onebit.service.engine.checks import refusing
-from onebit.service.engine.looking import Looking
+from onebit.service.engine.records import Records
 from onebit.service.engine.state import READ_ANEW
 from onebit.service.faults import Damaged, ServiceError, Unavailable
 from onebit.service.journal import ChangeRow
@@ -39,7 +39,7 @@ class Edit(NamedTuple):
     statements: Sequence[Statement]  # which make the change
 
 
-class Rebuilding(Looking):
+class Rebuilding(Records):
     """Changes of the past, and the learners that they ask for."""
 
     def _begin(self) -> None:
