@@ -27,6 +27,7 @@ durability = "normal"
 access_log = false
 [service.limits]
 batch = 1_000_000
+queue = 1_000_000
 labels = 1_000_000
 [models.news]
 labels = ["sport", "politics", "tech"]

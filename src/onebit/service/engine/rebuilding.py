@@ -16,8 +16,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onebit.learner import Learner
-from onebit.service.engine.building import Builder, Version, code_of, fresh, recorded_code
-from onebit.service.engine.checks import refusing
+from onebit.service.engine.building import (
+    REFUSED,
+    Builder,
+    Version,
+    code_of,
+    fresh,
+    recorded_code,
+)
 from onebit.service.engine.records import Records
 from onebit.service.engine.state import READ_ANEW
 from onebit.service.faults import Damaged, ServiceError, Unavailable
@@ -103,7 +109,7 @@ class Rebuilding(Records):
     def _compile(self, version: Version) -> None:
         """Compile a learner that will be built at once, while requests need not wait for it yet."""
         if self.journal.position <= AT_ONCE:
-            with refusing("$"):
+            with suppress(*REFUSED):  # then building it is refused as well, which is told
                 self._builder_of(version).warm_up(fresh(version))
 
     def _build_behind(
