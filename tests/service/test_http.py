@@ -536,7 +536,7 @@ async def large_answers(scope, receive, send):
 
 
 @pytest.mark.parametrize("more", [b"", b"connection: close\r\n"])
-def test_clients_that_do_not_read_are_cut_off(more):
+def test_clients_that_do_not_read_are_cut_off(more, caplog):
     # With one connection, the next client is answered once the first one is gone.
     options = ServiceOptions(timeouts=Timeouts(body=0.3, idle=1), limits=Limits(connections=1))
     request = b"GET / HTTP/1.1\r\nhost: localhost\r\n" + more + b"\r\n"
@@ -549,6 +549,7 @@ def test_clients_that_do_not_read_are_cut_off(more):
         while httpx.get(f"http://127.0.0.1:{port}").status_code == 503:
             assert time.monotonic() < end, "the connection is still there"
             time.sleep(0.1)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_slow_readers_get_their_answer():

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from onebit.service import faults
 from onebit.service.configuration import ServiceOptions
@@ -71,6 +71,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._reading: TimerHandle | None = None
         self._unread = 0  # bytes that waited for the client at the last look
         self._refusal: ServiceError | None = None  # why the parser was stopped
+        self._answering: RequestResponseCycle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -89,7 +90,14 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._reading is not None:
             self._reading.cancel()
         self._unset_keepalive_if_required()
+        if self._answering is not None:
+            # uvicorn tells only the last request. An earlier one would write, and log the failure.
+            self._answering.disconnected = True
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
