@@ -65,7 +65,7 @@ class LaterThread:
     def start(self) -> None:
         pass
 
-    def join(self) -> None:
+    def join(self, timeout: float | None = None) -> None:
         target, self._target = self._target, None
         if target is not None:
             target(*self._args)

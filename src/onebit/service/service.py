@@ -109,7 +109,11 @@ class Service:
             snapshot_every=self._snapshot_every,
             retention=options.retention,
         )
-        engine.follow(model)
+        try:
+            engine.follow(model)
+        except BaseException:
+            engine._closing.set()  # what it builds behind the scenes is for nobody
+            raise
         self._models = {**self._models, name: engine}
         self._names = {**self._names, engine.number: name}
 

@@ -175,10 +175,15 @@ class Rebuilding(Looking):
         self._keys.clear()
 
     def settle(self) -> None:
-        """Wait until no learner is being built behind the scenes."""
-        thread = self._rebuilding
-        if thread is not None:
-            thread.join()
+        """Wait until no learner is being built behind the scenes.
+
+        While the journal cannot be written, nothing is built, and who waits may be what keeps the
+        journal from being read anew: then it is refused, unless the engine is being closed.
+        """
+        while (thread := self._rebuilding) is not None:
+            thread.join(0.1)
+            if self.journal.failure is not None and not self._closing.is_set():
+                raise Unavailable(f"the journal cannot be written: {self.journal.failure}")
 
     def _resume(self) -> None:
         """Go on with the retraining that the end of the process has interrupted."""
