@@ -1175,6 +1175,24 @@ def test_a_second_owner_is_refused(home):
     play(service.models["news"], 2)
 
 
+def test_a_journal_behind_a_link_has_one_owner(home, tmp_path):
+    place, linked = home(), home(folder="linked")
+    service = place.start()
+    play(service.models["news"], 5)
+    linked.journal.symlink_to(place.journal)
+    with pytest.raises(JournalInUse, match="in use by another process"):
+        linked.start()
+    place.stop()
+    service = linked.start()
+    play(service.models["news"], 5)
+    service.journal.failure = OSError("fsync failed, says the test")
+    service.recover()
+    assert linked.journal.is_symlink() and not place.journal.is_symlink()
+    assert service.models["news"].card().answers == 10
+    linked.stop()
+    assert place.start().models["news"].card().answers == 10
+
+
 def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
     """And it is dropped if a context is erased meanwhile that it has learned."""
     place = home(REVISIONS)

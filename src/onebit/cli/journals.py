@@ -157,7 +157,7 @@ def _retrain_stopped(path: Path, name: str | None, change: dict[str, Any]) -> No
         reader.close()
     journal = Journal(path)
     try:
-        engine = Engine(journal, Model(name=name), folder=snapshots_of(path))
+        engine = Engine(journal, Model(name=name), folder=snapshots_of(journal.path))
         engine.submit_retrain(Retraining(**change)).wait()
         engine.settle()
         engine.snapshot()

@@ -72,7 +72,7 @@ class Service:
         # Other threads read these two, so they are replaced, never changed.
         self._models: Mapping[str, Engine] = {}
         self._names: Mapping[int, str] = {}
-        self._folder = Path(f"{options.journal}.snapshots")
+        self._folder = Path(f"{self.journal.path}.snapshots")
         try:
             snapshots.drop_newer(self._folder, self.journal.position)
             for name, model in configuration.models.items():

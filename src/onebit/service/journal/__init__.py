@@ -125,7 +125,7 @@ class Journal(Queries):
         clock: Callable[[], float] = time.time,
         tokens: Callable[[], str] = lambda: os.urandom(8).hex(),
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).resolve()  # the files beside it are those of the file itself
         self._durability, self._queue, self._clock, self.new_token = (
             durability, queue, clock, tokens,
         )  # fmt: skip
@@ -494,7 +494,7 @@ class ReadOnlyJournal(Journal):
     """A journal that is only read, also beside the process that owns it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(path).resolve()
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no journal {self.path}")
         self.failure, self.tally, self._clock = None, JournalTally(), time.time

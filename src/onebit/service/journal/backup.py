@@ -17,7 +17,7 @@ def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int
 
     The copy is checked and synced before it gets its name.
     """
-    journal, target = Path(path), Path(target)
+    journal, target = Path(path).resolve(), Path(target)
     if not journal.is_file():
         raise FileNotFoundError(f"there is no journal {journal}")
     if target.is_dir():

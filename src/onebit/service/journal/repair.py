@@ -50,7 +50,7 @@ class Repaired(NamedTuple):
 
 def repair(path: str | os.PathLike[str]) -> Repaired:
     """Put a new journal in the place of a damaged one, which is kept under another name."""
-    path = Path(path)
+    path = Path(path).resolve()
     if not path.is_file():
         raise FileNotFoundError(f"there is no journal {path}")
     owner = own(path)
