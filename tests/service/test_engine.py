@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -989,6 +990,65 @@ def test_a_retraining_that_is_refused_changes_nothing(home):
             news.submit_retrain(change)
     assert bytes_of(news) == before
     assert bytes_of(place.restart().models["news"]) == before
+
+
+UNFIT = "Newtron"  # its matrices do not fit into memory for hashed names
+
+
+def play_named(news, rounds=5) -> None:
+    for i in range(rounds):
+        news.feedback(news.decide(named(i)).id, right=True)
+
+
+def test_a_learner_that_cannot_be_built_is_refused(home):
+    place = home()
+    news = place.start().models["news"]
+    play_named(news)
+    before = bytes_of(news)
+    with pytest.raises(Refused, match=r"Newtron could not be .*; Banditron stays .*GiB"):
+        news.submit_retrain(Retraining(learner=UNFIT))
+    assert bytes_of(news) == before and news.card().version == 1
+
+
+def test_a_learner_that_cannot_be_built_behind_the_scenes_is_told(home, monkeypatch):
+    monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
+    news = home().start().models["news"]
+    play_named(news)
+    news.submit_retrain(Retraining(learner=UNFIT))
+    news.settle()
+    assert news.card().learner == "Banditron"
+    assert "Newtron could not be built" in news.card().problem
+    news.submit_retrain(Retraining(learner="Confidit"))
+    news.settle()
+    assert news.card().learner == "Confidit" and news.card().problem == ""
+
+
+@pytest.mark.parametrize("at_once", [500, -1])
+def test_a_learner_of_the_file_that_cannot_be_built_is_told(home, monkeypatch, caplog, at_once):
+    monkeypatch.setattr(rebuilding, "AT_ONCE", at_once)
+    place = home()
+    service = place.start()
+    play_named(service.models["news"])
+    place.write(f'learner = "{UNFIT}"')
+    if at_once > 0:
+        with pytest.raises(Contradiction, match="Newtron could not be built"):
+            service.reload(check(place.config))
+    else:
+        with suppress(Contradiction):  # the learner may be refused before the reload has ended
+            service.reload(check(place.config))
+    for _ in range(2):  # also after a restart
+        news = service.models["news"]
+        news.settle()
+        assert news.card().learner == "Banditron"
+        assert "Newtron could not be built" in news.card().problem
+        assert "Newtron could not be built" in caplog.text
+        assert_pure(news)
+        caplog.clear()
+        service = place.restart()
+    place.write()
+    service.reload(check(place.config))
+    assert service.models["news"].card().problem == ""
+    assert service.models["news"].card().version == 1
 
 
 def test_two_models_retrain_at_once(home, monkeypatch):

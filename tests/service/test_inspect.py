@@ -430,12 +430,16 @@ def test_repair_by_command(journal, main):
     assert "integrity: ok" in said
 
 
-def test_retraining_a_journal_that_no_service_uses(journal, main):
+def test_retraining_a_journal_that_no_service_uses(journal, main, monkeypatch):
     status, said, _ = main("retrain", journal, "--model", "news", "--learner", "UCWL:eta=0.8")
     assert status == 0 and "news: UCWL, version 3" in said
     with closing(ReadOnlyJournal(journal)) as reader:
         built = Replay(reader, "news")
     assert type(built.learner).__name__ == "UCWL" and built.is_same is True
+    for rows in (500, -1):  # built at once, and behind the scenes
+        monkeypatch.setattr("onebit.service.engine.rebuilding.AT_ONCE", rows)
+        status, _, errors = main("retrain", journal, "--model", "news", "--learner", "Newtron")
+        assert status == 2 and "Newtron could not be built" in errors
     status, _, errors = main("retrain", "--learner", "UCWL")
     assert status == 2 and "either a journal, or --url" in errors
     with closing(Journal(journal)):

@@ -170,6 +170,8 @@ class Service:
                     problems.append(f"[models.{name}]: {error}")
                 else:
                     followed[name] = model
+                    if problem := self._models[name].problem:
+                        problems.append(f"[models.{name}]: {problem}")
             for engine in self._models.values():
                 engine.limit(options.limits, options.snapshots, options.retention)
             self.journal.limit(options.limits.queue)

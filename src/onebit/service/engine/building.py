@@ -208,6 +208,11 @@ class Builder:
         )
 
 
+def is_unlearnable(fault: Exception) -> bool:
+    """Whether `Builder.replayed` was refused by its learner, and not by a damaged file."""
+    return isinstance(fault, Damaged) and isinstance(fault.__cause__, REFUSED)
+
+
 def learner_from(data: bytes) -> Learner:
     return Learner._restore(*persist.unpack(data))
 

@@ -71,6 +71,7 @@ class Looking(EngineState):
                 retired=[label for label in learner.labels if label in self._retired],
                 version=self._version.number,
                 rebuilding=self._rebuilding is not None,
+                problem=self.problem,
                 rounds=totals.rounds,
                 answers=tally.answers,
                 open=tally.open,

@@ -16,7 +16,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onebit.learner import Learner
-from onebit.service.engine.building import Builder, Version, code_of, recorded_code
+from onebit.service.engine.building import (
+    Builder,
+    Version,
+    code_of,
+    is_unlearnable,
+    recorded_code,
+)
 from onebit.service.engine.looking import Looking
 from onebit.service.engine.state import READ_ANEW
 from onebit.service.faults import Damaged, ServiceError, Unavailable
@@ -144,14 +150,22 @@ class Rebuilding(Looking):
                             raise
                     start = None
                     sleep(0.1)  # the journal has failed: go on when it has been read anew
-        except Exception:
-            log.exception("%s: the learner could not be built again", self.name)
+        except Exception as error:
+            with self._lock:
+                self.problem = self._not_in_charge(builder.version, error)
+            shown = None if is_unlearnable(error) else error  # with a traceback
+            log.error("%s: %s", self.name, self.problem, exc_info=shown)
             with suppress(Unavailable):
                 self._drop_version(builder.version)
         with self._lock:
             self._end_building()
             if self._is_stale and builder is not self._builder and not self._closing.is_set():
                 self._build_again()  # changes of the past have relied on this thread
+
+    def _not_in_charge(self, version: Version, error: Exception) -> str:
+        """Says that the learner of a version could not be built."""
+        wanted, present = version.body["learner"], self._version.body["learner"]
+        return f"{wanted} could not be built from the journal; {present} stays in charge: {error}"
 
     def _end_building(self) -> None:
         self._rebuilding, self.tally.lag = None, 0
@@ -193,7 +207,8 @@ class Rebuilding(Looking):
         try:
             self._build_again(None, version)
         except ServiceError as fault:
-            log.error("%s: the retraining cannot go on: %s", self.name, fault.detail)
+            self.problem = self._not_in_charge(version, fault)
+            log.error("%s: the retraining cannot go on: %s", self.name, self.problem)
             self._drop_version(version)
 
     def _note_code(self) -> None:

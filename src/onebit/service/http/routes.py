@@ -298,7 +298,11 @@ async def ready(call: Call) -> messages.Readiness:
     """Whether requests are taken: all models are compiled and caught up with the journal."""
     if reason := call.service.unready():
         raise faults.Unavailable(reason)
-    return messages.Readiness("ready", list(call.service.models))
+    models = call.service.models
+    # The reason is on the card, for those who may read it.
+    told = "the learner that was asked for could not be built; the model card says why"
+    problems = {name: told for name, engine in models.items() if engine.problem}
+    return messages.Readiness("ready", list(models), problems)
 
 
 @operation("GET", "/metrics", "read", answer=CONTENT_TYPE)
