@@ -8,6 +8,7 @@ import time
 
 import pytest
 from running import Home, assert_pure, context, play
+from serving import serving
 
 from onebit.service import service as service_module
 from onebit.service.configuration import check
@@ -113,3 +114,66 @@ def test_a_full_disk_while_a_start_waits_for_a_learner(home, tmp_path, go, monke
     with pytest.raises(Unavailable, match="cannot be written"):
         crashed.start()
     crashed.stop()
+
+
+def test_nothing_that_was_refused_is_told(home):
+    service = home.start()
+    news = service.models["news"]
+    ids = [news.decide(context(i)).id for i in range(5)]
+    for id in ids[:4]:
+        news.feedback(id, right=True)
+    make_room = fail_commits(service.journal)
+    with pytest.raises(Unavailable):
+        news.feedback(ids[4], right=True)
+    with pytest.raises(Unavailable):
+        news.revise(ids[0], right=False)
+    for tell in (lambda: news.look(ids[4]), lambda: news.look(ids[0]), news.card):
+        with pytest.raises(Unavailable, match="cannot be written"):
+            tell()
+    make_room()
+    wait_until(lambda: not service.unready())
+    assert news.look(ids[4]).state == "open" and news.card().answers == 4
+    assert news.look(ids[0]).feedback[-1].right is True
+    assert_pure(news)
+
+
+def test_requests_are_refused_while_the_journal_is_read_anew(home):
+    service = home.start()
+    journal, started, go = service.journal, threading.Event(), threading.Event()
+    commit, recover = journal._commit, journal.recover
+
+    def recover_slowly(build) -> None:
+        started.set()
+        go.wait(60)
+        recover(build)
+
+    def fail(group) -> None:
+        journal._commit, journal.recover = commit, recover_slowly
+        raise OSError("fsync failed, says the test")
+
+    with serving(service) as site:
+        decisions, question = "/v1/models/news/decisions", {"context": [1.0, 2.0]}
+        path = site.http.post(decisions, json=question).headers["location"]
+        journal._commit = fail
+        assert site.http.post(decisions, json=question).status_code == 503
+        assert started.wait(20)
+        try:
+            for method, target, body in (
+                ("POST", decisions, question),
+                ("POST", f"{decisions}:batch", {"decisions": [question]}),
+                ("POST", f"{path}/feedback", {"right": True}),
+                ("POST", f"{path}/cancel", None),
+                ("DELETE", path, None),
+                ("GET", path, None),
+                ("GET", "/v1/models/news", None),
+                ("GET", "/ready", None),
+            ):
+                answer = site.http.request(method, target, json=body)
+                assert answer.status_code == 503, (method, target)
+                assert answer.headers["retry-after"]
+            assert site.http.get("/metrics").status_code == 200
+        finally:
+            go.set()
+        wait_until(lambda: site.http.get("/ready").status_code == 200)
+        assert site.http.get(path).json()["state"] == "open"
+        assert site.http.post(decisions, json=question).status_code == 201

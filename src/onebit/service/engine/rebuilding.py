@@ -196,8 +196,8 @@ class Rebuilding(Looking):
         """
         while (thread := self._rebuilding) is not None:
             thread.join(0.1)
-            if self.journal.failure is not None and not self._closing.is_set():
-                raise Unavailable(f"the journal cannot be written: {self.journal.failure}")
+            if not self._closing.is_set():
+                self.journal.check_failure()
 
     def _resume(self) -> None:
         """Go on with the retraining that the end of the process has interrupted."""

@@ -245,10 +245,14 @@ class Journal(Queries):
 
     def check_room(self, rows: int = 1) -> None:
         """Refuse what could not be written now."""
-        if self.failure is not None:
-            raise Unavailable(f"the journal cannot be written: {self.failure}")
+        self.check_failure()
         if self._group.size + rows > self._queue:
             raise Busy(f"{self._group.size} rows wait to be written", retry_after=1)
+
+    def check_failure(self) -> None:
+        """Refuse everything while nobody knows what is on disk."""
+        if self.failure is not None:
+            raise Unavailable(f"the journal cannot be written: {self.failure}")
 
     def append(
         self, *rows: Any, statements: Iterable[tuple[str, Any]] = (), truncates: bool = False
@@ -258,8 +262,7 @@ class Journal(Queries):
         truncates: the write-ahead log is emptied after it, so that it holds nothing of the past.
         """
         with self._lock:
-            if self.failure is not None:
-                raise Unavailable(f"the journal cannot be written: {self.failure}")
+            self.check_failure()
             if self._closing:
                 raise Unavailable("the journal is being closed")
             group = self._group
