@@ -432,10 +432,38 @@ def test_silence_in_a_model_that_waits_until_decisions_are_shown(home):
     service.tick()
     assert news.look(shown).state == "learned" and news.look(waiting).state == "waiting"
     news.shown(waiting)
+    later = news.decide(context(2)).id
+    news.shown(later)
+    for _ in range(9):  # the time counts from when it was shown
+        place.clock.now += 1
+        service.tick()
+        assert news.look(waiting).state == "open"
+    service = place.restart()
+    news = service.models["news"]
     service.tick()
+    assert news.look(waiting).state == "open"
+    place.clock.now += 2
+    service.tick()
+    assert news.look(waiting).state == "learned" and news.look(later).state == "learned"
+    assert news.tally.silences == 2
+    assert_pure(news)
+
+
+def test_silence_is_no_source_that_somebody_has(home):
+    place = home(SILENT + REVISIONS)
+    service = place.start()
+    news = service.models["news"]
+    first, second = (news.decide(context(i)).id for i in range(2))
+    with pytest.raises(Refused, match="nobody gave"):
+        news.feedback(first, right=True, source="silence")
+    (refused,) = news.feedback_many([Answer(id=first, right=True, source="silence")])
+    assert isinstance(refused, Refused)
+    news.feedback(first, right=True, source="anna")
     place.clock.now += 11
     service.tick()
-    assert news.look(waiting).state == "learned"
+    for id, source in ((first, "anna"), (second, None)):
+        news.revise(id, label="tech")
+        assert news.look(id).feedback[-1].source == source
     assert_pure(news)
 
 

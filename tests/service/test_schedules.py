@@ -80,6 +80,7 @@ class Known:
     key: str | None
     state: str  # waiting, open, learned, cancelled, erased
     time: float
+    since: float  # when it was made, or shown if that came later
     answer: tuple[bool | None, str | None, str | None] | None = None  # right, label, source
     configuration: int = 0
     doubts: list[Known] = field(default_factory=list)  # what it may have become instead
@@ -191,8 +192,9 @@ class Schedule:
             known, right = self.known[id], self.random.random() < 0.5
             latest = known.doubts[-1] if known.doubts else known
             if self.expected(latest, right, None) == "learned":
+                answer, since = (right, None, None), self.since(latest)
                 known.doubts.append(
-                    replace(latest, state="learned", answer=(right, None, None), doubts=[])
+                    replace(latest, state="learned", answer=answer, since=since, doubts=[])
                 )
             return self.news.submit_feedback(id, right=right)
         except (Unavailable, Contradiction, Cancelled, Expired):
@@ -210,6 +212,10 @@ class Schedule:
                 self.known[id].doubts = []
 
     # What must be true.
+
+    def since(self, known: Known) -> float:
+        """From when on a decision counts if it is shown or answered now."""
+        return self.now if known.state == "waiting" else known.since
 
     def is_expired(self, known: Known) -> bool:
         return known.time < self.now - self.expires
@@ -260,7 +266,7 @@ class Schedule:
         assert told.id not in self.known
         state = "waiting" if self.deferred else "open"
         time = self.news.look(told.id).time
-        self.known[told.id] = Known(number, told, key, state, time)
+        self.known[told.id] = Known(number, told, key, state, time, time)
         assert abs(sum(told.probabilities.values()) - 1) < 1e-5
         assert not self.retired & set(told.probabilities)
 
@@ -319,6 +325,7 @@ class Schedule:
         else:
             assert self.news.feedback(id, right, label, source).state == "learned"
         if expected == "learned":
+            known.since = self.since(known)
             known.state, known.answer = "learned", (right, label, source)
         self.check(id)
 
@@ -371,6 +378,7 @@ class Schedule:
         id = self.pick()
         known = self.known[id]
         if known.state == "waiting" and not self.is_expired(known):
+            known.since = self.since(known)
             assert self.news.shown(id).state == "open"
             known.state = "open"
             self.check(id)
@@ -437,7 +445,7 @@ class Schedule:
         if self.wrong_after:
             due = self.now - self.wrong_after
             for known in self.known.values():
-                if known.state == "open" and known.time <= due:
+                if known.state == "open" and known.since <= due:
                     known.state, known.answer = "learned", (False, None, "silence")
         if self.retention:
             self.forget()

@@ -35,7 +35,7 @@ class Due(Feedback):
             watched = self._watched
             due = self.journal.silent_decisions(self.number, watched, now - wrong_after, 100)
             with self._lock:
-                for position, token in due:
+                for position, token, _ in due:
                     entry = self._entry(f"{position:x}-{token}")
                     if entry.answer is None and entry.row.state == ACTIVE:
                         self.journal.check_room()
@@ -43,7 +43,7 @@ class Due(Feedback):
                 if self._watched != watched:
                     continue  # something earlier waits for feedback again
                 if due:
-                    self._watched = due[-1][0]
+                    self._watched = due[-1][2]
                 while not due and self._marks and self._marks[0][0] <= now - wrong_after:
                     self._watched = max(self._watched, self._marks.popleft()[1])
             if not due:

@@ -85,7 +85,8 @@ class Past(Rebuilding):
             )
         if says(answer) == (right, label):
             return entry.commit
-        edits.append(self._revise(entry, Given(right, label, answer.source, answer.key)))
+        source = None if answer.source == SILENCE else answer.source  # now somebody has spoken
+        edits.append(self._revise(entry, Given(right, label, source, answer.key)))
         return DONE
 
     def _submit_each(
@@ -129,7 +130,7 @@ class Past(Rebuilding):
                     [statements.delete_answer(answer.position)],
                 )
             )
-            self._watched = min(self._watched, entry.row.position - 1)
+            self._watched = min(self._watched, (entry.row.active or entry.row.position) - 1)
             self._tally_open(entry.row, 1)
             self._tally_answer(entry, -1)
             return Pending(DONE, self._standing(self._entry(id)))
@@ -295,5 +296,10 @@ class Past(Rebuilding):
                 )
         elif given.label not in self._learner._labels.names:
             raise Refused(f"{given.label!r} is not a label of {self.name}", where="$.label")
+        if given.source == SILENCE:
+            raise Refused(
+                f"the source {SILENCE!r} is that of answers which nobody gave; choose another name",
+                where="$.source",
+            )
         for name, text in (("key", given.key), ("source", given.source)):
             check_text(text, f"$.{name}")

@@ -120,7 +120,8 @@ class EngineState:
                 self._learn_as_logged(fault)
             self._is_stale = False  # whether the past has changed since it was built
             self._snapshot_at = self.replayed_from
-            self._watched = 0  # up to which position silence was looked for
+            # Among decisions that count from up to this position, silence was looked for.
+            self._watched = 0
             self._marks: deque[tuple[float, int]] = deque()  # times, and how far the journal was
             self._count()
 

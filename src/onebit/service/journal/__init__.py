@@ -8,7 +8,8 @@ share one fsync (group commit). Readers have connections of their own, which can
 Every event has a position, its place in the one order of all events:
 
 - `decisions`: what was said, on what context, with which probabilities. A decision that was only
-  proposed (`deferred`) has no effect until it is shown; `active` is the position of that.
+  proposed (`deferred`) has no effect until it is shown; `active` is the position of that, at which
+  a change (`shown`) has its time.
 - `answers`: feedback. A decision has at most one answer at a time.
 - `changes`: everything else, such as a new label. Some changes alter the past, such as a revised
   answer: `affects` is the first position from which a learner has to be built again.

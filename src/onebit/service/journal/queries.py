@@ -23,6 +23,21 @@ SELECT d.position, d.token, d.round, d.time, d.label, d.propensity, d.explored, 
     d.among, substr(CAST(d.context AS TEXT), 1, ?), a.time, a.right, a.label, a.source
 FROM decisions d LEFT JOIN answers a ON a.decision = d.position
 WHERE d.position IN ({}) ORDER BY d.position DESC"""
+# A decision that was shown later counts from then on. Early journals do not have that time.
+_SILENT = """
+SELECT * FROM (
+    SELECT d.position, d.token, d.position AS active FROM decisions d
+    LEFT JOIN answers a ON a.decision = d.position
+    WHERE d.deferred = 0 AND d.position > :after AND d.model = :model AND d.state = 0
+        AND d.time <= :before AND a.position IS NULL
+    ORDER BY d.position LIMIT :most)
+UNION ALL SELECT * FROM (
+    SELECT d.position, d.token, d.active FROM decisions d
+    LEFT JOIN answers a ON a.decision = d.position LEFT JOIN changes c ON c.position = d.active
+    WHERE d.deferred = 1 AND d.active > :after AND d.model = :model AND d.state = 0
+        AND coalesce(c.time, d.time) <= :before AND a.position IS NULL
+    ORDER BY d.active LIMIT :most)
+ORDER BY 3 LIMIT :most"""
 COMPACTED = """
 FROM decisions WHERE model = :model AND position <= :until AND (
     state <> 0
@@ -201,15 +216,14 @@ class Queries:
 
     def silent_decisions(
         self, model: int, after: int, before: float, most: int
-    ) -> list[tuple[int, str]]:
-        """Decisions without an answer: after a position, and made before a time."""
-        return self._rows(
-            "SELECT d.position, d.token FROM decisions d LEFT JOIN answers a "
-            "ON a.decision = d.position WHERE d.position > ? AND d.model = ? AND "
-            "d.state = 0 AND d.active NOT NULL AND d.time <= ? AND a.position IS NULL "
-            "ORDER BY d.position LIMIT ?",
-            after, model, before, most,
-        )  # fmt: skip
+    ) -> list[tuple[int, str, int]]:
+        """Decisions without an answer that count from after a position and from before a time.
+
+        Their positions, tokens, and the positions from which they count, in order of the latter.
+        """
+        values = {"model": model, "after": after, "before": before, "most": most}
+        with self.reading() as connection:
+            return connection.execute(_SILENT, values).fetchall()
 
     def answers(self, model: int) -> tuple[int, int]:
         """How many answers a model has, and how many of them say wrong."""
