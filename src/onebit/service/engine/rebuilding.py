@@ -49,7 +49,9 @@ class Rebuilding(Looking):
 
     def _begin(self) -> None:
         self._note_code()
-        self._resume()
+        # A learner of another version that takes over needs no other one to be built beside it.
+        if not self._resume() and self._is_stale:
+            self._build_again(1)
 
     def _edit(self, *edits: Edit, truncates: bool = False) -> None:
         """Change the past: on disk first, then in the learner, which is built again once.
@@ -199,20 +201,25 @@ class Rebuilding(Looking):
             if not self._closing.is_set():
                 self.journal.check_failure()
 
-    def _resume(self) -> None:
-        """Go on with the retraining that the end of the process has interrupted."""
+    def _resume(self) -> bool:
+        """Go on with the retraining that the end of the process has interrupted, if there is one.
+
+        Returns whether its learner is being built, or has taken over.
+        """
         version = self.journal.version_after(self.number, self._version.number)
         if version is None:
-            return
+            return False
         try:
             self._build_again(None, version)
+            return True
         except ServiceError as fault:
             self.problem = self._not_in_charge(version, fault)
             log.error("%s: the retraining cannot go on: %s", self.name, self.problem)
             self._drop_version(version)
+            return False
 
     def _note_code(self) -> None:
-        """Write down which code learns from now on, and have it learn all events."""
+        """Write down which code learns from now on. It has to learn all events."""
         if self._has_own_code():
             return
         now = code_of(self._version.body)
@@ -224,7 +231,5 @@ class Rebuilding(Looking):
         )  # fmt: skip
         with self._lock:
             self._write_edits(Edit("code", 1, {"version": self._version.number, "code": now}, ()))
-            if self.replayed_from > self._builder.base_position():
-                self._build_again(1)
-            else:  # no snapshot was used, so this code has learned all events already
-                self._is_stale = False
+            # If no snapshot was used, this code has learned all events already.
+            self._is_stale = self.replayed_from > self._builder.base_position()
