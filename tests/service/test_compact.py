@@ -11,7 +11,7 @@ from onebit.service.configuration import Model, WrongAfter
 from onebit.service.engine import Engine
 from onebit.service.faults import Contradiction, UnknownDecision
 from onebit.service.journal import Journal, ReadOnlyJournal
-from onebit.service.messages import Retraining
+from onebit.service.messages import Retraining, SourceChange
 
 DAY = 86400.0
 
@@ -155,4 +155,25 @@ def test_silence_is_heard_before(tmp_path, clock):
     decisions, answers, bases = counts(journal)
     assert (decisions, bases) == (1, 1) and answers == 1  # silence after the second is young
     assert bytes_of(engine.learner) == bytes_of(engine.replayed())
+    journal.close()
+
+
+def test_feedback_in_quarantine_is_kept_until_it_is_learned(tmp_path, clock):
+    journal = Journal(tmp_path / "j", clock=clock)
+    engine = engine_of(journal, tmp_path / "s")
+    ids = play(engine, clock, 5, random.Random(1), silent=1)
+    for i, id in enumerate(ids):
+        engine.feedback(id, right=True, source="bot" if i in (2, 4) else None)
+    everything = bytes_of(engine.learner)
+    engine.submit_source("bot", SourceChange(quarantined=True))
+    without = bytes_of(engine.learner)
+    clock.now += DAY
+    assert engine.compact(clock.now) > 0  # the answers before that of the source
+    assert engine.compact(clock.now) == 0
+    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) == without != everything
+    engine.submit_source("bot", SourceChange(quarantined=False))
+    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) == everything
+    assert engine.compact(clock.now) > 0
+    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) == everything
+    assert counts(journal)[1] == 0
     journal.close()

@@ -335,6 +335,17 @@ class Queries:
         query = "SELECT min(position) FROM answers WHERE model = ? AND source = ?"
         return self._row(query, model, source)[0]
 
+    def first_answer_in_quarantine(self, model: int, upto: int) -> int | None:
+        """The position of the first answer, up to a position, whose source has no weight."""
+        row = self._row(
+            "SELECT a.position FROM answers a JOIN sources s ON s.model = a.model "
+            "AND s.name = a.source WHERE a.model = ? AND a.position <= ? AND s.weight = 0 "
+            "ORDER BY a.position LIMIT 1",
+            model,
+            upto,
+        )
+        return None if row is None else row[0]
+
     # Changes.
 
     def last_change(self, model: int, kind: str) -> dict[str, Any] | None:
