@@ -354,9 +354,19 @@ class Schedule:
         with pytest.raises(UnknownDecision):
             self.news.feedback(f"{self.random.randrange(10**6):x}-00", right=True)
 
+    def is_compacted(self, id: str) -> bool:
+        """Whether the learner cannot be built without a decision any more."""
+        row, (base, version) = self.news._entry(id).row, self.news.journal.compacted_upto(1)
+        counts = row.state == 0 and row.active is not None and row.configuration == version
+        return counts and row.active <= base
+
     def cancel(self) -> None:
         id = self.pick()
         known = self.known[id]
+        if self.is_compacted(id):
+            with pytest.raises(Expired, match="compacted"):
+                self.news.cancel(id)
+            return
         if known.answer is not None and not self.revisions:
             with pytest.raises(Contradiction):
                 self.news.cancel(id)
@@ -385,6 +395,10 @@ class Schedule:
 
     def erase(self) -> None:
         id = self.pick()
+        if self.is_compacted(id):
+            with pytest.raises(Expired, match="compacted"):
+                self.news.erase(id)
+            return
         self.news.erase(id)
         self.known[id].state, self.known[id].answer = "erased", None
         self.check(id)

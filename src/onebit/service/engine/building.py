@@ -160,8 +160,7 @@ class Builder:
 
     def base_position(self) -> int:
         """Up to which position rounds were compacted."""
-        base = self._journal.base(self._number)
-        return base.position if base else 0
+        return self._journal.compacted_upto(self._number)[0]
 
     def replayed(
         self, learner: Learner, after: int, until: int | None = None

@@ -166,6 +166,7 @@ class Past(Rebuilding):
         row, answer = entry.row, entry.answer
         if row.state != ACTIVE:
             return entry.commit
+        self._check_removable(entry)
         if answer is not None:
             self._check_revisable(entry)
             self._tally_answer(entry, -1)
@@ -194,6 +195,7 @@ class Past(Rebuilding):
             row = entry.row
             if row.state == ERASED:
                 return Pending(DONE, self._standing(entry))
+            self._check_removable(entry)
             first = row.position if row.active is None else min(row.position, row.active)
             edit = Edit("erase", first, {"decision": row.position}, statements.erase(row.position))
             self._edit(edit, truncates=True)
@@ -267,6 +269,16 @@ class Past(Rebuilding):
         base = self._builder.base_position()
         if entry.answer is not None and entry.answer.position <= base:
             raise Expired(f"decision {id_of(entry.row)} was compacted into a snapshot (retention)")
+
+    def _check_removable(self, entry: Entry) -> None:
+        """Refuse to build the learner without a decision that it cannot be built without."""
+        (base, version), row = self.journal.compacted_upto(self.number), entry.row
+        if row.active is not None and row.active <= base and row.configuration == version:
+            raise Expired(
+                f"the round of decision {id_of(row)} was compacted into a snapshot (retention), so "
+                "that the learner cannot be built without it. The decision is deleted when it is "
+                "answered or has expired, at the next compaction"
+            )
 
     def _revise(self, entry: Entry, given: Given) -> Edit:
         """The edit that replaces an answer. The entry has the new one from now on."""

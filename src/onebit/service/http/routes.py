@@ -158,7 +158,7 @@ async def look(call: Call) -> messages.Record:
     return await call.apart(call.engine.look, call.names["id"])
 
 
-@operation("DELETE", "/v1/decisions/{id}", "admin", answer=messages.Standing)
+@operation("DELETE", "/v1/decisions/{id}", "admin", answer=messages.Standing, also=[faults.Expired])
 async def erase(call: Call) -> messages.Standing:
     """Erase what is stored about the context of a decision, and rebuild the learner without it."""
     return await call.durable(await call.apart(call.engine.submit_erase, call.names["id"]))

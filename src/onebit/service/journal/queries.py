@@ -203,6 +203,11 @@ class Queries:
         row = self._row("SELECT version, position, learner FROM bases WHERE model = ?", model)
         return None if row is None else Base(*row)
 
+    def compacted_upto(self, model: int) -> tuple[int, int]:
+        """The last position that was compacted, and the version of the learner; zeros if none."""
+        row = self._row("SELECT position, version FROM bases WHERE model = ?", model)
+        return (0, 0) if row is None else row
+
     # Decisions and answers.
 
     def open_decisions(self, model: int, since: float) -> int:
