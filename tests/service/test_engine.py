@@ -1659,6 +1659,37 @@ def test_limits_of_open_decisions(home):
     assert_pure(news)
 
 
+def test_what_has_expired_is_found_without_reading_the_rest(home, monkeypatch):
+    """At the limit of open decisions, the others must not be counted again and again."""
+    place = home('expires_after = "10s"', service="[service.limits]\nopen_decisions = 20")
+    news = place.start().models["news"]
+    random, read = Random(1), []
+    unanswered = news.journal.unanswered
+
+    def counted(model, after, upto):
+        read.append(upto - after)
+        return unanswered(model, after, upto)
+
+    monkeypatch.setattr(news.journal, "unanswered", counted)
+    for i in range(300):
+        place.clock.now += 0.3
+        try:
+            id = news.decide(context(i)).id
+        except Busy:
+            continue
+        if random.random() < 0.3:
+            news.feedback(id, right=True)
+        elif random.random() < 0.2:
+            news.cancel(id)
+    news.journal.flush()
+    assert len(read) > 10 and sum(read) <= news.journal.position
+    monkeypatch.undo()
+    news._count_expired()
+    found = news.tally.open
+    news._count()
+    assert found == news.tally.open > 0
+
+
 def test_expired_decisions_are_counted_as_open_until_the_next_count(home):
     place = home('expires_after = "10s"\nrevisions = true')
     news = place.start().models["news"]

@@ -386,6 +386,18 @@ def test_backups_that_cannot_be_made(journal, tmp_path):
     assert not (tmp_path / "copy").exists()
 
 
+def test_a_journal_that_is_half_replaced_by_its_copy_is_not_read(journal, tmp_path):
+    """After a crash in the middle of a recovery: the old file has lost its log already."""
+    shutil.copy(journal, f"{journal}.recovered")
+    for read in (lambda: ReadOnlyJournal(journal), lambda: back_up(journal, tmp_path / "copy")):
+        with pytest.raises(Unavailable, match="start the service"):
+            read()
+    Journal(journal).close()
+    with closing(ReadOnlyJournal(journal)) as reader:
+        assert reader.counts(1).decisions
+    assert back_up(journal, tmp_path / "copy") > 0
+
+
 # The commands.
 
 

@@ -221,8 +221,17 @@ class EngineState:
         self._counted_at = self.journal.stamp(0)[1]
         tally = self.tally
         self._open_since = self._expired_before()
-        tally.open = self.journal.open_decisions(self.number, self._open_since)
+        # Up to here, decisions have expired; those after it are counted as open.
+        self._open_after = self.journal.last_decision_before(self._open_since)
+        tally.open = self.journal.unanswered(self.number, self._open_after, self.journal.position)
         tally.answers, tally.mistakes = self.journal.answers(self.number)
+
+    def _count_expired(self) -> None:
+        """Count what has expired since the last count as open no more. It reads nothing else."""
+        self._counted_at, self._open_since = self.journal.stamp(0)[1], self._expired_before()
+        after = self._open_after
+        self._open_after = self.journal.last_decision_before(self._open_since, after)
+        self.tally.open -= self.journal.unanswered(self.number, after, self._open_after)
 
     def _tally_open(self, row: DecisionRow, sign: int) -> None:
         """Count a decision as open (1), or no more (-1), unless `_count` took it for expired."""

@@ -35,6 +35,7 @@ from typing import Any, Literal
 
 from onebit.service.faults import Busy, Damaged, Unavailable
 from onebit.service.journal.files import (
+    check_copy,
     close_without_checkpoint,
     copy_what_is_readable,
     finish_copy,
@@ -526,6 +527,7 @@ class ReadOnlyJournal(Journal):
         self.path = Path(path).resolve()
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no journal {self.path}")
+        check_copy(self.path)
         self.failure, self.tally, self._clock = None, JournalTally(), time.time
         self._lock = threading.Lock()
         try:

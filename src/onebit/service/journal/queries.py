@@ -210,14 +210,25 @@ class Queries:
 
     # Decisions and answers.
 
-    def open_decisions(self, model: int, since: float) -> int:
-        """How many decisions wait for feedback, without those from before a time."""
+    def last_decision_before(self, time: float, after: int = 0) -> int:
+        """The position up to which all decisions were made before a time; of all models.
+
+        after: a position of which this is known. Only decisions between the two are read.
+        """
+        with self.reading() as connection:
+            query = "SELECT position FROM decisions WHERE position > ? AND time >= ?"
+            # Times do not run backwards.
+            row = connection.execute(f"{query} ORDER BY position LIMIT 1", (after, time)).fetchone()
+            return last_position(connection) if row is None else row[0] - 1
+
+    def unanswered(self, model: int, after: int, upto: int) -> int:
+        """How many decisions from one position, without it, to another have no answer."""
         return self._row(
             "SELECT count(*) FROM decisions d LEFT JOIN answers a ON a.decision = d.position "
-            "WHERE d.model = ? AND d.state = 0 AND d.time >= ? AND a.position IS NULL",
-            model,
-            since,
-        )[0]
+            "WHERE d.position > ? AND d.position <= ? AND d.model = ? AND d.state = 0 "
+            "AND a.position IS NULL",
+            after, upto, model,
+        )[0]  # fmt: skip
 
     def silent_decisions(
         self, model: int, after: int, before: float, most: int
