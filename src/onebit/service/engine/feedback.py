@@ -11,9 +11,9 @@ import msgspec
 from onebit.service.engine.building import decision_of, says, was_right
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.entries import Entry, id_of
-from onebit.service.engine.past import SILENCE, Given, Past, verdict_of
 from onebit.service.engine.pending import DONE, Pending, waiting
 from onebit.service.engine.rebuilding import Edit
+from onebit.service.engine.revisions import SILENCE, Given, Revisions, verdict_of
 from onebit.service.faults import Contradiction, KeyReused, Refused, ServiceError
 from onebit.service.journal import AnswerRow, ChangeRow, DecisionRow, statements
 from onebit.service.journal.statements import Statement
@@ -43,7 +43,7 @@ class _Shown(NamedTuple):
     statements: Sequence[Statement] = ()
 
 
-class Feedback(Past):
+class Feedback(Revisions):
     """Hears feedback, and learns from it."""
 
     def submit_feedback(
