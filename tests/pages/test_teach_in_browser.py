@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -40,8 +41,8 @@ PATIENCE = 60.0
 class Server:
     """`onebit teach` in a process of its own. It can be killed and started again."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.folder, self.arguments, self.port = folder, arguments, "0"
+    def __init__(self, folder: Path, *arguments: str, port: str = "0") -> None:
+        self.folder, self.arguments, self.port = folder, arguments, port
         self.start()
 
     def start(self) -> None:
@@ -66,9 +67,9 @@ class Server:
         assert self.process.stdout is not None
         self.process.stdout.close()
 
-    def answers(self) -> list[tuple[str, str, int | None]]:
+    def answers(self, folder: str = "") -> list[tuple[str, str, int | None]]:
         """The key of each guess that was answered, the label it said, and whether it was right."""
-        journal = next(self.folder.rglob("teach.journal"))
+        journal = next((self.folder / folder).rglob("teach.journal"))
         connection = sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True)
         try:
             return connection.execute(
@@ -896,3 +897,162 @@ def test_on_paper(serve: Any, context: BrowserContext, tmp_path: Path) -> None:
     tab.page.emulate_media(media="print")
     assert not tab.page.is_visible("#right") and tab.page.is_visible("#by-label")
     assert tab.page.pdf(format="A4")[:4] == b"%PDF"
+
+
+QUEUED = "Object.keys(localStorage).filter(name => name.includes(' queue ')).length"
+
+
+def test_another_lesson_at_the_same_address(serve: Any, context: BrowserContext) -> None:
+    """Answers wait for their lesson, are not sent to another one, and what was asked there is not
+    asked here."""
+    first = serve("--folder", "one")
+    tab = Tab(context.new_page(), first, with_faults=True)
+    tab.guess()
+    tab.page.select_option("#only", label="is it 7?")
+    tab.wait("document.querySelector('#guess').textContent", "7?")
+    tab.page.keyboard.press("x")
+    tab.saved(1)
+    first.end(signal.SIGKILL)
+    tab.page.keyboard.press("x")
+    tab.wait("document.querySelector('#saved').textContent.includes('1 not yet saved')")
+    second = Server(first.folder, "--folder", "two", "--labels", "cat,dog", port=first.port)
+    try:
+        tab.wait("document.querySelector('#saved').textContent.includes('another lesson')")
+        assert "1 not yet saved" in tab.text("#saved")
+        tab.page.reload()  # now it is a page of the other lesson
+        assert tab.guess() in ("cat", "dog", *"0123456789")
+        tab.page.keyboard.press("a")
+        tab.saved(1)
+        assert tab.page.evaluate(QUEUED) == 1
+        tab.page.evaluate(
+            "lesson => localStorage.setItem(`onebit teach ${lesson} ask`, "
+            "JSON.stringify({order: 'random', only: 'horse', again: true}))",
+            tab.page.get_attribute(".teach", "data-lesson"),
+        )
+        tab.page.reload()  # with a question about a label that there is not
+        tab.guess()
+        assert tab.page.input_value("#only") == "-1"
+    finally:
+        second.end(signal.SIGTERM)
+    first.start()
+    tab.page.reload()
+    tab.saved(2)
+    assert tab.page.evaluate(QUEUED) == 0
+    assert tab.page.input_value("#only") != "-1"
+    assert [said for _, said, _ in first.answers("one")] == ["7", "7"]
+    assert tab.complaints == []
+
+
+def test_pictures_of_another_folder_are_not_shown(serve: Any, context: Any, tmp_path: Path) -> None:
+    from PIL import Image
+
+    server = None
+    for name, colour in (("one", "red"), ("two", "blue")):
+        (tmp_path / name).mkdir()
+        for i in range(4):
+            Image.new("RGB", (300, 300), colour).save(tmp_path / name / f"{i}.png")
+        port = "0" if server is None else server.port
+        server = Server(tmp_path, name, port=port)
+        try:
+            tab = Tab(context.new_page(), server)
+            for where in ("#samples img", "#card img"):
+                tab.wait(f"[...document.querySelectorAll('{where}')].some(x => x.naturalWidth)")
+                shown = tab.page.evaluate(COLOUR, where)
+                assert (shown[0] > shown[2]) == (colour == "red"), (name, where, shown)
+                if where == "#samples img":
+                    tab.page.fill("#first-labels", "a,b")
+                    tab.page.keyboard.press("Enter")
+                    tab.guess()
+            assert tab.complaints == []
+            tab.page.close()
+        finally:
+            server.end(signal.SIGTERM)
+
+
+COLOUR = """where => {
+  const canvas = document.createElement('canvas').getContext('2d');
+  canvas.drawImage(document.querySelector(where), 0, 0);
+  return [...canvas.getImageData(5, 5, 1, 1).data];
+}"""
+
+
+def test_a_folder_that_is_removed_while_teaching(serve: Any, context: Any, tmp_path: Path) -> None:
+    server = serve()
+    tab = Tab(context.new_page(), server, with_faults=True)
+    tab.press()
+    tab.saved(1)
+    shutil.rmtree(tmp_path / "digits.teach")
+    tab.wait("document.querySelector('#saved').textContent.includes('removed or replaced')")
+    tab.press()
+    tab.wait("document.querySelector('#saved').textContent.includes('1 not yet saved')")
+
+
+def test_a_name_is_checked_when_it_is_typed(serve: Any, context: BrowserContext) -> None:
+    tab = Tab(context.new_page(), serve(), with_faults=True)
+    tab.guess()
+    tab.page.fill("#who", "a\u202eb")
+    tab.page.keyboard.press("Tab")
+    tab.wait("document.querySelector('#alert').textContent.startsWith('This name is not used')")
+    tab.page.focus("#stage")
+    tab.press()
+    tab.saved(1)
+    tab.page.fill("#who", "\N{WOMAN}\u200d\N{PERSONAL COMPUTER}")
+    tab.page.keyboard.press("Tab")
+    tab.wait("document.querySelector('#alert').hidden")
+    tab.page.focus("#stage")
+    tab.press()
+    tab.saved(2)
+    assert "\N{WOMAN}\u200d\N{PERSONAL COMPUTER}" in tab.text("#last li:first-child")
+    tab.page.focus("#stage")
+    for left in (1, 0):  # also what was answered under no name
+        tab.page.keyboard.press("Backspace")
+        tab.saved(left)
+        tab.guess()
+
+
+def test_after_a_choice_keys_answer_again(serve: Any, context: BrowserContext) -> None:
+    tab = Tab(context.new_page(), serve())
+    tab.guess()
+    tab.page.uncheck("#again")
+    for answered, how in enumerate(("mouse", "enter", "arrow"), 1):
+        if how == "mouse":
+            tab.page.select_option("#order", "order")
+        else:
+            tab.page.focus("#order")
+        if how == "enter":
+            tab.page.keyboard.press("Space")
+            time.sleep(0.3)
+            tab.page.keyboard.press("ArrowDown")
+            tab.page.keyboard.press("Enter")
+        elif how == "arrow":
+            tab.page.keyboard.press("ArrowDown")
+            assert tab.page.evaluate("document.activeElement.id") == "order"
+            assert tab.page.input_value("#order") == "unsure"
+            tab.page.keyboard.press("ArrowUp")
+            tab.page.keyboard.press("Enter")
+        tab.wait("document.activeElement.id", "stage")
+        chosen = tab.page.input_value("#order")
+        assert chosen == ("order" if how == "mouse" else "random")
+        tab.guess()
+        tab.page.keyboard.press("a")
+        tab.saved(answered)
+        assert tab.page.input_value("#order") == chosen
+    assert tab.complaints == []
+
+
+def test_labels_that_cannot_be_begun_with(serve: Any, context: Any, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("\n".join(f"note {i}" for i in range(20)))
+    tab = Tab(context.new_page(), serve("notes.txt"), with_faults=True)
+    alert = "document.querySelector('#alert').textContent"
+    tab.wait("document.activeElement.id", "first-labels")
+    tab.page.fill("#first-labels", " , ,")
+    tab.page.keyboard.press("Enter")
+    tab.wait(f"{alert}.startsWith('Name two labels or more')")
+    tab.page.fill("#first-labels", "todo done")
+    tab.page.keyboard.press("Enter")
+    tab.wait(f"{alert}.includes('two labels')")
+    many = [f"a label with the number {i}" for i in range(300)]
+    tab.page.fill("#first-labels", ", ".join(many))
+    tab.page.keyboard.press("Enter")
+    assert tab.guess() in many
+    assert tab.page.locator("#only option").count() == 301

@@ -113,6 +113,11 @@ def teach(
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after it has stopped
             server.run(sockets)
+        is_gone = teacher.is_gone
+    if is_gone:
+        raise ValueError(
+            f"{where} was removed or replaced while it was in use: the answers in it are lost"
+        )
     print(f"Stopped. Everything is saved in {where}.")
 
 

@@ -13,11 +13,12 @@ POINTS = 150  # of a curve, at most
 THING = {"image": "a picture", "text": "a text", "row": "a row of your table"}
 
 
-def teach_page(name: str, folder: str, kind: str, load: str) -> str:
-    """The page. folder: where the progress is. kind: of the items. load: a line of Python."""
+def teach_page(name: str, lesson: str, folder: str, kind: str, load: str) -> str:
+    """The page. lesson: its name in browsers. folder: where the progress is. kind: of the items.
+    load: lines of Python."""
     thing = "a handwritten digit" if name == "digits" else THING[kind]
     return render(
-        "teach.html", name=name, folder=folder, kind=kind, thing=thing, load=load,
+        "teach.html", name=name, lesson=lesson, folder=folder, kind=kind, thing=thing, load=load,
         version=__version__,
     )  # fmt: skip
 

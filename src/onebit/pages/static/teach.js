@@ -3,7 +3,9 @@
 // The page holds a few guesses ahead, so that the next item is there at once. Every answer goes
 // into a queue that survives a reload, and leaves it when the server has it on disk.
 
-import {by_id, counted, make, page, percent, root, stored} from './teach_basics.js';
+import {
+  browser, by_id, call, counted, lesson, make, page, percent, root, shared, stored,
+} from './teach_basics.js';
 import {item_parts, picture} from './teach_item.js';
 import {keys_of_labels, start_keys} from './teach_keys.js';
 import {question, show_curve, show_panels, show_samples, verdict} from './teach_panels.js';
@@ -13,6 +15,7 @@ const PATIENCE = 1500; // ms that the page waits for a guess that only the serve
 const SHOWN_AS_CHIPS = 24;
 
 const ask = {order: 'random', only: null, again: true, ...stored.get('ask', {})};
+if (!['order', 'random', 'unsure'].includes(ask.order)) ask.order = 'random';
 let stats = null;
 
 // What is shown.
@@ -59,7 +62,7 @@ function end_parts() {
   const links = Object.entries(
     {learner: 'The learner', csv: 'Answers as csv', parquet: 'Answers as Parquet'});
   parts.push(make('p', {className: 'end take'}, ...links.map(([name, words]) =>
-    make('a', {href: `export/${name}`, download: '', className: 'plain', textContent: words}))));
+    make('a', {href: `export/${name}?lesson=${lesson}`, download: '', className: 'plain', textContent: words}))));
   return parts;
 }
 
@@ -114,7 +117,7 @@ function show_scores() {
 async function show_why() {
   const guess = current;
   if (!guess) return;
-  const answer = await fetch(`why/${guess.id}`).then(r => r.ok ? r.json() : null).catch(() => null);
+  const answer = await call(`why/${guess.id}`).then(r => r.ok ? r.json() : null).catch(() => null);
   if (!answer || guess !== current) return;
   const parts = answer.parts.map(([name, size]) => make('li', {
     textContent: `${size > 0 ? 'for' : 'against'} ${guess.label}: ${name}`, dir: 'auto',
@@ -175,13 +178,13 @@ function adopt() {
 }
 
 const turn = () => ({
-  page, ask, seen: current && visible ? current.id : null,
+  page, browser, ask, seen: current && visible ? current.id : null,
   have: [...(current && !visible && !waiting_for ? [current] : []), ...next.slice(0, 16)]
     .map(guess => guess.id),
 });
 
 async function post(path, body) {
-  return fetch(path, {
+  return call(path, {
     method: 'POST', body: JSON.stringify(body), headers: {'content-type': 'application/json'},
   });
 }
@@ -198,7 +201,7 @@ async function send_all() {
       const start = performance.now();
       const response = await post(entry.path, is_turn ? {...turn(), ...entry.body} : entry.body);
       const answer = await response.json();
-      if (is_for_later(response)) throw new Error(answer.detail);
+      if (is_for_later(response, answer)) throw new Error(answer.detail);
       round_trip = 0.7 * round_trip + 0.3 * (performance.now() - start);
       queue.shift();
       heard = entry.number;
@@ -222,9 +225,10 @@ async function send_all() {
   }
 }
 
-// The server cannot take any answer now, or not from this browser: it was started again with
-// another secret, perhaps. The answer itself is not to blame, and must not be lost.
-const is_for_later = response => response.status >= 500 || [401, 403].includes(response.status);
+// The server cannot take any answer now, or not from this page: it was started again with another
+// secret, or for another lesson. The answer itself is not to blame, and must not be lost.
+const is_for_later = (response, answer) => response.status >= 500
+  || [401, 403].includes(response.status) || answer.type === 'urn:onebit:other-lesson';
 
 // error: its words are the server's, unless it comes from `fetch`, or from an answer without JSON.
 function say_online(is_online, error = null) {
@@ -307,7 +311,7 @@ async function fill() {
   try {
     const response = await post('ahead', turn());
     const answer = await response.json();
-    if (is_for_later(response)) throw new Error(answer.detail);
+    if (is_for_later(response, answer)) throw new Error(answer.detail);
     if (request !== filling) return;
     say_online(true);
     if (!response.ok) complain(answer.detail);
@@ -339,7 +343,7 @@ function answer(body) {
   remember(guess);
   const again = body.right === false && guess.kind === 'free' && ask.again && ask.only === null;
   flash(body.right === false ? 'wrong' : body.right ? 'right' : 'named');
-  const sent = enqueue('answer', {id: guess.id, who: by_id('who').value.trim(), ...body}, guess);
+  const sent = enqueue('answer', {id: guess.id, who: who(), ...body}, guess);
   done.set(guess.place, sent);
   const entry = queue.find(entry => entry.number === sent);
   if (again && online) {
@@ -372,7 +376,7 @@ function skip() {
 // A page that is loaded again can undo what it did before, also a skip.
 function kept_history() {
   try {
-    return JSON.parse(sessionStorage.getItem(`onebit teach history ${page}`) ?? '[]')
+    return JSON.parse(sessionStorage.getItem(`onebit teach history ${lesson} ${page}`) ?? '[]')
       .map(id => ({id}));
   } catch {
     return [];
@@ -382,7 +386,7 @@ function kept_history() {
 function keep_history() {
   try {
     const ids = history.slice(-100).map(({id}) => id);
-    sessionStorage.setItem(`onebit teach history ${page}`, JSON.stringify(ids));
+    sessionStorage.setItem(`onebit teach history ${lesson} ${page}`, JSON.stringify(ids));
   } catch { /* no storage, or full */ }
 }
 
@@ -471,6 +475,7 @@ by_id('add-label').addEventListener('click', () => {
 by_id('start').addEventListener('submit', async event => {
   event.preventDefault();
   const add = by_id('first-labels').value.split(',').map(x => x.trim()).filter(Boolean);
+  if (!add.length) return complain('Name two labels or more, with commas between them.');
   try {
     const response = await post('labels', {add});
     complain(response.ok ? '' : (await response.json()).detail);
@@ -479,10 +484,21 @@ by_id('start').addEventListener('submit', async event => {
   }
   refresh();
 });
-by_id('who').value = stored.get('who', '');
-by_id('who').addEventListener('change', () => {
-  stored.set('who', by_id('who').value.trim());
-  refresh();
+
+// The name of the person, unless the server has refused it.
+let refused = null;
+const typed = () => by_id('who').value.trim();
+const who = () => typed() === refused ? '' : typed();
+by_id('who').value = shared.get('who', '');
+by_id('who').addEventListener('change', async () => {
+  const name = typed();
+  shared.set('who', name);
+  const response = await call(`name?${new URLSearchParams({who: name})}`).catch(() => null);
+  if (name !== typed() || !response) return; // without a connection, it is checked with the answer
+  const answer = await response.json();
+  refused = response.status === 422 ? name : null;
+  by_id('who').ariaInvalid = refused !== null;
+  complain(refused === null ? '' : `This name is not used: ${answer.detail}.`);
 });
 
 // What is asked.
@@ -525,8 +541,7 @@ async function refresh() {
   try {
     while (stale) {
       stale = false;
-      const who = encodeURIComponent(by_id('who').value.trim());
-      const response = await fetch(`stats?who=${who}`);
+      const response = await call(`stats?browser=${browser}`);
       const answer = await response.json();
       if (!response.ok) throw new Error(answer.detail);
       if (!queue.length) say_online(true);
@@ -551,7 +566,11 @@ function show_stats(fresh) {
   if (!stats.open && before === null) {
     by_id('first-labels').value = stats.suggested.join(', ');
     by_id('first-labels').focus();
-    show_samples(stats);
+    show_samples();
+  }
+  if (stats.open && ask.only !== null && !stats.labels.includes(ask.only)) {
+    ask.only = null; // the label of an earlier lesson
+    stored.set('ask', ask);
   }
   if (stats.open && !stats.ready) {
     if (current) return; // the server was started again
@@ -633,7 +652,7 @@ let poll_timer = 0;
 
 function listen() {
   if (!('EventSource' in window)) return poll();
-  const events = new EventSource(`events?page=${page}`);
+  const events = new EventSource(`events?page=${page}&lesson=${lesson}`);
   events.addEventListener('open', () => {
     clearInterval(poll_timer);
     poll_timer = 0;
@@ -642,7 +661,7 @@ function listen() {
     if (!current && !waiting_for && stats?.ready && !queue.length) fill();
   });
   events.addEventListener('message', event => {
-    if (Number(event.data) === stats?.version) return;
+    if (Number(event.data) === stats?.version && online) return;
     refresh();
     send_all(); // the server may be able to save again
     if (!current && !waiting_for && stats?.ready) fill(); // somebody may have undone an answer

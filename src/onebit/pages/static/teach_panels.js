@@ -1,6 +1,6 @@
 // The panels beside the item: numbers, the curve, the last answers, accuracy per label.
 
-import {by_id, make, percent, root} from './teach_basics.js';
+import {by_id, call, make, percent, root} from './teach_basics.js';
 
 // on_choose: is given an answer that a person wants to change.
 export function show_panels(stats, on_choose) {
@@ -25,14 +25,11 @@ function show_numbers(stats) {
 }
 
 // A few of the pictures, so that a person can see which labels they need.
-export function show_samples(stats) {
+export async function show_samples() {
   if (root.dataset.kind !== 'image') return;
-  const places = [0, 1, 2, 3].map(i => Math.floor(i * stats.items / 4));
-  by_id('samples').replaceChildren(...[...new Set(places)].map(place => {
-    const image = make('img', {alt: '', src: `items/${place}/picture?size=256`});
-    image.addEventListener('error', () => image.remove());
-    return image;
-  }));
+  const answer = await call('samples').then(r => r.ok ? r.json() : null).catch(() => null);
+  by_id('samples').replaceChildren(
+    ...(answer?.samples ?? []).map(src => make('img', {alt: '', src})));
 }
 
 let curve_at = 0;
@@ -44,7 +41,7 @@ export function show_curve(stats) {
     curve_timer = 0;
     curve_at = performance.now();
     const width = Math.round(Math.min(Math.max(by_id('curve').clientWidth, 280), 640));
-    const text = await fetch(`curve?width=${width}`).then(r => r.ok ? r.text() : '').catch(() => '');
+    const text = await call(`curve?width=${width}`).then(r => r.ok ? r.text() : '').catch(() => '');
     const drawn = new DOMParser().parseFromString(text, 'text/html').querySelector('svg');
     if (drawn) by_id('curve').replaceChildren(drawn);
     else if (stats.guesses < 2) by_id('curve').replaceChildren();
