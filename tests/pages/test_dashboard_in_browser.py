@@ -208,7 +208,7 @@ def test_pictures_and_tables_can_be_saved(browser: Browser, many: Path, scheme: 
             data = Path(got.value.path()).read_bytes()
             assert data.startswith(b"\x89PNG") and len(data) > 5000
             with page.expect_download() as got:
-                panel.locator("a[download]").click()
+                panel.locator("a[download]:text-is('csv')").click()
             rows = list(csv.DictReader(io.StringIO(Path(got.value.path()).read_text())))
             assert len(rows) > 10
         with page.expect_download() as got:
