@@ -722,7 +722,12 @@ def test_sources_and_hostile_words(serve: Any, hostile: Any, context: Any, kind:
         shown += tab.text("#card")
         tab.page.keyboard.press("a")
         tab.saved(i + 1)
-    tab.wait("document.querySelector('#card').textContent.startsWith('Every item has its answer.')")
+    is_whole = kind not in ("folder", "text")  # there, something cannot be used
+    end = (
+        "Every item has its answer." if is_whole else "Every item that can be used has its answer."
+    )
+    tab.wait(f"document.querySelector('#card p').textContent === '{end}'")
+    assert ("cannot be used: see" in tab.text("#card")) != is_whole
     wanted = {
         "folder": "<img src=x onerror=alert(1)>.png",
         "text": "<script>alert(1)</script>",
@@ -751,6 +756,14 @@ def test_labels_are_named_in_the_page(serve: Any, hostile: Any, context: Browser
     assert tab.complaints == []
 
 
+# Between what stands one below the other at the end of a lesson, there are no holes.
+GAPS = """(() => {
+  const boxes = ['.card', '#undo', '#name-label'].map(
+    x => document.querySelector(x).getBoundingClientRect());
+  return boxes.slice(1).map((box, i) => box.top - boxes[i].bottom).filter(gap => gap > 40);
+})()"""
+
+
 def test_the_end_of_a_lesson(serve: Any, browser: Any, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\nthree\nfour\n")
     server = serve("notes.txt", "--labels", "a,b")
@@ -768,6 +781,7 @@ def test_the_end_of_a_lesson(serve: Any, browser: Any, tmp_path: Path) -> None:
         tab.saved(4)
         tab.wait("document.querySelector('#card').textContent.includes('0% of the last 4 items')")
         assert not tab.page.is_visible("#right") and not tab.page.is_visible("#scores")
+        assert tab.page.evaluate(GAPS) == []
         names = []
         for link in tab.page.locator("#card a").all():
             with tab.page.expect_download() as got:
@@ -843,19 +857,46 @@ def photos(folder: Path, count: int) -> None:
         Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(path, quality=90)
 
 
+SMALL = """(() => {
+  const canvas = document.createElement('canvas').getContext('2d');
+  canvas.drawImage(document.querySelector('#card img'), 0, 0, 20, 15);
+  const title = document.querySelector('#card .title').textContent;
+  return [title, ...canvas.getImageData(0, 0, 20, 15).data];
+})()"""
+
+
 def test_large_photos(serve: Any, context: BrowserContext, tmp_path: Path):
-    """5,000 photos of 12 megapixels. Prints how long the next guess takes (`pytest -s`)."""
+    """5,000 photos of 12 megapixels, each shown with its own picture. Prints how long it takes
+    from a key press until the next guess and its picture are painted (`pytest -s`)."""
+    from PIL import Image
+
     photos(tmp_path / "photos", 5000)
+    small = []
+    for i in range(10):
+        with Image.open(tmp_path / "photos" / f"{i:05}.jpg") as photo:
+            small.append(np.asarray(photo.resize((20, 15), Image.Resampling.BOX), float))
     tab = Tab(context.new_page(), serve("photos", "--labels", "warm,cold"))
-    for i in range(40):
+    steps = "performance.getEntriesByName('next guess').length"
+    shown: list[str] = []
+    for i in range(41):
         tab.guess()
+        tab.wait(f"{steps} >= {i}")
+        title, *pixels = tab.page.evaluate(SMALL)
+        seen = np.array(pixels, float).reshape(15, 20, 4)[:, :, :3]
+        away = [np.abs(seen - known).mean() for known in small]
+        assert int(np.argmin(away)) == int(title.removesuffix(".jpg")) % 10
+        shown.append(title)
         time.sleep(0.3)
-        tab.page.keyboard.press("x" if i % 4 == 1 else "a")
-    tab.guess()
-    times = tab.page.evaluate("performance.getEntriesByName('next guess').map(x => x.duration)")
-    assert len(times) >= 35
-    median, slow = np.percentile(times, [50, 95])
-    print(f"\nkey press to next guess: median {median:.0f} ms, p95 {slow:.0f} ms")
+        if i < 40:
+            tab.page.keyboard.press("x" if i % 4 == 1 else "a")
+    tab.wait(f"{steps} >= 40")
+    found = tab.page.evaluate(
+        "performance.getEntriesByName('next guess').map(x => [x.duration, x.detail])"
+    )
+    assert [detail["item"] for _, detail in found] == shown[1:]
+    assert all(detail["painted"] for _, detail in found)
+    median, slow = np.percentile([duration for duration, _ in found], [50, 95])
+    print(f"\nkey press to next guess and picture: median {median:.0f} ms, p95 {slow:.0f} ms")
     assert tab.complaints == []
 
 
@@ -885,7 +926,7 @@ def test_no_serious_faults_of_accessibility(serve, browser, width: int, dark: bo
             serious = [
                 (fault["id"], [node["html"] for node in fault["nodes"]])
                 for fault in found
-                if fault["impact"] in ("serious", "critical")
+                if fault["impact"] in ("serious", "critical") or fault["id"] == "heading-order"
             ]
             assert serious == [], (moment, serious)
 
@@ -896,6 +937,9 @@ def test_on_paper(serve: Any, context: BrowserContext, tmp_path: Path) -> None:
     tab.saved(1)
     tab.page.emulate_media(media="print")
     assert not tab.page.is_visible("#right") and tab.page.is_visible("#by-label")
+    gap = "document.querySelector('.beside').getBoundingClientRect().top - "
+    gap += "document.querySelector('header').getBoundingClientRect().bottom"
+    assert tab.page.evaluate(gap) < 60  # no empty place where the card is on a screen
     assert tab.page.pdf(format="A4")[:4] == b"%PDF"
 
 
@@ -1056,3 +1100,43 @@ def test_labels_that_cannot_be_begun_with(serve: Any, context: Any, tmp_path: Pa
     tab.page.keyboard.press("Enter")
     assert tab.guess() in many
     assert tab.page.locator("#only option").count() == 301
+
+
+@pytest.mark.parametrize(("width", "height"), [(844, 390), (667, 375), (390, 844)])
+def test_the_answers_are_on_the_screen_of_a_phone(serve, browser, width: int, height: int) -> None:
+    size = {"width": width, "height": height}
+    with browser.new_context(viewport=size, has_touch=True, is_mobile=True) as context:
+        tab = Tab(context.new_page(), serve(), with_faults=True)
+        for number in (0, 1):
+            tab.guess()
+            for name in ("wrong", "right"):
+                box = tab.page.locator(f"#{name}").bounding_box()
+                assert box["y"] + box["height"] <= height, (number, name, box)
+            tab.page.tap("#right")
+            tab.saved(number + 1)
+        assert "of the last 2" in tab.text("#recent")
+        assert tab.page.evaluate("document.documentElement.scrollWidth") == width
+        tab.server.end(signal.SIGKILL)
+        tab.page.tap("#right")
+        tab.wait("document.querySelector('#saved').textContent.startsWith('No connection')")
+        tab.page.evaluate("scrollTo(0, 1000)")
+        box = tab.page.locator("#saved").bounding_box()  # still in sight
+        assert box["y"] >= 0 and box["y"] + box["height"] < height
+
+
+def test_three_hundred_labels(serve: Any, context: BrowserContext, tmp_path: Path) -> None:
+    (tmp_path / "my notes.txt").write_text("\n".join(f"note {i}" for i in range(20)))
+    labels = [f"label {i}" for i in range(300)]
+    tab = Tab(context.new_page(), serve("my notes.txt", "--labels", ",".join(labels)))
+    tab.guess()
+    tab.page.fill("#label", "label 299")
+    tab.page.keyboard.press("Enter")
+    tab.saved(1)
+    rows = tab.page.locator("#by-label tr")
+    assert rows.count() == 25 and "label 299" in " ".join(rows.all_inner_texts()[:2])
+    tab.page.click("#all-labels")
+    assert rows.count() == 300 and tab.text("#all-labels") == "Show 25 labels"
+    tab.page.click("#all-labels")
+    assert rows.count() == 25 and tab.text("#all-labels") == "Show all 300 labels"
+    assert "onebit teach 'my notes.txt'" in tab.page.text_content("body")
+    assert tab.complaints == []

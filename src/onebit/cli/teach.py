@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import secrets
+import shlex
 import signal
 import socket
 import sys
@@ -93,7 +94,11 @@ def teach(
     arguments += [f"{name}={value!r}" for name, value in chosen.items()]
     opened = f"open_items({', '.join(arguments)})"
     where = folder or _folder(source)
-    with Teacher(items, where, named or list(items.labels), opened) as teacher:
+    again = ["onebit", "teach", *([] if source is None else [str(source)])]
+    for name, value in (*chosen.items(), ("folder", folder)):
+        again += [] if value is None else [f"--{name}", str(value)]
+    shown = shlex.join(again)
+    with Teacher(items, where, named or list(items.labels), opened, shown) as teacher:
         secret = None if is_loopback(host) else secrets.token_urlsafe(16)
         server = make_server(None, ServiceOptions(host=host, port=port))
         app = make_app(teacher, secret, lambda: server.should_exit)

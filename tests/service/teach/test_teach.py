@@ -511,7 +511,7 @@ def test_the_curve(notes: Path, tmp_path: Path) -> None:
         for _ in range(5):
             person.answer()
         drawn = client.get("/curve?width=400").text
-        assert drawn.startswith("<svg") and "style=" not in drawn and "last 50" in drawn
+        assert drawn.startswith("<svg") and "style=" not in drawn and "last 5<" in drawn
 
 
 @pytest.mark.parametrize("errors", [[1.0, 1.0, 0.8], [0.0, 0.0]])

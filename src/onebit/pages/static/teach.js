@@ -54,8 +54,14 @@ function end_parts() {
   const words = ask.only !== null ? `Every item was asked about: is it ${ask.only}?`
     : open > 0 ? `Nothing is left to ask here. ${counted(open, 'item')} without a label: open on `
       + 'another page, or none of the labels was right.'
+    : stats?.unusable_count ? 'Every item that can be used has its answer.'
     : 'Every item has its answer.';
   const parts = [words_in_card(words)];
+  if (stats?.unusable_count) {
+    const thing = {image: 'file', text: 'text', row: 'row'}[root.dataset.kind];
+    parts.push(words_in_card(
+      `${counted(stats.unusable_count, thing)} cannot be used: see “How it is doing”.`));
+  }
   if (stats?.guesses)
     parts.push(words_in_card(`It was wrong about ${percent(stats.error_recent)} of the last `
       + `${counted(Math.min(stats.guesses, 50), 'item')}.`));
@@ -87,10 +93,18 @@ function reveal() {
   show_scores();
   if (by_id('why').open) show_why();
   if (pressed !== null) {
-    const start = pressed;
+    measure(pressed, current);
     pressed = null;
-    requestAnimationFrame(() => performance.measure('next guess', {start}));
   }
+}
+
+// How long it took until the guess and its picture were painted.
+async function measure(start, guess) {
+  const image = by_id('card').querySelector('img');
+  await image?.decode().catch(() => null);
+  requestAnimationFrame(() => requestAnimationFrame(() => performance.measure('next guess', {
+    start, detail: {item: guess.item.key, painted: !image || image.isConnected && image.complete},
+  })));
 }
 
 function reveal_soon() {

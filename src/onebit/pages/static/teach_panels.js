@@ -1,6 +1,6 @@
 // The panels beside the item: numbers, the curve, the last answers, accuracy per label.
 
-import {by_id, call, make, percent, root} from './teach_basics.js';
+import {by_id, call, counted, make, percent, root} from './teach_basics.js';
 
 // on_choose: is given an answer that a person wants to change.
 export function show_panels(stats, on_choose) {
@@ -10,7 +10,11 @@ export function show_panels(stats, on_choose) {
   show_unusable(stats);
 }
 
+const RECENT = 50; // guesses over which the error is counted
+const ROWS = 25; // of the table of labels, unless all are wanted
+
 function show_numbers(stats) {
+  by_id('recent').textContent = `wrong of the last ${Math.min(stats.guesses, RECENT) || RECENT}`;
   by_id('error-recent').textContent = stats.error_recent === null ? '–' : percent(stats.error_recent);
   by_id('error').textContent = stats.error === null ? '–' : percent(stats.error);
   by_id('answers').textContent = stats.answers.toLocaleString('en');
@@ -48,8 +52,23 @@ export function show_curve(stats) {
   }, Math.max(0, 400 - (performance.now() - curve_at)));
 }
 
+let all_labels = false;
+let shown_stats = null;
+by_id('all-labels').addEventListener('click', () => {
+  all_labels = !all_labels;
+  show_by_label(shown_stats);
+});
+
+// Of many labels, those with the most answers.
 function show_by_label(stats) {
-  by_id('by-label').replaceChildren(...stats.by_label.map(row => make('tr', {},
+  shown_stats = stats;
+  const button = by_id('all-labels');
+  button.hidden = stats.by_label.length <= ROWS;
+  button.textContent = all_labels ? `Show ${ROWS} labels`
+    : `Show all ${counted(stats.by_label.length, 'label')}`;
+  const rows = all_labels || button.hidden ? stats.by_label : [...stats.by_label]
+    .sort((a, b) => b.guessed + b.known - a.guessed - a.known).slice(0, ROWS);
+  by_id('by-label').replaceChildren(...rows.map(row => make('tr', {},
     make('th', {scope: 'row', textContent: row.label, dir: 'auto'}),
     ...[row.guessed, row.guessed ? percent(row.right / row.guessed) : '–', row.known].map(
       (text, i) => {

@@ -185,7 +185,7 @@ class _App:
         teacher = self._teacher
         items, folder = teacher.items, str(teacher.folder)
         lines = export.python_lines(teacher)
-        text = teach_page(items.name, teacher.lesson, folder, items.kind, lines)
+        text = teach_page(items.name, teacher.lesson, folder, items.kind, lines, teacher.command)
         return Response(text.encode(errors="replace"), media_type="text/html")
 
     async def static(self, request: Request) -> Response:

@@ -118,7 +118,7 @@ class Teacher:
     """One source, its learner, and everyone who teaches it.
 
     folder: where the progress is kept. labels: in addition to those that the folder knows. opened:
-    the Python expression that opens the items.
+    the Python expression that opens the items. command: the one that starts this lesson again.
     """
 
     def __init__(
@@ -127,8 +127,9 @@ class Teacher:
         folder: Path,
         labels: Sequence[Label] = (),
         opened: str = "open_items()",
+        command: str = "onebit teach",
     ) -> None:
-        self.items, self.folder, self.opened = items, folder, opened
+        self.items, self.folder, self.opened, self.command = items, folder, opened, command
         self.version = 0  # counts changes
         self._has_changed = False  # by the request that has the lock
         self.on_change: Callable[[], None] = lambda: None
