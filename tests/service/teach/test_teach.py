@@ -78,7 +78,9 @@ class Person:
 
     def send(self, path: str, **body: object) -> dict:
         have = [guess["id"] for guess in self.guesses if guess["id"] != body.get("id")]
-        turn = {"page": self.page, "browser": self.browser, "ask": self.ask, "have": have, **body}
+        turn = {"page": self.page, "ask": self.ask, "have": have, **body}
+        if self.browser:
+            turn["browser"] = self.browser
         response = self.client.post(f"/{path}", json=turn)
         assert response.status_code == 200, response.text
         self.guesses = response.json()["guesses"]
