@@ -63,21 +63,26 @@ def main(minutes: float = 60, seed: int = 0) -> None:
     rounds = int(minutes * 60 * RATE)
     X, right = world(rounds, seed)
     robots = {
-        "as it is": (ob.OneBit(ACTIONS), None),
-        "half_life of 10 minutes": (ob.OneBit(ACTIONS, half_life=10 * 60 * RATE), None),
-        "alarm": (ob.OneBit(ACTIONS), ob.DriftAlarm()),
+        "OneBit": (ob.OneBit(ACTIONS), None),  # has an alarm of its own
+        "Confidit": (ob.Confidit(ACTIONS, inputs="auto"), None),
+        "Confidit, half-life 10 min": (
+            ob.Confidit(ACTIONS, inputs="auto", half_life=10 * 60 * RATE),
+            None,
+        ),
+        "Confidit, alarm": (ob.Confidit(ACTIONS, inputs="auto"), ob.DriftAlarm()),
     }
-    drive(ob.OneBit(ACTIONS), X[:2], right, None, seed)  # compile before the clock runs
+    for learner, alarm in robots.values():  # compile before the clock runs
+        drive(learner.copy(), X[:2], right, alarm and ob.DriftAlarm(), seed)
     quarter = rounds // 4
     print(f"{minutes:g} minutes, {rounds:,} rounds; % wrong in each quarter of the time")
-    print(f"{'OneBit':<24} {'1st':>6} {'2nd':>6} {'3rd':>6} {'4th':>6} {'us per round':>13}")
+    print(f"{'':<26} {'1st':>6} {'2nd':>6} {'3rd':>6} {'4th':>6} {'us per round':>13}")
     for name, (learner, alarm) in robots.items():
         wrong, seconds, rang = drive(learner, X, right, alarm, seed)
         errors = [100 * wrong[i * quarter : (i + 1) * quarter].mean() for i in range(4)]
         shown = " ".join(f"{error:6.1f}" for error in errors)
         when = [f"{t / RATE / 60:.1f}" for t in rang]
         note = f"  alarm after {', '.join(when)} minutes" if when else ""
-        print(f"{name:<24} {shown} {1e6 * seconds:13.0f}{note}")
+        print(f"{name:<26} {shown} {1e6 * seconds:13.0f}{note}")
 
 
 if __name__ == "__main__":

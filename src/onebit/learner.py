@@ -243,7 +243,8 @@ class Learner(FeatureTable, Declared):
         of a data frame, or a pair (indices, values).
         among: only these labels are possible this time.
         """
-        column_names = names_of(x) if hasattr(x, "to_dict") else ()
+        is_pair = type(x) is tuple
+        column_names = () if is_pair or not hasattr(x, "to_dict") else names_of(x)
         if self._names:
             x = self._in_columns(x)
         encode = self._encode
@@ -257,7 +258,7 @@ class Learner(FeatureTable, Declared):
             places = None if among is None else self._places(among)
             round = self.round
             if self._is_scaled:
-                if round == 0 and type(x) is not tuple:
+                if round == 0 and not is_pair:
                     self._meet(columns_of(x))
                 if self._encode is not encode:  # the first context told how contexts are read
                     row = indices, values = self._encode(x, self._columns)
@@ -278,7 +279,7 @@ class Learner(FeatureTable, Declared):
                     break
                 work = self._reserve_for(indices, columns_of(x), work)
             names = self._labels.names
-            if not self._columns and type(x) is not tuple:
+            if not is_pair and not self._columns:
                 self._columns = columns_of(x)
             if column_names and not self._names and columns_of(x):
                 self._names = column_names
@@ -364,6 +365,7 @@ class Learner(FeatureTable, Declared):
             self._count_said(own.place, -1)
             self._count_said(place, 1)
             logged = msgspec.structs.replace(self._had_it_said(own, place), propensity=propensity)
+            memory = self._state.memory.copy()
             if not self._thins or _is_taken(self._hearing, self._draws, own.round, right):
                 if named is None:
                     self._learn_bit(logged, self._draws, right, said=False)
@@ -372,6 +374,10 @@ class Learner(FeatureTable, Declared):
                 if self._scales is not None:
                     self._learn_scales(logged, self._draws, right)
             self._answers.mark(own.round, self.round)
+            if place != own.place:
+                self._no_sign_of_drift(memory)
+            elif self.may_pause:
+                self._pause()
 
     def learn(
         self,
@@ -533,7 +539,9 @@ class Learner(FeatureTable, Declared):
             return
         if not self.importance_weighted:
             self._learn_bit(decision, seed, False, truth, said)
+        memory = self._state.memory.copy()
         self._learn_bit(self._had_it_said(decision, place), seed, True, truth, said=False)
+        self._no_sign_of_drift(memory)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         """The decision as if the label at `place` had been said with probability 1."""
@@ -873,6 +881,11 @@ class Learner(FeatureTable, Declared):
     def _memory(self) -> tuple[float, ...]:
         """The initial values of a few numbers besides the table."""
         return ()
+
+    def _no_sign_of_drift(self, memory: np.ndarray) -> None:
+        """The last answer was about a label that the learner would not have said.
+
+        memory: the numbers besides the table, before that answer."""
 
     def _pause(self) -> bool:
         """Do what a loop over rounds has to stop for (`core.rounds.must_pause`); False: nothing."""

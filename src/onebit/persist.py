@@ -111,8 +111,8 @@ def restore(
         if fixed and fixed != len(table) and (features is None or fixed > len(table)):
             raise ValueError(_UNFIT)
         learner = _learner_of(head, arrays, given or {}, kind)
-        if not len(memory):  # from before this learner had such numbers
-            memory = learner._state.memory.copy()
+        if memory.shape == (0,):  # from before this learner had such numbers
+            memory = learner._state.memory.astype(memory.dtype)
     except KeyError as error:
         raise ValueError(f"there is no {error} in this model") from None
     except TypeError as error:
@@ -195,7 +195,9 @@ def _learner_of(
     name = head["algorithm"]
     kind = kind or Declared.registry.get(name)
     if kind is None:
-        raise ValueError(f"this onebit has no algorithm {name!r}")
+        raise ValueError(
+            f"this onebit has no algorithm {name!r}; if it is your own, import its module first"
+        )
     if kind.__name__ != name:
         raise ValueError(f"it is a {name}, not a {kind.__name__}")
     round = whole("round", head["round"], least=0, most=MOST_ROUNDS)

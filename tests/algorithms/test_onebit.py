@@ -316,20 +316,21 @@ def test_it_recovers_from_drift_sooner_than_by_learning_alone(monkeypatch):
     assert last[0] < last[1] / 2
 
 
-def test_answers_about_labels_of_others_are_no_drift():
+def test_answers_about_labels_that_it_would_not_say_are_no_drift():
     """Logged rounds, and the true label that somebody names beside a wrong answer."""
     X, y = data(3, 5, 40, seed=1)
     learner = ob.OneBit(3)
+    alike = wrong = 0
     for row, truth in zip(X, y, strict=True):
+        alike += learner.propose(row).label == truth
         learner.learn_logged(row, int(truth), right=True)
-    assert not has_alarm_counts(learner)
-    wrong = 0
+    assert learner._state.memory[HEARD] == alike < 40
     for row, truth in zip(X, (y + 1) % 3, strict=True):
         decision = learner.decide(row)
         learner.learn(decision, label=int(truth))
         wrong += decision.label != truth
     heard, right = learner._state.memory[[HEARD, RIGHT]]
-    assert 0 < wrong == heard - right and heard == 40
+    assert 0 < wrong == heard - right and heard == alike + 40
 
 
 def test_a_file_from_before_the_alarm_loads():
@@ -339,3 +340,12 @@ def test_a_file_from_before_the_alarm_loads():
     assert not has_alarm_counts(older)
     with pytest.raises(ValueError, match="cannot have learned"):
         persist.restore(head, arrays | {"memory": -1 - arrays["memory"]}, is_foreign=True)
+
+
+@pytest.mark.parametrize("change", [lambda X: X + 30, lambda X: X / 100])
+def test_it_takes_the_scales_of_columns_anew(change):
+    X, y = data(3, 4, 600, seed=4)
+    X[300:] = change(X[300:])
+    trace = ob.simulate(ob.OneBit(3, seed=4), X, y, checkpoints=[300, 500])
+    before, _, after = np.diff([0, *trace.mistakes])
+    assert after / 100 < 0.1 + before / 300

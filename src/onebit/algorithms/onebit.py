@@ -23,7 +23,8 @@ forecast q is high; with two labels each answer tells the truth, and there is no
 
 Rows are scaled to length 1 and have a constant feature.
 
-When right answers become rarer (`feedback.drift`), most of what was learned is forgotten.
+When right answers become rarer (`feedback.drift`), most of what was learned is forgotten; all of
+it if the columns of dense rows have other scales now.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ from onebit.core.lanes import at, fetch, load, save, store, unit
 from onebit.core.rounds import Choice, must_pause
 from onebit.core.slots import no_slots, width_of
 from onebit.core.sums import blocks, number
-from onebit.decision import Decision
 from onebit.dicts import HASHED, first_number, most_features, set_apart
 from onebit.feedback.drift import COUNTS, hear_answer
 from onebit.learner import Learner, precision
@@ -661,17 +661,13 @@ class OneBit(Learner):
     def _pause(self) -> bool:
         if not self._state.memory[RANG]:
             return False
+        storage: Any = self._storage
         self._state.memory[:] = 0.0
-        self.forget(FORGOTTEN)
+        self.forget(1.0 if storage.has_other_scales(self._state.held) else FORGOTTEN)
         return True
 
-    def _learn_bit(
-        self, decision: Decision, seed: int, right: bool, params: Any = None, said: bool = True
-    ) -> None:
-        before = self._state.memory.copy()
-        super()._learn_bit(decision, seed, right, params, said)
-        if not said:  # an answer about a label that this learner has not said is no sign of drift
-            self._state.memory[:] = before
+    def _no_sign_of_drift(self, memory: np.ndarray) -> None:
+        self._state.memory[:] = memory
 
     def _count_said(self, place: int, times: int) -> None:
         self._state.held.experts.tries[SAID, place] += times
