@@ -208,7 +208,7 @@ def test_pictures_and_tables_can_be_saved(browser: Browser, many: Path, scheme: 
             data = Path(got.value.path()).read_bytes()
             assert data.startswith(b"\x89PNG") and len(data) > 5000
             with page.expect_download() as got:
-                panel.locator("a[download]").click()
+                panel.locator("a[download]:text-is('csv')").click()
             rows = list(csv.DictReader(io.StringIO(Path(got.value.path()).read_text())))
             assert len(rows) > 10
         with page.expect_download() as got:
@@ -354,3 +354,19 @@ def test_a_million_rounds_and_a_thousand_labels(browser: Browser, tmp_path: Path
         for word in range(5):
             client.get(f"/dashboard/news?only=parts&label={word}")
         assert (time.process_time() - started) / 5 < 0.3
+
+
+def test_bars_do_not_touch_their_numbers(browser: Browser, site: Any) -> None:
+    play(site.service.models["news"], 30)
+    for width in (390, 1400):
+        view = {"width": width, "height": 844}
+        with tab(browser, url_of(site.http), viewport=view) as made:
+            page = made.open("/dashboard/news")
+            page.wait_for_selector(".influences .share")
+            gaps = page.evaluate("""[...document.querySelectorAll('.influences tr')].map(row => {
+              const text = document.createRange();
+              text.selectNodeContents(row.cells[2]);
+              return text.getBoundingClientRect().left
+                - row.querySelector('.share').getBoundingClientRect().right;
+            })""")
+            assert gaps and min(gaps) >= 4, (width, gaps)

@@ -268,3 +268,18 @@ def test_pointing_at_a_method_lights_it_up_in_every_chart(browser: Browser, tmp_
       return document.querySelector('.tip').textContent;
     })()"""
     assert "rounds: " in browser.run(tip)
+
+
+def test_a_script_that_got_into_a_page_does_not_run(browser: Browser, page: Path) -> None:
+    """The policy of a page allows its own script and style alone."""
+    text = page.read_text(encoding="utf-8")
+    foreign = "<script>document.title = 'foreign'</script><style>h1 { color:#123456 }</style>"
+    foreign += '<img src="data:," onerror="document.title = 1">'
+    page.write_text(text.replace("<main>", f"<main>{foreign}"), encoding="utf-8")
+    browser.open(page)
+    title, colour, has_run = browser.run(
+        "[document.title, getComputedStyle(document.querySelector('h1')).color, "
+        "Boolean(document.querySelector('.tip'))]"
+    )
+    assert title not in ("foreign", "1") and colour != "rgb(18, 52, 86)" and has_run
+    browser.complaints.clear()

@@ -1,5 +1,8 @@
 """The race page: complete, well formed, self-contained, and honest about zero errors."""
 
+import base64
+import hashlib
+import html
 import itertools
 import math
 import re
@@ -243,6 +246,20 @@ def test_the_same_results_make_the_same_bytes() -> None:
 def test_style_and_script_are_inside_the_page() -> None:
     page = page_of(make_panel(MANY[0]))
     assert all(static(name) in page for name in ("page.css", "race.css", "page.js"))
+
+
+def test_the_policy_allows_what_is_inside_the_page_and_nothing_else() -> None:
+    page = page_of(make_panel(MANY[0]))
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', page)
+    assert policy is not None
+    rules = dict(rule.split(" ", 1) for rule in html.unescape(policy[1]).split("; "))
+    assert rules["default-src"] == "'none'" and "style-src-attr" not in rules
+    for element in ("style", "script"):
+        inside = re.findall(f"<{element}>(.*?)</{element}>", page, re.DOTALL)
+        digests = [base64.b64encode(hashlib.sha256(x.encode()).digest()).decode() for x in inside]
+        assert [f"'sha256-{digest}'" for digest in digests] == [rules[f"{element}-src"]]
+        assert page.index("Content-Security-Policy") < page.index(f"<{element}>")
+    assert " style=" not in page and not re.search(r"<[^>]* on\w+=", page)
 
 
 def test_every_template_escapes_text_and_refuses_unknown_names() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def dashboard(
-    journal: Path, /, *, host: str = "127.0.0.1", port: int = 8332, tokens: Path | None = None
+    journal: Path, /, *, host: str = "127.0.0.1", port: int = 8333, tokens: Path | None = None
 ) -> None:
     """Show the models of a journal in a browser.
 
@@ -52,7 +52,11 @@ def dashboard(
         lambda: known is not None,
     )
     server = make_server(DashboardApp(pages), options)
-    listener = server.config.bind_socket()
+    try:
+        listener = server.config.bind_socket()
+    except SystemExit:  # uvicorn has logged why
+        opened.close()
+        raise ValueError(f"port {port} cannot be used; --port 0 takes any that is free") from None
     address = f"[{host}]" if ":" in host else host
     print(f"http://{address}:{listener.getsockname()[1]}/dashboard shows {journal}; Ctrl-C ends it")
     try:

@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import secrets
+import shlex
 import signal
 import socket
 import sys
@@ -93,7 +94,11 @@ def teach(
     arguments += [f"{name}={value!r}" for name, value in chosen.items()]
     opened = f"open_items({', '.join(arguments)})"
     where = folder or _folder(source)
-    with Teacher(items, where, named or list(items.labels), opened) as teacher:
+    again = ["onebit", "teach", *([] if source is None else [str(source)])]
+    for name, value in (*chosen.items(), ("folder", folder)):
+        again += [] if value is None else [f"--{name}", str(value)]
+    shown = shlex.join(again)
+    with Teacher(items, where, named or list(items.labels), opened, shown) as teacher:
         secret = None if is_loopback(host) else secrets.token_urlsafe(16)
         server = make_server(None, ServiceOptions(host=host, port=port))
         app = make_app(teacher, secret, lambda: server.should_exit)
@@ -113,6 +118,11 @@ def teach(
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):  # uvicorn raises the signal again after it has stopped
             server.run(sockets)
+        is_gone = teacher.is_gone
+    if is_gone:
+        raise ValueError(
+            f"{where} was removed or replaced while it was in use: the answers in it are lost"
+        )
     print(f"Stopped. Everything is saved in {where}.")
 
 

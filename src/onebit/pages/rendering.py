@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 from importlib.resources import files
 from typing import Any
@@ -23,6 +25,33 @@ def picture(template: str, **data: Any) -> Markup:
 def static(name: str) -> Markup:
     """The text of a style sheet or script."""
     return Markup((files("onebit.pages") / "static" / name).read_text(encoding="utf-8"))
+
+
+def style_of(name: str) -> Markup:
+    """All styles of a page in one file; name: the sheet of this kind of page."""
+    return Markup("\n") + static("page.css") + static(name)
+
+
+def script_of() -> Markup:
+    """The script of a page in one file."""
+    return Markup("\n") + static("page.js")
+
+
+def policy(style: str, script: str, *, style_attributes: bool = False) -> str:
+    """The policy of a page in one file: it runs and shows what is inside it, and loads nothing.
+
+    style_attributes: whether elements may have a `style`.
+    """
+    attributes = "style-src-attr 'unsafe-inline'; " if style_attributes else ""
+    return (
+        f"default-src 'none'; style-src {_digest(style)}; {attributes}"
+        f"script-src {_digest(script)}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest())
+    return f"'sha256-{digest.decode()}'"
 
 
 def csv_cell(value: Any) -> Any:
@@ -54,6 +83,6 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-TEMPLATES.globals["static"] = static
+TEMPLATES.globals |= {"style_of": style_of, "script_of": script_of, "policy": policy}
 TEMPLATES.filters |= {"counted": counted, "number": number, "percent": percent}
 TEMPLATES.filters["place"] = "{:.1f}".format  # in a picture

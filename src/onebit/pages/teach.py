@@ -13,12 +13,13 @@ POINTS = 150  # of a curve, at most
 THING = {"image": "a picture", "text": "a text", "row": "a row of your table"}
 
 
-def teach_page(name: str, folder: str, kind: str, load: str) -> str:
-    """The page. folder: where the progress is. kind: of the items. load: a line of Python."""
+def teach_page(name: str, lesson: str, folder: str, kind: str, load: str, command: str) -> str:
+    """The page. lesson: its name in browsers. folder: where the progress is. kind: of the items.
+    load: lines of Python. command: which starts it again."""
     thing = "a handwritten digit" if name == "digits" else THING[kind]
     return render(
-        "teach.html", name=name, folder=folder, kind=kind, thing=thing, load=load,
-        version=__version__,
+        "teach.html", name=name, lesson=lesson, folder=folder, kind=kind, thing=thing, load=load,
+        command=command, version=__version__,
     )  # fmt: skip
 
 
@@ -45,7 +46,7 @@ def curve(since_start: np.ndarray, recent: np.ndarray, width: int) -> Markup:
         y="wrong",
         where="curve",
     )
-    shown = [series(0, "last 50", recent), series(1, "all", since_start)]
+    shown = [series(0, f"last {window}", recent), series(1, "all", since_start)]
     frame = charts.Frame("live", width, 230, line_height=15, reach=10)
     return charts.draw(
         shown,

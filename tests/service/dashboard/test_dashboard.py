@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import json
 import re
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from long_journals import fill
 from serving import serving
 
 from onebit.cli.dashboard import dashboard
+from onebit.cli.teach import teach
 from onebit.service.dashboard import app as pages
 from onebit.service.dashboard.page import as_csv, duration, moment, size
 from onebit.service.service import Service
@@ -363,3 +366,46 @@ def test_when_the_drift_alarm_last_rang(tmp_path):
         last = alarms[-1]
         text = client.get("/dashboard/news").text
         assert f"last on {moment(last['time'])} UTC, round {last['round']:,}" in text
+
+
+def test_a_person_is_told_in_a_page(site):
+    """A browser asks for HTML, and a person reads it."""
+    html = {"accept": "text/html,application/xhtml+xml"}
+    for address, words in (
+        ("/dashboard/<b>olds", "there is no model &#39;&lt;b&gt;olds&#39;"),
+        ("/dashboard/news/secrets.csv", "no table"),
+    ):
+        answer = site.http.get(address, headers=html)
+        assert answer.status_code == 404 and words in answer.text
+        assert answer.headers["content-type"].startswith("text/html")
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert 'href="/dashboard"' in answer.text and "<script" not in answer.text
+
+
+def test_a_port_in_use_is_told_with_a_sentence(tmp_path):
+    path = tmp_path / "x.journal"
+    fill(path, rounds=10, labels=3)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        command = [sys.executable, "-m", "onebit.cli", "dashboard", str(path), "--port", port]
+        ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode != 0 and "Traceback" not in ended.stderr
+    assert f"port {port} cannot be used; --port 0 takes any that is free" in ended.stderr
+
+
+def test_teach_and_dashboard_have_ports_of_their_own():
+    ports = [
+        inspect.signature(command).parameters["port"].default for command in (teach, dashboard)
+    ]
+    assert len(set(ports)) == 2  # they are used side by side
+
+
+def test_alarms_can_be_saved(tmp_path):
+    path = tmp_path / "long.journal"
+    fill(path, rounds=20_000, labels=5)
+    with finished(path) as client:
+        assert 'href="/dashboard/news/alarms.csv"' in client.get("/dashboard/news").text
+    short = tmp_path / "short.journal"
+    fill(short, rounds=100, labels=5)
+    with finished(short) as client:
+        assert "alarms.csv" not in client.get("/dashboard/news").text

@@ -13,6 +13,7 @@ from onebit.feedback.drift import DriftAlarm
 from onebit.service.configuration import Model, WrongAfter
 from onebit.service.dashboard import statistics
 from onebit.service.dashboard.statistics import (
+    LAST,
     Counts,
     Statistics,
     Stretch,
@@ -110,6 +111,8 @@ def check(found, journal, number):
     for bar in found.delays:
         count = sum(n for delay, n in delays.items() if bar.low < delay <= bar.high)
         assert bar.answers == count + (delays[0.0] if bar.low == 0 else 0)
+    rows = [row.position for row in journal.history(number, 0) if isinstance(row, DecisionRow)]
+    assert found.last == rows[: -LAST - 1 : -1]  # none that was never shown
     rang = DriftAlarm().hear_all(bits)
     assert [alarm.answers for alarm in found.alarms] == [place + 1 for place in rang]
 

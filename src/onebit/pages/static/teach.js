@@ -3,7 +3,9 @@
 // The page holds a few guesses ahead, so that the next item is there at once. Every answer goes
 // into a queue that survives a reload, and leaves it when the server has it on disk.
 
-import {by_id, counted, make, page, percent, root, stored} from './teach_basics.js';
+import {
+  browser, by_id, call, counted, lesson, make, page, percent, root, shared, stored,
+} from './teach_basics.js';
 import {item_parts, picture} from './teach_item.js';
 import {keys_of_labels, start_keys} from './teach_keys.js';
 import {question, show_curve, show_panels, show_samples, verdict} from './teach_panels.js';
@@ -13,6 +15,7 @@ const PATIENCE = 1500; // ms that the page waits for a guess that only the serve
 const SHOWN_AS_CHIPS = 24;
 
 const ask = {order: 'random', only: null, again: true, ...stored.get('ask', {})};
+if (!['order', 'random', 'unsure'].includes(ask.order)) ask.order = 'random';
 let stats = null;
 
 // What is shown.
@@ -51,15 +54,21 @@ function end_parts() {
   const words = ask.only !== null ? `Every item was asked about: is it ${ask.only}?`
     : open > 0 ? `Nothing is left to ask here. ${counted(open, 'item')} without a label: open on `
       + 'another page, or none of the labels was right.'
+    : stats?.unusable_count ? 'Every item that can be used has its answer.'
     : 'Every item has its answer.';
   const parts = [words_in_card(words)];
+  if (stats?.unusable_count) {
+    const thing = {image: 'file', text: 'text', row: 'row'}[root.dataset.kind];
+    parts.push(words_in_card(
+      `${counted(stats.unusable_count, thing)} cannot be used: see “How it is doing”.`));
+  }
   if (stats?.guesses)
     parts.push(words_in_card(`It was wrong about ${percent(stats.error_recent)} of the last `
       + `${counted(Math.min(stats.guesses, 50), 'item')}.`));
   const links = Object.entries(
     {learner: 'The learner', csv: 'Answers as csv', parquet: 'Answers as Parquet'});
   parts.push(make('p', {className: 'end take'}, ...links.map(([name, words]) =>
-    make('a', {href: `export/${name}`, download: '', className: 'plain', textContent: words}))));
+    make('a', {href: `export/${name}?lesson=${lesson}`, download: '', className: 'plain', textContent: words}))));
   return parts;
 }
 
@@ -84,10 +93,18 @@ function reveal() {
   show_scores();
   if (by_id('why').open) show_why();
   if (pressed !== null) {
-    const start = pressed;
+    measure(pressed, current);
     pressed = null;
-    requestAnimationFrame(() => performance.measure('next guess', {start}));
   }
+}
+
+// How long it took until the guess and its picture were painted.
+async function measure(start, guess) {
+  const image = by_id('card').querySelector('img');
+  await image?.decode().catch(() => null);
+  requestAnimationFrame(() => requestAnimationFrame(() => performance.measure('next guess', {
+    start, detail: {item: guess.item.key, painted: !image || image.isConnected && image.complete},
+  })));
 }
 
 function reveal_soon() {
@@ -114,7 +131,7 @@ function show_scores() {
 async function show_why() {
   const guess = current;
   if (!guess) return;
-  const answer = await fetch(`why/${guess.id}`).then(r => r.ok ? r.json() : null).catch(() => null);
+  const answer = await call(`why/${guess.id}`).then(r => r.ok ? r.json() : null).catch(() => null);
   if (!answer || guess !== current) return;
   const parts = answer.parts.map(([name, size]) => make('li', {
     textContent: `${size > 0 ? 'for' : 'against'} ${guess.label}: ${name}`, dir: 'auto',
@@ -175,13 +192,13 @@ function adopt() {
 }
 
 const turn = () => ({
-  page, ask, seen: current && visible ? current.id : null,
+  page, browser, ask, seen: current && visible ? current.id : null,
   have: [...(current && !visible && !waiting_for ? [current] : []), ...next.slice(0, 16)]
     .map(guess => guess.id),
 });
 
 async function post(path, body) {
-  return fetch(path, {
+  return call(path, {
     method: 'POST', body: JSON.stringify(body), headers: {'content-type': 'application/json'},
   });
 }
@@ -198,7 +215,7 @@ async function send_all() {
       const start = performance.now();
       const response = await post(entry.path, is_turn ? {...turn(), ...entry.body} : entry.body);
       const answer = await response.json();
-      if (is_for_later(response)) throw new Error(answer.detail);
+      if (is_for_later(response, answer)) throw new Error(answer.detail);
       round_trip = 0.7 * round_trip + 0.3 * (performance.now() - start);
       queue.shift();
       heard = entry.number;
@@ -222,9 +239,10 @@ async function send_all() {
   }
 }
 
-// The server cannot take any answer now, or not from this browser: it was started again with
-// another secret, perhaps. The answer itself is not to blame, and must not be lost.
-const is_for_later = response => response.status >= 500 || [401, 403].includes(response.status);
+// The server cannot take any answer now, or not from this page: it was started again with another
+// secret, or for another lesson. The answer itself is not to blame, and must not be lost.
+const is_for_later = (response, answer) => response.status >= 500
+  || [401, 403].includes(response.status) || answer.type === 'urn:onebit:other-lesson';
 
 // error: its words are the server's, unless it comes from `fetch`, or from an answer without JSON.
 function say_online(is_online, error = null) {
@@ -307,7 +325,7 @@ async function fill() {
   try {
     const response = await post('ahead', turn());
     const answer = await response.json();
-    if (is_for_later(response)) throw new Error(answer.detail);
+    if (is_for_later(response, answer)) throw new Error(answer.detail);
     if (request !== filling) return;
     say_online(true);
     if (!response.ok) complain(answer.detail);
@@ -339,7 +357,7 @@ function answer(body) {
   remember(guess);
   const again = body.right === false && guess.kind === 'free' && ask.again && ask.only === null;
   flash(body.right === false ? 'wrong' : body.right ? 'right' : 'named');
-  const sent = enqueue('answer', {id: guess.id, who: by_id('who').value.trim(), ...body}, guess);
+  const sent = enqueue('answer', {id: guess.id, who: who(), ...body}, guess);
   done.set(guess.place, sent);
   const entry = queue.find(entry => entry.number === sent);
   if (again && online) {
@@ -372,7 +390,7 @@ function skip() {
 // A page that is loaded again can undo what it did before, also a skip.
 function kept_history() {
   try {
-    return JSON.parse(sessionStorage.getItem(`onebit teach history ${page}`) ?? '[]')
+    return JSON.parse(sessionStorage.getItem(`onebit teach history ${lesson} ${page}`) ?? '[]')
       .map(id => ({id}));
   } catch {
     return [];
@@ -382,7 +400,7 @@ function kept_history() {
 function keep_history() {
   try {
     const ids = history.slice(-100).map(({id}) => id);
-    sessionStorage.setItem(`onebit teach history ${page}`, JSON.stringify(ids));
+    sessionStorage.setItem(`onebit teach history ${lesson} ${page}`, JSON.stringify(ids));
   } catch { /* no storage, or full */ }
 }
 
@@ -471,6 +489,7 @@ by_id('add-label').addEventListener('click', () => {
 by_id('start').addEventListener('submit', async event => {
   event.preventDefault();
   const add = by_id('first-labels').value.split(',').map(x => x.trim()).filter(Boolean);
+  if (!add.length) return complain('Name two labels or more, with commas between them.');
   try {
     const response = await post('labels', {add});
     complain(response.ok ? '' : (await response.json()).detail);
@@ -479,10 +498,21 @@ by_id('start').addEventListener('submit', async event => {
   }
   refresh();
 });
-by_id('who').value = stored.get('who', '');
-by_id('who').addEventListener('change', () => {
-  stored.set('who', by_id('who').value.trim());
-  refresh();
+
+// The name of the person, unless the server has refused it.
+let refused = null;
+const typed = () => by_id('who').value.trim();
+const who = () => typed() === refused ? '' : typed();
+by_id('who').value = shared.get('who', '');
+by_id('who').addEventListener('change', async () => {
+  const name = typed();
+  shared.set('who', name);
+  const response = await call(`name?${new URLSearchParams({who: name})}`).catch(() => null);
+  if (name !== typed() || !response) return; // without a connection, it is checked with the answer
+  const answer = await response.json();
+  refused = response.status === 422 ? name : null;
+  by_id('who').ariaInvalid = refused !== null;
+  complain(refused === null ? '' : `This name is not used: ${answer.detail}.`);
 });
 
 // What is asked.
@@ -525,8 +555,7 @@ async function refresh() {
   try {
     while (stale) {
       stale = false;
-      const who = encodeURIComponent(by_id('who').value.trim());
-      const response = await fetch(`stats?who=${who}`);
+      const response = await call(`stats?browser=${browser}`);
       const answer = await response.json();
       if (!response.ok) throw new Error(answer.detail);
       if (!queue.length) say_online(true);
@@ -551,7 +580,11 @@ function show_stats(fresh) {
   if (!stats.open && before === null) {
     by_id('first-labels').value = stats.suggested.join(', ');
     by_id('first-labels').focus();
-    show_samples(stats);
+    show_samples();
+  }
+  if (stats.open && ask.only !== null && !stats.labels.includes(ask.only)) {
+    ask.only = null; // the label of an earlier lesson
+    stored.set('ask', ask);
   }
   if (stats.open && !stats.ready) {
     if (current) return; // the server was started again
@@ -633,7 +666,7 @@ let poll_timer = 0;
 
 function listen() {
   if (!('EventSource' in window)) return poll();
-  const events = new EventSource(`events?page=${page}`);
+  const events = new EventSource(`events?page=${page}&lesson=${lesson}`);
   events.addEventListener('open', () => {
     clearInterval(poll_timer);
     poll_timer = 0;
@@ -642,7 +675,7 @@ function listen() {
     if (!current && !waiting_for && stats?.ready && !queue.length) fill();
   });
   events.addEventListener('message', event => {
-    if (Number(event.data) === stats?.version) return;
+    if (Number(event.data) === stats?.version && online) return;
     refresh();
     send_all(); // the server may be able to save again
     if (!current && !waiting_for && stats?.ready) fill(); // somebody may have undone an answer

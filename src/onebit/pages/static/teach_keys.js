@@ -1,6 +1,6 @@
 // Keys and swipes. Keys can be changed and switched off; the browser keeps both.
 
-import {by_id, make, stored} from './teach_basics.js';
+import {by_id, make, shared} from './teach_basics.js';
 
 const ACTIONS = {right: 'Right', wrong: 'Wrong', skip: 'Skip', undo: 'Undo'};
 const KEYS = {
@@ -12,8 +12,8 @@ const SIGNS = {
   Enter: 'enter',
 };
 
-let keys = {...KEYS, ...stored.get('keys', {})};
-let keys_on = stored.get('keys on', true);
+let keys = {...KEYS, ...shared.get('keys', {})};
+let keys_on = shared.get('keys on', true);
 let does = null; // right, wrong, skip, undo, name_label(text), labels(), keys_changed()
 
 export function start_keys(actions) {
@@ -52,6 +52,24 @@ document.addEventListener('keydown', event => {
   if (name) does[name]();
   else does.name_label(String(label));
 });
+
+// After a choice from a list, keys answer again: the focus goes back to the item. Whoever steps
+// through a list by keys stays in it until Enter.
+for (const list of document.querySelectorAll('.settings select')) {
+  let stepping = false, stepped = false;
+  const begin = () => { stepping = stepped = false; };
+  const leave = () => by_id('stage').focus({preventScroll: true});
+  list.addEventListener('focus', begin);
+  list.addEventListener('pointerdown', begin);
+  list.addEventListener('keydown', ({key}) => {
+    if (key === 'Enter' && stepped) leave();
+    stepping = /^(Arrow|Page|Home|End)/.test(key) || key.length === 1 && key !== ' ';
+  });
+  list.addEventListener('change', () => {
+    if (stepping) stepped = true;
+    else leave();
+  });
+}
 
 let capture = null; // the action whose key is asked for
 
@@ -96,7 +114,7 @@ document.addEventListener('keydown', event => {
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     for (const other of Object.keys(keys)) keys[other] = keys[other].filter(known => known !== key);
     keys[name] = [key, ...keys[name].filter(known => known.startsWith('Arrow'))];
-    stored.set('keys', keys);
+    shared.set('keys', keys);
     does.keys_changed();
   }
   show_keys();
@@ -105,13 +123,13 @@ document.addEventListener('keydown', event => {
 
 by_id('keys-on').addEventListener('change', () => {
   keys_on = by_id('keys-on').checked;
-  stored.set('keys on', keys_on);
+  shared.set('keys on', keys_on);
   show_keys();
   does.keys_changed();
 });
 by_id('keys-reset').addEventListener('click', () => {
   keys = {...KEYS};
-  stored.remove('keys');
+  shared.remove('keys');
   show_keys();
   does.keys_changed();
 });

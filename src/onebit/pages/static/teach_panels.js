@@ -1,6 +1,6 @@
 // The panels beside the item: numbers, the curve, the last answers, accuracy per label.
 
-import {by_id, make, percent, root} from './teach_basics.js';
+import {by_id, call, counted, make, percent, root} from './teach_basics.js';
 
 // on_choose: is given an answer that a person wants to change.
 export function show_panels(stats, on_choose) {
@@ -10,7 +10,11 @@ export function show_panels(stats, on_choose) {
   show_unusable(stats);
 }
 
+const RECENT = 50; // guesses over which the error is counted
+const ROWS = 25; // of the table of labels, unless all are wanted
+
 function show_numbers(stats) {
+  by_id('recent').textContent = `wrong of the last ${Math.min(stats.guesses, RECENT) || RECENT}`;
   by_id('error-recent').textContent = stats.error_recent === null ? '–' : percent(stats.error_recent);
   by_id('error').textContent = stats.error === null ? '–' : percent(stats.error);
   by_id('answers').textContent = stats.answers.toLocaleString('en');
@@ -25,14 +29,11 @@ function show_numbers(stats) {
 }
 
 // A few of the pictures, so that a person can see which labels they need.
-export function show_samples(stats) {
+export async function show_samples() {
   if (root.dataset.kind !== 'image') return;
-  const places = [0, 1, 2, 3].map(i => Math.floor(i * stats.items / 4));
-  by_id('samples').replaceChildren(...[...new Set(places)].map(place => {
-    const image = make('img', {alt: '', src: `items/${place}/picture?size=256`});
-    image.addEventListener('error', () => image.remove());
-    return image;
-  }));
+  const answer = await call('samples').then(r => r.ok ? r.json() : null).catch(() => null);
+  by_id('samples').replaceChildren(
+    ...(answer?.samples ?? []).map(src => make('img', {alt: '', src})));
 }
 
 let curve_at = 0;
@@ -44,15 +45,30 @@ export function show_curve(stats) {
     curve_timer = 0;
     curve_at = performance.now();
     const width = Math.round(Math.min(Math.max(by_id('curve').clientWidth, 280), 640));
-    const text = await fetch(`curve?width=${width}`).then(r => r.ok ? r.text() : '').catch(() => '');
+    const text = await call(`curve?width=${width}`).then(r => r.ok ? r.text() : '').catch(() => '');
     const drawn = new DOMParser().parseFromString(text, 'text/html').querySelector('svg');
     if (drawn) by_id('curve').replaceChildren(drawn);
     else if (stats.guesses < 2) by_id('curve').replaceChildren();
   }, Math.max(0, 400 - (performance.now() - curve_at)));
 }
 
+let all_labels = false;
+let shown_stats = null;
+by_id('all-labels').addEventListener('click', () => {
+  all_labels = !all_labels;
+  show_by_label(shown_stats);
+});
+
+// Of many labels, those with the most answers.
 function show_by_label(stats) {
-  by_id('by-label').replaceChildren(...stats.by_label.map(row => make('tr', {},
+  shown_stats = stats;
+  const button = by_id('all-labels');
+  button.hidden = stats.by_label.length <= ROWS;
+  button.textContent = all_labels ? `Show ${ROWS} labels`
+    : `Show all ${counted(stats.by_label.length, 'label')}`;
+  const rows = all_labels || button.hidden ? stats.by_label : [...stats.by_label]
+    .sort((a, b) => b.guessed + b.known - a.guessed - a.known).slice(0, ROWS);
+  by_id('by-label').replaceChildren(...rows.map(row => make('tr', {},
     make('th', {scope: 'row', textContent: row.label, dir: 'auto'}),
     ...[row.guessed, row.guessed ? percent(row.right / row.guessed) : '–', row.known].map(
       (text, i) => {

@@ -281,12 +281,12 @@ def _answering(
         try:
             response = await run(request)
         except ServiceError as fault:
-            response = _problem(fault)
+            response = _problem(fault, request)
             if isinstance(fault, faults.NoToken):
                 response.headers["www-authenticate"] = "Bearer"
         except Exception:
             log.exception("internal error in %s", request.url.path)
-            response = _problem(ServiceError("see the log of the service"))
+            response = _problem(ServiceError("see the log of the service"), request)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         return response
@@ -294,7 +294,10 @@ def _answering(
     return answer
 
 
-def _problem(fault: ServiceError) -> Response:
+def _problem(fault: ServiceError, request: Request) -> Response:
+    if "text/html" in request.headers.get("accept", ""):  # a person reads it
+        text = page.problem_page(fault.title, fault.detail, __version__)
+        return Response(text, fault.status, media_type="text/html")
     body = msgspec.json.encode(problem_of(fault))
     return Response(body, fault.status, media_type="application/problem+json")
 

@@ -91,8 +91,9 @@ def card_of(journal: Journal, model: str) -> ModelCard:
 def decisions_at(
     journal: Journal, positions: Sequence[int], labels: Sequence[Label]
 ) -> list[ShownDecision]:
-    """The decisions at these positions, the newest first. labels: of the learner, in its order."""
-    return [_shown(row, labels) for row in journal.shown(positions, LONGEST + 1)]
+    """The decisions at these positions, in their order. labels: of the learner, in its order."""
+    rows = {row[0]: row for row in journal.shown(positions, LONGEST + 1)}
+    return [_shown(rows[position], labels) for position in positions if position in rows]
 
 
 def _shown(row: Any, labels: Sequence[Label]) -> ShownDecision:

@@ -118,6 +118,11 @@ def list_page(models: Sequence[Counted] | None, version: str) -> str:
     return render("dashboards.html", parts=shown, version=version)
 
 
+def problem_page(title: str, detail: str, version: str) -> str:
+    """Why there is nothing to show."""
+    return render("dashboard_problem.html", title=title, detail=detail, version=version)
+
+
 @dataclass(frozen=True)
 class Counted:
     """A model and its totals."""

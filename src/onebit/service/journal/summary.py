@@ -35,10 +35,19 @@ SELECT max(d.round - :origin, 0) / :width AS bin, d.label, coalesce(a.source, ''
 _HEARD = "AND coalesce(a.source, '') <> 'silence'"
 _NAMED = f"SELECT a.label, count(*) {_ANSWERED} {_HEARD} AND a.label NOT NULL GROUP BY a.label"
 _BITS = f"SELECT {IS_RIGHT}, d.round, a.time {_ANSWERED} {_HEARD} ORDER BY a.position"
+# As _COUNTED: a decision that nobody was shown is not among them.
 _NEWEST = """
-SELECT position FROM decisions
-WHERE position > :after AND position <= :until AND model = :model AND state = 0
-ORDER BY position DESC LIMIT :most
+SELECT position FROM (
+    SELECT * FROM (SELECT position, position AS since FROM decisions
+        WHERE position > :after AND position <= :until AND model = :model AND deferred = 0
+            AND state = 0
+        ORDER BY position DESC LIMIT :most)
+    UNION ALL
+    SELECT * FROM (SELECT position, active AS since FROM decisions
+        WHERE deferred = 1 AND active > :after AND active <= :until AND model = :model
+            AND state = 0
+        ORDER BY active DESC LIMIT :most))
+ORDER BY since DESC LIMIT :most
 """
 
 
@@ -87,7 +96,7 @@ class Piece:
         return self._rows(_BITS)
 
     def newest(self, most: int) -> list[int]:
-        """The positions of the last decisions, the newest first."""
+        """The positions of the last decisions that count, the newest first."""
         return [position for (position,) in self._rows(_NEWEST, most=most)]
 
 

@@ -36,10 +36,12 @@ from onebit.service.teach.teacher import (
     Revision,
     Teacher,
     Turn,
+    check_name,
 )
 from onebit.service.tokens import host_name, is_loopback
 
-MOST_BYTES = 2**16  # of a body
+MOST_BYTES, MOST_BYTES_OF_LABELS = 2**16, 2**20  # of a body
+LESSON = "onebit-lesson"  # the header that says for which lesson a request is
 STATIC = (
     *("page.css", "teach.css", "icon.svg"),
     *("teach.js", "teach_basics.js", "teach_item.js", "teach_keys.js", "teach_panels.js"),
@@ -63,7 +65,9 @@ def make_app(
         Route("/", made.guarded(made.page)),
         Route("/static/{name}", made.guarded(made.static)),
         Route("/items/{place:int}/picture", made.guarded(made.picture)),
+        Route("/samples", made.guarded(made.samples)),
         Route("/stats", made.guarded(made.stats)),
+        Route("/name", made.guarded(made.name)),
         Route("/curve", made.guarded(made.curve)),
         Route("/why/{id}", made.guarded(made.why)),
         Route("/events", made.guarded(made.events)),
@@ -73,11 +77,15 @@ def make_app(
         Route("/skip", made.guarded(made.turn(GuessTurn, teacher.skip)), methods=["POST"]),
         Route("/undo", made.guarded(made.turn(GuessTurn, teacher.undo)), methods=["POST"]),
         Route("/revise", made.guarded(made.change(Revision, teacher.revise)), methods=["POST"]),
-        Route(
-            "/labels", made.guarded(made.change(NewLabels, teacher.add_labels)), methods=["POST"]
-        ),
+        Route("/labels", made.guarded(made.labels), methods=["POST"]),
     ]
     return Starlette(routes=routes)
+
+
+class OtherLesson(ServiceError):
+    """A page of another lesson, which was open at the same address."""
+
+    status, title = 409, "another lesson"
 
 
 class _App:
@@ -96,6 +104,7 @@ class _App:
         async def answer(request: Request) -> Response:
             try:
                 brought = self._check(request)
+                self._check_lesson(request)
                 response = await run(request)
             except ServiceError as fault:
                 if request.url.path == "/":  # a person reads it
@@ -135,6 +144,11 @@ class _App:
             raise faults.NoToken("open the whole address that `onebit teach` has printed")
         return brought
 
+    def _check_lesson(self, request: Request) -> None:
+        lesson = request.headers.get(LESSON) or request.query_params.get("lesson")
+        if lesson is not None and lesson != self._teacher.lesson:
+            raise OtherLesson("another lesson is at this address now. Load the page again")
+
     def turn(
         self, kind: type[T], run: Callable[[T], list[Guess]]
     ) -> Callable[[Request], Awaitable[Response]]:
@@ -155,13 +169,22 @@ class _App:
 
         return answer
 
+    async def labels(self, request: Request) -> Response:
+        new = await _body(request, NewLabels, MOST_BYTES_OF_LABELS)
+        if not new.add:
+            raise faults.Refused("name at least one label")
+        await run_in_threadpool(self._teacher.add_labels, new)
+        return _json({})
+
     # The page and what it shows.
 
     async def page(self, request: Request) -> Response:
         if "secret" in request.query_params:
             return RedirectResponse("./", 303)
-        items, folder = self._teacher.items, str(self._teacher.folder)
-        text = teach_page(items.name, folder, items.kind, export.python_lines(self._teacher))
+        teacher = self._teacher
+        items, folder = teacher.items, str(teacher.folder)
+        lines = export.python_lines(teacher)
+        text = teach_page(items.name, teacher.lesson, folder, items.kind, lines, teacher.command)
         return Response(text.encode(errors="replace"), media_type="text/html")
 
     async def static(self, request: Request) -> Response:
@@ -177,16 +200,27 @@ class _App:
         size = _number(request, "size", 800)
         if not 0 <= place < len(self._teacher.items):
             raise faults.UnknownPath("no such item")
+        mark = self._teacher.picture_mark(place)
         try:
             data, media = await run_in_threadpool(self._teacher.items.picture, place, size)
         except ItemError as error:
             raise faults.UnknownPath(str(error)) from None
-        kept = {"cache-control": "private, max-age=86400, immutable"}
+        kept = {}
+        if request.query_params.get("item") == mark == self._teacher.picture_mark(place):
+            kept["cache-control"] = "private, max-age=86400, immutable"
         return Response(data, media_type=media, headers=kept)
 
+    async def samples(self, request: Request) -> Response:
+        return _json({"samples": await run_in_threadpool(self._teacher.samples)})
+
+    async def name(self, request: Request) -> Response:
+        """Whether a name can be taken, before it stands with any answer."""
+        check_name(request.query_params.get("who", ""))
+        return _json({})
+
     async def stats(self, request: Request) -> Response:
-        who = request.query_params.get("who", "")[:60]
-        return _json(await run_in_threadpool(self._teacher.stats, who))
+        browser = request.query_params.get("browser", "")[:32]
+        return _json(await run_in_threadpool(self._teacher.stats, browser))
 
     async def curve(self, request: Request) -> Response:
         width = min(max(_number(request, "width", 400), 240), 800)
@@ -225,7 +259,7 @@ class _App:
         self._listeners.add(changed)
         self._streams[page] += 1
         try:
-            waited = 0.0
+            waited, gone = 0.0, False
             yield b"retry: 1000\n\n" + self._event()
             while not self._stopping():
                 try:
@@ -235,6 +269,9 @@ class _App:
                     waited = 0.0
                 except TimeoutError:
                     waited += 0.5
+                    if self._teacher.is_gone != gone:
+                        gone = not gone
+                        yield self._event(gone)
                     if waited >= BEAT:
                         waited = 0.0
                         yield b": alive\n\n"
@@ -244,8 +281,9 @@ class _App:
             if page and page not in self._streams:  # it was closed; a reload comes back
                 asyncio.get_running_loop().run_in_executor(None, self._teacher.leave, page)
 
-    def _event(self) -> bytes:
-        return b"data: %d\n\n" % self._teacher.version
+    def _event(self, gone: bool = False) -> bytes:
+        """The version of what is shown; -1 if the journal is gone."""
+        return b"data: %d\n\n" % (-1 if gone else self._teacher.version)
 
     def _on_change(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -265,15 +303,15 @@ def _shown(guess: Guess) -> dict[str, Any]:
     return {name: getattr(guess, name) for name in names}
 
 
-async def _body(request: Request, kind: type[T]) -> T:
+async def _body(request: Request, kind: type[T], most: int = MOST_BYTES) -> T:
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
         raise faults.WrongMediaType("send JSON, with the header content-type: application/json")
     data = b""
     async for part in request.stream():
         data += part
-        if len(data) > MOST_BYTES:
-            raise faults.TooLarge(f"a body has at most {MOST_BYTES:,} bytes")
+        if len(data) > most:
+            raise faults.TooLarge(f"a body has at most {most:,} bytes")
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:

@@ -2,8 +2,8 @@
 
 A guess is a decision of the engine. Its key, which the journal keeps, says what it was about:
 
-    3f9a01c2d4e5 free photos/cat.jpg
-    a nonce, the kind of question, the key of the item
+    3f9a01c2d4e5.8c1d free photos/cat.jpg
+    a nonce, the browser that asked for it, the kind of question, the key of the item
 
 An item was skipped if its last guess was cancelled before anybody had answered it. A guess that was
 answered and then taken back is cancelled too, but had become active by the answer.
@@ -27,15 +27,20 @@ RECENT = 50  # answers over which the recent error is counted
 PACE = 20  # answers from which the speed is computed
 
 
-def key_of(kind: Kind, item: str) -> str:
+def key_of(kind: Kind, item: str, browser: str = "") -> str:
     """The key of a new guess."""
-    return f"{secrets.token_hex(6)} {kind} {item}"
+    return f"{secrets.token_hex(6)}{f'.{browser}' if browser else ''} {kind} {item}"
 
 
 def parsed_key(key: str | None) -> tuple[Any, str]:
     """The kind of question and the item of a guess."""
     _, kind, item = (key or "- free ").split(" ", 2)
     return kind, item
+
+
+def browser_of(key: str | None) -> str:
+    """The browser that asked for a guess; "" if that is not known."""
+    return (key or "").partition(" ")[0].partition(".")[2]
 
 
 class Lesson(NamedTuple):
@@ -51,6 +56,7 @@ class Lesson(NamedTuple):
     time: float
     explored: bool
     propensity: float
+    browser: str = ""  # in which it was given
 
     @property
     def truth(self) -> Any:
@@ -109,6 +115,7 @@ class Lessons:
                     time=time,
                     explored=bool(explored),
                     propensity=propensity,
+                    browser=browser_of(key),
                 )
             )
         for key, state, active in journal.states(model):
@@ -154,14 +161,13 @@ class Lessons:
         """The labels that an item does not have."""
         return {lesson.said for lesson in self.of_item(item) if not lesson.right}
 
-    def last(self, count: int, who: str | None = None) -> list[Lesson]:
-        """The newest answers, the newest first. who: only of this person; "" is whoever gave no
-        name."""
+    def last(self, count: int, browser: str | None = None) -> list[Lesson]:
+        """The newest answers, the newest first. browser: only those given in it."""
         found: list[Lesson] = []
         for lesson in reversed(self._by_id.values()):
             if len(found) == count:
                 break
-            if who is None or (lesson.who or "") == who:
+            if browser is None or lesson.browser == browser:
                 found.append(lesson)
         return found
 

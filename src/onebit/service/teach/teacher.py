@@ -8,10 +8,12 @@ items about which the learner has changed its mind. A guess that nobody answers 
 
 from __future__ import annotations
 
+import hashlib
+import os
 import random
+import secrets
 import threading
 import time
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -22,16 +24,18 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from onebit import persist
+from onebit.core.sources import write_whole
 from onebit.service.configuration import Configuration, Limits, Model, ServiceOptions
 from onebit.service.engine import Engine, parsed_id
 from onebit.service.faults import Cancelled, Refused, ServiceError, Unavailable, UnknownDecision
 from onebit.service.journal import ACTIVE, Journal
 from onebit.service.messages import Label, LabelChange
 from onebit.service.service import Service
-from onebit.service.teach.lessons import Kind, Lesson, Lessons, key_of, parsed_key
+from onebit.service.teach.lessons import Kind, Lesson, Lessons, browser_of, key_of, parsed_key
 from onebit.service.teach.sources.items import Item, ItemError, Items
 from onebit.settings import argument
 
+_LESSON = "lesson"  # a file of the folder, with the name that the lesson has in browsers
 MODEL = "teach"  # the name of the model in the journal
 AHEAD = 8  # guesses that a page holds
 ENOUGH = 3  # with so many, it need not wait for an item that is not ready
@@ -40,7 +44,10 @@ HELD = 600.0  # seconds for which an item is kept for a page that says nothing
 POOL = 48  # items among which the least sure one is looked for
 LONGEST_LABEL = 100
 SHOWN_TEXT, SHOWN_CELL, SHOWN_LABELS = 20_000, 2_000, 12
+SAMPLES, TRIED = 4, 40  # pictures that help to find labels, and how many are tried for them
 _LIMITS = Limits(open_decisions=2**40)
+# Parts of emoji, and of words in Persian or Hindi.
+_JOINERS: dict[int, None] = dict.fromkeys((0x200C, 0x200D))
 
 Order = Literal["order", "random", "unsure"]
 Who = Annotated[str, Meta(max_length=60)]
@@ -58,6 +65,7 @@ class Turn(Struct, forbid_unknown_fields=True, kw_only=True):
     """A request of a page: who asks, the guesses that it holds, and what it wants next."""
 
     page: Annotated[str, Meta(min_length=1, max_length=64)]
+    browser: Annotated[str, Meta(pattern="^[0-9a-f]{0,32}$")] = ""  # undo stays within it
     have: Annotated[list[str], Meta(max_length=64)] = []
     seen: str | None = None  # the guess on its screen, which must not change any more
     ask: Ask = Ask()
@@ -87,7 +95,7 @@ class Revision(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class NewLabels(Struct, forbid_unknown_fields=True):
-    add: Annotated[list[str], Meta(min_length=1, max_length=100)]
+    add: list[str]
 
 
 class Guess(Struct, kw_only=True):
@@ -110,7 +118,7 @@ class Teacher:
     """One source, its learner, and everyone who teaches it.
 
     folder: where the progress is kept. labels: in addition to those that the folder knows. opened:
-    the Python expression that opens the items.
+    the Python expression that opens the items. command: the one that starts this lesson again.
     """
 
     def __init__(
@@ -119,8 +127,9 @@ class Teacher:
         folder: Path,
         labels: Sequence[Label] = (),
         opened: str = "open_items()",
+        command: str = "onebit teach",
     ) -> None:
-        self.items, self.folder, self.opened = items, folder, opened
+        self.items, self.folder, self.opened, self.command = items, folder, opened, command
         self.version = 0  # counts changes
         self._has_changed = False  # by the request that has the lock
         self.on_change: Callable[[], None] = lambda: None
@@ -134,9 +143,12 @@ class Teacher:
         self._first = 0  # all items before this one have been asked about
         self._warm = threading.Event()
         self._journal = folder / "teach.journal"
+        self._file: tuple[int, int] | None = None  # the journal, as the system knows it
+        kept = _lesson_of(folder) if self._journal.exists() else None
+        self.lesson = kept or secrets.token_hex(8)  # browsers keep answers under this name
         known = _labels_before(self._journal)
         added = [checked_label(label) for label in labels]
-        self._labels: list[Label] = [*dict.fromkeys([*known, *added])]
+        self._labels: list[Label] = _together(known, added)
         if len(self._labels) >= 2:
             self._open()
 
@@ -152,6 +164,9 @@ class Teacher:
         )
         configuration = Configuration(path="", service=options, models={MODEL: model})
         self._service = Service(configuration, snapshot_every=400)
+        self._file = self._found_file()
+        if _lesson_of(self.folder) != self.lesson:
+            write_whole(self.folder / _LESSON, self.lesson.encode())
         self._service.on_recovery = self._on_recovery
         self._failures = self.engine.journal.tally.failures
         self._read()
@@ -182,7 +197,7 @@ class Teacher:
     def _catch_up(self) -> None:
         """After a failure of the journal, read the lessons anew: some may not be on disk.
 
-        Unavailable if the journal still fails.
+        Unavailable if the journal still fails, or if its file is gone.
         """
         journal = self.engine.journal
         failures = journal.tally.failures
@@ -190,6 +205,30 @@ class Teacher:
             journal.check_room(0)
             self._read()
             self._failures = failures
+            self._file = self._found_file()  # it may be a copy
+        self._check_file()
+
+    def _found_file(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._journal)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _check_file(self) -> None:
+        """Unavailable if the journal has lost its name: SQLite goes on writing to such a file."""
+        if self.is_gone:
+            raise Unavailable(
+                f"{self._journal} was removed or replaced, so nothing can be saved. "
+                "Stop `onebit teach` and start it again"
+            )
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the journal was removed or replaced by another file."""
+        if self._service is None or self.engine.journal.tally.failures != self._failures:
+            return False
+        return self._found_file() != self._file
 
     def _on_recovery(self) -> None:
         """Tell the pages that the journal can be written again."""
@@ -198,6 +237,8 @@ class Teacher:
 
     def close(self) -> None:
         if self._service is not None:
+            if self.is_gone:  # a snapshot would make the folder again
+                self.engine.journal.failure = Unavailable("the journal is gone")
             self._service.close()
         self.items.close()
 
@@ -269,7 +310,7 @@ class Teacher:
             self._held[seen.place] = (turn.page, time.monotonic() + HELD)
         for place in self._next(turn, held, len(guesses)):
             try:
-                guesses.append(self._guess(place, turn.ask, futures))
+                guesses.append(self._guess(place, turn, turn.ask, futures))
             except ItemError:
                 continue
         until = time.monotonic() + HELD
@@ -288,7 +329,8 @@ class Teacher:
         for guess, row in zip(kept, scores, strict=True):
             best = self._best(row, self._possible(guess.item["key"], guess.kind, guess.label))
             if guess.kind in ("free", "again") and best != guess.best:
-                guess = self._made(guess.place, guess.kind, guess.label, guess.context, futures)
+                kind, label, context = guess.kind, guess.label, guess.context
+                guess = self._made(guess.place, turn, kind, label, context, futures)
             renewed.append(guess)
         return renewed
 
@@ -325,17 +367,25 @@ class Teacher:
             return False
         return guess.label not in lessons.ruled_out(key)
 
-    def _guess(self, place: int, ask: Ask, futures: list[Any], again: bool = False) -> Guess:
+    def _guess(
+        self, place: int, turn: Turn, ask: Ask, futures: list[Any], again: bool = False
+    ) -> Guess:
         """A new guess at an item. An ItemError says that the item cannot be used."""
         context = self.items.context(place)
         if ask.only is not None and not again:
-            return self._made(place, "yes", ask.only, context, futures)
+            return self._made(place, turn, "yes", ask.only, context, futures)
         key = self.items[place].key
         kind = "again" if again or self._lessons.of_item(key) else "free"
-        return self._made(place, kind, None, context, futures)
+        return self._made(place, turn, kind, None, context, futures)
 
     def _made(
-        self, place: int, kind: Kind, label: Label | None, context: Any, futures: list[Any]
+        self,
+        place: int,
+        turn: Turn,
+        kind: Kind,
+        label: Label | None,
+        context: Any,
+        futures: list[Any],
     ) -> Guess:
         key = self.items[place].key
         possible = self._possible(key, kind, label)
@@ -344,7 +394,7 @@ class Teacher:
         if kind in ("yes", "no"):
             kind = "yes" if self._best(self._scores(context), self._labels) == label else "no"
         among = None if len(possible) == len(self._labels) else possible
-        pending = self.engine.submit_decide(context, among, key_of(kind, key))
+        pending = self.engine.submit_decide(context, among, key_of(kind, key, turn.browser))
         futures.append(pending.future)
         told = pending.value
         self._lessons.skipped.discard(key)
@@ -361,7 +411,7 @@ class Teacher:
         guess = Guess(
             id=id,
             place=place,
-            item=shown_item(place, item),
+            item=shown_item(place, item, self.picture_of(place)),
             kind=kind,
             label=label,
             sure=float(shares[self._labels.index(label)]),
@@ -494,7 +544,7 @@ class Teacher:
             row, place = self._row(turn.id)
             first: list[Guess] = []
             if self._lessons.get(turn.id) is None and row.state == ACTIVE:
-                who = checked_name(turn.who)
+                who = stored_name(turn.who)
                 kind, item = parsed_key(row.key)
                 pending = self.engine.submit_feedback(turn.id, right, label, who)
                 futures.append(pending.future)
@@ -511,21 +561,22 @@ class Teacher:
                         time=time.time(),
                         explored=bool(row.explored),
                         propensity=row.propensity,
+                        browser=browser_of(row.key),
                     )
                 )
                 self._has_changed = True
                 is_open = right is False and kind == "free" and turn.ask.only is None
                 if is_open and turn.ask.again and place is not None:
-                    first = self._second(place, turn.ask, futures)
+                    first = self._second(place, turn, futures)
             else:  # sent again, perhaps before the first was on disk
                 self.engine.journal.flush()
             self._drop(turn.id)
             return self._ahead(turn, first, futures)
 
-    def _second(self, place: int, ask: Ask, futures: list[Any]) -> list[Guess]:
+    def _second(self, place: int, turn: Turn, futures: list[Any]) -> list[Guess]:
         """A second guess at an item."""
         try:
-            return [self._guess(place, ask, futures, again=True)]
+            return [self._guess(place, turn, turn.ask, futures, again=True)]
         except ItemError:
             return []
 
@@ -560,7 +611,7 @@ class Teacher:
                 only = row.label if kind in ("yes", "no") else None
                 ask = Ask(order=turn.ask.order, only=only, again=turn.ask.again)
                 try:
-                    first = [self._guess(place, ask, futures)]
+                    first = [self._guess(place, turn, ask, futures)]
                 except ItemError:
                     first = []
             return self._ahead(turn, first, futures)
@@ -580,12 +631,18 @@ class Teacher:
         """Labels that may be said from now on."""
         labels = list(dict.fromkeys(checked_label(label) for label in new.add))
         with self._lock:
+            named = _together(self._labels, labels)
             if self._service is None:
-                self._labels = [*dict.fromkeys([*self._labels, *labels])]
-                if len(self._labels) < 2:
+                if len(named) < 2:
                     raise Refused("name two labels, so that there is something to tell apart")
-                self._open()
+                before, self._labels = self._labels, named
+                try:
+                    self._open()
+                except BaseException:
+                    self._labels = before
+                    raise
             else:
+                self._check_file()
                 self.engine.submit_labels(LabelChange(add=labels)).wait()
                 self._labels = list(self.engine.learner.labels)
                 self._guesses.clear()  # they list the labels there were
@@ -603,9 +660,10 @@ class Teacher:
 
     # Looking.
 
-    def stats(self, who: str = "") -> dict[str, Any]:
-        """How the teaching goes."""
+    def stats(self, browser: str = "") -> dict[str, Any]:
+        """How the teaching goes. browser: whose answers undo takes back."""
         with self._lock:
+            self._check_file()
             lessons = self._lessons
             since_start, recent = lessons.errors()
             guesses = len(since_start)
@@ -629,7 +687,7 @@ class Teacher:
                 "by_label": lessons.by_label(self._labels),
                 "people": lessons.people(),
                 "recent": [self._shown(lesson) for lesson in lessons.last(10)],
-                "mine": [lesson.id for lesson in lessons.last(100, checked_name(who) or "")],
+                "mine": [lesson.id for lesson in lessons.last(100, browser)],
             }
 
     def _shown(self, lesson: Lesson) -> dict[str, Any]:
@@ -637,7 +695,7 @@ class Teacher:
         title, picture = lesson.item, None
         if place is not None:
             item = self.items[place]
-            title, picture = item.title, picture_of(place, item)
+            title, picture = item.title, self.picture_of(place)
         return {
             "id": lesson.id,
             "title": title,
@@ -649,6 +707,35 @@ class Teacher:
             "who": lesson.who,
             "explored": lesson.explored,
         }
+
+    def picture_of(self, place: int) -> str | None:
+        """The address of an item's picture. No other picture ever has it, so a browser may keep
+        the picture."""
+        if self.items[place].kind != "image":
+            return None
+        return f"items/{place}/picture?lesson={self.lesson}&item={self.picture_mark(place)}"
+
+    def picture_mark(self, place: int) -> str:
+        """A digest of what the picture of an item shows."""
+        shown = (self.lesson, self.items[place].key, self.items.version(place))
+        return hashlib.blake2b(repr(shown).encode(), digest_size=8).hexdigest()
+
+    def samples(self) -> list[str]:
+        """The addresses of a few pictures that can be shown, from all over the source."""
+        count = len(self.items)
+        if self.items.kind != "image":
+            return []
+        spread = [i * count // TRIED for i in range(TRIED)] if count > TRIED else [*range(count)]
+        step = max(len(spread) // SAMPLES, 1)
+        in_order = [place for first in range(step) for place in spread[first::step]]
+        found: list[str] = []
+        for place in in_order:
+            if len(found) == SAMPLES:
+                break
+            with suppress(ItemError):
+                self.items.picture(place, 256)
+                found.append(f"{self.picture_of(place)}&size=256")
+        return found
 
     def errors(self) -> tuple[np.ndarray, np.ndarray]:
         with self._lock:
@@ -704,6 +791,8 @@ class _Working:
         try:
             for future in self._futures:
                 future.result()
+            if self._futures:
+                teacher._check_file()
         except Unavailable:
             with teacher._lock, suppress(Unavailable):  # what is shown is on disk
                 teacher._read()
@@ -723,6 +812,14 @@ def _labels_before(path: Path) -> list[Label]:
     return [*dict.fromkeys([*labels, *added])]
 
 
+def _together(known: Sequence[Label], new: Sequence[Label]) -> list[Label]:
+    """Known and new labels, unless there are too many."""
+    labels = [*dict.fromkeys([*known, *new])]
+    if len(labels) > _LIMITS.labels:
+        raise Refused(f"there may be {_LIMITS.labels:,} labels, and these are {len(labels):,}")
+    return labels
+
+
 def _verdict(given: AnswerTurn | Revision) -> tuple[bool | None, Label | None]:
     right = None if given.right is UNSET else given.right
     label = None if given.label is UNSET else given.label
@@ -736,39 +833,54 @@ def checked_label(label: Label) -> Label:
     if isinstance(label, int):
         return label
     text = " ".join(label.split())
-    if not text or len(text) > LONGEST_LABEL or not text.isprintable():
+    if len(text) > LONGEST_LABEL or not is_readable(text):
         raise Refused(
             f"a label has 1 to {LONGEST_LABEL} printable characters, unlike {ascii(text)[:200]}"
         )
     return text
 
 
-def checked_name(who: str) -> str | None:
-    """The name of a person as it is stored; None if there is none."""
+def is_readable(text: str) -> bool:
+    """Whether a text can be seen, all of it. Joiners cannot, but change how their neighbours look:
+    emoji and several scripts need them."""
+    seen = text.translate(_JOINERS)
+    return bool(seen) and seen.isprintable()
+
+
+def check_name(who: str) -> None:
+    """Refuse the name of a person if it cannot be read."""
     name = " ".join(who.split())
-    if not name.isprintable():
+    if name and not is_readable(name):
         raise Refused("a name has printable characters only")
-    return name or None
 
 
-def shown_item(place: int, item: Item) -> dict[str, Any]:
+def stored_name(who: str) -> str | None:
+    """The name of a person without what cannot be read, for which no answer is refused."""
+    name = " ".join(who.split())
+    name = "".join(c for c in name if ord(c) in _JOINERS or c.isprintable())
+    return name if is_readable(name) else None
+
+
+def _lesson_of(folder: Path) -> str | None:
+    """The name that a lesson has in browsers, if it has one already."""
+    try:
+        name = (folder / _LESSON).read_text("ascii").strip()
+    except (OSError, ValueError):
+        return None
+    return name if name.isalnum() and len(name) <= 64 else None
+
+
+def shown_item(place: int, item: Item, picture: str | None) -> dict[str, Any]:
     """An item as a page gets it: long texts are cut."""
     return {
         "place": place,
         "key": item.key,
         "kind": item.kind,
         "title": item.title,
-        "picture": picture_of(place, item),
+        "picture": picture,
         "text": _cut(item.text, SHOWN_TEXT),
         "fields": {name: _cut(str(value), SHOWN_CELL) for name, value in item.fields.items()},
     }
-
-
-def picture_of(place: int, item: Item) -> str | None:
-    """The address of an item's picture, which a browser may keep."""
-    if item.kind != "image":
-        return None
-    return f"items/{place}/picture?item={zlib.crc32(item.key.encode(errors='replace')):08x}"
 
 
 def _cut(text: str, most: int) -> str:

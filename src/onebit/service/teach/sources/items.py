@@ -75,15 +75,20 @@ class Items:
         self._refuse_unusable(i)
         if self._embed is None:
             return self._plain_context(i)
-        vector = self._vectors.get(i)
+        key = i, self.version(i)
+        vector = self._vectors.get(key)
         if vector is None:
             vector = self._embedded(i)
-            self._vectors.put(i, vector, vector.nbytes)
+            self._vectors.put(key, vector, vector.nbytes)
         return vector
 
     def picture(self, i: int, size: int = EDGE) -> tuple[bytes, str]:
         """A picture of item i and its media type. size: pixels of its longer side, about."""
         raise ItemError(self._keys[i], f"a {self.kind} has no picture")
+
+    def version(self, i: int) -> str:
+        """Which content item i has now: another text when it has changed."""
+        return ""
 
     def prepare(self, *places: int) -> None:
         """Make these items ready in the background, the first one first."""
@@ -93,7 +98,9 @@ class Items:
 
     def ready(self, i: int) -> bool:
         """Whether `context` and `picture` answer at once, be it with an ItemError."""
-        return self._embed is None or i in self._vectors or i in self._reasons
+        if self._embed is None or i in self._reasons:
+            return True
+        return (i, self.version(i)) in self._vectors
 
     def usable(self, i: int) -> bool:
         """Whether nothing is known against item i."""

@@ -96,26 +96,36 @@ class Photos(Items):
     def __getitem__(self, i: int) -> Item:
         return Item(self._keys[i], "image", shown(self._keys[i], LONGEST_TITLE))
 
+    def version(self, i: int) -> str:
+        try:
+            status = os.stat(self._paths[i])
+        except OSError:
+            return "gone"
+        return f"{status.st_size} {status.st_mtime_ns}"
+
     def picture(self, i: int, size: int = EDGE) -> tuple[bytes, str]:
-        made, wanted = self._made(i), _size(size)
+        wanted, version = _size(size), self.version(i)
+        made = self._made(i)
         if wanted == EDGE:
             return made.picture, made.media_type
-        smaller = self._smaller.get((i, wanted))
+        smaller = self._smaller.get((i, wanted, version))
         if smaller is None:
             smaller = encoded(decoded_bytes(made.picture), wanted)
-            self._smaller.put((i, wanted), smaller, len(smaller[0]))
+            self._smaller.put((i, wanted, version), smaller, len(smaller[0]))
         return smaller
 
     def ready(self, i: int) -> bool:
         if i in self._reasons:
             return True
-        return super().ready(i) and (i in self._recent or self._kept.has(self._paths[i]))
+        is_made = (i, self.version(i)) in self._recent or self._kept.has(self._paths[i])
+        return is_made and super().ready(i)
 
     def _plain_context(self, i: int) -> np.ndarray:
-        vector = self._vectors.get(i)
+        key = i, self.version(i)
+        vector = self._vectors.get(key)
         if vector is None:
             vector = self._made(i).vector()
-            self._vectors.put(i, vector, vector.nbytes)
+            self._vectors.put(key, vector, vector.nbytes)
         return vector
 
     def _embeddable(self, i: int) -> str:
@@ -135,14 +145,15 @@ class Photos(Items):
     def _made(self, i: int) -> Made:
         """The picture and the features of image i, from memory, from disk, or from the image."""
         self._refuse_unusable(i)
-        made = self._recent.get(i)
+        key = i, self.version(i)
+        made = self._recent.get(key)
         if made is None:
             path = self._paths[i]
             made = self._kept.load(path)
             if made is None:
                 made = self._made_now(i, path)
                 self._kept.save(path, made)
-            self._recent.put(i, made, made.size)
+            self._recent.put(key, made, made.size)
         return made
 
     def _made_now(self, i: int, path: Path) -> Made:
