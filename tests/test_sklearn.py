@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -325,3 +325,16 @@ def test_without_sklearn_the_import_says_what_to_install(monkeypatch):
 def test_onebit_itself_imports_neither_library():
     code = "import sys, onebit; sys.exit(bool({'sklearn', 'river', 'numba'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_rows_of_a_table_keep_their_numbers_in_splits(tmp_path):
+    rng = np.random.default_rng(0)
+    ages = rng.normal(5000, 1000, 300).round(1)
+    body = rng.choice(["some words", "other words"], len(ages))
+    y = np.where(ages > 5000, "old", "new")
+    rows = [f"{text},{age},{label}" for text, age, label in zip(body, ages, y, strict=True)]
+    (tmp_path / "ages.csv").write_text("\n".join(["body,age,label", *rows]) + "\n")
+    data = ob.datasets.read(tmp_path / "ages.csv")
+    X_train, X_test, y_train, y_test = train_test_split(data.X, y, random_state=0)
+    assert OneBitClassifier().fit(X_train, y_train).score(X_test, y_test) > 0.9
+    assert cross_val_score(OneBitClassifier(), data.X, y, cv=3).min() > 0.9
