@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import pickle
 import subprocess
 import sys
@@ -338,3 +339,30 @@ def test_rows_of_a_table_keep_their_numbers_in_splits(tmp_path):
     X_train, X_test, y_train, y_test = train_test_split(data.X, y, random_state=0)
     assert OneBitClassifier().fit(X_train, y_train).score(X_test, y_test) > 0.9
     assert cross_val_score(OneBitClassifier(), data.X, y, cv=3).min() > 0.9
+
+
+def test_a_model_of_a_frame_of_numbers_reads_its_rows_by_name():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = OneBitClassifier().fit(frame, NAMES)
+    assert model.learner_._names == ("a", "b", "c", "d")
+    dicts = frame.iloc[:9].to_dict("records")
+    assert model.predict(dicts).tolist() == model.predict(frame.iloc[:9]).tolist()
+    wanted = model.decide(frame.iloc[:1]).row
+    for x in (frame.iloc[0], dicts[0], dict(reversed(dicts[0].items()))):
+        decision = model.decide(x)
+        assert all(map(np.array_equal, decision.row, wanted))
+        model.learn(decision, right=True)
+    with pytest.raises(ValueError, match="knows no column 'e'"):
+        model.decide({**dicts[0], "e": 1})
+    model.partial_fit(frame.iloc[:3], NAMES[:3])
+    of_array = OneBitClassifier().fit(X, NAMES)
+    with pytest.raises(ValueError, match="was fitted with a matrix"):
+        of_array.decide(dicts[0])
+
+
+def test_missing_texts_have_no_words():
+    model = OneBitClassifier().fit(["a goal", "a vote"] * 20, ["sport", "politics"] * 20)
+    assert model.predict([None, math.nan]).tolist() == model.predict(["", ""]).tolist()
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        OneBitClassifier().fit(X, NAMES).predict([None])
