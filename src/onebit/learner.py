@@ -154,7 +154,7 @@ class Learner(FeatureTable, Declared):
     )
 
     rescores = True  # whether learning reads the row's present scores
-    forecasts: ClassVar[bool] = False  # scores are chances: they change when a label is added
+    forecasts: ClassVar[bool] = False  # scores estimate probabilities, which a new label changes
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
     costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
