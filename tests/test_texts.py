@@ -187,6 +187,17 @@ def test_a_column_of_texts_may_be_a_list_an_array_or_a_series():
     )
 
 
+def test_a_tuple_of_texts_is_many_contexts():
+    by_list, by_tuple = ob.UCWL(["billing", "bug", "praise"]), ob.UCWL(["billing", "bug", "praise"])
+    ob.simulate(by_list, TICKETS, TOPICS)
+    ob.simulate(by_tuple, tuple(TICKETS), TOPICS)
+    assert np.array_equal(by_tuple.scores(tuple(TICKETS)), by_list.scores(TICKETS))
+    for texts in (("a text", "another"), ("a text", None, "another")):
+        assert len(by_list.predict(texts)) == len(texts)
+        with pytest.raises(TypeError, match="one context is one text, not a tuple of texts"):
+            by_list.decide(texts)
+
+
 def test_sweep_and_tune_take_texts():
     texts, y = TICKETS * 6, TOPICS * 6
     settings = {"labels": sorted(set(TOPICS)), "features": 64}

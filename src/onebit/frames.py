@@ -24,7 +24,9 @@ class NamedColumns(NamedTuple):
 
 
 def listed(X: Any) -> Any:
-    """A column of texts or other objects as a list, a frame with names as a list of dicts."""
+    """Texts or other objects of a column or tuple as a list, a frame with names as dicts."""
+    if isinstance(X, tuple):
+        return list(X) if any(isinstance(x, str) for x in X) else X
     if hasattr(X, "to_dict") and hasattr(X, "columns"):
         return _frame_rows(X)
     if isinstance(X, np.ndarray):
