@@ -77,6 +77,13 @@ def read_as_plain_text(
     lines[:] = marked
 
 
+def show_results(
+    app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returned: str | None
+) -> tuple[str, str | None]:
+    """The methods of the client are written as requests; what they return is the answer."""
+    return signature, re.sub(r"^\S*_Request\[(.*)\]$", r"\1", returned) if returned else returned
+
+
 def _escaped(line: str) -> str:
     parts = re.split(r"(``.+?``|`.+?`)", line)
     parts[::2] = [re.sub(r"([|*_\\])", r"\\\1", part) for part in parts[::2]]
@@ -94,4 +101,5 @@ def setup(app: Any) -> None:
         raise ConfigError(f"ONEBIT_RESULTS={PAGES} is not a folder; name the one of the pages")
     app.connect("source-read", add_navigation)
     app.connect("autodoc-process-docstring", read_as_plain_text)
+    app.connect("autodoc-process-signature", show_results)
     app.connect("build-finished", copy_studies)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -127,26 +128,37 @@ def test_copies_and_pickles_are_of_the_own_class():
 # docs/adding-an-algorithm.md, as a newcomer follows it.
 
 PAGE = (Path(__file__).parent.parent / "docs" / "adding-an-algorithm.md").read_text()
-SOURCE, *EXAMPLES = re.findall(r"(?<!-->\n)```python\n(.*?)```", PAGE, re.S)
+BLOCKS = re.findall(r"(?<!-->\n)```python\n(.*?)```", PAGE, re.S)
 
 
 def test_a_learner_is_added_as_the_page_says(tmp_path, monkeypatch, capsys):
-    (tmp_path / "cautious.py").write_text(SOURCE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    names, learners = {}, []
     try:
-        cautious = importlib.import_module("cautious")
-        names = dict(vars(cautious))
-        for example in EXAMPLES:
-            exec(example, names)
+        for block in BLOCKS:
+            saved = re.match(r'"""Save as (\w+)\.py', block)
+            if saved:
+                Path(f"{saved[1]}.py").write_text(block)
+                names |= vars(importlib.import_module(saved[1]))
+                learners.append(names[saved[1].capitalize()])
+                assert len(block[block.index("class ") :].strip().splitlines()) <= 40
+            else:
+                exec(block, names)
         said = capsys.readouterr().out.splitlines()
         assert said[0] == "Cautious(labels=['sport', 'politics'], gamma=0.2, seed=0, round=1)"
         assert said[2].startswith("Silent lacks hear: a compiled member, def hear(params, state")
-        body = SOURCE[SOURCE.index("class Cautious") :].strip().splitlines()
-        assert len(body) <= 40
+        assert [kind.__name__ for kind in learners] == ["Cautious", "Fading"]
         if not COMPILED:
-            for law in testing.LAWS:
-                law(cautious.Cautious)
+            for kind, law in itertools.product(learners, testing.LAWS):
+                law(kind)
     finally:
-        Learner.registry.pop("Cautious", None)
-        sys.modules.pop("cautious", None)
+        for kind in learners:
+            Learner.registry.pop(kind.__name__, None)
+            sys.modules.pop(kind.__module__, None)
+
+
+def test_a_learner_of_the_main_program_is_told_to_move(monkeypatch):
+    monkeypatch.setattr(broken._LearnsFromStaleScores, "__module__", "__main__")
+    with pytest.raises(ValueError, match="must be in a module of its own"):
+        testing.check_learner(broken._LearnsFromStaleScores)

@@ -10,11 +10,13 @@ directly before a block tells the tests about it, and no reader sees it:
 
 from __future__ import annotations
 
+import html
 import itertools
 import re
 import shlex
 import subprocess
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,9 +26,10 @@ import onebit as ob
 from onebit.cli import app
 from onebit.core.jit import COMPILED
 from onebit.lab.recipes import recipe_of
-from onebit.lab.studies.spec import parse
+from onebit.lab.studies.spec import parse, shipped
 from onebit.service.configuration import check
 from onebit.service.tokens import read_tokens
+from onebit.settings import REQUIRED, SHARED
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -97,6 +100,37 @@ def test_the_examples_run(page, tmp_path, monkeypatch):
             continue
         exec(block.notes.get("run first", ""), namespace)
         exec(compile("\n" * block.line + shrunk(block), str(page), "exec"), namespace)
+
+
+def test_the_table_of_learners_has_their_settings_and_defaults():
+    text = (ROOT / "docs" / "learners.md").read_text().partition("## Notes")[0]
+    rows = re.findall(r"^\| (?:\[)?`(\w+)`(?:\]\(.*?\))? \| (.*?) \|", text, re.M)
+    learners = {n: k for n, k in ob.Learner.registry.items() if k.__module__.startswith("onebit.")}
+    assert {name for name, _ in rows} == {
+        name for name, kind in learners.items() if not kind.full_information
+    }
+    for name, cell in rows:
+        # "gamma (0.05)", 'form ("diagonal", "full")', "reg (computed: 1/D)", "kernel"
+        shown = (
+            dict(re.findall(r"(\w+)(?: \(((?:[^()]|\(.*?\))*)\))?", cell)) if cell != "none" else {}
+        )
+        declared = {n: s for n, s in learners[name].declared.items() if n not in SHARED}
+        if "kernel" in shown:
+            shown |= {
+                "kernel": "None",
+                "budget": "1,000",
+                "remove": '"oldest", "random", "smallest"',
+            }
+        assert set(shown) == set(declared), name
+        for setting, default in shown.items():
+            expected = declared[setting].default
+            if callable(expected):
+                assert default.startswith("computed: "), (name, setting)
+            elif expected is not REQUIRED:
+                first = default.partition(", ")[0].strip('"') if default[0] == '"' else default
+                is_number = isinstance(expected, int | float) and not isinstance(expected, bool)
+                said = float(first.replace(",", "")) if is_number else first
+                assert said == (expected if is_number else str(expected)), (name, setting)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -193,6 +227,67 @@ def test_the_files_fit_together(tmp_path):
         elif block.code not in tokens:
             (tmp_path / "tuned.toml").write_text(block.code)
             ob.read_recipe(tmp_path / "tuned.toml")
+
+
+# Pages of studies.
+
+STUDY_PAGES = sorted((ROOT / "docs" / "studies" / "pages").glob("*.html"))
+
+
+def footer_of(page: Path) -> tuple[list[str], dict[str, str]]:
+    """The command of a study's page, and the facts below it."""
+    footer = page.read_text().split("<footer>")[1]
+    (command,) = re.findall(r"<code>(.*?)</code>", footer, re.S)
+    facts = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", footer, re.S)
+    return shlex.split(html.unescape(command)), dict(facts)
+
+
+def git(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+
+
+def history_reason() -> str:
+    """Why the history of this project is not known; empty if it is."""
+    try:
+        if Path(git("rev-parse", "--show-toplevel").stdout.strip() or "/") != ROOT.resolve():
+            return "not a checkout"
+    except OSError:
+        return "git is not installed"
+    shallow = git("rev-parse", "--is-shallow-repository").stdout.strip() != "false"
+    return "a shallow clone" if shallow else ""
+
+
+def test_every_study_has_a_page_of_a_full_run():
+    assert [page.stem for page in STUDY_PAGES] == shipped()
+    for page in STUDY_PAGES:
+        (program, *args), facts = footer_of(page)
+        assert (program, *args[:2]) == ("onebit", "study", page.stem)
+        check_command(program, args)
+        assert "--quick" not in args and facts["size"].startswith("full")
+        date.fromisoformat(facts["date"])
+
+
+def test_the_results_of_the_studies_are_those_of_the_pages():
+    """docs/studies.md: claims that hold, fail and are open; numbers within 10 %, and all."""
+    text = (ROOT / "docs" / "studies.md").read_text()
+    rows = re.findall(r"^\| `([\w-]+)` \|((?: [\d-]+ \|){5})$", text, re.M)
+    listed = {name: re.findall(r"[\d-]+", cells) for name, cells in rows}
+    for page in STUDY_PAGES:
+        header = page.read_text().split("</header>")[0]
+        tally = header.split('<ul class="tally">')[1].split("</ul>")[0]
+        within = re.findall(r"<h2>(\d+) of (\d+) numbers? within 10%</h2>", header)
+        counts = re.findall(r"<b>(\d+)</b>", tally)
+        assert listed.pop(page.stem) == [*counts, *(within[0] if within else "--")]
+    assert not listed
+
+
+@pytest.mark.parametrize("page", STUDY_PAGES, ids=name_of)
+def test_a_study_page_names_a_commit_of_this_history(page):
+    commit = footer_of(page)[1]["commit"]
+    assert re.fullmatch("[0-9a-f]{7,40}", commit)  # without -dirty
+    if reason := history_reason():
+        pytest.skip(reason)
+    assert git("merge-base", "--is-ancestor", commit, "HEAD").returncode == 0, commit
 
 
 # Links.

@@ -11,7 +11,7 @@ import pytest
 
 import onebit as ob
 
-pytest.importorskip("river", reason="River is not installed: pip install onebit[river]")
+pytest.importorskip("river", reason="River is not installed: pip install '.[river]'")
 
 from river import bandit, checks, datasets, evaluate, metrics, preprocessing, stats
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit.settings import bit, choice_of, flag, real, whole
+from onebit.settings import Range, bit, choice_of, flag, real, setting, whole
 
 
 @pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float64(0.5), Fraction(1, 2)])
@@ -134,3 +134,8 @@ def test_a_learner_takes_numpy_numbers_and_types_for_its_settings():
     )
     assert (learner.settings, learner.seed, learner.features) == ({"gamma": 0.5}, 7, 4)
     assert learner.dtype == "float64" and learner.weights.shape == (3, 4)
+
+
+def test_whole_numbers_are_searched_by_a_list():
+    with pytest.raises(TypeError, match=r"searched by a list.* write the default as 3\.0"):
+        setting(default=3, search=Range(1, 5), doc="")

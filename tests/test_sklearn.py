@@ -16,7 +16,7 @@ from scipy import sparse
 import onebit as ob
 from onebit.lab.recipes import Recipe
 
-pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install onebit[sklearn]")
+pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install '.[sklearn]'")
 
 from sklearn.base import clone
 from sklearn.datasets import load_iris

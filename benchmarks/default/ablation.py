@@ -113,6 +113,7 @@ VARIANTS: dict[str, Callable[[], None]] = {
     "no learning again": constants(algorithm, AGAIN=0),
     "no calibration": constants(algorithm, FLATTEST=1.0, STEEPEST=1.0, FARTHEST=0.0),
     "equal weights": weigh_equally,
+    "no drift alarm": constants(algorithm, FALSE_ALARM=1e-300),
 }
 
 

@@ -2,9 +2,9 @@
 
     import onebit as ob
 
-    learner = ob.Banditron(labels=["sport", "politics", "tech"])
-    d = learner.decide({"goal": 1, "match": 2})
-    learner.learn(d, right=d.label == "sport")
+    learner = ob.OneBit(labels=["sport", "politics", "tech"])
+    decision = learner.decide("a late goal")
+    learner.learn(decision, right=decision.label == "sport")
 
 Names are loaded when they are first used, so that importing the package is fast.
 """

@@ -1,11 +1,12 @@
-"""Anything -> (indices, values): the one form of a context that compiled code sees.
+"""Anything that is a context -> (indices, values), as `rows` describes them.
 
 A context is a row of an array or of a scipy sparse matrix, a text, a dict of names to numbers or
 strings, a row of a data frame, or a pair (indices, values). Inside it is a row of numbers (`rows`).
 All the forms of one context give the same two arrays.
 
 A text is hashed by its words and pairs of words (`texts`), a dict by its names (`dicts`); a data
-frame is a matrix or a list of dicts (`frames`). NaN is absent in a dict, and refused elsewhere.
+frame is a matrix or a list of dicts (`frames`). NaN is absent in a dict, a text without words in a
+list of texts, and refused in rows of numbers.
 
 `OneBit` and learners with inputs="auto" standardise numbers, by what they have learned. Dense rows
 are read by `column_encoder` then. In other contexts, the numbers of dicts are told apart
@@ -285,7 +286,7 @@ def encoder_apart(
 
 
 def _tells_numbers(x: Any) -> bool:
-    """Whether x is of a table from a file, whose numbers are told apart (`datasets.blocks.Mixed`).
+    """Whether x is of a table from a file that tells its numbers (`datasets.matrices.Mixed`).
 
     What was computed from such a table tells them no more, and is refused.
     """

@@ -252,7 +252,8 @@ class Learner(FeatureTable, Declared):
         of a data frame, or a pair (indices, values).
         among: only these labels are possible this time.
         """
-        column_names = names_of(x) if hasattr(x, "to_dict") else ()
+        is_pair = type(x) is tuple
+        column_names = () if is_pair or not hasattr(x, "to_dict") else names_of(x)
         if self._names or column_names:
             x = self._in_columns(x)
         encode = self._encode
@@ -266,9 +267,9 @@ class Learner(FeatureTable, Declared):
             places = None if among is None else self._places(among)
             round = self.round
             if self._is_scaled:
-                if round == 0 and type(x) is not tuple:
+                if round == 0 and not is_pair:
                     self._meet(columns_of(x))
-                else:
+                elif not is_pair:
                     self._check_kind(x)
                 if self._encode is not encode:  # the first context told how contexts are read
                     row = indices, values = self._encode(x, self._columns)
@@ -289,7 +290,7 @@ class Learner(FeatureTable, Declared):
                     break
                 work = self._reserve_for(indices, columns_of(x), work)
             names = self._labels.names
-            if not self._columns and type(x) is not tuple:
+            if not is_pair and not self._columns:
                 self._columns = columns_of(x)
             if column_names and not self._names and columns_of(x):
                 self._names = column_names

@@ -52,6 +52,7 @@ class Declared:
     planes: ClassVar[int]  # numbers per feature and label
     full_information: ClassVar[bool] = False  # it learns from the true label
     lockstep_loop: ClassVar[Any] = None  # a module with a loop for streams without a channel
+    mistake_bound: ClassVar[str] = ""  # the function of `lab.bounds` that is proved for it
     registry: ClassVar[dict[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -65,6 +66,8 @@ class Declared:
             _register_members(cls)
             if "lockstep_loop" not in vars(cls):  # the inherited loop does not have these members
                 cls.lockstep_loop = None
+            if "mistake_bound" not in vars(cls):  # it is proved for the inherited members
+                cls.mistake_bound = ""
         for variant in vars(cls).values():
             if isinstance(variant, type) and issubclass(variant, Variant):
                 _derive_variant(cls, variant)

@@ -195,7 +195,9 @@ def _learner_of(
     name = head["algorithm"]
     kind = kind or Declared.registry.get(name)
     if kind is None:
-        raise ValueError(f"this onebit has no algorithm {name!r}")
+        raise ValueError(
+            f"this onebit has no algorithm {name!r}; if it is your own, import its module first"
+        )
     if kind.__name__ != name:
         raise ValueError(f"it is a {name}, not a {kind.__name__}")
     round = whole("round", head["round"], least=0, most=MOST_ROUNDS)

@@ -12,10 +12,12 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from onebit.extras import how_to_install
+
 try:
     from river import bandit, base
 except ImportError as error:
-    raise ImportError("onebit.river needs River: pip install 'onebit[river]'") from error
+    raise ImportError(f"onebit.river needs River: {how_to_install('river')}") from error
 
 from onebit.adapters import LearnerMaker, label_probabilities, make_learner
 from onebit.decision import Decision

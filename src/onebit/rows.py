@@ -1,4 +1,4 @@
-"""Rows of numbers: the one form of contexts that compiled code sees.
+"""Rows of numbers: the form of contexts that compiled code reads.
 
 A context is `indices` (uint32, strictly increasing) and `values` (the learner's precision, finite,
 not zero); `Rows` are many. This module makes them from pairs (indices, values), arrays and scipy

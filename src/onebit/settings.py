@@ -252,6 +252,11 @@ def setting(
     elif isinstance(default, bool):
         checked = flag
     elif isinstance(default, int):
+        if isinstance(search, Range):
+            raise TypeError(
+                f"whole numbers are searched by a list, such as [10, 100], not by a {search}; for "
+                f"real numbers, write the default as {float(default)}"
+            )
         bounds: Any = {"least": least, "most": most}
         checked = functools.partial(whole, **bounds)
     else:

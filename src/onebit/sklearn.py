@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from onebit.extras import how_to_install
+
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.multiclass import check_classification_targets, unique_labels
@@ -24,7 +26,7 @@ try:
     )
 except ImportError as error:
     raise ImportError(
-        "onebit.sklearn needs scikit-learn 1.6 or newer: pip install 'onebit[sklearn]'"
+        f"onebit.sklearn needs scikit-learn 1.6 or newer: {how_to_install('sklearn')}"
     ) from error
 
 from onebit.adapters import LearnerMaker, label_probabilities, make_learner

@@ -46,6 +46,11 @@ def check_learner(make: Make) -> None:
 
     An AssertionError names the first law that is broken.
     """
+    module = getattr(make, "__module__", None)
+    if isinstance(make, type) and module == "__main__":
+        raise ValueError(
+            f"{make.__name__} must be in a module of its own: a law loads it elsewhere"
+        )
     for law in LAWS:
         try:
             law(make)

@@ -182,7 +182,7 @@ def _add_up(places, values, sums):
 
 @inline
 def _murmur3(data, prefix, start, stop):
-    """`contexts.murmur3` of the prefix and data[start:stop], as a number without a sign."""
+    """`dicts.murmur3` of the prefix and data[start:stop], as a number without a sign."""
     size = prefix + stop - start
     h = np.int64(0)
     k = np.int64(0)

@@ -340,3 +340,12 @@ def test_a_file_from_before_the_alarm_loads():
     assert not has_alarm_counts(older)
     with pytest.raises(ValueError, match="cannot have learned"):
         persist.restore(head, arrays | {"memory": -1 - arrays["memory"]}, is_foreign=True)
+
+
+@pytest.mark.parametrize("change", [lambda X: X + 30, lambda X: X / 100])
+def test_it_takes_the_scales_of_columns_anew(change):
+    X, y = data(3, 4, 600, seed=4)
+    X[300:] = change(X[300:])
+    trace = ob.simulate(ob.OneBit(3, seed=4), X, y, checkpoints=[300, 500])
+    before, _, after = np.diff([0, *trace.mistakes])
+    assert after / 100 < 0.1 + before / 300

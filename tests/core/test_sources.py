@@ -1,5 +1,7 @@
 """Digests of sources: which edits compile again, and which modules are followed."""
 
+import ast
+import functools
 import shutil
 import sys
 import types
@@ -20,7 +22,7 @@ PACKAGE = Path(onebit.__file__).parent
 
 # Edits of a copy of the package.
 
-LEARNING = ("onebit.learner", "onebit.algorithms.banditron")
+LEARNING = ("onebit.compiled_entries", "onebit.learner_class", "onebit.algorithms.banditron")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def learning(package):
     """The digest of what Banditron's compiled code depends on, as a new process sees it."""
     now = Sources(package)
     now.remember_in(package.parent / "sources.json")
-    return now.digest(LEARNING)
+    return now.digest_of_compiled(LEARNING)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,19 @@ def learning(package):
         ("core/rounds.py", "\n# A comment.\n"),
         ("core/rounds.py", ('"""Scratch space', '"""Another docstring.\n\n    Scratch space')),
         ("algorithms/banditron.py", ('"""Perceptron with', '"""A perceptron with')),
-        ("learner.py", ("import numpy as np\n", "\n\nimport numpy as np  # layout\n")),
+        ("rows.py", ("import numpy as np\n", "\n\nimport numpy as np  # layout\n")),
+        ("learner.py", CODE),
+        ("learner.py", ("was answered already", "has an answer already")),
+        ("explanation.py", CODE),
+        ("persist.py", CODE),
+        ("frames.py", CODE),
+        ("texts.py", CODE),
+        ("dicts.py", CODE),
+        ("labels.py", CODE),
+        ("decision.py", CODE),
+        ("contexts.py", CODE),
+        ("settings.py", CODE),
+        ("feature_table.py", CODE),
     ],
 )
 def test_an_edit_that_compiled_code_does_not_depend_on_leaves_its_digest(copied, file, edit):
@@ -73,8 +87,9 @@ def test_an_edit_that_compiled_code_does_not_depend_on_leaves_its_digest(copied,
         ("storage/kernels.py", CODE),
         ("storage/stored_contexts.py", CODE),
         ("storage/full.py", CODE),
-        ("learner.py", CODE),
-        ("feature_table.py", CODE),
+        ("rows.py", ("LARGEST_DOUBLE = 1e15", "LARGEST_DOUBLE = 1e14")),
+        ("compiled_entries.py", ("LEAST_LIKELY = 2.0**-60", "LEAST_LIKELY = 2.0**-61")),
+        ("learner_class.py", CODE),
         ("algorithms/banditron.py", ("gain - 1.0", "gain - 2.0")),
     ],
 )
@@ -104,7 +119,7 @@ def test_every_body_and_what_it_uses_is_in_the_files_of_its_record():
     """What is followed in the sources is at least what is there when a function is compiled."""
     for kind in Learner.registry.values():
         for params in [kind.Params]:
-            files = SOURCES.files([compiled_entries.__name__, params.__module__])
+            files = SOURCES.files_of_compiled([compiled_entries.__name__, params.__module__])
             waiting = [compiled_entries._decide, compiled_entries._learn]
             waiting += [bodies[params] for bodies in jit.Bodies.every if params in bodies]
             seen = set()
@@ -137,6 +152,152 @@ def used_by(function):
         for value in plain
         if isinstance(value, types.FunctionType) and value.__module__.startswith("onebit.")
     ]
+
+
+# What is left out for compiled code: no name that a compiled function uses may lead there.
+
+DECORATORS = {
+    *("inline", "outline", "entry", "brief_entry"),
+    *("generic", "implement", "compiled_as", "lowered"),
+}
+MEMBERS = {*Learner.members, "lockstep", "lockstep_loop"}  # of an algorithm's class
+
+
+class Names:
+    """The names that a module binds, and the parts of its source that are compiled."""
+
+    def __init__(self, module, text):
+        tree = sources._Executed().visit(ast.parse(text))
+        self.imported, self.defined, self.compiled, self.at_line = {}, {}, [], {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    self.imported[alias.asname or alias.name] = (node.module, alias.name)
+            elif isinstance(node, ast.FunctionDef):
+                first = min(part.lineno for part in [node, *node.decorator_list])
+                self.at_line[first] = node
+                if DECORATORS & {_called(decorator) for decorator in node.decorator_list}:
+                    self.compiled.append(node)
+            elif isinstance(node, ast.Lambda):
+                self.at_line[node.lineno] = node
+            elif isinstance(node, ast.ClassDef) and ".algorithms." in module:
+                self.compiled += [part for part in node.body if MEMBERS & set(_bound(part))]
+        for node in tree.body:
+            for name in _bound(node):
+                self.defined.setdefault(name, []).append(node)
+
+
+names_of = functools.cache(Names)
+
+
+def _called(decorator):
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return getattr(function, "id", getattr(function, "attr", ""))
+
+
+def _bound(node):
+    """The names that a statement binds."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    stored = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+    return [part.id for part in stored if isinstance(part.ctx, ast.Store)]
+
+
+def _used(node):
+    """The names in a piece of source, and the attributes of names; annotations do not count."""
+    if isinstance(node, ast.FunctionDef | ast.Lambda):
+        inside = list(ast.walk(node))
+        local = {part.arg for part in inside if isinstance(part, ast.arg)}.union(
+            *map(_bound, inside)
+        )
+        return [use for use in _used_inside(node) if use[0] not in local]
+    return _used_inside(node)
+
+
+def _used_inside(node):
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return [(node.value.id, node.attr)]
+    if isinstance(node, ast.Name):
+        return [(node.id, "")]
+    found = []
+    for field, value in ast.iter_fields(node):
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, ast.AST) and field not in ("annotation", "returns"):
+                found += _used(part)
+    return found
+
+
+def leading_there(package, functions=()):
+    """Names that lead from compiled functions to modules that compiled code does not follow.
+
+    Every definition of a used name counts, with all names in it, across modules. functions: further
+    compiled functions, beside those with a decorator and the members of classes.
+    """
+    own = Sources(package)._own.items()
+    every = {module: names_of(module, path.read_bytes()) for module, path in own}
+    kept = sources.PYTHON_ONLY
+    assert not [name for name in kept if every[name].compiled]
+    parts = [(module, part) for module, names in every.items() for part in names.compiled]
+    for function in functions:
+        module, line = function.__module__, function.__code__.co_firstlineno
+        parts.append((module, every[module].at_line[line]))
+    waiting = [(module, *use) for module, part in parts for use in _used(part)]
+    seen, found = set(), set()
+    while waiting:
+        module, name, attribute = use = waiting.pop()
+        if use in seen or module not in every:
+            continue
+        seen.add(use)
+        names = every[module]
+        if name in names.imported:
+            origin, original = names.imported[name]
+            if f"{origin}.{original}" in every:
+                origin, original = f"{origin}.{original}", attribute
+            if origin in kept:
+                found.add((module, name))
+            else:
+                waiting.append((origin, original, attribute))
+        for node in names.defined.get(name, ()):
+            waiting += [(module, *further) for further in _used(node)]
+    return found
+
+
+def test_no_compiled_function_uses_a_module_that_compiled_code_does_not_follow():
+    assert set(Learner.registry) >= {"Banditron", "OneBit", "RCINE"}
+    waiting = [body for bodies in jit.Bodies.every for body in bodies.values()]
+    functions = set()
+    while waiting:
+        function = jit.plain(waiting.pop())
+        if function.__module__.startswith("onebit.") and function not in functions:
+            functions.add(function)
+            inside = [cell.cell_contents for cell in function.__closure__ or ()]
+            waiting += [part for part in inside if hasattr(jit.plain(part), "__code__")]
+    assert len(functions) > 100
+    assert leading_there(PACKAGE, functions) == set()
+
+
+STEP = "@inline\ndef step(state, row, choice, bit"
+
+
+@pytest.mark.parametrize(
+    ("file", "edit"),
+    [
+        ("core/choosing.py", ("TIE = 1e-9", "from onebit.settings import TIE")),
+        ("core/choosing.py", ("TIE = 1e-9", "from onebit import settings\nTIE = settings.TIE")),
+        (
+            "algorithms/banditron.py",
+            (f"{STEP}):", f"STEPS = Learner.planes\n\n{STEP}, steps=STEPS):"),
+        ),
+        (
+            "algorithms/banditron.py",
+            (f"{STEP}):", f"def f():\n    return Banditron.planes\n\n{STEP}, steps=f()):"),
+        ),
+        ("rows.py", ("= 1e15, 1e120", "= 1e15, X\nfrom onebit.contexts import X")),
+    ],
+)
+def test_a_constant_from_such_a_module_is_found(copied, file, edit):
+    with edited(copied / file, edit):
+        assert leading_there(copied) != set()
 
 
 def test_texts_that_only_help_and_type_checkers_read_do_not_count():

@@ -159,7 +159,7 @@ def test_what_goes_wrong_is_said_and_nothing_is_written(folder, monkeypatch):
     with pytest.raises(OSError, match="cannot be written; set ONEBIT_DATA"):
         fetch("mnist")
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(ValueError, match=r"pip install 'onebit\[lab\]'"):
+    with pytest.raises(ValueError, match=r"pip install '\.\[lab\]'"):
         fetch("mnist")
     assert list(folder.iterdir()) == []
 

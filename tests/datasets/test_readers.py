@@ -770,7 +770,7 @@ def test_messages_name_options_as_the_user_writes_them(tmp_path):
 
 def test_without_polars_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ValueError, match=r"pip install 'onebit\[lab\]'"):
+    with pytest.raises(ValueError, match=r"pip install '\.\[lab\]'"):
         read(BAD / "not_parquet.parquet")
 
 

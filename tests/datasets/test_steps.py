@@ -346,7 +346,9 @@ def test_without_scikit_learn_maps_say_what_to_install(monkeypatch):
     steps = Steps(["fourier:4"]).fit(np.eye(3))
     packed = pickle.dumps(steps)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(ValueError, match=r"fourier:4 is made by scikit-learn.*onebit\[lab\]"):
+    with pytest.raises(
+        ValueError, match=r"fourier:4 is made by scikit-learn.*pip install '\.\[lab\]'"
+    ):
         Steps(["fourier:4"])
     assert pickle.loads(packed)(np.eye(3)[0])[1].shape == (4,)  # once drawn it needs none
 

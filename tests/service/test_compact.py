@@ -117,7 +117,7 @@ def test_only_what_is_over_is_deleted(tmp_path, clock):
 
 
 def test_a_small_step_at_a_time(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr("onebit.service.engine.due.COMPACTED", 7)
+    monkeypatch.setattr("onebit.service.engine.periodic.COMPACTED", 7)
     journal = Journal(tmp_path / "j", clock=clock)
     engine = engine_of(journal, tmp_path / "s", expires_after=None)
     play(engine, clock, 50, random.Random(1), silent=0.1)

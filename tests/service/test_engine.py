@@ -21,7 +21,7 @@ from onebit import testing
 from onebit.service import journal as journal_module
 from onebit.service import service as service_module
 from onebit.service.configuration import check
-from onebit.service.engine import Engine, building, due, rebuilding, state
+from onebit.service.engine import Engine, building, periodic, rebuilding, state
 from onebit.service.faults import (
     Busy,
     Cancelled,
@@ -1179,7 +1179,7 @@ def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
     """And it is dropped if a context is erased meanwhile that it has learned."""
     place = home(REVISIONS)
     news = place.start().models["news"]
-    ids, write, meanwhile = play(news, 5), due.persist.write, []
+    ids, write, meanwhile = play(news, 5), periodic.persist.write, []
 
     def slowly(path, *dumped):
         thread = threading.Thread(target=lambda: [do() for do in meanwhile])
@@ -1188,7 +1188,7 @@ def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
         assert not thread.is_alive(), "requests wait until a snapshot is written"
         write(path, *dumped)
 
-    monkeypatch.setattr(due.persist, "write", slowly)
+    monkeypatch.setattr(periodic.persist, "write", slowly)
     meanwhile.append(lambda: play(news, 5))
     written = news.snapshot()
     assert written in place.snapshots and news.tally.decisions == 10

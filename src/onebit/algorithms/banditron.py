@@ -38,6 +38,7 @@ class Banditron(Learner):
     planes = 1
     importance_weighted = True
     rescores = False
+    mistake_bound = "banditron"
     gamma: float = setting(
         default=0.05,
         above=0,

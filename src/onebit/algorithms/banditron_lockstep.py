@@ -16,8 +16,8 @@ from onebit.core.choosing import best
 from onebit.core.draws import bits_by, key_of, limit_of, uniform
 from onebit.core.jit import entry, inline
 from onebit.core.lanes import aligned_zeros, fetch, if_greater, store, width, zero
-from onebit.core.replicas import BEYOND_CACHE, column, next_row
-from onebit.core.rounds import Row, settle
+from onebit.core.replicas import BEYOND_CACHE, column
+from onebit.core.rounds import Row, next_row, settle
 from onebit.core.sums import dot_ahead, number
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from onebit.algorithms.upper_confidence import _UpperConfidence
 from onebit.core.choosing import TIE, best_upper, nth_possible
 from onebit.core.draws import uniform
-from onebit.core.jit import inline
+from onebit.core.jit import implement, inline
 from onebit.core.lanes import unit
 from onebit.core.updates import regress, update_of_planes
 from onebit.learner_class import Variant
@@ -143,6 +143,7 @@ def fit(w, s, x, step, weight):
     return w + s * x * step, s / (unit(s) + s * (x * x) * weight)
 
 
+@implement(fit, Matrices)
 def fit_matrix(state, row, label, step, weight):
     v = full.times(state, row, label)
     full.shift(state, label, step)
@@ -152,8 +153,7 @@ def fit_matrix(state, row, label, step, weight):
         full.shrink_by(state.held.matrix[label], state.held.column, size, shrink)
 
 
-fit.bodies[Matrices] = fit_matrix
-fit.bodies[Posterior] = stored.fit
+implement(fit, Posterior)(stored.fit)
 
 
 def _is_theory(learner: Any) -> bool:

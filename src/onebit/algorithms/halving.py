@@ -77,7 +77,7 @@ def _project(held, row):
             held.x[n] += line[n] * value
 
 
-class Given(NamedTuple):
+class GivenHypotheses(NamedTuple):
     """The hypotheses of the user."""
 
     linear: np.ndarray  # [hypothesis] 1 if it has weights, 0 if it is a function
@@ -85,7 +85,7 @@ class Given(NamedTuple):
     functions: list[Callable[[np.ndarray], Any]]
 
 
-def _checked(hypotheses: Any, labels: int) -> Given:
+def _checked(hypotheses: Any, labels: int) -> GivenHypotheses:
     if not isinstance(hypotheses, Sequence | np.ndarray) or isinstance(hypotheses, str):
         raise TypeError(f"hypotheses must be a list, not {hypotheses!r}")
     if not len(hypotheses):
@@ -98,10 +98,10 @@ def _checked(hypotheses: Any, labels: int) -> Given:
             f"the hypotheses have different numbers of features: {widths[0]} and {widths[-1]}"
         )
     weights = np.stack(matrices) if matrices else np.empty((0, labels, 0))
-    return Given(linear, weights, [h for h in hypotheses if callable(h)])
+    return GivenHypotheses(linear, weights, [h for h in hypotheses if callable(h)])
 
 
-def _listed(given: Given) -> list[Hypothesis]:
+def _listed(given: GivenHypotheses) -> list[Hypothesis]:
     """The hypotheses in their order: matrices and functions."""
     matrices, functions = iter(given.weights.copy()), iter(given.functions)
     return [next(matrices if is_linear else functions) for is_linear in given.linear]
@@ -129,7 +129,7 @@ class _Hypotheses(Storage):
     dtype = "float64"  # weights are not rounded
     advice = "Use fewer hypotheses, or fewer features"
 
-    def __init__(self, given: Given, project: int, seed: int, dtype: np.dtype) -> None:
+    def __init__(self, given: GivenHypotheses, project: int, seed: int, dtype: np.dtype) -> None:
         with np.errstate(over="ignore"):
             self.given = given._replace(weights=np.ascontiguousarray(given.weights, dtype))
         if not np.isfinite(self.given.weights).all():
@@ -300,7 +300,7 @@ class Halving(Learner):
             )
         count, size = len(self._labels), self.project or 0
         asked = self.hypotheses
-        given = asked if isinstance(asked, Given) else _checked(asked, count)
+        given = asked if isinstance(asked, GivenHypotheses) else _checked(asked, count)
         self._checked, self._values[self.declared["hypotheses"]] = given, _listed(given)
         if given.weights.shape[1] > count:
             raise ValueError("the hypotheses have more labels than there are")
@@ -351,7 +351,7 @@ class Halving(Learner):
             or weights.shape[1] < 2
         ):
             raise ValueError("this model's hypotheses are damaged")
-        saved = Given(linear, weights, [])
+        saved = GivenHypotheses(linear, weights, [])
         unwanted = [name for name in given if name != cls.needs]
         if unwanted:
             raise ValueError(f"Halving needs nothing but hypotheses again, not {unwanted[0]}")

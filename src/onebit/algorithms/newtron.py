@@ -186,7 +186,7 @@ def observe(state, row, label, pull, growth, lam, radius):
                 table[j, 0, i] = number(state, held.leader[i * stride + j])
 
 
-observe.bodies[kernel_form.Observed] = kernel_form.observe
+implement(observe, kernel_form.Observed)(kernel_form.observe)
 
 
 class Coupled(Storage):

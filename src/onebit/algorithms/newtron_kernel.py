@@ -203,19 +203,19 @@ def observe(state, row, label, pull, growth, lam, radius):
             points.coef[s, held.said[s]] -= e
 
 
+@implement(sum_of_row, Observed)
 def score_by_observed(state, row, plane, out):
     stored.look(state, state.held.points, row)
     stored.sum_up(state, state.held.points, out)
 
 
+@implement(squared_length, Observed)
 def squared_length_by_kernel(state, row):
     kernel, square = state.held.points.kernel, squared_norm(row)
     return UNKNOWN if kernel.kind == GIVEN else value(kernel, square, square, square)
 
 
-known.bodies[Observed] = stored.known
-squared_length.bodies[Observed] = squared_length_by_kernel
-sum_of_row.bodies[Observed] = score_by_observed
+implement(known, Observed)(stored.known)
 
 
 class CoupledDual(Dual):

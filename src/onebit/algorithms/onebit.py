@@ -23,7 +23,8 @@ forecast q is high; with two labels each answer tells the truth, and there is no
 
 Rows are scaled to length 1 and have a constant feature.
 
-When right answers become rarer (`feedback.drift`), most of what was learned is forgotten.
+When right answers become rarer (`feedback.drift`), most of what was learned is forgotten; all of
+it if the columns of dense rows have other scales now.
 """
 
 from __future__ import annotations
@@ -661,8 +662,9 @@ class OneBit(Learner):
     def _pause(self) -> bool:
         if not self._state.memory[RANG]:
             return False
+        storage: Any = self._storage
         self._state.memory[:] = 0.0
-        self.forget(FORGOTTEN)
+        self.forget(1.0 if storage.has_other_scales(self._state.held) else FORGOTTEN)
         return True
 
     def _no_sign_of_drift(self, memory: np.ndarray) -> None:

@@ -16,6 +16,7 @@ class Perceptron(Learner):
 
     planes = 1
     full_information = True
+    mistake_bound = "perceptron"
 
     score = linear_score
     say = greedy

@@ -28,6 +28,7 @@ from onebit.core.lanes import at
 from onebit.core.rounds import must_pause
 from onebit.core.sums import linear_score
 from onebit.decision import Decision
+from onebit.extras import how_to_install
 from onebit.learner import Learner, precision
 from onebit.rows import Rows
 from onebit.settings import CALLABLE, called, choice_of, named_by_storage, real, setting
@@ -103,7 +104,7 @@ _COLUMNS = {
 _LONG = ("indices", "values")  # a number for each feature of a context
 
 
-class Found(NamedTuple):
+class EstimatedRates(NamedTuple):
     """An estimate: the rates, or None and the reason why there are none."""
 
     rates: tuple[float, float] | None
@@ -129,7 +130,7 @@ class Collected(Storage):
             if estimate == "nrest" and importlib.util.find_spec("sklearn") is None:
                 raise ImportError(
                     'estimate="nrest" needs scikit-learn, which is not installed: '
-                    "pip install onebit[lab]"
+                    + how_to_install("lab", "scikit-learn")
                 )
             self._estimate = partial(_estimate_rates, estimate)
         self.settings = {"estimate": name}
@@ -172,26 +173,26 @@ class Collected(Storage):
             return self.lay_out(self.arrays(held, 0, 0), held.features, held.labels)
         return None
 
-    def _find(self, log: Log, found: list[Found]) -> None:
+    def _find(self, log: Log, found: list[EstimatedRates]) -> None:
         """Runs in a thread, without the learner's lock: it changes only the list."""
         try:
             found.append(self._estimate_from(log))
         except Exception as error:  # from the user's function; nothing waits for it here
-            found.append(Found(None, f"{type(error).__name__}: {error}"))
+            found.append(EstimatedRates(None, f"{type(error).__name__}: {error}"))
 
     def start_afresh(self) -> None:
         """Forget the last estimate; a thread that still runs fills a list that nobody reads."""
         self.thread: threading.Thread | None = None
-        self._found: list[Found] = []  # filled by the thread
+        self._found: list[EstimatedRates] = []  # filled by the thread
         self.doubt = "there is no estimate yet"
 
-    def _estimate_from(self, log: Log) -> Found:
+    def _estimate_from(self, log: Log) -> EstimatedRates:
         from onebit.feedback.noise import NotIdentified, Rates
 
         try:
             found = self._estimate(log)
         except NotIdentified as doubt:
-            return Found(None, str(doubt))
+            return EstimatedRates(None, str(doubt))
         rates = (found.rho0, found.rho1) if isinstance(found, Rates) else found
         if not isinstance(rates, tuple | list | np.ndarray) or len(rates) != 2:
             raise TypeError(f"estimate must give two rates, rho0 and rho1, not {found!r}")
@@ -199,10 +200,10 @@ class Collected(Storage):
         rho0, rho1 = (real("an estimated rate", rho, least=0, most=1) for rho in (rho0, rho1))
         if rho0 + rho1 >= 1 - NEAR_CHANCE:
             useless = f"rates of {rho0:.3f} and {rho1:.3f}: feedback carries no information"
-            return Found(None, useless)
-        return Found((rho0, rho1), "")
+            return EstimatedRates(None, useless)
+        return EstimatedRates((rho0, rho1), "")
 
-    def _use(self, held: Sample, found: Found) -> None:
+    def _use(self, held: Sample, found: EstimatedRates) -> None:
         self.doubt = found.doubt
         if found.rates is not None:
             held.rates[:] = found.rates

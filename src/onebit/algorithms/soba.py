@@ -33,7 +33,7 @@ from onebit.core.choosing import (
     explored_uniformly,
     runner_up,
 )
-from onebit.core.jit import generic, inline
+from onebit.core.jit import generic, implement
 from onebit.core.lanes import aligned_zeros, at
 from onebit.core.rounds import Choice
 from onebit.core.sums import linear_score, number
@@ -72,7 +72,7 @@ class Whole(NamedTuple):
     labels: Any
 
 
-@inline
+@implement(pair_variance, Whole)
 def whole_variance(state, row, label, rival):
     matrix, column, labels = state.held
     size = state.table.shape[0] * labels
@@ -90,7 +90,7 @@ def whole_variance(state, row, label, rival):
     return max(variance, 0.0)
 
 
-@inline
+@implement(pair_step, Whole)
 def whole_step(state, row, label, rival, pull, weight, variance):
     """Both changes, of theta by e and of A^-1 by rank one, move W along A^-1 e."""
     table, (matrix, column, labels) = state.table, state.held
@@ -105,10 +105,6 @@ def whole_step(state, row, label, rival, pull, weight, variance):
             moved = np.float64(table[j, 0, k]) - change * column[j * labels + k]
             table[j, 0, k] = number(state, moved)
     shrink_by(matrix, column, table.shape[0] * labels, shrink)
-
-
-pair_variance.bodies[Whole] = whole_variance
-pair_step.bodies[Whole] = whole_step
 
 
 class Joint(Full):

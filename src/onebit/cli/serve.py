@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from onebit.cli.options import Flag
+from onebit.extras import how_to_install
 
 if TYPE_CHECKING:
     from onebit.service.configuration import Configuration
@@ -81,7 +82,7 @@ def _need_extra() -> None:
         import onebit.service.running  # noqa: F401
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"the service needs {error.name}: pip install 'onebit[serve]'"
+            f"the service needs {error.name}: {how_to_install('serve')}"
         ) from None
 
 

@@ -28,6 +28,7 @@ def study(
     /,
     *,
     quick: Flag = False,
+    repeats: int | None = None,
     engine: Literal["threads", "loky", "dask", "ray"] = "threads",
     workers: int | None = None,
     imports: Imports = None,
@@ -43,6 +44,7 @@ def study(
     ```
     onebit study                        which studies there are
     onebit study banditron-2008 --quick
+    onebit study rcnbf-2021 --repeats 1 at full size, with one repeat
     onebit study all --quick            all of them, about ten minutes on two cores
     onebit study mine.toml --engine ray --workers 16
     onebit study mine.toml --import mine.py
@@ -54,6 +56,9 @@ def study(
         A study, a .toml file of your own (docs/studies.md), or all. Default: list the studies.
     quick
         Less data and fewer repeats: curves look similar, numbers are not comparable.
+    repeats
+        At most this many repeats of each experiment, at its full size. Running again with more
+        keeps the finished cells. Folds are not left out. Default: as many as the study has.
     engine
         Where cells run: local threads, local processes (loky), or a cluster: the one at RAY_ADDRESS
         or DASK_SCHEDULER_ADDRESS, or a new local one.
@@ -70,7 +75,7 @@ def study(
     from onebit.lab.studies.evaluating import evaluate
     from onebit.lab.studies.report import overview_page, study_page
     from onebit.lab.studies.running import Plan, run_study
-    from onebit.lab.studies.spec import read_study, shipped
+    from onebit.lab.studies.spec import MOST_REPEATS, read_study, shipped
     from onebit.lab.studies.store import Store
     from onebit.persist import write_bytes
     from onebit.settings import whole
@@ -81,6 +86,8 @@ def study(
     options.import_all(imports)
     if workers is not None:
         workers = whole("--workers", workers, least=1, most=10_000)
+    if repeats is not None:
+        repeats = whole("--repeats", repeats, least=1, most=MOST_REPEATS)
     studies = {called: read_study(called) for called in (shipped() if name == "all" else [name])}
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file; --out must be a folder")
@@ -90,13 +97,14 @@ def study(
     for called, study in studies.items():
         store = Store(out / study.name / "cells")
         if report:
-            plan = Plan(study, store, quick)
+            plan = Plan(study, store, quick, repeats)
         else:
             with _cells_bar(study.name) as show:
                 run = partial(run_study, engine=engine, workers=workers, retry=retry)
-                plan = run(study, store, quick=quick, progress=show)
-        imported = options.repeated("--import", imports)
-        command = shlex.join(["onebit", "study", called, *["--quick"] * quick, *imported])
+                plan = run(study, store, quick=quick, repeats=repeats, progress=show)
+        words = ["onebit", "study", called, *options.repeated("--import", imports)]
+        sizes = [*(["--repeats", str(repeats)] if repeats else []), *["--quick"] * quick]
+        command = shlex.join([*words, *sizes])
         found.append(evaluate(plan, command))
         page = study_page(found[-1], __version__).encode(errors="replace")
         write_bytes(out / f"{study.name}.html", page)
@@ -152,6 +160,8 @@ def _print_found(findings: Findings, page: Path) -> None:
         parts.append(f"{found.undecided} cannot be decided")
     if found.pairs:
         parts.append(f"{found.count('near')} of {len(found.pairs)} numbers within 10 %")
+    if findings.most_repeats:
+        parts.append(f"with at most {findings.most_repeats} of the repeats")
     if findings.missing:
         parts.append(f"{findings.missing:,} of {findings.cells:,} cells have not run")
     print(f"{name}: {', '.join(parts)}; {page}")

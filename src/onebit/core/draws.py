@@ -1,7 +1,8 @@
-"""Counter-based draws: (seed, round, stream) -> a uniform number in [0, 1). There is no state.
+"""Counter-based draws: (seed, round, purpose) -> a uniform number in [0, 1). There is no state.
 
-The generator is SplitMix64 (Steele, Lea, Flood 2014) used as a hash: the seed and the stream make a
-key, the round is the counter.
+The generator is SplitMix64 (Steele, Lea, Flood 2014) used as a hash: the seed and the purpose make
+a key, the round is the counter. A purpose is a number that tells the draws of a round apart; the
+draws for one purpose are a stream of random numbers.
 """
 
 from __future__ import annotations
@@ -26,27 +27,27 @@ def _mix(x: int) -> int:
     return x ^ (x >> 31)
 
 
-def uniform(seed: int, round: int, stream: int) -> float:
+def uniform(seed: int, round: int, purpose: int) -> float:
     """One uniform number in [0, 1), a pure function of its arguments."""
-    return bits_by(key_of(seed, stream), round) * _TO_UNIT
+    return bits_by(key_of(seed, purpose), round) * _TO_UNIT
 
 
-def uniforms(seed: int, rounds: np.ndarray, stream: int) -> np.ndarray:
+def uniforms(seed: int, rounds: np.ndarray, purpose: int) -> np.ndarray:
     """`uniform` of many rounds."""
-    x = np.uint64(key_of(seed, stream)) + rounds.astype(np.uint64) * np.uint64(_GOLDEN)
+    x = np.uint64(key_of(seed, purpose)) + rounds.astype(np.uint64) * np.uint64(_GOLDEN)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(_FIRST)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(_SECOND)
     return ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) * _TO_UNIT
 
 
-def key_of(seed: int, stream: int, first: int = 0) -> int:
-    """The key of a seed and a stream for `bits_by`, whose rounds then count from `first`."""
-    key = _mix((int(seed) + (int(stream) + 1) * _GOLDEN) & _MASK)
+def key_of(seed: int, purpose: int, first: int = 0) -> int:
+    """The key of a seed and a purpose for `bits_by`, whose rounds then count from `first`."""
+    key = _mix((int(seed) + (int(purpose) + 1) * _GOLDEN) & _MASK)
     return (key + first * _GOLDEN) & _MASK
 
 
 def bits_by(key: int, round: int) -> int:
-    """The 53 bits of `uniform` for the key's seed and stream."""
+    """The 53 bits of `uniform` for the key's seed and purpose."""
     return _mix((int(key) + int(round) * _GOLDEN) & _MASK) >> 11
 
 
@@ -56,10 +57,10 @@ def limit_of(chance: float) -> int:
 
 
 @inline
-def normal_pair(seed, round, stream):
+def normal_pair(seed, round, purpose):
     """Two standard normal numbers (Box & Muller 1958)."""
-    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(seed, round, stream)))
-    angle = 2.0 * math.pi * uniform(seed, round, stream + 1)
+    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(seed, round, purpose)))
+    angle = 2.0 * math.pi * uniform(seed, round, purpose + 1)
     return radius * math.cos(angle), radius * math.sin(angle)
 
 
@@ -74,9 +75,9 @@ if COMPILED:  # machine integers wrap by themselves
         return x ^ (x >> np.uint64(31))
 
     @overload(uniform, jit_options=INLINE)
-    def _uniform(seed: Any, round: Any, stream: Any) -> Any:
-        def compiled(seed: Any, round: Any, stream: Any) -> Any:
-            key = _mix64(np.uint64(seed) + np.uint64(stream + 1) * np.uint64(_GOLDEN))
+    def _uniform(seed: Any, round: Any, purpose: Any) -> Any:
+        def compiled(seed: Any, round: Any, purpose: Any) -> Any:
+            key = _mix64(np.uint64(seed) + np.uint64(purpose + 1) * np.uint64(_GOLDEN))
             return np.float64(bits_by(key, round)) * _TO_UNIT
 
         return compiled

@@ -2,10 +2,11 @@
 
 Compiled code of an `entry` is kept on disk, one file for each signature. The name of the file is a
 digest of everything that the code depends on (`_Code`), above all the sources of the function, of
-the records in its signature, and of all modules that these import (`onebit.core.sources`). An edit
-of one of these sources makes the code compile again; an edit of another file, a comment or a
-docstring does not. Learners from outside the package follow the same rule, unless they are defined
-in the program itself (`__main__`) or in a notebook.
+the records in its signature, and of all modules that these import, except for modules that only
+Python code uses (`onebit.core.sources`). An edit of one of these sources makes the code compile
+again; an edit of another file, a comment or a docstring does not. Learners from outside the package
+follow the same rule without the exception, unless they are defined in the program itself
+(`__main__`) or in a notebook.
 
 Every compiled function is written as an ordinary Python function. With ``NUMBA_DISABLE_JIT=1`` it
 runs as such, and must give the same results; that is how coverage is measured and how the compiler
@@ -58,6 +59,7 @@ except ImportError:  # numba's internals may change
 
 _log = logging.getLogger("onebit")
 _VERSIONS = (sys.version, numba.__version__, llvmlite.__version__, np.__version__)
+_REGISTERING = f"{PACKAGE}.learner_class"  # registers the compiled members of an algorithm
 COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 
@@ -171,7 +173,7 @@ class _Code(NullCache):  # type: ignore[misc]
 
     The key contains everything that the code depends on: the function and the types of its
     arguments; the bodies that are registered for its records; a digest of the modules of these and
-    of all modules that they import; the versions of Python, numba, llvmlite and numpy; and the
+    of the modules that they import; the versions of Python, numba, llvmlite and numpy; and the
     processor. So different code has different keys, the folder needs no index, and processes
     cannot overwrite each other's code with something else.
 
@@ -239,7 +241,9 @@ class _Code(NullCache):  # type: ignore[misc]
                     chosen.append((stub, _name(kind), body))
                     if body[0] != stub[0]:  # otherwise the stub's module is covered already
                         modules.add(body[0])
-        digest = SOURCES.digest(modules)
+        if chosen:
+            modules.add(_REGISTERING)
+        digest = SOURCES.digest_of_compiled(modules)
         if digest is None:
             return None
         fields = [(*_name(kind), getattr(kind, "_fields", ())) for kind in kinds]

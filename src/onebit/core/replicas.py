@@ -1,10 +1,10 @@
-"""Shared by loops over replicas: the state of a replica, and the order of rows."""
+"""Shared by loops over replicas: the state of a replica, and prefetching."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from onebit.core.jit import generic, inline
+from onebit.core.jit import generic, implement, inline
 from onebit.core.lanes import ALIGNMENT, REPLICAS, at, prefetch
 
 
@@ -32,18 +32,10 @@ def column(like, tables, memories, replica):
 
 
 for _kind in REPLICAS:
-    column.bodies[_kind] = _column_of(_kind)
+    implement(column, _kind)(_column_of(_kind))
 
 
 BEYOND_CACHE = 2**20  # bytes: weights of a larger table are prefetched a row ahead
-
-
-@inline
-def next_row(stream, i, t):
-    """The row of round t. i: the row of the round before."""
-    if len(stream.order):
-        return stream.order[t]
-    return i + 1 if i + 1 < len(stream.labels) else 0
 
 
 @inline

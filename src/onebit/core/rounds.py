@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from onebit.core.jit import generic
+from onebit.core.jit import generic, inline
 
 
 class Work(NamedTuple):
@@ -119,3 +119,11 @@ def settle(params, state, row):
 def must_pause(state):
     """Whether a loop over rounds has to stop here, so that the learner can act in Python."""
     return False
+
+
+@inline
+def next_row(stream, i, t):
+    """The number of the row of round t in a stream. i: the number in the round before."""
+    if len(stream.order):
+        return stream.order[t]
+    return i + 1 if i + 1 < len(stream.labels) else 0

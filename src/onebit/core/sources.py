@@ -18,6 +18,9 @@ and nothing is kept.
 
 Dependencies that the source does not show are not followed: modules imported by a computed name,
 and values that a module reads when it is imported, such as environment variables.
+
+Compiled code does not depend on the modules in `PYTHON_ONLY`, though the modules of compiled
+functions import them.
 """
 
 from __future__ import annotations
@@ -38,7 +41,13 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 PACKAGE = "onebit"
-_NO_CODE = (f"{PACKAGE}._version",)  # a number that is shown and written into files
+# No result depends on these: a number that is shown and written into files; `Learner.explain`.
+_NO_CODE = (f"{PACKAGE}._version", f"{PACKAGE}.explanation")
+# These define no compiled function, no record and no constant that a compiled function reads, which
+# tests/core/test_sources.py checks by name: from every compiled function, no name leads to them.
+PYTHON_ONLY = frozenset(
+    f"{PACKAGE}.{name}" for name in ("learner", "decision", "settings", "contexts")
+)
 _MOST_KEPT = 1000  # files whose facts are stored
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -96,8 +105,8 @@ class Sources:
 
         None: a source is missing, or was edited after it was imported.
 
-        apart: modules that only choose other modules by name. They are followed only if they are
-        among `modules`; the caller adds the modules that they choose.
+        apart: modules that are followed only if they are among `modules`: `PYTHON_ONLY`, or modules
+        that only choose other modules by name; the caller adds the modules that they choose.
         """
         key = (frozenset(modules), frozenset(apart))
         if key not in self._digests or any(not _is_own(name) for name in key[0]):
@@ -117,6 +126,14 @@ class Sources:
         sources, installed = found
         parts = [(s.module, self._read(s.path).digest) for s in sources]
         return _hash(repr((parts, installed)).encode())
+
+    def digest_of_compiled(self, modules: Collection[str]) -> str | None:
+        """A digest of everything that compiled functions of the modules depend on."""
+        return self.digest(modules, _not_compiled(modules))
+
+    def files_of_compiled(self, modules: Collection[str]) -> list[Path]:
+        """The files that `digest_of_compiled` covers."""
+        return self.files(modules, _not_compiled(modules))
 
     def files(self, modules: Iterable[str], apart: Collection[str] = ()) -> list[Path]:
         """The files that the digest covers."""
@@ -328,6 +345,11 @@ def _passed_on(tree: ast.Module) -> dict[str, tuple[str, str]]:
             for alias in node.names:
                 found[alias.asname or alias.name] = (node.module, alias.name)
     return found
+
+
+def _not_compiled(modules: Collection[str]) -> Collection[str]:
+    """Modules that compiled code does not depend on; unknown for modules from outside."""
+    return PYTHON_ONLY if all(_is_own(name) for name in modules) else ()
 
 
 # Where modules are.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from onebit.core.jit import generic, inline
+from onebit.core.jit import generic, implement, inline
 from onebit.core.lanes import at, at_least, fetch, load, save, store, unit, width, zero
 from onebit.core.sums import blocks, number
 
@@ -129,7 +129,7 @@ def update_of_planes(lane):
 def _update(lane, now, later, settled):
     now.__name__, now.__qualname__, now.__doc__ = lane.__name__, lane.__qualname__, lane.__doc__
     function = generic(now)
-    function.bodies[Waiting] = later
+    implement(function, Waiting)(later)
     function.settled = settled
     return function
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import codecs
 import gzip
-import importlib
 import io
 import os
 import zlib
@@ -14,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
-from scipy import sparse
 
+from onebit.datasets.matrices import Mixed, csr, mixed
 from onebit.settings import argument, choice_of, whole
 from onebit.texts import NGRAMS
 
@@ -88,18 +87,6 @@ def encoding_named(name: str) -> str:
     except LookupError:
         raise ValueError(
             f"unknown encoding {name!r}; use utf-8, cp1252, latin-1, utf-16 or another"
-        ) from None
-
-
-def optional_module(module: str, package: str, purpose: str, extra: str = "lab") -> Any:
-    """A module that may not be installed. purpose: the beginning of the error's sentence."""
-    try:
-        importlib.import_module(module.partition(".")[0])
-        return importlib.import_module(module)
-    except ImportError:
-        raise ValueError(
-            f"{purpose} {package}, which is not installed; "
-            f"pip install 'onebit[{extra}]', or pip install {package}"
         ) from None
 
 
@@ -206,54 +193,6 @@ def cast(
         place = int(endless[0])
         problem = f"{abs(values[place]):g} is too large for {dtype}"
         raise bad(options.path, line_of(place), problem, "mend it, or scale the values")
-    return made
-
-
-def csr(values: Any, indices: Any, indptr: Any, width: int, kind: Any = sparse.csr_matrix) -> Any:
-    """A matrix of these arrays, unchecked: scipy's constructor would scan them."""
-    made: Any = kind((len(indptr) - 1, width), dtype=values.dtype)
-    made.data, made.indices, made.indptr = values, indices, indptr
-    made.has_sorted_indices = made.has_canonical_format = True
-    return made
-
-
-class Mixed(sparse.csr_matrix):
-    """Rows of a table with names or texts, as a CSR matrix that knows the numbers among them.
-
-    numbers: a CSR matrix of the same shape: the entries that are numbers, including zeros.
-    Selections, copies and other types keep it. The result of any other computation has none; a
-    learner that scales numbers refuses it.
-    """
-
-    numbers: Any = None
-
-    def __getitem__(self, key: Any) -> Any:
-        found: Any = super().__getitem__(key)
-        if isinstance(found, Mixed) and self.numbers is not None:
-            found.numbers = self.numbers[key]
-        return found
-
-    def __iter__(self) -> Any:
-        return (self[i] for i in range(len(self.indptr) - 1))
-
-    def getrow(self, i: int) -> Any:
-        return self[i]
-
-    def copy(self) -> Any:
-        made: Any = super().copy()
-        made.numbers = self.numbers
-        return made
-
-    def astype(self, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
-        made: Any = super().astype(dtype, casting, copy)
-        made.numbers = self.numbers
-        return made
-
-
-def mixed(X: Any, numbers: Any) -> Mixed:
-    """The rows of a matrix, with the numbers among them."""
-    made: Any = csr(X.data, X.indices, X.indptr, X.shape[1], Mixed)
-    made.numbers = numbers
     return made
 
 

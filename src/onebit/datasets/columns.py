@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from onebit.datasets.blocks import Block, Options, bad, cast, csr, mixed
+from onebit.datasets.blocks import Block, Options, bad, cast
+from onebit.datasets.matrices import csr, mixed
 from onebit.dicts import HASHED, encode_named
 from onebit.rows import stacked
 from onebit.settings import argument

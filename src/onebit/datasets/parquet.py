@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from onebit.datasets.blocks import Block, Options, bad, optional_module
+from onebit.datasets.blocks import Block, Options, bad
 from onebit.datasets.columns import Layout, block_of, layout
+from onebit.extras import optional_module
 
 _ROWS = 50_000  # of a block
 

@@ -17,8 +17,9 @@ from scipy import sparse
 
 from onebit.contexts import encode, encode_rows
 from onebit.core.jit import entry
-from onebit.datasets.blocks import csr, optional_module
+from onebit.datasets.matrices import csr
 from onebit.dicts import HASHED
+from onebit.extras import optional_module
 from onebit.frames import listed
 from onebit.rows import Rows, unit_norm
 from onebit.settings import choice_of, real, whole

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.core.jit import entry, inline
-from onebit.datasets.blocks import Block, Options, bad, cast, csr, text_blocks
+from onebit.datasets.blocks import Block, Options, bad, cast, text_blocks
+from onebit.datasets.matrices import csr
 from onebit.rows import GROWTH_LIMIT
 from onebit.settings import argument
 

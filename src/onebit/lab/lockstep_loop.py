@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from onebit.core.jit import entry
 from onebit.core.lanes import pick
-from onebit.core.replicas import BEYOND_CACHE, ask_ahead, column, next_row
-from onebit.core.rounds import Turn, settle
+from onebit.core.replicas import BEYOND_CACHE, ask_ahead, column
+from onebit.core.rounds import Turn, next_row, settle
 from onebit.feedback.channels import Link, drifted
 from onebit.lab.stream_loop import answer, decide, learn, row_at
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import threading
 import time
@@ -12,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit import algorithms
-from onebit.datasets.blocks import csr
+from onebit.datasets.matrices import csr
 from onebit.lab import bounds
 from onebit.lab.recipes import Recipe, settings_text
 from onebit.lab.simulation import Trace, simulate
@@ -111,9 +111,9 @@ def _check_comparators(
         raise ValueError(f"bounds need data whose best weights are known: {', '.join(COMPARED)}")
     if prepare:
         raise ValueError(f"bounds are for unprepared rows; leave out {', '.join(prepare)}")
-    proved = (algorithms.Banditron, algorithms.Perceptron)
-    if not any(recipe.learner in proved for recipe in recipes):
-        raise ValueError("bounds are known for Banditron and Perceptron; add one of them")
+    if not any(recipe.learner.mistake_bound for recipe in recipes):
+        proved = [name for name, kind in Learner.registry.items() if kind.mistake_bound]
+        raise ValueError(f"bounds are known for {' and '.join(sorted(proved))}; add one of them")
 
 
 def _known(stream: LabelledStream) -> bounds.Comparator:
@@ -129,12 +129,8 @@ def _bound(
     """The mean bound over the repeats, if a bound is proved for this learner and its settings."""
     if not known or not {"kernel", "inputs"}.isdisjoint(learner.settings):
         return None
-    if type(learner) is algorithms.Banditron and learner.settings["gamma"] <= 0.5:
-        settings = {"labels": len(learner.labels), "gamma": learner.settings["gamma"]}
-        most_mistakes = functools.partial(bounds.banditron, **settings)
-    elif type(learner) is algorithms.Perceptron:
-        most_mistakes = bounds.perceptron
-    else:
+    most_mistakes = _mistake_bound(learner)
+    if most_mistakes is None:
         return None
     mistakes = [
         most_mistakes(rounds, norm=comparator.norm, loss=comparator.loss[rounds - 1])
@@ -144,6 +140,21 @@ def _bound(
     L = np.mean([comparator.loss[rounds[-1] - 1] for comparator in known])
     error = (np.mean(mistakes, axis=0) / rounds).tolist()
     return Bound("Kakade et al. 2008", COMPARED[data], float(D), float(L), error)
+
+
+def _mistake_bound(learner: Learner) -> Callable[..., Any] | None:
+    """The bound on a learner's mistakes as a function of rounds, norm and loss, if it has one."""
+    if not learner.mistake_bound:
+        return None
+    function = getattr(bounds, learner.mistake_bound)
+    wanted = inspect.signature(function).parameters
+    known = {"labels": len(learner.labels), **learner.settings}
+    bound = functools.partial(function, **{name: known[name] for name in wanted if name in known})
+    try:
+        bound(1, norm=1.0)
+    except ValueError:  # not proved for these settings, such as gamma above 1/2
+        return None
+    return bound
 
 
 def _line(name: str, learner: Learner, runs: list[TimedTrace], bound: Bound | None) -> Line:

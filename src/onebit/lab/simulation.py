@@ -294,14 +294,19 @@ def _run_rounds(
                 return failure
 
 
+def shuffled(size: int, epochs: int, seed: int) -> np.ndarray:
+    """The row numbers 0 to size - 1, once per epoch, each time in another order."""
+    shuffle = np.random.default_rng(seed).permutation
+    return np.concatenate([shuffle(size) for _ in range(epochs)]).astype(np.int64)
+
+
 def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
     """The row number of each round; empty for rows in the given order."""
     if isinstance(order, str):
         if order == "given":
             return np.empty(0, np.int64)
         if order == "shuffled":
-            shuffle = np.random.default_rng(seed).permutation
-            return np.concatenate([shuffle(size) for _ in range(epochs)]).astype(np.int64)
+            return shuffled(size, epochs, seed)
         raise ValueError(f"order must be 'given', 'shuffled' or row numbers, not {order!r}")
     try:
         given = np.asarray(order)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.core.jit import entry, generic, implement, inline
-from onebit.core.replicas import next_row
 from onebit.core.rounds import (
     Choice,
     Row,
@@ -20,6 +19,7 @@ from onebit.core.rounds import (
     hear_label,
     learn_scales,
     must_pause,
+    next_row,
     say,
     scaled,
     score,

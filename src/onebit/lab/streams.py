@@ -10,6 +10,7 @@ import numpy as np
 from onebit import datasets
 from onebit.contexts import FLOAT64, encode_rows
 from onebit.datasets.catalogue import named
+from onebit.lab.simulation import shuffled
 from onebit.rows import Rows
 
 FLOAT32 = np.dtype(np.float32)
@@ -60,7 +61,8 @@ def streams(
         return _repeats(data, ready, unordered, None)
     table = load(data, columns)
     size = len(table.y)
-    orders = [_shuffled(size, rounds or size, seed + i) for i in range(repeats)]
+    epochs = -(-(rounds or size) // size)
+    orders = [shuffled(size, epochs, seed + i)[:rounds] for i in range(repeats)]
     if datasets.Steps(prepare).order_matters:  # every round gets its own copy of the row
         in_order = (table._replace(X=table.X[order], y=table.y[order]) for order in orders)
         ready = [datasets.prepare(table, prepare) for table in in_order]
@@ -112,8 +114,3 @@ def _repeats(
         for table, order in zip(tables, orders, strict=True)
     ]
     return tables[0].name, tables[0].about, made
-
-
-def _shuffled(size: int, rounds: int, seed: int) -> np.ndarray:
-    shuffle = np.random.default_rng(seed).permutation
-    return np.concatenate([shuffle(size) for _ in range(-(-rounds // size))])[:rounds]

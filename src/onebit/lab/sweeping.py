@@ -275,10 +275,11 @@ def _run_alone(learner: Learner, course: _Course, report: Callable[[int], None])
     trace = simulate_places(
         learner, course.rows, course.places, epochs, order, course.points, course.channel, progress
     )
-    return _run(learner, trace, course)
+    return _result_of(learner, trace, course)
 
 
-def _run(learner: Learner, trace: Trace, course: _Course) -> Run:
+def _result_of(learner: Learner, trace: Trace, course: _Course) -> Run:
+    """The result of a learner that has finished its rounds, with its error on the test rows."""
     error = np.nan
     if course.test is not None:
         X, places = course.test
@@ -317,7 +318,7 @@ def _run_lockstep(
     for replica, learner in enumerate(learners):
         trace = Trace(points, *kept[:, replica].T.copy())
         learned = learner if course.test is None else together.learner(replica, learner)
-        runs.append(_run(learned, trace, course))
+        runs.append(_result_of(learned, trace, course))
     return runs
 
 

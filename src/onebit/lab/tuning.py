@@ -18,7 +18,6 @@ import numpy as np
 
 from onebit import datasets
 from onebit._version import __version__
-from onebit.algorithms import OneBit
 from onebit.datasets.steps import width_of
 from onebit.lab import recipes
 from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
@@ -27,7 +26,7 @@ from onebit.lab.sweeping import sweep
 from onebit.labels import LabelSet, column_of
 from onebit.learner import Labels, Learner
 from onebit.rows import Rows
-from onebit.settings import Range, choice_of, function_or_none, whole
+from onebit.settings import SHARED, Range, choice_of, function_or_none, whole
 
 MOST_TRIALS = 100_000
 # Steps that prepare="auto" tries: for tables in sparse form, and for sparse rows. Learners
@@ -104,13 +103,21 @@ class Candidate(NamedTuple):
 
 
 def learners_to_tune() -> list[type[Learner]]:
-    """OneBit, and the learners from one bit that have settings to search."""
+    """Learners from one bit that have settings to search, or that need none.
+
+    Left out are the learners that `default_recipes` leaves out, and those that learn nothing.
+    """
     known = [recipe.learner for recipe in recipes.default_recipes()]
     return [
         learner
         for learner in known
-        if (learner.ranges or learner is OneBit) and not learner.full_information
+        if learner.planes and not learner.full_information and _can_compete(learner)
     ]
+
+
+def _can_compete(learner: type[Learner]) -> bool:
+    """Whether there are settings to search, or no settings but those that every learner has."""
+    return bool(learner.ranges) or set(learner.declared) <= set(SHARED)
 
 
 def default_rounds(rows: int) -> int:

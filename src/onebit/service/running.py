@@ -24,7 +24,7 @@ from onebit.service.messages import Health, problem_of
 from onebit.service.service import Service
 
 log = logging.getLogger("onebit.service")
-PATIENCE = 5.0  # seconds for a start to end that is to be stopped
+PATIENCE = 5.0  # seconds that a stop waits for a start that has not ended yet
 
 
 class Run:

@@ -1,1 +1,4 @@
-"""The state of a learner besides its table of weights: full matrices, stored contexts."""
+"""The state of a learner besides its table of weights.
+
+Full matrices, stored contexts with their kernels, the scales of inputs, and the models of `OneBit`.
+"""

@@ -1,7 +1,8 @@
 """The state of a learner besides its table of weights.
 
-Most learners have only the table. `full` has matrices, `kernels` stored contexts. An algorithm
-is written once: the functions of `core.sums` and `core.updates` have a body for each storage.
+Most learners have only the table. `full` has matrices, `stored_contexts` the contexts of learners
+with a kernel, `dense_experts` and `sparse_experts` the models of `OneBit`. An algorithm is written
+once: the functions of `core.sums` and `core.updates` have a body for each storage.
 """
 
 from __future__ import annotations

@@ -193,6 +193,10 @@ class ExpertStorage(Storage):
             experts.count[KEPT], experts.count[HEARD] = kept, arrays["heard"][0]
         return experts
 
+    def has_other_scales(self, held: Any) -> bool:
+        """Whether rows have become much larger or smaller since their scales were fixed."""
+        return False
+
     def _places(self, experts: Experts) -> np.ndarray:
         """Where the kept rounds are, oldest first."""
         return (experts.count[OLDEST] + np.arange(experts.count[KEPT])) % KEPT_ROUNDS

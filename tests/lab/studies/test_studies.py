@@ -590,13 +590,13 @@ def test_ctrl_c_stops_the_threads_and_keeps_what_is_done(toy, tmp_path):
 
 def test_engines_that_are_not_installed_say_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r"pip install 'onebit\[cluster\]'"):
+    with pytest.raises(ValueError, match=r"pip install '\.\[cluster\]'"):
         list(engines.run_on("ray", [], 1))
 
 
 def test_without_polars_the_remedy_is_said(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ValueError, match=r"pip install 'onebit\[lab\]'"):
+    with pytest.raises(ValueError, match=r"pip install '\.\[lab\]'"):
         Store(tmp_path)
 
 
@@ -747,6 +747,33 @@ def test_a_quick_run_says_so_and_tells_no_band(toy, store):
     assert findings.sections[0].charts[0].curves[0].x[-1] == 100
 
 
+def test_more_repeats_keep_the_finished_cells(toy, tmp_path, monkeypatch):
+    one = run_study(toy, Store(tmp_path), quick=False, repeats=1)
+    assert {e.name: e.repeats for e in one.experiments} == {"online": 1, "gamma": 1, "folds": 3}
+    cells = one.needed()[0]
+    findings = evaluate(one, "onebit study toy.toml --repeats 1")
+    assert findings.most_repeats == 1 and not findings.missing and not findings.quick
+    assert findings.facts["size"] == "full, with at most 1 repeat"
+    assert findings.sections[0].charts[0].caption == "150 rounds, 1 repeat"
+    page = study_page(findings, "1")
+    assert "each experiment ran with at most 1." in page and "--repeats 1</code>" in page
+
+    ran = []
+    monkeypatch.setattr(engines, "run_cells", lambda c, p=None: ran.extend(c) or run_cells(c, p))
+    all_repeats = run_study(toy, Store(tmp_path), quick=False, repeats=7)
+    assert set(cells) <= set(all_repeats.needed()[0])
+    assert {cell.name for cell in ran} == set(all_repeats.needed()[0]) - set(cells)
+    assert {cell.repeat for cell in ran} == {1}
+    whole = evaluate(all_repeats, "onebit study toy.toml")
+    assert whole.most_repeats is None and whole.facts["size"] == "full"
+    assert "Fewer repeats" not in study_page(whole, "1")
+
+
+def test_a_quick_run_has_at_most_the_repeats_asked_for(toy, store):
+    assert [e.repeats for e in Plan(toy, store, True, repeats=9).experiments] == [1, 2, 3]
+    assert [e.repeats for e in Plan(toy, store, True, repeats=1).experiments] == [1, 1, 3]
+
+
 def test_the_chosen_setting_has_the_least_error_where_it_was_tuned(toy, store):
     plan = run_study(toy, store, quick=False)
     for place in plan.places():
@@ -801,11 +828,21 @@ def test_the_command_lists_runs_and_reports(toy_file, tmp_path):
     assert code == 0 and "claims hold, " in out and "cannot be decided" in out
 
 
+def test_the_command_runs_fewer_repeats(toy_file, tmp_path):
+    sizes = ("--repeats", "1", "--quick")
+    code, out, err = run_command(str(toy_file), *sizes, "--out", str(tmp_path))
+    assert code == 0 and "with at most 1 of the repeats" in out, err
+    page = (tmp_path / "toy.html").read_text()
+    assert f"<code>onebit study {toy_file} --repeats 1 --quick</code>" in page  # the footer
+    assert f"The full run: <code>onebit study {toy_file}</code>" in page
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (("nothing",), "unknown study 'nothing'; there are banditron-2008"),
         (("banditron-2008", "--workers", "0"), "workers must be between 1"),
+        (("banditron-2008", "--repeats", "0"), "repeats must be between 1 and 10000"),
         (("banditron-2008", "--out", __file__), "is a file"),
     ],
 )

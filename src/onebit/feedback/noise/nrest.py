@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from onebit.extras import how_to_install
 from onebit.feedback.noise.log import FLOAT, Log, NotIdentified, Rates, matrix_of, rates_of
 
 _PART = 0.9  # share of the log that the network learns from; the paper tests on the rest
@@ -109,7 +110,7 @@ def _default_classifier(X: Any, seed: int) -> Any:
         from sklearn.neural_network import MLPClassifier
     except ImportError:
         raise ImportError(
-            'method="nrest" needs scikit-learn: pip install "onebit[lab]"; '
+            f'method="nrest" needs scikit-learn: {how_to_install("lab", "scikit-learn")}; '
             'method="levels" needs nothing'
         ) from None
     if sparse.issparse(X):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from onebit.datasets.blocks import optional_module
+from onebit.extras import optional_module
 from onebit.lab.lookup import Home, home_of, import_home, learner_named
 from onebit.lab.studies.cells import Cell, Result, run_cells
 

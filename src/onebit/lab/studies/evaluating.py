@@ -126,11 +126,14 @@ def evaluate(plan: Plan, command: str) -> findings.Findings:
         command=command,
         facts=_facts(plan),
         quick=plan.quick,
+        most_repeats=plan.most_repeats,
     )
 
 
 def _facts(plan: Plan) -> dict[str, str]:
     facts = {"onebit": __version__, "size": "quick" if plan.quick else "full"}
+    if plan.most_repeats:
+        facts["size"] += f", with at most {_repeats(plan.most_repeats)}"
     facts["date"] = date.today().isoformat()
     if commit := _commit():
         facts["commit"] = commit
@@ -199,9 +202,13 @@ def _with_channel(name: str, channel: str) -> str:
 def _size(experiment: spec.Experiment, first_epoch: bool = False) -> str:
     """Repeats and epochs in words."""
     word = "fold" if experiment.protocol == "folds" else "repeat"
-    repeats = f"{experiment.repeats} {word}{'' if experiment.repeats == 1 else 's'}"
+    repeats = _repeats(experiment.repeats, word)
     one_epoch = experiment.epochs == 1 or first_epoch
     return repeats if one_epoch else f"{repeats}, {experiment.epochs} epochs"
+
+
+def _repeats(number: int, word: str = "repeat") -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 # Charts

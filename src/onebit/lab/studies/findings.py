@@ -117,7 +117,8 @@ class Findings:
     failures: list[Failure]
     missing: int  # cells that have not run yet
     cells: int
-    seconds: float  # computing time of all cells
+    seconds: float  # elapsed time of all cells, added up
     command: str  # what to type to run it again
     facts: dict[str, str]  # version, commit, date, quick or full, seeds, data with checksums
     quick: bool = False  # ran at reduced size: not comparable with the paper's numbers
+    most_repeats: int | None = None  # an experiment has no more than these; None: as in its file

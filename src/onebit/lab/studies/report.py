@@ -43,7 +43,7 @@ def study_page(findings: Findings, version: str) -> str:
         facts={
             **{name: fact for name, fact in findings.facts.items() if name != "onebit"},
             "cells": ", ".join(filter(None, [f"{findings.cells:,}", incomplete])),
-            "computing time": duration(findings.seconds),
+            "elapsed time of all cells": duration(findings.seconds),
         },
     )
 
@@ -74,7 +74,9 @@ def overview_page(studies: list[tuple[Findings, str]], version: str) -> str:
         facts={
             "studies": str(len(studies)),
             "cells": f"{sum(findings.cells for findings in all_findings):,}",
-            "computing time": duration(sum(findings.seconds for findings in all_findings)),
+            "elapsed time of all cells": duration(
+                sum(findings.seconds for findings in all_findings)
+            ),
         },
     )
 

@@ -30,10 +30,12 @@ class Place(NamedTuple):
 class Plan:
     """The cells of a study at one size, and the store that has the results of some of them."""
 
-    def __init__(self, study: Study, store: Store, quick: bool) -> None:
+    def __init__(self, study: Study, store: Store, quick: bool, repeats: int | None = None) -> None:
         self.study, self.quick, self.store = study, quick, store
         self.sources = {name: source_of(data) for name, data in study.data.items()}
-        self.experiments = [experiment.sized(quick) for experiment in study.experiments]
+        self.experiments = [experiment.sized(quick, repeats) for experiment in study.experiments]
+        whole = [experiment.sized(quick) for experiment in study.experiments]
+        self.most_repeats = None if self.experiments == whole else repeats  # None: all
 
     def experiment(self, name: str) -> Experiment:
         return next(experiment for experiment in self.experiments if experiment.name == name)
@@ -147,13 +149,17 @@ def run_study(
     store: Store,
     *,
     quick: bool,
+    repeats: int | None = None,
     engine: str = "threads",
     workers: int | None = None,
     retry: bool = False,
     progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Plan:
-    """Run the missing cells, those for tuning first. retry: run failed cells again."""
-    plan = Plan(study, store, quick)
+    """Run the missing cells, those for tuning first.
+
+    repeats: no more than these of each experiment. retry: run failed cells again.
+    """
+    plan = Plan(study, store, quick, repeats)
     workers = workers or os.cpu_count() or 1
     tried: set[str] = set()
     while True:

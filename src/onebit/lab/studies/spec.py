@@ -29,7 +29,8 @@ from onebit.learner import Learner
 CLEAN = "clean"
 LARGEST_FILE = 2**20  # bytes
 LARGEST_GRID = 10_000
-_MOST = {"repeats": 10_000, "epochs": 10_000, "rows": 10**9, "rounds": 10**9}
+MOST_REPEATS = 10_000
+_MOST = {"repeats": MOST_REPEATS, "epochs": 10_000, "rows": 10**9, "rounds": 10**9}
 _DRAWN = [entry.name for entry in KNOWN if entry.drawn]
 _SHARES = ("error", "greedy_error", "explored", "regret")
 _WITH_BAYES = {"linear_noise"}  # of the catalogue
@@ -114,10 +115,13 @@ class Experiment(_Strict, frozen=True):
     # the paper's estimated rates of flips, by data set and channel
     published_rates: dict[str, dict[str, tuple[float, float]]] = {}
 
-    def sized(self, quick: bool) -> Experiment:
-        if not quick:
-            return self
-        less = {key: getattr(self.quick, key) for key in ("repeats", "epochs", "rounds")}
+    def sized(self, quick: bool, repeats: int | None = None) -> Experiment:
+        """The experiment at the size of a run. repeats: no more than these; folds are kept."""
+        less: dict[str, int | None] = {}
+        if quick:
+            less = {key: getattr(self.quick, key) for key in ("repeats", "epochs", "rounds")}
+        if repeats and self.protocol != "folds":  # the number of folds decides what a fold has
+            less["repeats"] = min(repeats, less.get("repeats") or self.repeats)
         return msgspec.structs.replace(self, **{k: v for k, v in less.items() if v})
 
     def rows_of(self, data: Data, quick: bool) -> int | None:

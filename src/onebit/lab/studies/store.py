@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from onebit.datasets.blocks import optional_module
+from onebit.extras import optional_module
 from onebit.lab.studies.cells import Cell, Result
 from onebit.persist import write_bytes
 

@@ -13,13 +13,13 @@ learner is ahead of the journal, and `Service` has it built again from what is o
 from __future__ import annotations
 
 from onebit.service.engine.deciding import Deciding
-from onebit.service.engine.due import Due
 from onebit.service.engine.entries import id_of, parsed_id
 from onebit.service.engine.pending import Pending
+from onebit.service.engine.periodic import PeriodicWork
 from onebit.service.engine.settings import Settings
 
 __all__ = ["Engine", "Pending", "id_of", "parsed_id"]
 
 
-class Engine(Deciding, Due, Settings):
+class Engine(Deciding, PeriodicWork, Settings):
     """The owner of one model."""

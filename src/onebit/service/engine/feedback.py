@@ -8,9 +8,9 @@ from concurrent.futures import Future
 from onebit.service.engine.building import decision_of, says, was_right
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.entries import Entry, id_of
-from onebit.service.engine.past import SILENCE, Given, Past, verdict_of
 from onebit.service.engine.pending import DONE, Pending, waiting
 from onebit.service.engine.rebuilding import Edit
+from onebit.service.engine.revisions import SILENCE, Given, Revisions, verdict_of
 from onebit.service.faults import Contradiction, KeyReused, Refused, ServiceError
 from onebit.service.journal import AnswerRow, DecisionRow, statements
 from onebit.service.journal.statements import Statement
@@ -31,7 +31,7 @@ def _repeats(row: DecisionRow, known: AnswerRow, given: Given) -> bool:
     return given.label == known.label or (bool(known.right) and given.label == row.label)
 
 
-class Feedback(Past):
+class Feedback(Revisions):
     """Hears feedback, and learns from it."""
 
     def submit_feedback(

@@ -17,7 +17,7 @@ import msgspec
 
 from onebit.learner import Learner
 from onebit.service.engine.building import Builder, Version, code_of, recorded_code
-from onebit.service.engine.looking import Looking
+from onebit.service.engine.records import Records
 from onebit.service.engine.state import READ_ANEW
 from onebit.service.faults import Damaged, ServiceError, Unavailable
 from onebit.service.journal import ChangeRow
@@ -38,7 +38,7 @@ class Edit(NamedTuple):
     statements: Sequence[Statement]  # which make the change
 
 
-class Rebuilding(Looking):
+class Rebuilding(Records):
     """Changes of the past, and the learners that they ask for."""
 
     def _begin(self) -> None:

@@ -1,4 +1,4 @@
-"""What all parts of an engine share: the learner, its versions, and the decisions of late."""
+"""Shared by all parts of an engine: the learner, its versions, and the recent decisions."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class EngineState:
             self._count()
 
     def _begin(self) -> None:
-        """What there is to do once the learner is there."""
+        """Called when the learner has been built at the start; a subclass overrides it."""
 
     def attempt(self, submit: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
         """Submit a request of this engine if that takes no waiting; else None, and nothing is done.

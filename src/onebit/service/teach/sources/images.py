@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from onebit.datasets.blocks import optional_module
+from onebit.extras import optional_module
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -12,9 +12,9 @@ from onebit.service import snapshots
 from onebit.service.engine.building import says
 from onebit.service.engine.checks import check_text
 from onebit.service.engine.entries import Entry, id_of
-from onebit.service.engine.looking import kept
 from onebit.service.engine.pending import DONE, Pending, all_done, waiting
 from onebit.service.engine.rebuilding import Edit, Rebuilding
+from onebit.service.engine.records import kept
 from onebit.service.faults import Contradiction, Expired, Refused, ServiceError, Unavailable
 from onebit.service.journal import ACTIVE, CANCELLED, ERASED, statements
 from onebit.service.messages import Answer, Card, Label, SourceChange, Standing
@@ -43,7 +43,7 @@ def verdict_of(answer: Answer) -> tuple[bool | None, Label | None]:
     return None if right is UNSET else right, None if label is UNSET else label
 
 
-class Past(Rebuilding):
+class Revisions(Rebuilding):
     """Changes what was decided and heard, as if it had always been so."""
 
     def submit_revise(

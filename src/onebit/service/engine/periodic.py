@@ -1,4 +1,4 @@
-"""What time brings: silence that is read as wrong, snapshots, compaction of old rounds."""
+"""Periodic work: silence that is read as wrong, snapshots, compaction of old rounds."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from onebit import persist
 from onebit.learner import Learner
 from onebit.service import snapshots
 from onebit.service.engine.feedback import Feedback
-from onebit.service.engine.past import SILENCE, Given
+from onebit.service.engine.revisions import SILENCE, Given
 from onebit.service.journal import ACTIVE, statements
 
 COMPACTED = 10_000  # decisions or answers that are compacted at once
 
 
-class Due(Feedback):
-    """Does what is due."""
+class PeriodicWork(Feedback):
+    """Does what is due: `tick` is called about once a second."""
 
     def tick(self) -> None:
-        """Do what is due: called about once a second."""
+        """Do what is due."""
         if self.model.wrong_after is not None:
             self._hear_silence(self.model.wrong_after)
         if self._reached - self._snapshot_at >= self._snapshot_every:
@@ -77,7 +77,10 @@ class Due(Feedback):
         return path
 
     def _compact_old(self, retention: float) -> None:
-        """Compact now and then: up to a twentieth older than they must be, rounds may stay."""
+        """Compact rounds that are older than the retention time.
+
+        This is done twenty times per retention time, so a round stays at most a twentieth longer.
+        """
         _, now = self.journal.stamp(0)
         if now - retention - self._compacted >= retention / 20:
             while self.compact(now - retention):

@@ -1,4 +1,4 @@
-"""What an engine tells of its decisions and of itself."""
+"""Records of decisions, and the model card: all that an engine reads without changing anything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _heard(answer: AnswerRow) -> Heard:
     return Heard(**kept(answer))
 
 
-class Looking(EngineState):
+class Records(EngineState):
     """Reads, and changes nothing."""
 
     def look(self, id: str) -> Record:
