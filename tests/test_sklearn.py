@@ -361,6 +361,16 @@ def test_a_model_of_a_frame_of_numbers_reads_its_rows_by_name():
         of_array.decide(dicts[0])
 
 
+def test_an_array_of_objects_is_rows_of_the_frame():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"team": ["A", "B"] * 20, "age": [3.0, 5.0] * 20})
+    model = OneBitClassifier().fit(frame, ["old", "new"] * 20)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        assert model.predict(frame.to_numpy()).tolist() == model.predict(frame).tolist()
+    with pytest.raises(ValueError, match="was fitted with texts or dicts"):
+        model.predict(frame.to_numpy()[:, :1])
+
+
 def test_missing_texts_have_no_words():
     model = OneBitClassifier().fit(["a goal", "a vote"] * 20, ["sport", "politics"] * 20)
     assert model.predict([None, math.nan]).tolist() == model.predict(["", ""]).tolist()

@@ -31,7 +31,7 @@ except ImportError as error:
 
 from onebit.adapters import LearnerMaker, label_probabilities, make_learner
 from onebit.decision import Decision
-from onebit.frames import NamedColumns, listed, names_of, row_of_frame
+from onebit.frames import NamedColumns, dicts_of, listed, names_of, row_of_frame
 from onebit.lab.simulation import simulate_places
 from onebit.rows import is_missing
 
@@ -77,6 +77,7 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
     """
 
     classes_: np.ndarray
+    feature_names_in_: np.ndarray  # of a frame
 
     def __init__(self, learner: LearnerMaker = "OneBit", *, epochs: int = 1, seed: int = 0) -> None:
         self.learner = learner
@@ -156,6 +157,8 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
         rows = _read_by_onebit(X)
         if rows is None and not self._reads_matrices and _are_missing(X):
             return [""] * len(X)
+        if rows is None and not self._reads_matrices and self._are_cells(X):
+            rows = dicts_of(NamedColumns(X, self.feature_names_in_.tolist()))
         if rows is not None and self._reads_as_columns(rows):
             return rows
         if rows is None:
@@ -165,6 +168,12 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
         if not _are_dicts(X):
             validate_data(self, X, reset=False, skip_check_array=True)
         return rows
+
+    def _are_cells(self, X: Any) -> bool:
+        """Whether X is an array of objects, as wide as the frame that the model was fitted with."""
+        if not isinstance(X, np.ndarray) or X.dtype.kind != "O" or X.ndim != 2:
+            return False
+        return X.shape[1] == len(getattr(self, "feature_names_in_", ()))
 
     def _reads_as_columns(self, rows: Sequence[Any]) -> bool:
         """Whether these are dicts or rows with names, for a model of a frame of numbers."""
