@@ -71,6 +71,8 @@ class FakeCommits:
 
 
 class FakeEngine:
+    problem = ""
+
     def __init__(self, name, labels, commits, ids):
         self.name, self.labels, self.commits, self.ids = name, labels, commits, ids
         self.records: dict[str, Record] = {}

@@ -9,9 +9,9 @@ import pytest
 from onebit import persist
 from onebit.service.configuration import Model, WrongAfter
 from onebit.service.engine import Engine
-from onebit.service.faults import Contradiction, UnknownDecision
+from onebit.service.faults import Contradiction, Expired, UnknownDecision
 from onebit.service.journal import Journal, ReadOnlyJournal
-from onebit.service.messages import Retraining
+from onebit.service.messages import Retraining, SourceChange
 
 DAY = 86400.0
 
@@ -154,5 +154,54 @@ def test_silence_is_heard_before(tmp_path, clock):
     engine.tick()
     decisions, answers, bases = counts(journal)
     assert (decisions, bases) == (1, 1) and answers == 1  # silence after the second is young
+    assert bytes_of(engine.learner) == bytes_of(engine.replayed())
+    journal.close()
+
+
+def test_feedback_in_quarantine_is_kept_until_it_is_learned(tmp_path, clock):
+    journal = Journal(tmp_path / "j", clock=clock)
+    engine = engine_of(journal, tmp_path / "s")
+    ids = play(engine, clock, 5, random.Random(1), silent=1)
+    for i, id in enumerate(ids):
+        engine.feedback(id, right=True, source="bot" if i in (2, 4) else None)
+    everything = bytes_of(engine.learner)
+    engine.submit_source("bot", SourceChange(quarantined=True))
+    without = bytes_of(engine.learner)
+    clock.now += DAY
+    assert engine.compact(clock.now) > 0  # the answers before that of the source
+    assert engine.compact(clock.now) == 0
+    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) == without != everything
+    engine.submit_source("bot", SourceChange(quarantined=False))
+    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) == everything
+    assert engine.compact(clock.now) > 0
+    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) == everything
+    assert counts(journal)[1] == 0
+    journal.close()
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_decision_that_the_base_has_counted_cannot_be_taken_out(tmp_path, clock, is_answered):
+    journal = Journal(tmp_path / "j", clock=clock)
+    engine = engine_of(journal, tmp_path / "s", expires_after=40 * DAY, revisions=True)
+    counted = engine.decide({"a": 1}).id
+    play(engine, clock, 5, random.Random(1))
+    clock.now += DAY
+    young = engine.decide({"b": 1}).id
+    assert engine.compact(clock.now - DAY / 2) > 0
+    if is_answered:
+        engine.feedback(counted, right=True)
+    before = bytes_of(engine.learner)
+    for refused in (engine.cancel, engine.erase):
+        with pytest.raises(Expired, match="was compacted"):
+            refused(counted)
+    assert engine.look(counted).state == ("learned" if is_answered else "open")
+    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) == before
+    assert engine.cancel(young).state == "cancelled" and engine.erase(young).state == "erased"
+    assert bytes_of(engine.learner) == bytes_of(engine.replayed())
+    clock.now += 40 * DAY
+    engine.limit(engine._limits, 3, retention=DAY)
+    engine.tick()
+    with pytest.raises(UnknownDecision):
+        engine.look(counted)
     assert bytes_of(engine.learner) == bytes_of(engine.replayed())
     journal.close()

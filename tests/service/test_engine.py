@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -431,10 +432,38 @@ def test_silence_in_a_model_that_waits_until_decisions_are_shown(home):
     service.tick()
     assert news.look(shown).state == "learned" and news.look(waiting).state == "waiting"
     news.shown(waiting)
+    later = news.decide(context(2)).id
+    news.shown(later)
+    for _ in range(9):  # the time counts from when it was shown
+        place.clock.now += 1
+        service.tick()
+        assert news.look(waiting).state == "open"
+    service = place.restart()
+    news = service.models["news"]
     service.tick()
+    assert news.look(waiting).state == "open"
+    place.clock.now += 2
+    service.tick()
+    assert news.look(waiting).state == "learned" and news.look(later).state == "learned"
+    assert news.tally.silences == 2
+    assert_pure(news)
+
+
+def test_silence_is_no_source_that_somebody_has(home):
+    place = home(SILENT + REVISIONS)
+    service = place.start()
+    news = service.models["news"]
+    first, second = (news.decide(context(i)).id for i in range(2))
+    with pytest.raises(Refused, match="nobody gave"):
+        news.feedback(first, right=True, source="silence")
+    (refused,) = news.feedback_many([Answer(id=first, right=True, source="silence")])
+    assert isinstance(refused, Refused)
+    news.feedback(first, right=True, source="anna")
     place.clock.now += 11
     service.tick()
-    assert news.look(waiting).state == "learned"
+    for id, source in ((first, "anna"), (second, None)):
+        news.revise(id, label="tech")
+        assert news.look(id).feedback[-1].source == source
     assert_pure(news)
 
 
@@ -774,7 +803,7 @@ def test_erased_contexts_leave_no_bytes(home, mode, size):
     assert b"secret0032x" in all_bytes(place.folder)
 
 
-def test_erasing_is_finished_after_the_last_reader(home):
+def test_erasing_is_finished_after_the_last_reader(home, tmp_path):
     """A reader keeps the log from being emptied, but stops nobody."""
     place = home()
     news = place.start().models["news"]
@@ -785,14 +814,16 @@ def test_erasing_is_finished_after_the_last_reader(home):
         assert news.erase(id).state == "erased"
         news.decide({"public": 1.0})
         assert b"secret" in all_bytes(place.folder)
+        killed = place.crashed(tmp_path / "killed")
         connection.execute("COMMIT")
-    news.decide({"public": 2.0})
-    news.journal.flush()
-    for _ in range(100):  # the log is emptied after the commit is told
-        if b"secret" not in all_bytes(place.folder):
-            break
-        time.sleep(0.05)
-    assert b"secret" not in all_bytes(place.folder)
+    assert b"secret" in all_bytes(killed.folder)
+    killed.start()
+    for folder in (place.folder, killed.folder):  # nobody has to write anything
+        until = time.monotonic() + 20
+        while b"secret" in all_bytes(folder):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    killed.stop()
 
 
 # Retraining.
@@ -991,6 +1022,65 @@ def test_a_retraining_that_is_refused_changes_nothing(home):
     assert bytes_of(place.restart().models["news"]) == before
 
 
+UNFIT = "Newtron"  # its matrices do not fit into memory for hashed names
+
+
+def play_named(news, rounds=5) -> None:
+    for i in range(rounds):
+        news.feedback(news.decide(named(i)).id, right=True)
+
+
+def test_a_learner_that_cannot_be_built_is_refused(home):
+    place = home()
+    news = place.start().models["news"]
+    play_named(news)
+    before = bytes_of(news)
+    with pytest.raises(Refused, match=r"Newtron could not be .*; Banditron stays .*GiB"):
+        news.submit_retrain(Retraining(learner=UNFIT))
+    assert bytes_of(news) == before and news.card().version == 1
+
+
+def test_a_learner_that_cannot_be_built_behind_the_scenes_is_told(home, monkeypatch):
+    monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
+    news = home().start().models["news"]
+    play_named(news)
+    news.submit_retrain(Retraining(learner=UNFIT))
+    news.settle()
+    assert news.card().learner == "Banditron"
+    assert "Newtron could not be built" in news.card().problem
+    news.submit_retrain(Retraining(learner="Confidit"))
+    news.settle()
+    assert news.card().learner == "Confidit" and news.card().problem == ""
+
+
+@pytest.mark.parametrize("at_once", [500, -1])
+def test_a_learner_of_the_file_that_cannot_be_built_is_told(home, monkeypatch, caplog, at_once):
+    monkeypatch.setattr(rebuilding, "AT_ONCE", at_once)
+    place = home()
+    service = place.start()
+    play_named(service.models["news"])
+    place.write(f'learner = "{UNFIT}"')
+    if at_once > 0:
+        with pytest.raises(Contradiction, match="Newtron could not be built"):
+            service.reload(check(place.config))
+    else:
+        with suppress(Contradiction):  # the learner may be refused before the reload has ended
+            service.reload(check(place.config))
+    for _ in range(2):  # also after a restart
+        news = service.models["news"]
+        news.settle()
+        assert news.card().learner == "Banditron"
+        assert "Newtron could not be built" in news.card().problem
+        assert "Newtron could not be built" in caplog.text
+        assert_pure(news)
+        caplog.clear()
+        service = place.restart()
+    place.write()
+    service.reload(check(place.config))
+    assert service.models["news"].card().problem == ""
+    assert service.models["news"].card().version == 1
+
+
 def test_two_models_retrain_at_once(home, monkeypatch):
     place = home('\n[models.other]\nlabels = ["a", "b"]\nlearner = "Banditron"')
     service = place.start()
@@ -1173,6 +1263,24 @@ def test_a_second_owner_is_refused(home):
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout
     assert said.startswith("JournalInUse") and str(os.getpid()) in said
     play(service.models["news"], 2)
+
+
+def test_a_journal_behind_a_link_has_one_owner(home, tmp_path):
+    place, linked = home(), home(folder="linked")
+    service = place.start()
+    play(service.models["news"], 5)
+    linked.journal.symlink_to(place.journal)
+    with pytest.raises(JournalInUse, match="in use by another process"):
+        linked.start()
+    place.stop()
+    service = linked.start()
+    play(service.models["news"], 5)
+    service.journal.failure = OSError("fsync failed, says the test")
+    service.recover()
+    assert linked.journal.is_symlink() and not place.journal.is_symlink()
+    assert service.models["news"].card().answers == 10
+    linked.stop()
+    assert place.start().models["news"].card().answers == 10
 
 
 def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
@@ -1549,6 +1657,37 @@ def test_limits_of_open_decisions(home):
     place.clock.now += 11  # they expire while the process runs
     news.decide_many([question(i) for i in range(3)])
     assert_pure(news)
+
+
+def test_what_has_expired_is_found_without_reading_the_rest(home, monkeypatch):
+    """At the limit of open decisions, the others must not be counted again and again."""
+    place = home('expires_after = "10s"', service="[service.limits]\nopen_decisions = 20")
+    news = place.start().models["news"]
+    random, read = Random(1), []
+    unanswered = news.journal.unanswered
+
+    def counted(model, after, upto):
+        read.append(upto - after)
+        return unanswered(model, after, upto)
+
+    monkeypatch.setattr(news.journal, "unanswered", counted)
+    for i in range(300):
+        place.clock.now += 0.3
+        try:
+            id = news.decide(context(i)).id
+        except Busy:
+            continue
+        if random.random() < 0.3:
+            news.feedback(id, right=True)
+        elif random.random() < 0.2:
+            news.cancel(id)
+    news.journal.flush()
+    assert len(read) > 10 and sum(read) <= news.journal.position
+    monkeypatch.undo()
+    news._count_expired()
+    found = news.tally.open
+    news._count()
+    assert found == news.tally.open > 0
 
 
 def test_expired_decisions_are_counted_as_open_until_the_next_count(home):

@@ -653,6 +653,12 @@ def test_health_and_readiness(site):
     assert site.http.get("/health").json() == {"status": "ok"}
     ready = {"status": "ready", "models": ["news", "counted"]}
     assert site.http.get("/ready").json() == ready
+    site.service.models["news"].problem = "a reason that only readers of the model may see"
+    answer = site.http.get("/ready")
+    assert (
+        answer.status_code == 200 and "the model card says why" in answer.json()["problems"]["news"]
+    )
+    assert "a reason" not in answer.text
     site.service.reason = "the journal is being read"
     answer = site.http.get("/ready")
     assert problem(answer, faults.Unavailable)[0] == "the journal is being read"

@@ -21,6 +21,7 @@ from onebit.service.journal import Journal, ReadOnlyJournal
 from onebit.service.journal import repair as repairing
 from onebit.service.journal.backup import back_up
 from onebit.service.journal.repair import repair
+from onebit.service.messages import SourceChange
 from onebit.service.upkeep.inspection import inspect
 from onebit.service.upkeep.journals import chosen_model
 from onebit.service.upkeep.replay import Replay
@@ -151,7 +152,7 @@ def test_a_damaged_first_page(original, journal):
     found = repair(journal)
     assert found.pages == [1] and found.snapshots is not None
     after, before = rows_of(journal), rows_of(original)
-    assert all(after[table] == before[table] for table in TABLES if table != "sources")
+    assert after == before
 
 
 def copy_with_log(path, target, rounds=60):
@@ -186,6 +187,89 @@ def test_behind_a_damaged_frame(tmp_path):
     assert seen < 60
     repair(target)
     assert rows_of(target)["decisions"] == before["decisions"]
+
+
+def journal_with_a_past(path, target):
+    """A journal in whose past much was changed; the copy has all of it in its log."""
+    opened = Journal(path, clock=Clock())
+    engine = Engine(opened, news(revisions=True), folder=path.with_name("s"))
+    ids = []
+    for i in range(60):
+        opened._clock.now += 1
+        ids.append(engine.decide({f"word{i}": 1.0}).id)
+        engine.feedback(ids[-1], right=i % 3 == 0, source="bot" if i % 4 == 0 else "ann")
+    engine.submit_source("bot", SourceChange(quarantined=True))
+    for id in ids[10:20]:
+        engine.revoke(id)
+    engine.cancel(ids[30])
+    engine.erase(ids[31])
+    opened._clock.now += 1
+    engine.submit_remove_source("ann")
+    opened._clock.now += 1
+    engine.revise(ids[0], right=False)
+    engine.feedback(ids[4], right=True, source="ann")  # the same position, another source
+    opened.flush()
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{path}{suffix}", f"{target}{suffix}")
+    opened.close()
+    return rows_of(path)
+
+
+def test_what_was_taken_back_does_not_come_back(tmp_path):
+    """Whichever frame of the log is damaged."""
+    target = tmp_path / "cut"
+    before = journal_with_a_past(tmp_path / "j", target)
+    log = Path(f"{target}-wal")
+    frames = (log.stat().st_size - 32) // (PAGE + 24)
+    kept = [path.read_bytes() for path in (target, log)]
+    for frame in range(0, frames, max(frames // 12, 1)):
+        target.write_bytes(kept[0])
+        log.write_bytes(kept[1])
+        with log.open("r+b") as file:
+            file.seek(32 + frame * (PAGE + 24) + 24 + 2000)
+            file.write(b"noise")
+        found = repair(target)
+        after = rows_of(target)
+        assert {row[0] for row in after["answers"]} <= {row[0] for row in before["answers"]}
+        assert after["sources"] == before["sources"] == [(1, "bot", 0.0)]
+        if not found.rows:  # a later version of the page is whole
+            assert after == before
+        for path in tmp_path.glob("cut*"):
+            path.unlink()
+
+
+def test_a_healthy_past_is_repaired_to_the_same(tmp_path):
+    before = journal_with_a_past(tmp_path / "j", tmp_path / "cut")
+    found = repair(tmp_path / "j")
+    assert not found.pages and not found.rows and rows_of(tmp_path / "j") == before
+
+
+def test_a_quarantine_outlives_its_page(tmp_path):
+    before = journal_with_a_past(tmp_path / "j", tmp_path / "cut")
+    with closing(sqlite3.connect(tmp_path / "j")) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'sources'"
+        (root,) = connection.execute(query).fetchone()
+    with open(tmp_path / "j", "r+b") as file:
+        file.seek((root - 1) * PAGE)
+        file.write(random.Random(1).randbytes(PAGE))
+    assert repair(tmp_path / "j").pages == [root]
+    assert rows_of(tmp_path / "j") == before
+
+
+@pytest.mark.parametrize("kind", ["text", "database", "empty"])
+def test_a_file_that_is_no_journal_is_not_repaired(tmp_path, kind):
+    path = tmp_path / "foreign"
+    path.write_text("hello\n" * 1000 if kind == "text" else "")
+    if kind == "database":
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE people (number INTEGER PRIMARY KEY, name TEXT)")
+            connection.executemany("INSERT INTO people (name) VALUES (?)", [("x",)] * 100)
+            connection.commit()
+    before = path.read_bytes()
+    with pytest.raises(Damaged, match="is not a journal of onebit"):
+        repair(path)
+    assert path.read_bytes() == before
+    assert {found.name for found in tmp_path.iterdir()} == {"foreign", "foreign.lock"}
 
 
 def test_repair_needs_the_journal_for_itself(journal):
@@ -302,6 +386,18 @@ def test_backups_that_cannot_be_made(journal, tmp_path):
     assert not (tmp_path / "copy").exists()
 
 
+def test_a_journal_that_is_half_replaced_by_its_copy_is_not_read(journal, tmp_path):
+    """After a crash in the middle of a recovery: the old file has lost its log already."""
+    shutil.copy(journal, f"{journal}.recovered")
+    for read in (lambda: ReadOnlyJournal(journal), lambda: back_up(journal, tmp_path / "copy")):
+        with pytest.raises(Unavailable, match="start the service"):
+            read()
+    Journal(journal).close()
+    with closing(ReadOnlyJournal(journal)) as reader:
+        assert reader.counts(1).decisions
+    assert back_up(journal, tmp_path / "copy") > 0
+
+
 # The commands.
 
 
@@ -346,12 +442,16 @@ def test_repair_by_command(journal, main):
     assert "integrity: ok" in said
 
 
-def test_retraining_a_journal_that_no_service_uses(journal, main):
+def test_retraining_a_journal_that_no_service_uses(journal, main, monkeypatch):
     status, said, _ = main("retrain", journal, "--model", "news", "--learner", "UCWL:eta=0.8")
     assert status == 0 and "news: UCWL, version 3" in said
     with closing(ReadOnlyJournal(journal)) as reader:
         built = Replay(reader, "news")
     assert type(built.learner).__name__ == "UCWL" and built.is_same is True
+    for rows in (500, -1):  # built at once, and behind the scenes
+        monkeypatch.setattr("onebit.service.engine.rebuilding.AT_ONCE", rows)
+        status, _, errors = main("retrain", journal, "--model", "news", "--learner", "Newtron")
+        assert status == 2 and "Newtron could not be built" in errors
     status, _, errors = main("retrain", "--learner", "UCWL")
     assert status == 2 and "either a journal, or --url" in errors
     with closing(Journal(journal)):

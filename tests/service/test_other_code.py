@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import closing
 
 import pytest
@@ -13,6 +14,7 @@ from onebit.service.engine import Engine, building, rebuilding
 from onebit.service.engine.building import Builder
 from onebit.service.faults import Damaged
 from onebit.service.journal import ReadOnlyJournal
+from onebit.service.messages import Retraining
 from onebit.service.upkeep.replay import Replay
 
 
@@ -65,6 +67,39 @@ def test_a_learner_of_other_code_is_built_anew(home, monkeypatch, caplog, at_onc
     news = home.start().models["news"]  # from its snapshot, by the same code
     assert news.replayed_from > 0 and "code" not in caplog.text
     assert_pure(news)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_upgrade_during_a_retraining_builds_one_learner(home, tmp_path, monkeypatch, fails):
+    news = home.start().models["news"]
+    play(news, 50)
+    news.snapshot()
+    monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "_build_behind", lambda *_: None)
+        news.submit_retrain(Retraining(learner="Confidit"))
+        crashed = home.crashed(tmp_path / "crashed")
+    news._rebuilding = None
+    upgrade(monkeypatch)
+    behind, alive, most = Engine._build_behind, [], []
+
+    def counted(self, builder, *given):
+        alive.append(builder.version.number)
+        most.append(len(alive))
+        time.sleep(0.2)
+        if fails and builder.version.body["learner"] == "Confidit":
+            monkeypatch.setattr(builder, "replayed", None)
+        alive.remove(builder.version.number)
+        behind(self, builder, *given)
+
+    monkeypatch.setattr(Engine, "_build_behind", counted)
+    news = crashed.start(snapshot_every=10**9).models["news"]
+    news.settle()
+    assert max(most) == 1
+    assert news.card().learner == ("Banditron" if fails else "Confidit")
+    assert bool(news.card().problem) == fails
+    assert_pure(news)
+    crashed.stop()
 
 
 def test_nothing_is_built_twice_without_a_snapshot(home, monkeypatch):

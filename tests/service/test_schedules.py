@@ -65,7 +65,7 @@ class LaterThread:
     def start(self) -> None:
         pass
 
-    def join(self) -> None:
+    def join(self, timeout: float | None = None) -> None:
         target, self._target = self._target, None
         if target is not None:
             target(*self._args)
@@ -80,6 +80,7 @@ class Known:
     key: str | None
     state: str  # waiting, open, learned, cancelled, erased
     time: float
+    since: float  # when it was made, or shown if that came later
     answer: tuple[bool | None, str | None, str | None] | None = None  # right, label, source
     configuration: int = 0
     doubts: list[Known] = field(default_factory=list)  # what it may have become instead
@@ -191,8 +192,9 @@ class Schedule:
             known, right = self.known[id], self.random.random() < 0.5
             latest = known.doubts[-1] if known.doubts else known
             if self.expected(latest, right, None) == "learned":
+                answer, since = (right, None, None), self.since(latest)
                 known.doubts.append(
-                    replace(latest, state="learned", answer=(right, None, None), doubts=[])
+                    replace(latest, state="learned", answer=answer, since=since, doubts=[])
                 )
             return self.news.submit_feedback(id, right=right)
         except (Unavailable, Contradiction, Cancelled, Expired):
@@ -210,6 +212,10 @@ class Schedule:
                 self.known[id].doubts = []
 
     # What must be true.
+
+    def since(self, known: Known) -> float:
+        """From when on a decision counts if it is shown or answered now."""
+        return self.now if known.state == "waiting" else known.since
 
     def is_expired(self, known: Known) -> bool:
         return known.time < self.now - self.expires
@@ -260,7 +266,7 @@ class Schedule:
         assert told.id not in self.known
         state = "waiting" if self.deferred else "open"
         time = self.news.look(told.id).time
-        self.known[told.id] = Known(number, told, key, state, time)
+        self.known[told.id] = Known(number, told, key, state, time, time)
         assert abs(sum(told.probabilities.values()) - 1) < 1e-5
         assert not self.retired & set(told.probabilities)
 
@@ -319,6 +325,7 @@ class Schedule:
         else:
             assert self.news.feedback(id, right, label, source).state == "learned"
         if expected == "learned":
+            known.since = self.since(known)
             known.state, known.answer = "learned", (right, label, source)
         self.check(id)
 
@@ -347,9 +354,19 @@ class Schedule:
         with pytest.raises(UnknownDecision):
             self.news.feedback(f"{self.random.randrange(10**6):x}-00", right=True)
 
+    def is_compacted(self, id: str) -> bool:
+        """Whether the learner cannot be built without a decision any more."""
+        row, (base, version) = self.news._entry(id).row, self.news.journal.compacted_upto(1)
+        counts = row.state == 0 and row.active is not None and row.configuration == version
+        return counts and row.active <= base
+
     def cancel(self) -> None:
         id = self.pick()
         known = self.known[id]
+        if self.is_compacted(id):
+            with pytest.raises(Expired, match="compacted"):
+                self.news.cancel(id)
+            return
         if known.answer is not None and not self.revisions:
             with pytest.raises(Contradiction):
                 self.news.cancel(id)
@@ -371,12 +388,17 @@ class Schedule:
         id = self.pick()
         known = self.known[id]
         if known.state == "waiting" and not self.is_expired(known):
+            known.since = self.since(known)
             assert self.news.shown(id).state == "open"
             known.state = "open"
             self.check(id)
 
     def erase(self) -> None:
         id = self.pick()
+        if self.is_compacted(id):
+            with pytest.raises(Expired, match="compacted"):
+                self.news.erase(id)
+            return
         self.news.erase(id)
         self.known[id].state, self.known[id].answer = "erased", None
         self.check(id)
@@ -437,7 +459,7 @@ class Schedule:
         if self.wrong_after:
             due = self.now - self.wrong_after
             for known in self.known.values():
-                if known.state == "open" and known.time <= due:
+                if known.state == "open" and known.since <= due:
                     known.state, known.answer = "learned", (False, None, "silence")
         if self.retention:
             self.forget()

@@ -16,6 +16,7 @@ from onebit.cli.options import Flag
 
 if TYPE_CHECKING:
     from onebit.service.journal.repair import Repaired
+    from onebit.service.messages import Card
     from onebit.service.upkeep.inspection import Facts
 
 TOKEN = "ONEBIT_TOKEN"  # the environment variable
@@ -140,7 +141,7 @@ def _retrain_running(url: str, model: str | None, change: dict[str, Any]) -> Non
         while card.rebuilding:
             time.sleep(0.5)
             card = client.card(name)
-    print(f"{name}: {card.learner}, version {card.version}, has learned {card.answers:,} answers")
+    _print_retrained(card)
 
 
 def _retrain_stopped(path: Path, name: str | None, change: dict[str, Any]) -> None:
@@ -157,14 +158,21 @@ def _retrain_stopped(path: Path, name: str | None, change: dict[str, Any]) -> No
         reader.close()
     journal = Journal(path)
     try:
-        engine = Engine(journal, Model(name=name), folder=snapshots_of(path))
+        engine = Engine(journal, Model(name=name), folder=snapshots_of(journal.path))
         engine.submit_retrain(Retraining(**change)).wait()
         engine.settle()
         engine.snapshot()
         card = engine.card()
     finally:
         journal.close()
-    print(f"{name}: {card.learner}, version {card.version}, has learned {card.answers:,} answers")
+    _print_retrained(card)
+
+
+def _print_retrained(card: Card) -> None:
+    if card.problem:
+        raise ValueError(f"{card.name}: {card.problem}")
+    learned = f"has learned {card.answers:,} answers"
+    print(f"{card.name}: {card.learner}, version {card.version}, {learned}")
 
 
 def inspect(journal: Path, /, *, repair: Flag = False) -> None:

@@ -226,6 +226,7 @@ class Card(Struct, frozen=True, kw_only=True):
     retired: list[Label]  # labels that are not said any more
     version: int  # of the learner: every retraining gets a higher one
     rebuilding: bool  # whether another learner is being built behind the scenes
+    problem: str = ""  # why the learner that was asked for last is not in charge
     rounds: int
     answers: int
     open: int  # decisions that wait for feedback, or expired since they were last counted
@@ -256,11 +257,12 @@ class Health(Struct, frozen=True):
     status: Literal["ok"] = "ok"
 
 
-class Readiness(Struct, frozen=True):
+class Readiness(Struct, frozen=True, omit_defaults=True):
     """The models that are compiled and caught up with the journal."""
 
     status: Literal["ready"]
     models: list[str]
+    problems: dict[str, str] = {}  # of models that answer, by another learner than was asked for
 
 
 def context_of(context: Context, most: int, where: str = "$.context") -> Any:

@@ -72,7 +72,7 @@ class Service:
         # Other threads read these two, so they are replaced, never changed.
         self._models: Mapping[str, Engine] = {}
         self._names: Mapping[int, str] = {}
-        self._folder = Path(f"{options.journal}.snapshots")
+        self._folder = Path(f"{self.journal.path}.snapshots")
         try:
             snapshots.drop_newer(self._folder, self.journal.position)
             for name, model in configuration.models.items():
@@ -109,7 +109,11 @@ class Service:
             snapshot_every=self._snapshot_every,
             retention=options.retention,
         )
-        engine.follow(model)
+        try:
+            engine.follow(model)
+        except BaseException:
+            engine._closing.set()  # what it builds behind the scenes is for nobody
+            raise
         self._models = {**self._models, name: engine}
         self._names = {**self._names, engine.number: name}
 
@@ -166,6 +170,8 @@ class Service:
                     problems.append(f"[models.{name}]: {error}")
                 else:
                     followed[name] = model
+                    if problem := self._models[name].problem:
+                        problems.append(f"[models.{name}]: {problem}")
             for engine in self._models.values():
                 engine.limit(options.limits, options.snapshots, options.retention)
             self.journal.limit(options.limits.queue)

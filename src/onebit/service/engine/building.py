@@ -160,8 +160,7 @@ class Builder:
 
     def base_position(self) -> int:
         """Up to which position rounds were compacted."""
-        base = self._journal.base(self._number)
-        return base.position if base else 0
+        return self._journal.compacted_upto(self._number)[0]
 
     def replayed(
         self, learner: Learner, after: int, until: int | None = None
@@ -206,6 +205,11 @@ class Builder:
             if base is None
             else (learner_from(base.learner), base.position)
         )
+
+
+def is_unlearnable(fault: Exception) -> bool:
+    """Whether `Builder.replayed` was refused by its learner, and not by a damaged file."""
+    return isinstance(fault, Damaged) and isinstance(fault.__cause__, REFUSED)
 
 
 def learner_from(data: bytes) -> Learner:

@@ -113,7 +113,7 @@ class Deciding(Rebuilding):
         if self.tally.open + count > most and self.journal.stamp(0)[1] >= self._counted_at + 1:
             self._will_wait()
             self.journal.flush()
-            self._count()  # some may have expired since
+            self._count_expired()
         if self.tally.open + count > most:
             raise Busy(
                 f"{self.tally.open:,} decisions of {self.name} wait for feedback, and at most "

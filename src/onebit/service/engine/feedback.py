@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from typing import NamedTuple
+
+import msgspec
 
 from onebit.service.engine.building import decision_of, says, was_right
 from onebit.service.engine.checks import refusing
@@ -12,9 +15,11 @@ from onebit.service.engine.pending import DONE, Pending, waiting
 from onebit.service.engine.rebuilding import Edit
 from onebit.service.engine.revisions import SILENCE, Given, Revisions, verdict_of
 from onebit.service.faults import Contradiction, KeyReused, Refused, ServiceError
-from onebit.service.journal import AnswerRow, DecisionRow, statements
+from onebit.service.journal import AnswerRow, ChangeRow, DecisionRow, statements
 from onebit.service.journal.statements import Statement
 from onebit.service.messages import Answer, Label, Standing
+
+_encode = msgspec.json.Encoder().encode
 
 
 def _in_words(answer: AnswerRow) -> str:
@@ -29,6 +34,13 @@ def _repeats(row: DecisionRow, known: AnswerRow, given: Given) -> bool:
     if given.label is None:
         return given.right == was_right(known, row)
     return given.label == known.label or (bool(known.right) and given.label == row.label)
+
+
+class _Shown(NamedTuple):
+    """That a deferred decision was shown, for the journal."""
+
+    rows: Sequence[ChangeRow] = ()
+    statements: Sequence[Statement] = ()
 
 
 class Feedback(Revisions):
@@ -93,7 +105,7 @@ class Feedback(Revisions):
         """The first answer to a decision."""
         waits = entry.row.active is None
         position, time = self.journal.stamp(2 if waits else 1)
-        activated = [self._activate(entry, position)] if waits else []
+        shown = self._activate(entry, position, time) if waits else _Shown()
         answer = AnswerRow(
             position=position + waits,
             model=self.number,
@@ -114,7 +126,7 @@ class Feedback(Revisions):
                 if waits:
                     self._start_again()  # the learner has counted a round that was not shown
                 raise
-        commit = self.journal.append(answer, statements=activated).done
+        commit = self.journal.append(*shown.rows, answer, statements=shown.statements).done
         entry.answer, entry.commit = answer, commit
         self._remember(entry)
         self._reached = answer.position
@@ -136,17 +148,16 @@ class Feedback(Revisions):
             if entry.row.active is not None:
                 return Pending(entry.commit, self._standing(entry))
             self._check_in_time(entry)
-            position, _ = self.journal.stamp()
-            statement = self._activate(entry, position)
-            entry.commit = self.journal.append(statements=[statement]).done
+            shown = self._activate(entry, *self.journal.stamp())
+            entry.commit = self.journal.append(*shown.rows, statements=shown.statements).done
             self._remember(entry)
-            self._reached = position
+            self._reached = shown.rows[0].position
             return Pending(entry.commit, self._standing(entry))
 
     shown = waiting(submit_shown)
 
-    def _activate(self, entry: Entry, position: int) -> Statement:
-        """Let a deferred decision count; returns the statement for the journal."""
+    def _activate(self, entry: Entry, position: int, time: float) -> _Shown:
+        """Let a deferred decision count; returns what the journal gets."""
         row, round = entry.row, entry.row.round
         if row.configuration == self._version.number:
             with refusing("$"):
@@ -155,5 +166,8 @@ class Feedback(Revisions):
                 )
             round = entry.decision.round
         entry.row = row._replace(active=position, round=round)
-        self._watched = min(self._watched, row.position - 1)
-        return statements.activate(row.position, position, round)
+        body = _encode({"decision": row.position}).decode()
+        return _Shown(
+            [ChangeRow(position, self.number, time, "shown", None, body)],
+            [statements.activate(row.position, position, round)],
+        )

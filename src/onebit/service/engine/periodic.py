@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from onebit import persist
@@ -11,6 +12,7 @@ from onebit.service.engine.feedback import Feedback
 from onebit.service.engine.revisions import SILENCE, Given
 from onebit.service.journal import ACTIVE, statements
 
+log = logging.getLogger("onebit.service")
 COMPACTED = 10_000  # decisions or answers that are compacted at once
 
 
@@ -35,7 +37,7 @@ class PeriodicWork(Feedback):
             watched = self._watched
             due = self.journal.silent_decisions(self.number, watched, now - wrong_after, 100)
             with self._lock:
-                for position, token in due:
+                for position, token, _ in due:
                     entry = self._entry(f"{position:x}-{token}")
                     if entry.answer is None and entry.row.state == ACTIVE:
                         self.journal.check_room()
@@ -43,7 +45,7 @@ class PeriodicWork(Feedback):
                 if self._watched != watched:
                     continue  # something earlier waits for feedback again
                 if due:
-                    self._watched = due[-1][0]
+                    self._watched = due[-1][2]
                 while not due and self._marks and self._marks[0][0] <= now - wrong_after:
                     self._watched = max(self._watched, self._marks.popleft()[1])
             if not due:
@@ -94,9 +96,10 @@ class PeriodicWork(Feedback):
         """Keep what was learned before a time as a learner, and delete the rounds.
 
         Deleted are decisions that were answered, cancelled, erased, or have expired, and their
-        answers. Open decisions stay. The learner, the base of the journal, and the deletion are
-        one transaction. At most COMPACTED events are taken at once: returns by how many positions
-        the base has moved on; 0 if there was nothing to compact.
+        answers. Open decisions stay, and all that came after the first answer of a source in
+        quarantine: it may yet be learned, in its place. The learner, the base of the journal, and
+        the deletion are one transaction. At most COMPACTED events are taken at once: returns by how
+        many positions the base has moved on; 0 if there was nothing to compact.
         """
         with self._lock:
             if self._rebuilding is not None:
@@ -105,6 +108,10 @@ class PeriodicWork(Feedback):
         self.journal.flush()
         start = builder.base_position()
         until = self._last_before(start, before)
+        unlearned = self.journal.first_answer_in_quarantine(self.number, until)
+        if unlearned is not None:
+            until = unlearned - 1
+            log.info("%s: rounds are kept because of a source in quarantine", self.name)
         if until <= start:
             return 0
         learner, _ = builder.replayed(*builder.start(until + 1), until)

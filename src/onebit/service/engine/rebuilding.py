@@ -16,7 +16,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onebit.learner import Learner
-from onebit.service.engine.building import Builder, Version, code_of, recorded_code
+from onebit.service.engine.building import (
+    Builder,
+    Version,
+    code_of,
+    is_unlearnable,
+    recorded_code,
+)
 from onebit.service.engine.records import Records
 from onebit.service.engine.state import READ_ANEW
 from onebit.service.faults import Damaged, ServiceError, Unavailable
@@ -43,7 +49,9 @@ class Rebuilding(Records):
 
     def _begin(self) -> None:
         self._note_code()
-        self._resume()
+        # A learner of another version that takes over needs no other one to be built beside it.
+        if not self._resume() and self._is_stale:
+            self._build_again(1)
 
     def _edit(self, *edits: Edit, truncates: bool = False) -> None:
         """Change the past: on disk first, then in the learner, which is built again once.
@@ -144,14 +152,22 @@ class Rebuilding(Records):
                             raise
                     start = None
                     sleep(0.1)  # the journal has failed: go on when it has been read anew
-        except Exception:
-            log.exception("%s: the learner could not be built again", self.name)
+        except Exception as error:
+            with self._lock:
+                self.problem = self._not_in_charge(builder.version, error)
+            shown = None if is_unlearnable(error) else error  # with a traceback
+            log.error("%s: %s", self.name, self.problem, exc_info=shown)
             with suppress(Unavailable):
                 self._drop_version(builder.version)
         with self._lock:
             self._end_building()
             if self._is_stale and builder is not self._builder and not self._closing.is_set():
                 self._build_again()  # changes of the past have relied on this thread
+
+    def _not_in_charge(self, version: Version, error: Exception) -> str:
+        """Says that the learner of a version could not be built."""
+        wanted, present = version.body["learner"], self._version.body["learner"]
+        return f"{wanted} could not be built from the journal; {present} stays in charge: {error}"
 
     def _end_building(self) -> None:
         self._rebuilding, self.tally.lag = None, 0
@@ -175,24 +191,35 @@ class Rebuilding(Records):
         self._keys.clear()
 
     def settle(self) -> None:
-        """Wait until no learner is being built behind the scenes."""
-        thread = self._rebuilding
-        if thread is not None:
-            thread.join()
+        """Wait until no learner is being built behind the scenes.
 
-    def _resume(self) -> None:
-        """Go on with the retraining that the end of the process has interrupted."""
+        While the journal cannot be written, nothing is built, and who waits may be what keeps the
+        journal from being read anew: then it is refused, unless the engine is being closed.
+        """
+        while (thread := self._rebuilding) is not None:
+            thread.join(0.1)
+            if not self._closing.is_set():
+                self.journal.check_failure()
+
+    def _resume(self) -> bool:
+        """Go on with the retraining that the end of the process has interrupted, if there is one.
+
+        Returns whether its learner is being built, or has taken over.
+        """
         version = self.journal.version_after(self.number, self._version.number)
         if version is None:
-            return
+            return False
         try:
             self._build_again(None, version)
+            return True
         except ServiceError as fault:
-            log.error("%s: the retraining cannot go on: %s", self.name, fault.detail)
+            self.problem = self._not_in_charge(version, fault)
+            log.error("%s: the retraining cannot go on: %s", self.name, self.problem)
             self._drop_version(version)
+            return False
 
     def _note_code(self) -> None:
-        """Write down which code learns from now on, and have it learn all events."""
+        """Write down which code learns from now on. It has to learn all events."""
         if self._has_own_code():
             return
         now = code_of(self._version.body)
@@ -204,7 +231,5 @@ class Rebuilding(Records):
         )  # fmt: skip
         with self._lock:
             self._write_edits(Edit("code", 1, {"version": self._version.number, "code": now}, ()))
-            if self.replayed_from > self._builder.base_position():
-                self._build_again(1)
-            else:  # no snapshot was used, so this code has learned all events already
-                self._is_stale = False
+            # If no snapshot was used, this code has learned all events already.
+            self._is_stale = self.replayed_from > self._builder.base_position()

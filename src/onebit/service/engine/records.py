@@ -25,15 +25,15 @@ def _heard(answer: AnswerRow) -> Heard:
 
 
 class Records(EngineState):
-    """Reads, and changes nothing."""
+    """Reads, and changes nothing. Tells nothing while nobody knows what is on disk."""
 
     def look(self, id: str) -> Record:
         """All that is kept of a decision."""
         with self._lock:
+            self.journal.check_failure()  # after it, memory is ahead of the disk
             entry = self._entry(id)
             row, told = entry.row, self._told(entry.row)
-            if not entry.commit.done():
-                self.journal.flush()
+            entry.commit.result()
         heard = [] if entry.answer is None else [_heard(entry.answer)]
         earlier = self.journal.earlier_answers(self.number, row.position)
         revoked = [Heard(**old, revoked=True) for old in earlier]
@@ -51,6 +51,7 @@ class Records(EngineState):
         totals = self.journal.totals(self.number)
         by_source = self.journal.answers_by_source(self.number, most=1000)
         with self._lock:
+            self.journal.check_failure()  # after it, memory is ahead of the disk
             learner, model, body = self._learner, self.model, self._version.body
             tally = self.tally
             sources = {
@@ -71,6 +72,7 @@ class Records(EngineState):
                 retired=[label for label in learner.labels if label in self._retired],
                 version=self._version.number,
                 rebuilding=self._rebuilding is not None,
+                problem=self.problem,
                 rounds=totals.rounds,
                 answers=tally.answers,
                 open=tally.open,

@@ -85,7 +85,8 @@ class Revisions(Rebuilding):
             )
         if says(answer) == (right, label):
             return entry.commit
-        edits.append(self._revise(entry, Given(right, label, answer.source, answer.key)))
+        source = None if answer.source == SILENCE else answer.source  # now somebody has spoken
+        edits.append(self._revise(entry, Given(right, label, source, answer.key)))
         return DONE
 
     def _submit_each(
@@ -129,7 +130,7 @@ class Revisions(Rebuilding):
                     [statements.delete_answer(answer.position)],
                 )
             )
-            self._watched = min(self._watched, entry.row.position - 1)
+            self._watched = min(self._watched, (entry.row.active or entry.row.position) - 1)
             self._tally_open(entry.row, 1)
             self._tally_answer(entry, -1)
             return Pending(DONE, self._standing(self._entry(id)))
@@ -165,6 +166,7 @@ class Revisions(Rebuilding):
         row, answer = entry.row, entry.answer
         if row.state != ACTIVE:
             return entry.commit
+        self._check_removable(entry)
         if answer is not None:
             self._check_revisable(entry)
             self._tally_answer(entry, -1)
@@ -193,6 +195,7 @@ class Revisions(Rebuilding):
             row = entry.row
             if row.state == ERASED:
                 return Pending(DONE, self._standing(entry))
+            self._check_removable(entry)
             first = row.position if row.active is None else min(row.position, row.active)
             edit = Edit("erase", first, {"decision": row.position}, statements.erase(row.position))
             self._edit(edit, truncates=True)
@@ -267,6 +270,16 @@ class Revisions(Rebuilding):
         if entry.answer is not None and entry.answer.position <= base:
             raise Expired(f"decision {id_of(entry.row)} was compacted into a snapshot (retention)")
 
+    def _check_removable(self, entry: Entry) -> None:
+        """Refuse to build the learner without a decision that it cannot be built without."""
+        (base, version), row = self.journal.compacted_upto(self.number), entry.row
+        if row.active is not None and row.active <= base and row.configuration == version:
+            raise Expired(
+                f"the round of decision {id_of(row)} was compacted into a snapshot (retention), so "
+                "that the learner cannot be built without it. The decision is deleted when it is "
+                "answered or has expired, at the next compaction"
+            )
+
     def _revise(self, entry: Entry, given: Given) -> Edit:
         """The edit that replaces an answer. The entry has the new one from now on."""
         answer: Any = entry.answer
@@ -295,5 +308,10 @@ class Revisions(Rebuilding):
                 )
         elif given.label not in self._learner._labels.names:
             raise Refused(f"{given.label!r} is not a label of {self.name}", where="$.label")
+        if given.source == SILENCE:
+            raise Refused(
+                f"the source {SILENCE!r} is that of answers which nobody gave; choose another name",
+                where="$.source",
+            )
         for name, text in (("key", given.key), ("source", given.source)):
             check_text(text, f"$.{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import Future
 from typing import Any
 
@@ -9,15 +10,16 @@ import msgspec
 from msgspec import UNSET
 
 from onebit.service.configuration import Model
-from onebit.service.engine.building import code_of, fresh, identity, version_of
+from onebit.service.engine.building import code_of, fresh, identity, is_unlearnable, version_of
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.pending import DONE, Pending, all_done
 from onebit.service.engine.rebuilding import Rebuilding
 from onebit.service.faults import Busy, Contradiction, Refused, ServiceError, TooLarge
-from onebit.service.journal import ChangeRow, Version, statements
+from onebit.service.journal import ChangeRow, Version
 from onebit.service.messages import Card, LabelChange, Retraining
 
-_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+log = logging.getLogger("onebit.service")
 
 
 class Settings(Rebuilding):
@@ -89,23 +91,27 @@ class Settings(Rebuilding):
                 fresh(version)
             self.journal.check_room()
             self._write_version(version).result()
+            self.problem = ""
             try:
                 self._build_again(None, version)
-            except ServiceError:
+            except ServiceError as fault:
                 self._drop_version(version)
+                if is_unlearnable(fault):
+                    raise Refused(self._not_in_charge(version, fault)) from fault
                 raise
 
     def follow(self, model: Model) -> None:
         """Take over another configuration of the same model.
 
         Only what differs from the configuration that was followed before: labels and settings that
-        were changed by requests stay, whether the process was started again or not.
+        were changed by requests stay, whether the process was started again or not. A learner that
+        cannot be built is tried again at the next start; `problem` says why it is not in charge.
         """
         wanted = version_of(model, 0)
         if identity(wanted) != (self._followed() or {}).get("identity", identity(self._version)):
             self.settle()  # one learner is built at a time
         with self._lock:
-            self.model = model
+            self.model, self.problem = model, ""
             now = {"labels": model.names, "identity": identity(wanted)}
             before = self._followed() or {
                 "labels": self._learner.labels,
@@ -121,16 +127,11 @@ class Settings(Rebuilding):
                 if isinstance(body["labels"], list):  # retired ones stay, for earlier decisions
                     retired = [x for x in self._learner.labels if x not in model.names]
                     body = {**body, "labels": [*body["labels"], *retired]}
-                self.retrain(body, wanted.learner)
+                try:
+                    self.retrain(body, wanted.learner)
+                except (Refused, Contradiction) as fault:
+                    self.problem, now["identity"] = fault.detail, identity(self._version)
+                    log.error("%s: %s", self.name, self.problem)
             if now != self._followed():
-                note = statements.note(self._file, _encode(now).decode())
+                note = self._follow_note(now["labels"], now["identity"])
                 self.journal.append(statements=[note]).done.result()
-
-    @property
-    def _file(self) -> str:
-        return f"configuration of {self.number}"
-
-    def _followed(self) -> dict[str, Any] | None:
-        """What the configuration file said when it was last followed."""
-        noted = self.journal.note(self._file)
-        return None if noted is None else _decode(noted)

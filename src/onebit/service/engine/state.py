@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+import msgspec
 import numpy as np
 
 from onebit.learner import Learner
@@ -19,6 +20,7 @@ from onebit.service.engine.building import (
     Builder,
     Version,
     code_of,
+    identity,
     recorded_code,
     version_of,
     was_right,
@@ -36,6 +38,7 @@ READ_ANEW = 0  # stands among changes of the past for a journal that was read an
 RECENT = 5_000  # decisions that are kept in memory, besides those that wait for the disk
 P = ParamSpec("P")
 T = TypeVar("T")
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 log = logging.getLogger("onebit.service")
 
 
@@ -86,6 +89,7 @@ class EngineState:
         self._closing = threading.Event()
         self._sources: dict[str, float] = {}  # the weights of sources of feedback
         self.replayed_from = 0  # the position of the snapshot that start-up has used
+        self.problem = ""  # why the learner that was asked for last is not in charge
         self.load()
         self._begin()
 
@@ -116,7 +120,8 @@ class EngineState:
                 self._learn_as_logged(fault)
             self._is_stale = False  # whether the past has changed since it was built
             self._snapshot_at = self.replayed_from
-            self._watched = 0  # up to which position silence was looked for
+            # Among decisions that count from up to this position, silence was looked for.
+            self._watched = 0
             self._marks: deque[tuple[float, int]] = deque()  # times, and how far the journal was
             self._count()
 
@@ -189,18 +194,44 @@ class EngineState:
         return statements.let_take_charge(self.number, version.number)
 
     def _drop_version(self, version: Version) -> None:
-        """Its learner cannot be built."""
-        if version.number != self._version.number:
-            drop = statements.drop_version(version.number)
-            self.journal.append(statements=[drop]).done.result()
+        """Its learner cannot be built. If the file asks for it, the next start tries it again."""
+        if version.number == self._version.number:
+            return
+        changed, followed = [statements.drop_version(version.number)], self._followed()
+        if followed is not None and followed["identity"] == identity(version):
+            changed.append(self._follow_note(followed["labels"], identity(self._version)))
+        self.journal.append(statements=changed).done.result()
+
+    @property
+    def _file(self) -> str:
+        return f"configuration of {self.number}"
+
+    def _followed(self) -> dict[str, Any] | None:
+        """What the configuration file said when it was last followed."""
+        noted = self.journal.note(self._file)
+        return None if noted is None else _decode(noted)
+
+    def _follow_note(self, labels: list[Label], identity: Any) -> Statement:
+        """Notes what was followed of the configuration file."""
+        said = _encode({"labels": labels, "identity": identity}).decode()
+        return statements.note(self._file, said)
 
     def _count(self) -> None:
         """Count what the journal has: answers, and what waits for them and has not expired."""
         self._counted_at = self.journal.stamp(0)[1]
         tally = self.tally
         self._open_since = self._expired_before()
-        tally.open = self.journal.open_decisions(self.number, self._open_since)
+        # Up to here, decisions have expired; those after it are counted as open.
+        self._open_after = self.journal.last_decision_before(self._open_since)
+        tally.open = self.journal.unanswered(self.number, self._open_after, self.journal.position)
         tally.answers, tally.mistakes = self.journal.answers(self.number)
+
+    def _count_expired(self) -> None:
+        """Count what has expired since the last count as open no more. It reads nothing else."""
+        self._counted_at, self._open_since = self.journal.stamp(0)[1], self._expired_before()
+        after = self._open_after
+        self._open_after = self.journal.last_decision_before(self._open_since, after)
+        self.tally.open -= self.journal.unanswered(self.number, after, self._open_after)
 
     def _tally_open(self, row: DecisionRow, sign: int) -> None:
         """Count a decision as open (1), or no more (-1), unless `_count` took it for expired."""

@@ -158,7 +158,7 @@ async def look(call: Call) -> messages.Record:
     return await call.apart(call.engine.look, call.names["id"])
 
 
-@operation("DELETE", "/v1/decisions/{id}", "admin", answer=messages.Standing)
+@operation("DELETE", "/v1/decisions/{id}", "admin", answer=messages.Standing, also=[faults.Expired])
 async def erase(call: Call) -> messages.Standing:
     """Erase what is stored about the context of a decision, and rebuild the learner without it."""
     return await call.durable(await call.apart(call.engine.submit_erase, call.names["id"]))
@@ -298,7 +298,11 @@ async def ready(call: Call) -> messages.Readiness:
     """Whether requests are taken: all models are compiled and caught up with the journal."""
     if reason := call.service.unready():
         raise faults.Unavailable(reason)
-    return messages.Readiness("ready", list(call.service.models))
+    models = call.service.models
+    # The reason is on the card, for those who may read it.
+    told = "the learner that was asked for could not be built; the model card says why"
+    problems = {name: told for name, engine in models.items() if engine.problem}
+    return messages.Readiness("ready", list(models), problems)
 
 
 @operation("GET", "/metrics", "read", answer=CONTENT_TYPE)

@@ -8,7 +8,8 @@ share one fsync (group commit). Readers have connections of their own, which can
 Every event has a position, its place in the one order of all events:
 
 - `decisions`: what was said, on what context, with which probabilities. A decision that was only
-  proposed (`deferred`) has no effect until it is shown; `active` is the position of that.
+  proposed (`deferred`) has no effect until it is shown; `active` is the position of that, at which
+  a change (`shown`) has its time.
 - `answers`: feedback. A decision has at most one answer at a time.
 - `changes`: everything else, such as a new label. Some changes alter the past, such as a revised
   answer: `affects` is the first position from which a learner has to be built again.
@@ -34,6 +35,7 @@ from typing import Any, Literal
 
 from onebit.service.faults import Busy, Damaged, Unavailable
 from onebit.service.journal.files import (
+    check_copy,
     close_without_checkpoint,
     copy_what_is_readable,
     finish_copy,
@@ -89,6 +91,7 @@ Durability = Literal["full", "normal"]
 SCHEMA = 1
 # After so many commits or rows, the write-ahead log is copied into the database: about 16 MiB.
 CHECKPOINT_COMMITS, CHECKPOINT_ROWS = 1_000, 10_000
+EMPTYING = 1.0  # seconds between two attempts to empty the log while somebody reads it
 CHUNK = 2_000  # positions that are read at once: who reads keeps the log from being emptied
 
 # From one schema to the next: MIGRATIONS[n] takes a journal of schema n to n + 1.
@@ -125,13 +128,14 @@ class Journal(Queries):
         clock: Callable[[], float] = time.time,
         tokens: Callable[[], str] = lambda: os.urandom(8).hex(),
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).resolve()  # the files beside it are those of the file itself
         self._durability, self._queue, self._clock, self.new_token = (
             durability, queue, clock, tokens,
         )  # fmt: skip
         self.failure: Exception | None = None
         self.tally = JournalTally()
-        self._is_to_be_emptied = False  # the write-ahead log: it holds what was erased
+        self._is_to_be_emptied = False  # the write-ahead log: it may hold what was erased
+        self._tried_to_empty = 0.0  # when, by time.monotonic
         self._checkpointed = (0, 0)  # commits and rows before the last checkpoint
         self._lock = threading.Lock()
         self._filled = threading.Condition(self._lock)
@@ -152,6 +156,8 @@ class Journal(Queries):
 
     def _open(self) -> None:
         finish_copy(self.path)
+        # A process that was killed has left its log, and nobody knows what was erased from it.
+        self._is_to_be_emptied |= _size(f"{self.path}-wal") > 0
         self._connection = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, timeout=5
         )
@@ -245,10 +251,14 @@ class Journal(Queries):
 
     def check_room(self, rows: int = 1) -> None:
         """Refuse what could not be written now."""
-        if self.failure is not None:
-            raise Unavailable(f"the journal cannot be written: {self.failure}")
+        self.check_failure()
         if self._group.size + rows > self._queue:
             raise Busy(f"{self._group.size} rows wait to be written", retry_after=1)
+
+    def check_failure(self) -> None:
+        """Refuse everything while nobody knows what is on disk."""
+        if self.failure is not None:
+            raise Unavailable(f"the journal cannot be written: {self.failure}")
 
     def append(
         self, *rows: Any, statements: Iterable[tuple[str, Any]] = (), truncates: bool = False
@@ -258,8 +268,7 @@ class Journal(Queries):
         truncates: the write-ahead log is emptied after it, so that it holds nothing of the past.
         """
         with self._lock:
-            if self.failure is not None:
-                raise Unavailable(f"the journal cannot be written: {self.failure}")
+            self.check_failure()
             if self._closing:
                 raise Unavailable("the journal is being closed")
             group = self._group
@@ -288,24 +297,31 @@ class Journal(Queries):
         while True:
             with self._lock:
                 self._writing = False
-                while not (self._group.size or self._closing):
-                    self._filled.wait()
-                if not self._group.size:
+                while not (self._group.size or self._closing or self._is_emptying_due()):
+                    self._filled.wait(EMPTYING if self._is_to_be_emptied else None)
+                if self._group.size:
+                    group, self._group = self._group, Commit()
+                    self._running, self._writing = group, True
+                    self.tally.waiting = 0
+                elif self._closing:
                     return
-                group, self._group = self._group, Commit()
-                self._running, self._writing = group, True
-                self.tally.waiting = 0
+                else:
+                    group = None
             try:
-                self._commit(group)
-                self._is_to_be_emptied |= group.truncates
-                if self._is_to_be_emptied:
+                if group is not None:
+                    self._commit(group)
+                    if group.truncates:
+                        self._is_to_be_emptied, self._tried_to_empty = True, 0.0
+                if self._is_emptying_due():
                     self._empty_log()
             except Exception as error:
                 self._fail(error)
-                group.done.set_exception(Unavailable(f"not written: {error}"))
+                if group is not None:
+                    group.done.set_exception(Unavailable(f"not written: {error}"))
                 continue
-            group.done.set_result(None)
-            self._checkpoint_if_due()
+            if group is not None:
+                group.done.set_result(None)
+                self._checkpoint_if_due()
 
     def _commit(self, group: Commit) -> None:
         connection = self._connection
@@ -339,20 +355,26 @@ class Journal(Queries):
             self._fail(error)
 
     def _measure(self) -> None:
-        size = 0
-        for file in (self.path, f"{self.path}-wal"):
-            with contextlib.suppress(OSError):
-                size += os.stat(file).st_size
-        self.tally.bytes = size
+        self.tally.bytes = _size(self.path) + _size(f"{self.path}-wal")
+
+    def _is_emptying_due(self) -> bool:
+        is_time = time.monotonic() - self._tried_to_empty >= EMPTYING
+        return self._is_to_be_emptied and is_time and self.failure is None
 
     def _empty_log(self) -> None:
         """Copy the log into the database and cut it to nothing.
 
-        While somebody reads, that cannot be done: then it is tried again after the next commits.
+        While somebody reads, that cannot be done: then it is tried again a little later, whether or
+        not there are commits. So it is while the disk has no room for the database to grow.
         """
+        self._tried_to_empty = time.monotonic()
         self._connection.execute("PRAGMA busy_timeout = 200")
         try:
             busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except sqlite3.Error as error:
+            if not is_full(error):
+                raise
+            busy = True
         finally:
             self._connection.execute("PRAGMA busy_timeout = 5000")
         self._is_to_be_emptied = bool(busy)
@@ -396,6 +418,7 @@ class Journal(Queries):
         build()
         with self._lock:
             self.failure = None
+            self._filled.notify()  # the log may have to be emptied
 
     # Reading: each call has its own connection, which sees all that is on disk.
 
@@ -490,13 +513,21 @@ def _events(
         yield event
 
 
+def _size(path: str | Path) -> int:
+    """The bytes of a file; 0 if there is none."""
+    with contextlib.suppress(OSError):
+        return os.stat(path).st_size
+    return 0
+
+
 class ReadOnlyJournal(Journal):
     """A journal that is only read, also beside the process that owns it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(path).resolve()
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no journal {self.path}")
+        check_copy(self.path)
         self.failure, self.tally, self._clock = None, JournalTally(), time.time
         self._lock = threading.Lock()
         try:

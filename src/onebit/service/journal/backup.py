@@ -9,7 +9,13 @@ import sqlite3
 from pathlib import Path
 
 from onebit.service.faults import Damaged
-from onebit.service.journal.files import named_damage, open_reader, sync, sync_folder
+from onebit.service.journal.files import (
+    check_copy,
+    named_damage,
+    open_reader,
+    sync,
+    sync_folder,
+)
 
 
 def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
@@ -17,9 +23,10 @@ def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int
 
     The copy is checked and synced before it gets its name.
     """
-    journal, target = Path(path), Path(target)
+    journal, target = Path(path).resolve(), Path(target)
     if not journal.is_file():
         raise FileNotFoundError(f"there is no journal {journal}")
+    check_copy(journal)
     if target.is_dir():
         target = target / journal.name
     if target.exists() and target.samefile(journal):

@@ -126,6 +126,18 @@ def finish_copy(path: Path) -> None:
     sync_folder(path)
 
 
+def check_copy(path: Path) -> None:
+    """Refuse to read a journal whose copy is about to take its place: its log may be gone.
+
+    Only the owner may finish that.
+    """
+    if Path(f"{path}.recovered").exists():
+        raise Unavailable(
+            f"{path} is being replaced by a copy, {path.name}.recovered. If no service does that "
+            "just now, start the service on it, which finishes it, and try again"
+        )
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder, and those above it, so that a power loss does not take them away again."""
     if not folder.is_dir():

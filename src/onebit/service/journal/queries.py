@@ -23,6 +23,21 @@ SELECT d.position, d.token, d.round, d.time, d.label, d.propensity, d.explored, 
     d.among, substr(CAST(d.context AS TEXT), 1, ?), a.time, a.right, a.label, a.source
 FROM decisions d LEFT JOIN answers a ON a.decision = d.position
 WHERE d.position IN ({}) ORDER BY d.position DESC"""
+# A decision that was shown later counts from then on. Early journals do not have that time.
+_SILENT = """
+SELECT * FROM (
+    SELECT d.position, d.token, d.position AS active FROM decisions d
+    LEFT JOIN answers a ON a.decision = d.position
+    WHERE d.deferred = 0 AND d.position > :after AND d.model = :model AND d.state = 0
+        AND d.time <= :before AND a.position IS NULL
+    ORDER BY d.position LIMIT :most)
+UNION ALL SELECT * FROM (
+    SELECT d.position, d.token, d.active FROM decisions d
+    LEFT JOIN answers a ON a.decision = d.position LEFT JOIN changes c ON c.position = d.active
+    WHERE d.deferred = 1 AND d.active > :after AND d.model = :model AND d.state = 0
+        AND coalesce(c.time, d.time) <= :before AND a.position IS NULL
+    ORDER BY d.active LIMIT :most)
+ORDER BY 3 LIMIT :most"""
 COMPACTED = """
 FROM decisions WHERE model = :model AND position <= :until AND (
     state <> 0
@@ -188,28 +203,43 @@ class Queries:
         row = self._row("SELECT version, position, learner FROM bases WHERE model = ?", model)
         return None if row is None else Base(*row)
 
+    def compacted_upto(self, model: int) -> tuple[int, int]:
+        """The last position that was compacted, and the version of the learner; zeros if none."""
+        row = self._row("SELECT position, version FROM bases WHERE model = ?", model)
+        return (0, 0) if row is None else row
+
     # Decisions and answers.
 
-    def open_decisions(self, model: int, since: float) -> int:
-        """How many decisions wait for feedback, without those from before a time."""
+    def last_decision_before(self, time: float, after: int = 0) -> int:
+        """The position up to which all decisions were made before a time; of all models.
+
+        after: a position of which this is known. Only decisions between the two are read.
+        """
+        with self.reading() as connection:
+            query = "SELECT position FROM decisions WHERE position > ? AND time >= ?"
+            # Times do not run backwards.
+            row = connection.execute(f"{query} ORDER BY position LIMIT 1", (after, time)).fetchone()
+            return last_position(connection) if row is None else row[0] - 1
+
+    def unanswered(self, model: int, after: int, upto: int) -> int:
+        """How many decisions from one position, without it, to another have no answer."""
         return self._row(
             "SELECT count(*) FROM decisions d LEFT JOIN answers a ON a.decision = d.position "
-            "WHERE d.model = ? AND d.state = 0 AND d.time >= ? AND a.position IS NULL",
-            model,
-            since,
-        )[0]
+            "WHERE d.position > ? AND d.position <= ? AND d.model = ? AND d.state = 0 "
+            "AND a.position IS NULL",
+            after, upto, model,
+        )[0]  # fmt: skip
 
     def silent_decisions(
         self, model: int, after: int, before: float, most: int
-    ) -> list[tuple[int, str]]:
-        """Decisions without an answer: after a position, and made before a time."""
-        return self._rows(
-            "SELECT d.position, d.token FROM decisions d LEFT JOIN answers a "
-            "ON a.decision = d.position WHERE d.position > ? AND d.model = ? AND "
-            "d.state = 0 AND d.active NOT NULL AND d.time <= ? AND a.position IS NULL "
-            "ORDER BY d.position LIMIT ?",
-            after, model, before, most,
-        )  # fmt: skip
+    ) -> list[tuple[int, str, int]]:
+        """Decisions without an answer that count from after a position and from before a time.
+
+        Their positions, tokens, and the positions from which they count, in order of the latter.
+        """
+        values = {"model": model, "after": after, "before": before, "most": most}
+        with self.reading() as connection:
+            return connection.execute(_SILENT, values).fetchall()
 
     def answers(self, model: int) -> tuple[int, int]:
         """How many answers a model has, and how many of them say wrong."""
@@ -320,6 +350,17 @@ class Queries:
         """The position of the first answer of a source."""
         query = "SELECT min(position) FROM answers WHERE model = ? AND source = ?"
         return self._row(query, model, source)[0]
+
+    def first_answer_in_quarantine(self, model: int, upto: int) -> int | None:
+        """The position of the first answer, up to a position, whose source has no weight."""
+        row = self._row(
+            "SELECT a.position FROM answers a JOIN sources s ON s.model = a.model "
+            "AND s.name = a.source WHERE a.model = ? AND a.position <= ? AND s.weight = 0 "
+            "ORDER BY a.position LIMIT 1",
+            model,
+            upto,
+        )
+        return None if row is None else row[0]
 
     # Changes.
 

@@ -6,7 +6,10 @@ https://www.sqlite.org/fileformat2.html. A page of rows names the length and the
 row, and the number of columns tells the table. So a damaged page costs only its own rows.
 
 The pages of the write-ahead log are laid over those of the database, as SQLite does it. SQLite
-ignores the log behind a damaged frame; here the frames behind it are read too.
+ignores the log behind a damaged frame; here the frames behind it are read too. Of each page only
+the last version counts that was committed and is whole: earlier ones have rows that were deleted
+since. If the last version is damaged, the rows that it still has are read as well. An older version
+of a page may then bring deleted rows back, so what the `changes` say is done again.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onebit.decision import Decision
-from onebit.service.journal import AnswerRow, ChangeRow, DecisionRow, Journal
+from onebit.service.faults import Damaged
+from onebit.service.journal import AnswerRow, ChangeRow, DecisionRow, Journal, statements
 from onebit.service.journal.files import finish_copy, own, sync, sync_folder
 
 _MAGIC = b"SQLite format 3\0"
@@ -50,7 +54,7 @@ class Repaired(NamedTuple):
 
 def repair(path: str | os.PathLike[str]) -> Repaired:
     """Put a new journal in the place of a damaged one, which is kept under another name."""
-    path = Path(path)
+    path = Path(path).resolve()
     if not path.is_file():
         raise FileNotFoundError(f"there is no journal {path}")
     owner = own(path)
@@ -63,6 +67,10 @@ def repair(path: str | os.PathLike[str]) -> Repaired:
             Journal(copy).close()  # an empty journal
             Path(f"{copy}.lock").unlink()
             events, missing = _copied(pages, copy)
+            if not _is_journal(path, events):
+                for suffix in ("", "-wal", "-shm"):
+                    Path(f"{copy}{suffix}").unlink(missing_ok=True)
+                raise Damaged(f"{path} is not a journal of onebit; it stays as it is")
             _give_to_owner(copy, path)
             unread = pages.unread()
         stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -75,6 +83,19 @@ def repair(path: str | os.PathLike[str]) -> Repaired:
         return Repaired(events, unread, pages.lost, missing, kept, snapshots)
     finally:
         os.close(owner)
+
+
+def _is_journal(path: Path, events: dict[str, int]) -> bool:
+    """Whether a file is a journal: by its list of tables, or, if that is lost, by its events."""
+    with contextlib.suppress(sqlite3.Error):
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        with contextlib.closing(connection):
+            found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        if found >= {"meta", *_TABLES}:
+            return True
+        if found.isdisjoint(_TABLES) and found:
+            return False
+    return any(events[table] for table in ("configurations", "decisions", "answers", "changes"))
 
 
 # The new journal.
@@ -110,8 +131,8 @@ def _copied(pages: _Pages, copy: Path) -> tuple[dict[str, int], list[tuple[int, 
             "FROM configurations GROUP BY model"
         )
         connection.execute("INSERT INTO meta VALUES ('repaired', ?)", (time.time(),))
+        _do_changes_again(connection)
         connection.execute("COMMIT")
-        _copy_sources(pages.path, connection)
         events = {
             table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
             for table in _TABLES
@@ -124,15 +145,38 @@ def _copied(pages: _Pages, copy: Path) -> tuple[dict[str, int], list[tuple[int, 
     return events, missing
 
 
-def _copy_sources(path: Path, connection: sqlite3.Connection) -> None:
-    """The weights of sources are in an index, which only SQLite reads."""
-    with contextlib.suppress(sqlite3.Error):
-        damaged = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            for row in damaged.execute("SELECT * FROM sources"):
-                connection.execute("INSERT OR IGNORE INTO sources VALUES (?, ?, ?)", row)
-        finally:
-            damaged.close()
+def _do_changes_again(connection: sqlite3.Connection) -> None:
+    """Take back what was taken back, and weigh sources, as the changes say.
+
+    In a whole journal this changes nothing.
+    """
+    rows = connection.execute("SELECT * FROM changes ORDER BY position").fetchall()
+    for change in itertools.starmap(ChangeRow, rows):
+        for statement in _again(change):
+            with contextlib.suppress(sqlite3.Error):  # a change without its values
+                connection.execute(*statement)
+
+
+def _again(change: ChangeRow) -> list[statements.Statement]:
+    """What a change has to do to rows from before it."""
+    body = msgspec.json.decode(change.body)
+    decision, source = body.get("decision"), body.get("source")
+    model, position = change.model, change.position
+    delete = "DELETE FROM answers WHERE model = ? AND position < ? AND"
+    if change.kind == "source":
+        return [statements.weigh_source(model, source, body.get("weight"))]
+    if change.kind == "remove source":
+        # A revised answer keeps its position: it may be of this source since, with a later time.
+        values = (model, position, source, change.time)
+        return [(f"{delete} source = ? AND time < ?", values)]
+    if decision is None:  # the decision was erased later
+        return []
+    deleted = (f"{delete} decision = ?", (model, position, decision))
+    if change.kind == "revoke":
+        return [deleted]
+    if change.kind == "cancel":
+        return [deleted, statements.cancel(decision)]
+    return statements.erase(decision) if change.kind == "erase" else []
 
 
 def _missing(connection: sqlite3.Connection) -> list[tuple[int, int]]:
@@ -196,7 +240,8 @@ def _is_answer(row: tuple[Any, ...]) -> bool:
 
 
 def _is_change(row: tuple[Any, ...]) -> bool:
-    return _is_json(ChangeRow(*row).body)
+    body = ChangeRow(*row).body
+    return _is_json(body) and isinstance(msgspec.json.decode(body), dict)
 
 
 # Of each table with positions or numbers: the types of its columns, and a check of a row. The
@@ -247,7 +292,8 @@ class _Pages:
         log = Path(f"{path}-wal")
         frames = log.read_bytes() if log.exists() else b""
         self._size = _page_size(head, frames)
-        self._over, self._behind = _laid_over(frames, self._size)
+        self._over, self._damaged = _laid_over(frames, self._size)
+        self.lost += [f"page {number}, in the write-ahead log" for number, _ in self._damaged]
         self._count = max(os.path.getsize(path) // self._size, *self._over, 0)
         self._read: set[int] = set()  # pages whose rows were read, or that are part of a row
 
@@ -273,7 +319,7 @@ class _Pages:
         for number in range(1, self._count + 1):
             with contextlib.suppress(_Unreadable):
                 yield from self._rows_of(number, self.page(number))
-        for number, page in self._behind:
+        for number, page in self._damaged:
             yield from self._rows_of(number, page)
 
     def _rows_of(self, number: int, page: bytes) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -309,13 +355,19 @@ class _Pages:
     def _facts_of(
         self, page: bytes, places: Iterable[int]
     ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-        """The rows of the table `meta`, which SQLite keeps like an index, that a repair keeps."""
+        """The rows that a repair keeps of the tables that SQLite keeps like an index.
+
+        These are `meta` and `sources`. In an index over keys of decisions, a row of three columns
+        ends with a position, which is no weight below 1; other weights need not be kept.
+        """
         for place in places:
-            with contextlib.suppress(_Unreadable, IndexError, ValueError, struct.error):
+            with contextlib.suppress(_Unreadable, IndexError, TypeError, ValueError, struct.error):
                 length, place = _varint(page, place)
                 row = _record(self._payload(page, place, length))
                 if len(row) == 2 and isinstance(row[0], str) and _FACTS.fullmatch(row[0]):
                     yield "meta", row
+                if [*map(type, row[:2])] == [int, str] and len(row) == 3 and 0 <= row[2] < 1:
+                    yield "sources", row
 
     def _payload(self, page: bytes, place: int, length: int) -> bytes:
         """The bytes of a row; the part that does not fit its page is in further pages."""
@@ -390,37 +442,37 @@ def _page_size(head: bytes, log: bytes) -> int:
 
 
 def _laid_over(log: bytes, size: int) -> tuple[dict[int, bytes], list[tuple[int, bytes]]]:
-    """The pages of a write-ahead log up to its last commit; and those behind a damaged frame."""
+    """The last committed version of each page in a write-ahead log that is whole.
+
+    Also the versions that are damaged and have no whole one after them, with their numbers.
+    """
     over: dict[int, bytes] = {}
-    behind: list[tuple[int, bytes]] = []
+    damaged: dict[int, bytes] = {}
     if len(log) < 32:
-        return over, behind
+        return over, []
     order = ">" if log[3] & 1 else "<"
-    salts, sums = log[16:24], _sums(log[:24], (0, 0), order)
-    waiting: dict[int, bytes] = {}
-    waiting_behind: list[tuple[int, bytes]] = []
-    is_whole = sums == struct.unpack_from(">II", log, 24)
+    salts, sums = log[16:24], struct.unpack_from(">II", log, 24)
+    waiting: list[tuple[int, bytes, bool]] = []
     for start in range(32, len(log) - size - 23, size + 24):
         head, page = log[start : start + 24], log[start + 24 : start + 24 + size]
-        number, commits = struct.unpack_from(">II", head)
         if head[8:16] != salts:
-            if is_whole:
-                break  # the end: an earlier log was longer
-            continue
-        if is_whole:
-            sums = _sums(page, _sums(head[:8], sums, order), order)
-            is_whole = sums == struct.unpack_from(">II", head, 16)
-        if is_whole:
-            waiting[number] = page
-            if commits:
-                over |= waiting
-                waiting = {}
-        else:
-            waiting_behind.append((number, page))
-            if commits:
-                behind += waiting_behind
-                waiting_behind = []
-    return over, behind
+            continue  # of an earlier log, which was longer
+        number, commits = struct.unpack_from(">II", head)
+        # A sum goes on from that of the frame before, which is stored. So a damaged frame does not
+        # keep those behind it from being checked.
+        wanted = struct.unpack_from(">II", head, 16)
+        is_whole = _sums(page, _sums(head[:8], sums, order), order) == wanted
+        sums = wanted
+        waiting.append((number, page, is_whole))
+        if commits:
+            for number, page, is_whole in waiting:
+                if is_whole:
+                    over[number] = page
+                    damaged.pop(number, None)
+                else:
+                    damaged[number] = page
+            waiting = []
+    return over, [*damaged.items()]
 
 
 def _sums(data: bytes, before: tuple[int, int], order: str) -> tuple[int, int]:

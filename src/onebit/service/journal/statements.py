@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 _DELETE_ANSWERS = "DELETE FROM answers WHERE model = :model AND position <= :until"
 _DELETE_CHANGES = """
 DELETE FROM changes WHERE model = :model AND position <= :until
-    AND kind IN ('revise', 'revoke', 'cancel', 'erase') AND NOT EXISTS (
+    AND kind IN ('shown', 'revise', 'revoke', 'cancel', 'erase') AND NOT EXISTS (
         SELECT 1 FROM decisions d WHERE d.position = json_extract(body, '$.decision'))"""
 
 
