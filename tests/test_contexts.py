@@ -323,7 +323,7 @@ ONE_REFUSED = {
     "bytes": (b"abc", TypeError, "real numbers"),
     "text in bytes": (b"a text", TypeError, "not bytes: decode them to a string; .* a dict or a"),
     "list of texts": (["a text", "a text"], TypeError, "real numbers, not text; a context is a"),
-    "text in a pair": (("a text", "a text"), ValueError, "a pair is"),
+    "text in a pair": (("a text", "a text"), TypeError, "one context is one text, not a tuple"),
     "text of numbers": ({"a": {"b": 1}}, TypeError, "'a' must be a number or a string"),
     "bytes in a dict": ({"a": b"a text"}, TypeError, "not b'a text'; decode it to a string"),
     "text of a name without UTF-8": ({"\ud800": "a text"}, ValueError, "name"),

@@ -52,7 +52,7 @@ def test_dicts_are_hashed_as_by_the_feature_hasher(dicts, n, dtype):
 
 def test_a_thousand_random_dicts_with_foreign_names_are_hashed_as_by_the_feature_hasher():
     rng = np.random.default_rng(5)
-    letters = list("abcxyz =:_äßçйяλ中文字🙂")
+    letters = list("abcxyz =:_äßçйяλ한국🙂")  # two Han letters would be a text
     dicts = []
     for _ in range(1000):
         words = {"".join(rng.choice(letters, rng.integers(1, 9))) for _ in range(8)}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import onebit as ob
+from onebit import explanation
 
 TEXTS = {
     "billing": ["the invoice is wrong", "refund my invoice please", "charged twice on one invoice"],
@@ -69,6 +70,20 @@ def test_exploring_is_said():
     found = [learner.explain({"a": 1}) for _ in range(2)]
     assert found[0] == found[1]
     assert found[0].label == learner.decide({"a": 1}).label
+
+
+def test_parts_that_were_not_tried_are_counted(monkeypatch):
+    monkeypatch.setattr(explanation, "MOST_PARTS", 5)
+    learner = ob.UCWL(2)
+    learner.learn(learner.decide("word3 word4"), right=True)
+    text = " ".join(f"word{i}" for i in range(7))
+    for x in (text, {"body": text, "team": "A"}, ([*range(8)], [1.0] * 8)):
+        found = learner.explain(x)
+        assert found.left_out == 2 + (x is not text)
+        assert str(found).endswith(f"not tried: {found.left_out} parts after the first 5")
+    found = learner.explain("word3 word4")
+    assert found.left_out == 0 and "not tried" not in str(found)
+    assert "scores (not probabilities): " in str(found)
 
 
 def test_bad_contexts_are_refused():

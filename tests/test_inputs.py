@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,6 +10,7 @@ from scipy import sparse
 import onebit as ob
 from onebit import persist, testing
 from onebit.core.jit import COMPILED
+from onebit.learner_class import Declared
 from onebit.testing import LABELS
 
 KINDS = [
@@ -193,6 +195,34 @@ def test_units_change_nothing_and_late_answers_are_the_streams(make, dense):
             late.learn(kept, right=decision.label == truth)
     ob.simulate(stream, X, y, channel=[ob.Delay(4)])
     assert testing._learned(late) == testing._learned(stream)
+
+
+@pytest.mark.parametrize("name", sorted(Declared.registry))
+def test_every_learner_accepts_its_own_decisions_on_texts_and_categories(name):
+    kind = Declared.registry[name]
+    if kind.needs:
+        pytest.skip("it needs a setting of its own")
+    words = ["the screen is black", "I like it", "bill", "the bill is wrong"]
+    texts = [words[i % 4] for i in range(16)]
+    forms = (texts, [{"body": text, "plan": "AB"[i % 2]} for i, text in enumerate(texts)])
+    for X in forms:
+        y = [i % 4 % 2 for i in range(len(X))]
+        features = 48 if kind.costly else None
+        rounds, whole = (kind(2, inputs="auto", features=features) for _ in range(2))
+        ob.simulate(whole, X, y)
+        assert testing._bytes(play(rounds, X, y)) == testing._bytes(whole)
+
+
+def test_a_decision_with_features_that_the_learner_has_not_met_is_learned_from():
+    decides, learns = (ob.PNewtron(2, inputs="auto") for _ in range(2))
+    for i, text in enumerate(["the screen", "I like it", "the bill", "like the bill"] * 3):
+        decision = decides.decide(text)
+        for learner in (decides, learns):
+            learner.learn(decision, right=i % 2 == 0)
+        forged = msgspec.structs.replace(decides.decide("a new word"), other=1e3)
+        with pytest.raises(ValueError, match="no PNewtron can have made this decision"):
+            learns.learn(forged, right=True)
+    assert np.array_equal(decides.scores(["the bill"]), learns.scores(["the bill"]))
 
 
 def test_auto_learns_where_raw_does_not():

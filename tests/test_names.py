@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -125,3 +126,57 @@ def test_a_model_file_with_other_names_is_refused(tmp_path):
     for names in (["age"], ["age", "age", "visits"], [1, 2, 3], "age"):
         with pytest.raises(ValueError, match="names of the columns"):
             ob.Learner._restore(head | {"names": names}, arrays)
+
+
+# Learners that were taught with dicts.
+
+
+def taught_by_dicts(X, y, make):
+    learner = make(sorted(set(y)))
+    for row, label in zip(X, y, strict=True):
+        testing._teach(learner, learner.decide(dict_of(row)), label)
+    return learner
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, partial(ob.UCWL, inputs="auto")])
+def test_a_learner_of_dicts_reads_rows_with_names_as_dicts(make, tmp_path):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    path, X, y = table(tmp_path, 60)
+    X = X.astype(np.float64)
+    taught_by_dicts(X, y, make).save(tmp_path / "people.onebit")
+    learner = ob.load(tmp_path / "people.onebit")
+    dicts = [dict_of(row) for row in X]
+    wanted, before = learner.scores(dicts), testing._bytes(learner)
+    columns = dict(zip(NAMES, X.T, strict=True))
+    frame = pandas.DataFrame(columns)
+    forms = (frame, polars.DataFrame(columns), [row for _, row in frame.iterrows()])
+    for rows in forms:
+        assert np.array_equal(learner.scores(rows), wanted)
+    for x in (frame.iloc[0], frame.iloc[[0]]):
+        assert learner.probabilities(x).tolist() == learner.probabilities(dicts[0]).tolist()
+        assert learner.explain(x) == learner.explain(dicts[0])
+    assert testing._bytes(learner) == before
+    by_dict = learner.copy()
+    assert learner.decide(frame.iloc[0]).row[0].tolist() == by_dict.decide(dicts[0]).row[0].tolist()
+    ob.simulate(by_dict, dicts, y)
+    ob.simulate(learner, ob.datasets.read(path))
+    assert testing._bytes(learner) == testing._bytes(by_dict)
+    with pytest.raises(ValueError, match="one context is one row, not 60"):
+        learner.decide(frame)
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, partial(ob.UCWL, inputs="auto")])
+def test_a_learner_of_dicts_refuses_rows_without_names(make, tmp_path):
+    _, X, y = table(tmp_path, 40)
+    learner = taught_by_dicts(X, y, make)
+    before = testing._bytes(learner)
+    for rows in (X, X.tolist(), [X[0]]):
+        with pytest.raises(ValueError, match="knows numbers by their names"):
+            learner.predict(rows)
+    for call in (learner.decide, learner.probabilities, learner.explain):
+        for row in (X[0], X[0].tolist(), X[:1]):
+            with pytest.raises(ValueError, match="knows numbers by their names"):
+                call(row)
+    with pytest.raises(ValueError, match="knows numbers by their names"):
+        ob.simulate(learner, X, y)
+    assert testing._bytes(learner) == before

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 import onebit as ob
 from onebit import testing
@@ -312,3 +315,63 @@ def test_an_outlier_does_not_spoil_a_number():
         learner.learn(decision, right=decision.label == truth)
         wrong += t >= 250 and decision.label != truth
     assert wrong < 30
+
+
+def taught_by_a_table(tmp_path, kind=ob.OneBit, rows=60):
+    """A data set with texts and numbers, and a learner that was taught with it."""
+    contexts, labels = stream(rows)
+    lines = ["body,age,height,label"]
+    lines += [
+        f"{x['body']},{x['age']},{x['height']},{label}"
+        for x, label in zip(contexts, labels, strict=True)
+    ]
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    data = ob.datasets.read(tmp_path / "people.csv")
+    learner = kind(data.labels, inputs="auto")
+    ob.simulate(learner, data)
+    return data, learner
+
+
+@pytest.mark.parametrize("kind", [ob.OneBit, ob.UCWL])
+def test_rows_of_a_table_keep_their_numbers(kind, tmp_path):
+    data, learner = taught_by_a_table(tmp_path, kind)
+    X, size = data.X, data.X.shape[0]
+    wanted = learner.scores(X)
+    places, half = np.arange(size), np.arange(size) % 2 == 0
+    same = [
+        X[places], X[places, :], X[places, ...], X[:], X[:, :], X.copy(), X.astype(np.float64),
+        X.astype(np.float32), X.tocsr(copy=True), [X[i] for i in places], list(X),
+        [X.getrow(i) for i in places], copy.deepcopy(X), pickle.loads(pickle.dumps(X)),
+    ]  # fmt: skip
+    for rows in same:
+        assert np.array_equal(learner.scores(rows), wanted)
+    assert np.array_equal(learner.scores(X[half]), wanted[half])
+    assert np.array_equal(learner.scores(X[half, :]), wanted[half])
+    by_rows, by_list = kind(data.labels, inputs="auto"), kind(data.labels, inputs="auto")
+    labels = [data.labels[k] for k in data.y]
+    for i, label in enumerate(labels):
+        testing._teach(by_rows, by_rows.decide(X[i]), label)
+    ob.simulate(by_list, [X[i] for i in places], labels)
+    assert testing._bytes(by_rows) == testing._bytes(by_list) == testing._bytes(learner)
+
+
+@pytest.mark.parametrize("kind", [ob.OneBit, ob.UCWL])
+def test_rows_that_lost_their_numbers_are_refused(kind, tmp_path):
+    data, learner = taught_by_a_table(tmp_path, kind)
+    X, before = data.X, testing._bytes(learner)
+    for rows in (sparse.vstack([X]), sparse.csr_matrix(X), [sparse.csr_matrix(X[0])]):
+        with pytest.raises(ValueError, match="knows numbers by their names"):
+            learner.predict(rows)
+    for call in (learner.decide, learner.probabilities, learner.explain):
+        with pytest.raises(ValueError, match="knows numbers by their names"):
+            call(sparse.csr_matrix(X[0]))
+        with pytest.raises(ValueError, match="computed from a table with numbers"):
+            call(X[0] * 2)
+    for computed in (X * 2, [X[0].multiply(X[0])]):
+        with pytest.raises(ValueError, match="computed from a table with numbers"):
+            learner.predict(computed)
+    assert testing._bytes(learner) == before
+    plain = ob.UCWL(data.labels)  # it scales nothing, so that any matrix will do
+    ob.simulate(plain, data)
+    assert np.array_equal(plain.scores(sparse.csr_matrix(X)), plain.scores(X))
+    assert plain.predict(X * 2).shape == data.y.shape

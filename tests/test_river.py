@@ -154,6 +154,15 @@ def test_a_policy_decides_as_its_learner():
         policy.update(decision.label, context, reward)
 
 
+def test_a_text_is_a_context_of_a_policy():
+    policy = OneBitPolicy("UCWL")
+    for i in range(6):
+        text = ["a late goal", "the new law"][i % 2]
+        arm = policy.pull(["sport", "politics"], context=text)
+        policy.update(arm, text, int(arm == ["sport", "politics"][i % 2]))
+    assert not policy._open and policy._growing.learner.weights.any()
+
+
 def test_rewards_may_come_late_and_in_any_order():
     policy, rows = OneBitPolicy("UCWL"), contexts(60)
     for _ in range(3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import pickle
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -325,3 +326,53 @@ def test_without_sklearn_the_import_says_what_to_install(monkeypatch):
 def test_onebit_itself_imports_neither_library():
     code = "import sys, onebit; sys.exit(bool({'sklearn', 'river', 'numba'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_rows_of_a_table_keep_their_numbers_in_splits(tmp_path):
+    rng = np.random.default_rng(0)
+    ages = rng.normal(5000, 1000, 300).round(1)
+    body = rng.choice(["some words", "other words"], len(ages))
+    y = np.where(ages > 5000, "old", "new")
+    rows = [f"{text},{age},{label}" for text, age, label in zip(body, ages, y, strict=True)]
+    (tmp_path / "ages.csv").write_text("\n".join(["body,age,label", *rows]) + "\n")
+    data = ob.datasets.read(tmp_path / "ages.csv")
+    X_train, X_test, y_train, y_test = train_test_split(data.X, y, random_state=0)
+    assert OneBitClassifier().fit(X_train, y_train).score(X_test, y_test) > 0.9
+    assert cross_val_score(OneBitClassifier(), data.X, y, cv=3).min() > 0.9
+
+
+def test_a_model_of_a_frame_of_numbers_reads_its_rows_by_name():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = OneBitClassifier().fit(frame, NAMES)
+    assert model.learner_._names == ("a", "b", "c", "d")
+    dicts = frame.iloc[:9].to_dict("records")
+    assert model.predict(dicts).tolist() == model.predict(frame.iloc[:9]).tolist()
+    wanted = model.decide(frame.iloc[:1]).row
+    for x in (frame.iloc[0], dicts[0], dict(reversed(dicts[0].items()))):
+        decision = model.decide(x)
+        assert all(map(np.array_equal, decision.row, wanted))
+        model.learn(decision, right=True)
+    with pytest.raises(ValueError, match="knows no column 'e'"):
+        model.decide({**dicts[0], "e": 1})
+    model.partial_fit(frame.iloc[:3], NAMES[:3])
+    of_array = OneBitClassifier().fit(X, NAMES)
+    with pytest.raises(ValueError, match="was fitted with a matrix"):
+        of_array.decide(dicts[0])
+
+
+def test_an_array_of_objects_is_rows_of_the_frame():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"team": ["A", "B"] * 20, "age": [3.0, 5.0] * 20})
+    model = OneBitClassifier().fit(frame, ["old", "new"] * 20)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        assert model.predict(frame.to_numpy()).tolist() == model.predict(frame).tolist()
+    with pytest.raises(ValueError, match="was fitted with texts or dicts"):
+        model.predict(frame.to_numpy()[:, :1])
+
+
+def test_missing_texts_have_no_words():
+    model = OneBitClassifier().fit(["a goal", "a vote"] * 20, ["sport", "politics"] * 20)
+    assert model.predict([None, math.nan]).tolist() == model.predict(["", ""]).tolist()
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        OneBitClassifier().fit(X, NAMES).predict([None])

@@ -3,6 +3,8 @@
 import collections
 import csv
 import math
+import re
+import unicodedata
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 import onebit as ob
 from onebit import persist
+from onebit import texts as onebit_texts
 from onebit.contexts import encode, encode_rows
 from onebit.dicts import HASHED, murmur3
 from onebit.texts import NGRAMS, text_columns
@@ -24,8 +27,26 @@ ROW = {"body": "the screen stays black", "team": "A", "age": 33, "price": 1.5}
 
 def words_of(text):
     """The words of a text, character by character."""
-    cut = "".join(sign if sign.isalnum() or sign == "_" else " " for sign in text.lower())
-    return cut.split()
+    words, is_open = [], False  # is_open: the last word goes on
+    for sign in unicodedata.normalize("NFC", text.lower()):
+        kind = unicodedata.category(sign)
+        if kind[0] == "M":
+            if words and is_open is not None:
+                words[-1] += sign
+            continue
+        is_symbol = sign > "\x7f" and kind in ("So", "Sm", "Sc")
+        if "\u4e00" <= sign <= "\u9fff" or "\u0e00" <= sign <= "\u0e7f" or is_symbol:
+            words.append(sign)
+            is_open = False
+        elif sign.isalnum() or sign == "_":
+            if is_open:
+                words[-1] += sign
+            else:
+                words.append(sign)
+            is_open = True
+        else:
+            is_open = None  # neither a letter nor a mark belongs to the last word
+    return words
 
 
 def features_of(text, prefix="", ngrams=NGRAMS):
@@ -52,7 +73,7 @@ def nearly(row, expected):
 
 
 @given(
-    st.text(st.sampled_from("aAbß9_ .\n-éЯ中🙂"), max_size=40),
+    st.text(st.sampled_from("aAbß9_ .\n-éЯ中ทक🙂€\u0301\u0e35"), max_size=40),
     st.sampled_from(["", "body=", "größe="]),
     st.sampled_from([1, 7, HASHED, 2**31 - 1]),
     st.integers(1, 4),
@@ -84,7 +105,40 @@ def test_a_text_has_length_1_and_counts_grow_slowly():
     assert row["no"] / row["yes"] == pytest.approx(2)
 
 
-@pytest.mark.parametrize("text", ["", " ", "?!", "\n"])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("ที่ ๑๒", ["ที่", "๑๒"]),
+        ("ไทย", ["ไ", "ท", "ย"]),
+        ("我喜欢 abc中文", ["我", "喜", "欢", "abc", "中", "文"]),
+        ("とカー", ["と", "カ", "ー"]),
+        ("ខ្មែរ", ["ខ្", "មែ", "រ"]),
+        ("cafe\u0301 CAFÉ", ["café", "café"]),
+        ("👍🏽🙂🙂 👩\u200d💻 🇩🇪🇫🇷 ❤\ufe0f", ["👍🏽", "🙂", "🙂", "👩\u200d💻", "🇩🇪", "🇫🇷", "❤"]),
+        ("می\u200cخواهم\u200c", ["می\u200cخواهم"]),
+        ("“Straße” – Ωμέγα, don’t … 한국어", ["straße", "ωμέγα", "don", "t", "한국어"]),
+        ("5 €, $3 + 1", ["5", "€", "3", "1"]),
+    ],
+)
+def test_words_of_other_scripts(text, words):
+    assert onebit_texts.words_of(text) == words == onebit_texts.words_of(" ".join(words))
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=60))
+@quick
+def test_words_in_ascii_are_runs_of_letters_and_digits(text):
+    assert onebit_texts.words_of(text) == re.findall(r"[a-z0-9_]+", text.lower())
+
+
+def test_in_a_dict_letters_without_spaces_make_a_text():
+    assert all(map(onebit_texts.is_text, ["我喜欢", "ภาษา", "かな", "A中文"]))
+    assert not any(map(onebit_texts.is_text, ["我", "A", "Größe", "می\u200cخواهم", "한국어", "🙂"]))
+    row = encode({"body": "我喜"}, F32, None)
+    nearly(row, encode(features_of("我喜", "body="), F32, None))
+
+
+@pytest.mark.parametrize("text", ["", " ", "?!", "\n", "…—"])
 def test_a_text_without_words_is_an_empty_context(text):
     assert len(encode(text, F32, None)[0]) == 0
     learner = ob.UCWL(labels=3)
@@ -131,6 +185,17 @@ def test_a_column_of_texts_may_be_a_list_an_array_or_a_series():
     alike(
         encode_rows(polars.Series(missing[:-1]), F32, None), encode_rows(["", *TICKETS], F32, None)
     )
+
+
+def test_a_tuple_of_texts_is_many_contexts():
+    by_list, by_tuple = ob.UCWL(["billing", "bug", "praise"]), ob.UCWL(["billing", "bug", "praise"])
+    ob.simulate(by_list, TICKETS, TOPICS)
+    ob.simulate(by_tuple, tuple(TICKETS), TOPICS)
+    assert np.array_equal(by_tuple.scores(tuple(TICKETS)), by_list.scores(TICKETS))
+    for texts in (("a text", "another"), ("a text", None, "another")):
+        assert len(by_list.predict(texts)) == len(texts)
+        with pytest.raises(TypeError, match="one context is one text, not a tuple of texts"):
+            by_list.decide(texts)
 
 
 def test_sweep_and_tune_take_texts():

@@ -43,13 +43,20 @@ def _is_possible(work, label):
 
 @inline
 def _is_genuine(params, state, work, row, turn, choice):
-    """Whether this learner, or a copy of it, can have made this decision in some round."""
+    """Whether this learner, or a copy of it, can have made this decision in some round.
+
+    row: as `placed` gives it. If there is no room for it, and numbers of dicts are scaled, its
+    length cannot be told: `_learn` checks it again when there is room."""
+    is_unmet = row.stop == NO_ROOM and rounds.may_mark(work)
+    row = Row(row.indices, row.values, 0, len(row.values))
     return (
-        _is_context(work, row.indices, row.values)
-        and _is_possible(work, choice.label)
+        _is_possible(work, choice.label)
         and _is_possible(work, choice.greedy)
         and LEAST_LIKELY <= choice.propensity <= 1.0
-        and rounds.could_say(params, state, work, rounds.scaled(work, row), turn, choice)
+        and (
+            is_unmet
+            or rounds.could_say(params, state, work, rounds.scaled(work, row), turn, choice)
+        )
     )
 
 
@@ -89,7 +96,9 @@ def _vet(
     """Whether a decision can be genuine. Nothing changes.
 
     This is an entry, because references have no `hear` and thus no `_learn`."""
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    if not _is_context(work, indices, values):
+        return False
+    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
     choice = _choice(label, greedy, propensity, note, other)
     return _is_genuine(params, state, work, row, turn, choice)
 
@@ -104,11 +113,12 @@ def _learn(
     said: `decide` said the label; otherwise a user named it, and the decision was checked before.
     afresh: learning reads the row's present scores.
     """
-    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    if said and not _is_context(work, indices, values):
+        return FORGED
+    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
     choice = _choice(label, greedy, propensity, note, other)
     if said and not _is_genuine(params, state, work, row, turn, choice):
         return FORGED
-    row = placed(state, work, indices, values)
     if row.stop == NO_ROOM:
         return NO_ROOM
     read = rounds.scaled(work, row)

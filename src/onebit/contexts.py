@@ -121,6 +121,8 @@ def encode_rows(
     if hasattr(X, "tocsr"):
         if X.ndim != 2:
             raise ValueError(f"X must be a matrix, one row a context, not of shape {X.shape}")
+        if apart_below is not None:
+            _tells_numbers(X)
         return rows_of_sparse(X, dtype, features)
     if isinstance(X, Mapping | tuple):
         raise TypeError("X must be many contexts: put a single dict or pair into a list")
@@ -152,6 +154,9 @@ def _stack(
                 row, apart = encode_named(named, dtype, features)
             elif apart_below is not None and _is_apart(x):
                 row = row_of_pair(x, dtype, apart_below)
+            elif apart_below is not None and _tells_numbers(x):
+                one = row_of_sparse(x, dtype, features)
+                row, apart = one[:2], one.numbers[:2]
             else:
                 row = encode(x, dtype, features, columns)
         except (TypeError, ValueError) as error:
@@ -273,11 +278,32 @@ def encoder_apart(
             if not len(numbers[0]):
                 return row
             rows = stacked([row], dtype)._replace(numbers=stacked([numbers], dtype))
-        elif getattr(x, "numbers", None) is not None and hasattr(x, "tocsr"):
+        elif _tells_numbers(x):
             rows = row_of_sparse(x, dtype, features)
         return plain(x, columns) if rows is None else set_apart(rows, first)[:2]
 
     return encode_one
+
+
+def _tells_numbers(x: Any) -> bool:
+    """Whether x is of a table from a file that tells its numbers (`datasets.matrices.Mixed`).
+
+    What was computed from such a table tells them no more, and is refused.
+    """
+    if not hasattr(x, "tocsr") or not hasattr(x, "numbers"):
+        return False
+    if x.numbers is None:
+        raise ValueError(
+            "these rows were computed from a table with numbers, and do not tell any more which "
+            "entries are numbers; compute with a data frame or with dicts, or pass csr_matrix(X) "
+            "to have all entries taken as they are"
+        )
+    return True
+
+
+def is_unnamed(x: Any) -> bool:
+    """Whether x is a row of a sparse matrix, or such a matrix, that does not tell its numbers."""
+    return hasattr(x, "tocsr") and not _tells_numbers(x)
 
 
 def _is_apart(x: Any) -> bool:

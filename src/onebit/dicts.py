@@ -1,8 +1,8 @@
 """Dicts as contexts: names are hashed to columns.
 
-A number is the value of its name. A string with white space is a text whose words are hashed with
-the name (see `texts`), any other string is a category. None is a category of its own and NaN is
-absent.
+A number is the value of its name. A string with white space, or in a script without spaces, is a
+text whose words are hashed with the name (see `texts`), any other string is a category. None is a
+category of its own and NaN is absent.
 
 For learners that standardise numbers, the numbers of dicts are told apart (`set_apart`) by their
 indices: for `OneBit`, these are beyond the columns that there are for the rest; for the others, the

@@ -7,7 +7,8 @@ learner and every kind of context.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,27 +25,34 @@ SHOWN = 8  # parts in the printed form, for and against
 
 
 class Explanation(NamedTuple):
-    """The label that a learner would say for a context, and the reasons."""
+    """The label that a learner would say for a context, and the reasons.
+
+    Scores are no probabilities. OneBit's estimate the probability that a label is right, but may be
+    below 0 or above 1, and need not sum to 1. Scores of the remaining learners have no unit.
+    """
 
     label: Any  # the label that is most likely to be said
     greedy: Any  # the label with the best score
     explores: bool  # label and greedy differ: the label is said to explore
     probabilities: dict[Any, float]  # of being said, by label
-    scores: dict[Any, float]  # by label; OneBit's are its forecasts that the label is right
+    scores: dict[Any, float]  # by label; the best is the largest
     parts: list[tuple[str, float]]  # of the context, with their support for the label
+    left_out: int = 0  # parts that were not tried: those after the first MOST_PARTS
 
     def __str__(self) -> str:
         best = sorted(self.scores, key=lambda label: -self.scores[label])[:5]
         pro = [(part, size) for part, size in self.parts if size > 0]
         contra = [(part, size) for part, size in reversed(self.parts) if size < 0]
-        return "\n".join(
-            [
-                f"says {self.label!r}" + self.explores * f", to explore; best is {self.greedy!r}",
-                "scores: " + _listed([(repr(label), self.scores[label]) for label in best]),
-                f"for {self.label!r}: {_listed(pro[:SHOWN])}",
-                f"against {self.label!r}: {_listed(contra[:SHOWN])}",
-            ]
-        )
+        scores = _listed([(repr(label), self.scores[label]) for label in best])
+        lines = [
+            f"says {self.label!r}" + self.explores * f", to explore; best is {self.greedy!r}",
+            f"scores (not probabilities): {scores}",
+            f"for {self.label!r}: {_listed(pro[:SHOWN])}",
+            f"against {self.label!r}: {_listed(contra[:SHOWN])}",
+        ]
+        if self.left_out:
+            lines.append(f"not tried: {self.left_out:,} parts after the first {MOST_PARTS}")
+        return "\n".join(lines)
 
 
 def _listed(sizes: list[tuple[str, float]]) -> str:
@@ -55,7 +63,8 @@ def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
     """See `Learner.explain`."""
     law = learner.probabilities(x, among=among)
     row = learner._encode(x, learner._columns)
-    parts = list(_without_parts(learner, x, row))
+    whole = list(_without_parts(learner, x, row))
+    parts = [(name, shortened()) for name, shortened in whole[:MOST_PARTS]]
     rows = stacked([row, *(shortened for _, shortened in parts)], learner._row_dtype)
     scores = learner.scores(rows).astype(np.float64)
     possible = range(len(learner.labels)) if among is None else learner._places(among)
@@ -72,41 +81,53 @@ def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
         {labels[place]: float(law[place]) for place in possible},
         {labels[place]: float(named[place]) for place in possible},
         sorted((part for part in spoken if part[1]), key=lambda part: -part[1]),
+        len(whole) - len(parts),
     )
 
 
-def _without_parts(learner: Learner, x: Any, row: Any) -> Iterator[tuple[str, Any]]:
-    """The names of the parts of a context, and the rows without them."""
+def _without_parts(learner: Learner, x: Any, row: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The names of the parts of a context, and functions that make the rows without them."""
     x = row_of_frame(x)
-    if isinstance(x, str):
-        shorter: Iterator[tuple[str, Any]] = _without_words(x)
-    elif isinstance(x, Mapping):
-        shorter = _without_names(x)
-    else:
-        indices, values = row
-        if learner._reads_columns:  # a column that is 0 says something, too
-            values = np.zeros(learner._column_count)
-            values[indices], indices = row[1], np.arange(len(values), dtype=np.uint32)
-        for i in range(min(len(indices), MOST_PARTS)):
-            name = learner._names[indices[i]] if learner._names else f"column {indices[i]}"
-            yield name, learner._without(indices, values, i)
+    if isinstance(x, str | Mapping):
+        shorter = _without_words(x) if isinstance(x, str) else _without_names(x)
+        for name, remaining in shorter:
+            yield name, partial(_encoded, learner, remaining)
         return
-    for n, (name, remaining) in enumerate(shorter):
-        if n == MOST_PARTS:
-            return
-        yield name, learner._encode(remaining, 0)
+    indices, values = row
+    if learner._reads_columns:  # a column that is 0 says something, too
+        values = np.zeros(learner._column_count)
+        values[indices], indices = row[1], np.arange(len(values), dtype=np.uint32)
+    for i in range(len(indices)):
+        name = learner._names[indices[i]] if learner._names else f"column {indices[i]}"
+        yield name, partial(learner._without, indices, values, i)
 
 
-def _without_words(text: str) -> Iterator[tuple[str, str]]:
+def _encoded(learner: Learner, remaining: Callable[[], Any]) -> Any:
+    return learner._encode(remaining(), 0)
+
+
+def _without_words(text: str) -> Iterator[tuple[str, Callable[[], str]]]:
     words = words_of(text)
     for word in dict.fromkeys(words):
-        yield repr(word), " ".join(kept for kept in words if kept != word)
+        yield repr(word), partial(_joined_without, words, word)
 
 
-def _without_names(x: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _joined_without(words: list[str], word: str) -> str:
+    return " ".join(kept for kept in words if kept != word)
+
+
+def _without_names(x: Mapping[str, Any]) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     for name, value in x.items():
         if isinstance(value, str) and is_text(value):
             for word, remaining in _without_words(value):
-                yield f"{name} {word}", {**x, name: Text(remaining)}
+                yield f"{name} {word}", partial(_with_text, x, name, remaining)
         else:
-            yield f"{name}={value}", {key: kept for key, kept in x.items() if key != name}
+            yield f"{name}={value}", partial(_without_name, x, name)
+
+
+def _with_text(x: Mapping[str, Any], name: str, text: Callable[[], str]) -> dict[str, Any]:
+    return {**x, name: Text(text())}
+
+
+def _without_name(x: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: kept for key, kept in x.items() if key != name}

@@ -24,7 +24,9 @@ class NamedColumns(NamedTuple):
 
 
 def listed(X: Any) -> Any:
-    """A column of texts or other objects as a list, a frame with names as a list of dicts."""
+    """Texts or other objects of a column or tuple as a list, a frame with names as dicts."""
+    if isinstance(X, tuple):
+        return list(X) if any(isinstance(x, str) for x in X) else X
     if hasattr(X, "to_dict") and hasattr(X, "columns"):
         return _frame_rows(X)
     if isinstance(X, np.ndarray):
@@ -48,6 +50,10 @@ def _frame_rows(frame: Any) -> Any:
         raise ValueError("two columns of the frame have the same name; rename one of them")
     if all(_is_numeric(frame[name].dtype) for name in names):
         return frame
+    return _dicts(frame, names)
+
+
+def _dicts(frame: Any, names: list[Any]) -> list[dict[Any, Any]]:
     columns = (frame[name].to_list() for name in names)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -76,6 +82,23 @@ def names_of(x: Any) -> tuple[str, ...]:
         return ()
     names = tuple(names)
     return names if all(isinstance(name, str) for name in names) else ()
+
+
+def dict_of_row(x: Any) -> Any:
+    """A row of a frame of numbers, or a frame of one such row, as a dict."""
+    if not hasattr(x, "columns"):
+        return x.to_dict()
+    rows = dicts_of(x)
+    if len(rows) != 1:
+        raise ValueError(f"one context is one row, not {len(rows)}")
+    return rows[0]
+
+
+def dicts_of(X: Any) -> Any:
+    """The rows of a matrix whose columns have names, as dicts. Anything else is itself."""
+    if isinstance(X, NamedColumns):
+        return [dict(zip(X.names, row, strict=True)) for row in X.X.tolist()]
+    return _dicts(X, list(X.columns)) if hasattr(X, "columns") and names_of(X) else X
 
 
 def row_in_columns(

@@ -33,6 +33,7 @@ from onebit.contexts import (
     encode_rows,
     encoder,
     encoder_apart,
+    is_unnamed,
     named_context,
 )
 from onebit.core.jit import direct, plain
@@ -50,7 +51,14 @@ from onebit.explanation import Explanation, explain
 from onebit.feature_table import FeatureTable
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
-from onebit.frames import check_names, listed, names_of, row_in_columns
+from onebit.frames import (
+    check_names,
+    dict_of_row,
+    dicts_of,
+    listed,
+    names_of,
+    row_in_columns,
+)
 from onebit.labels import LabelSet
 from onebit.learner_class import Declared
 from onebit.rows import Rows, unit_row, unit_rows
@@ -72,6 +80,7 @@ from onebit.settings import (
 from onebit.storage.base import TABLE, Storage, row_blocks
 from onebit.storage.scales import (
     MEAN,
+    TIMES,
     Names,
     faded,
     scales_of_columns,
@@ -145,7 +154,7 @@ class Learner(FeatureTable, Declared):
     )
 
     rescores = True  # whether learning reads the row's present scores
-    forecasts: ClassVar[bool] = False  # scores are chances: they change when a label is added
+    forecasts: ClassVar[bool] = False  # scores estimate probabilities, which a new label changes
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
     costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
@@ -245,7 +254,7 @@ class Learner(FeatureTable, Declared):
         """
         is_pair = type(x) is tuple
         column_names = () if is_pair or not hasattr(x, "to_dict") else names_of(x)
-        if self._names:
+        if self._names or column_names:
             x = self._in_columns(x)
         encode = self._encode
         row = indices, values = encode(x, self._columns)
@@ -260,6 +269,8 @@ class Learner(FeatureTable, Declared):
             if self._is_scaled:
                 if round == 0 and not is_pair:
                     self._meet(columns_of(x))
+                elif not is_pair:
+                    self._check_kind(x)
                 if self._encode is not encode:  # the first context told how contexts are read
                     row = indices, values = self._encode(x, self._columns)
                 self._make_room_to_scale(len(indices))
@@ -611,6 +622,7 @@ class Learner(FeatureTable, Declared):
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """The probability of each label to be said now for a context, in the order of `labels`."""
         x = self._in_columns(x)
+        self._check_kind(x)
         indices, values = self._encode(x, self._columns)
         if self._is_unit:
             indices, values = unit_row(indices, values)
@@ -679,21 +691,54 @@ class Learner(FeatureTable, Declared):
 
     def _rows(self, X: Any) -> Rows:
         """Many contexts, encoded and checked."""
-        if self._names:
+        if self._names or self._reads_names:
             X = listed(X)
+            X = X if self._names else dicts_of(X)
             X = [self._in_columns(x) for x in X] if isinstance(X, list) else X
         rows = self._encoded(X)
+        if self._knows_numbers:
+            parts = X if isinstance(X, list) else [X]
+            self._check_tells_numbers(rows.columns or any(map(is_unnamed, parts)))
         check_columns(rows.columns, self._columns)
         check_names(rows.names, self._names)
         if self._check_values:
             self._check_values(rows.values, rows.indptr)
         return rows
 
+    @property
+    def _reads_names(self) -> bool:
+        """Whether rows of numbers with names are read as dicts: the first context was not dense."""
+        return self.round > 0 and not self._columns
+
+    @property
+    def _knows_numbers(self) -> bool:
+        """Whether the learner has learned the scales of numbers of dicts."""
+        return type(self._scales) is Names and self._scales.lines[0, TIMES] > 0
+
+    def _check_kind(self, x: Any) -> None:
+        """Refuse a row without names if the learner knows numbers by their names."""
+        if not isinstance(x, tuple | str | Mapping) and self._knows_numbers:
+            self._check_tells_numbers(columns_of(x) or is_unnamed(x))
+
+    def _check_tells_numbers(self, is_unnamed: Any) -> None:
+        if is_unnamed:
+            raise ValueError(
+                "this learner was taught with dicts or rows of a table with texts, and knows "
+                "numbers by their names. An array or a sparse matrix has none: give dicts, a data "
+                "frame, or rows of a table as datasets.read() gives them (X[i], X[rows]; "
+                "csr_matrix(X) and scipy's vstack lose what the columns are)"
+            )
+
     def _in_columns(self, x: Any) -> Any:
-        """A dict as a row of the table that was learned from, if its columns have names."""
+        """A row with names as the learner reads it.
+
+        If it was taught with a table of numbers, a dict is a row of that table. If it was taught
+        with dicts, a row of a table of numbers is a dict.
+        """
+        has_names = bool(names_of(x))
         if not self._names:
-            return x
-        named = x.to_dict() if names_of(x) and hasattr(x, "index") else named_context(x)
+            return dict_of_row(x) if has_names and self._reads_names else x
+        named = dict_of_row(x) if has_names else named_context(x)
         if named is None:
             return x
         return row_in_columns(named, self._names, self._row_dtype, self._typical_number())

@@ -102,6 +102,10 @@ class OneBitClassifier(base.Classifier):
 class OneBitPolicy(bandit.base.ContextualPolicy):
     """A policy for arms whose reward is 1 (right) or 0 (wrong), with contexts.
 
+    OneBit takes arms as labels: in each context exactly one of them is right. If several arms may
+    be rewarded in the same context, or none, take "FastCB" or "Confidit". A context is a dict or a
+    text.
+
     `pull` has the learner decide among the arms, and keeps the decision until `update` brings the
     reward for the same arm and the same context: at once, later, or never. If several pulls of an
     arm in a context are open, a reward goes to the oldest. A reward without an open pull is
@@ -121,7 +125,7 @@ class OneBitPolicy(bandit.base.ContextualPolicy):
         self._open: dict[Any, deque[Decision]] = {}  # by arm and context
         self._open_keys: OrderedDict[int, Any] = OrderedDict()  # by round, the oldest first
 
-    def _pull(self, arm_ids: Iterable[Any], context: Mapping[Any, Any] | None) -> Any:
+    def _pull(self, arm_ids: Iterable[Any], context: Mapping[Any, Any] | str | None) -> Any:
         arms = list(arm_ids)
         if context is None:
             raise ValueError("OneBitPolicy needs a context: pull(arm_ids, context={...})")
@@ -158,7 +162,7 @@ class OneBitPolicy(bandit.base.ContextualPolicy):
         return decision
 
     def update(
-        self, arm_id: Any, context: Mapping[Any, Any], reward: Any, **reward_kwargs: Any
+        self, arm_id: Any, context: Mapping[Any, Any] | str, reward: Any, **reward_kwargs: Any
     ) -> None:
         """Take the reward of a pull: 1 or True, 0 or False."""
         if reward not in (0, 1):
@@ -169,5 +173,5 @@ class OneBitPolicy(bandit.base.ContextualPolicy):
         super().update(arm_id, context, reward, **reward_kwargs)
 
 
-def _key(arm: Any, context: Mapping[Any, Any]) -> Any:
-    return arm, frozenset(context.items())
+def _key(arm: Any, context: Mapping[Any, Any] | str) -> Any:
+    return arm, context if isinstance(context, str) else frozenset(context.items())

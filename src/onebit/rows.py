@@ -213,6 +213,11 @@ def row_copier(dtype: np.dtype) -> Any:
 
 
 def row_of_pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
+    if any(isinstance(part, str) for part in pair):
+        raise TypeError(
+            "one context is one text, not a tuple of texts: join the texts, or put them into a "
+            "dict, each with a name of its own"
+        )
     if len(pair) != 2:
         raise ValueError(
             f"a pair is (indices, values), not {len(pair)} things; "

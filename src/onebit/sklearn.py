@@ -31,8 +31,9 @@ except ImportError as error:
 
 from onebit.adapters import LearnerMaker, label_probabilities, make_learner
 from onebit.decision import Decision
-from onebit.frames import listed, row_of_frame
+from onebit.frames import NamedColumns, dicts_of, listed, names_of, row_of_frame
 from onebit.lab.simulation import simulate_places
+from onebit.rows import is_missing
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 
@@ -43,6 +44,12 @@ def _read_by_onebit(X: Any) -> list[Any] | None:
     if not isinstance(rows, Sequence) or isinstance(rows, str):
         return None
     return list(rows) if any(isinstance(row, str | Mapping) for row in rows) else None
+
+
+def _are_missing(X: Any) -> bool:
+    """Whether X is a list or column of missing texts."""
+    rows = listed(X)
+    return isinstance(rows, list) and len(rows) > 0 and all(map(is_missing, rows))
 
 
 def _are_dicts(X: Any) -> bool:
@@ -70,6 +77,7 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
     """
 
     classes_: np.ndarray
+    feature_names_in_: np.ndarray  # of a frame
 
     def __init__(self, learner: LearnerMaker = "OneBit", *, epochs: int = 1, seed: int = 0) -> None:
         self.learner = learner
@@ -123,6 +131,9 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
         if len(unknown):
             raise ValueError(f"y has labels that are not in classes: {unknown}")
         places = np.searchsorted(self.classes_, y)
+        names = getattr(self, "feature_names_in_", None)
+        if isinstance(X, np.ndarray) and names is not None:
+            X = NamedColumns(X, names.tolist())
         trace = simulate_places(self.learner_, X, places, epochs, order, None, (), None)
         self.mistakes_ += int(trace.mistakes[-1])
         return self
@@ -144,6 +155,12 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
         rows = _read_by_onebit(X)
+        if rows is None and not self._reads_matrices and _are_missing(X):
+            return [""] * len(X)
+        if rows is None and not self._reads_matrices and self._are_cells(X):
+            rows = dicts_of(NamedColumns(X, self.feature_names_in_.tolist()))
+        if rows is not None and self._reads_as_columns(rows):
+            return rows
         if rows is None:
             self._check_kind(is_matrix=True)
             return validate_data(self, X, reset=False, **_ROWS)
@@ -151,6 +168,17 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
         if not _are_dicts(X):
             validate_data(self, X, reset=False, skip_check_array=True)
         return rows
+
+    def _are_cells(self, X: Any) -> bool:
+        """Whether X is an array of objects, as wide as the frame that the model was fitted with."""
+        if not isinstance(X, np.ndarray) or X.dtype.kind != "O" or X.ndim != 2:
+            return False
+        return X.shape[1] == len(getattr(self, "feature_names_in_", ()))
+
+    def _reads_as_columns(self, rows: Sequence[Any]) -> bool:
+        """Whether these are dicts or rows with names, for a model of a frame of numbers."""
+        has_names = self._reads_matrices and hasattr(self, "feature_names_in_")
+        return has_names and all(isinstance(row, Mapping) or names_of(row) for row in rows)
 
     def _rows_and_labels(self, X: Any, y: Any, is_first: bool) -> tuple[Any, np.ndarray]:
         rows = _read_by_onebit(X)
@@ -180,10 +208,12 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
 
     def decide(self, x: Any, *, among: Any = None) -> Decision:
         """Say a label for one row, and explore where the learner does. See `Learner.decide`."""
+        check_is_fitted(self)
         if hasattr(x, "tocsr"):
             row = x.reshape(1, -1) if x.ndim == 1 else x
+        elif self._reads_as_columns([x]):
+            return self.learner_.decide(x, among=among)
         elif isinstance(row_of_frame(x), str | Mapping):
-            check_is_fitted(self)
             self._check_kind(is_matrix=False)
             return self.learner_.decide(x, among=among)
         else:

@@ -1,15 +1,21 @@
 """Text -> hashed features: words and sequences of neighbouring words.
 
-A word is a run of word characters, in lower case. A text counts its words and its pairs of
-neighbouring words ("screen", "stays", "screen stays"). A word's value is log(1 + count), that of a
-pair is half as much, and the values of a text are scaled to length 1. Nothing is learned from the
-texts, so a text always gives the same features.
+A word is a run of letters, digits and combining marks, in lower case. In scripts without spaces
+between words, each letter is a word, so pairs of words are pairs of letters. An emoji or another
+symbol that is not in ASCII is a word too.
+
+A text counts its words and its pairs of neighbouring words ("screen", "stays", "screen stays"). A
+word's value is log(1 + count), that of a pair is half as much, and the values of a text are scaled
+to length 1. Nothing is learned from the texts, so a text always gives the same features.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import re
+import unicodedata
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +24,17 @@ from onebit.core.jit import direct, entry, inline
 
 NGRAMS = 2  # words of the longest sequence
 _WORDS = re.compile(r"\w+")
+_SCRIPTS = (  # Thai and Lao, Myanmar, Khmer, Han, Hiragana and Katakana: no spaces between words
+    r"\u0e00-\u0eff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007"
+    r"\u3021-\u3029\u3031-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9d"
+    r"\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_UNSPACED = rf"(?![\d_])(?=\w)[{_SCRIPTS}]"
+_TWO_UNSPACED = re.compile(f"(?:{_UNSPACED}).*(?:{_UNSPACED})", re.DOTALL)
+_JOINERS = r"\u200c\u200d"
+_SKINS = r"\U0001f3fb-\U0001f3ff"  # that an emoji may have
+_FLAG = r"[\U0001f1e6-\U0001f1ff]{2}"
+_STYLES = {0xFE0E: None, 0xFE0F: None}  # of an emoji, which say how it is shown
 _MASK = 0xFFFFFFFF
 BLANK = 32
 
@@ -30,12 +47,47 @@ class Text(NamedTuple):
 
 
 def is_text(value: str) -> bool:
-    """Whether a string in a dict is a text: white space between two parts. If not: a category."""
-    return len(value.split(None, 1)) == 2
+    """Whether a string in a dict is a text: white space between two parts, or two or more letters
+    of a script without spaces. If not: a category."""
+    if len(value.split(None, 1)) == 2:
+        return True
+    return not value.isascii() and _TWO_UNSPACED.search(value) is not None
 
 
 def words_of(text: str) -> list[str]:
-    return _WORDS.findall(text.lower())
+    if text.isascii():
+        return _WORDS.findall(text.lower())
+    whole = unicodedata.normalize("NFC", text.lower())
+    special, words = _patterns()
+    if (
+        special.search("".join(set(whole))) is None
+    ):  # most texts in Latin, Greek, Cyrillic or Hangul
+        return _WORDS.findall(whole)
+    return words.findall(whole.translate(_STYLES))
+
+
+@functools.cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """For texts that are not in ASCII: what makes more of words than runs of \\w, and a word."""
+    kinds = [(sign, unicodedata.category(chr(sign))) for sign in range(128, 0x20000)]
+    marks = _class(sign for sign, kind in kinds if kind[0] == "M")
+    symbols = _class(sign for sign, kind in kinds if kind in ("Sc", "Sm", "So"))
+    special = re.compile(f"[{marks}{symbols}{_JOINERS}{_SCRIPTS}]")
+    letter = rf"[a-z0-9_]|(?!{_UNSPACED})\w"
+    word = rf"(?:{letter})(?:[a-z0-9_]+|{letter}|[{marks}]|[{_JOINERS}]+(?={letter}|[{marks}]))*"
+    emoji = rf"[{symbols}](?:[{marks}{_SKINS}]|\u200d[{symbols}])*"
+    return special, re.compile(f"{word}|{_UNSPACED}[{marks}]*|{_FLAG}|{emoji}")
+
+
+def _class(signs: Iterable[int]) -> str:
+    """Characters as ranges, for a class of a regular expression."""
+    ranges: list[list[int]] = []
+    for sign in signs:
+        if ranges and ranges[-1][1] == sign - 1:
+            ranges[-1][1] = sign
+        else:
+            ranges.append([sign, sign])
+    return "".join(rf"\U{first:08x}-\U{last:08x}" for first, last in ranges)
 
 
 def text_columns(

@@ -639,6 +639,36 @@ def test_a_missing_number_is_absent_and_a_missing_name_is_a_name(tmp_path):
         read(path)
 
 
+def test_truth_values_are_numbers_in_every_format(tmp_path):
+    polars = pytest.importorskip("polars")
+    flags, ages = [True, False, None, True], [3.0, 4.5, 6.0, 1.0]
+    table = {"flag": flags, "body": ["two words"] * 4, "age": ages, "label": [*"abab"]}
+    polars.DataFrame(table).write_parquet(tmp_path / "t.parquet")
+    spellings = ["True", "false", "", "TRUE"]
+    rows = [
+        f"{flag},two words,{age},{k}" for flag, age, k in zip(spellings, ages, "abab", strict=True)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["flag,body,age,label", *rows]) + "\n")
+    dicts = [
+        {"flag": math.nan if flag is None else flag, "body": "two words", "age": age}
+        for flag, age in zip(flags, ages, strict=True)
+    ]
+    learner = ob.OneBit(["a", "b"])
+    forms = [
+        learner._encoded(ob.datasets.read(tmp_path / name).X) for name in ("t.csv", "t.parquet")
+    ]
+    for rows in forms:
+        for made, wanted in zip(rows[:3], learner._encoded(dicts)[:3], strict=True):
+            assert np.array_equal(made, wanted)
+    (tmp_path / "n.csv").write_text("flag,age,label\ntrue,1,a\nfalse,2,b\n")
+    assert ob.datasets.read(tmp_path / "n.csv").X.tolist() == [[1, 1], [0, 2]]
+    (tmp_path / "names.csv").write_text("flag,age,label\ntrue,1,a\nperhaps,2,b\n")
+    names = ob.datasets.read(tmp_path / "names.csv").X
+    as_dicts = [{"flag": "true", "age": 1}, {"flag": "perhaps", "age": 2}]
+    assert np.array_equal(learner.scores(names), learner.scores(as_dicts))
+    assert names.nnz == 4
+
+
 def test_what_is_missing_in_parquet_is_as_in_csv(tmp_path):
     polars = pytest.importorskip("polars")
     (tmp_path / "gaps.csv").write_text(GAPS)
@@ -894,7 +924,7 @@ def test_large_npz_files_stream_through_in_constant_memory(tmp_path, kind):
 UNLIKE = {
     "words": lambda i: f"word{i}",
     "addresses": lambda i: f"me{i}@home.org",
-    "texts without white space": lambda i: f"我喜欢这个产品{i}",
+    "words joined by signs": lambda i: f"größe-{i}/weiß",
 }
 
 
@@ -913,6 +943,6 @@ def test_a_name_of_its_own_in_every_row_is_not_taken_without_a_word(kind, ending
 
 
 def test_names_that_come_again_and_texts_are_taken_without_a_warning(tmp_path):
-    lines = [f"A{i % 9},text number {i},{i % 2}" for i in range(40)]
-    (tmp_path / "t.csv").write_text("\n".join(["team,body,label", *lines]))
+    lines = [f"A{i % 9},text number {i},我喜欢这个产品{i},{i % 2}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["team,body,more,label", *lines]))
     assert len(read(tmp_path / "t.csv").y) == 40

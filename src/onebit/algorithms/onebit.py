@@ -87,6 +87,7 @@ from onebit.storage.experts import (
     sum_up_full,
     wide_table,
 )
+from onebit.storage.scales import TIMES
 from onebit.storage.sparse_experts import Sparse, SparseExperts
 
 # Expert by expert: softmax, softmax, softmax, ridge regression; for dense rows also two softmax
@@ -711,6 +712,10 @@ class OneBit(Learner):
     @property
     def _column_count(self) -> int:
         return 0 if self.planes else self._storage.columns  # type: ignore[attr-defined]
+
+    @property
+    def _knows_numbers(self) -> bool:
+        return self.planes > 0 and self._state.held.numbers[0, TIMES] > 0
 
     def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
         if not self.planes:

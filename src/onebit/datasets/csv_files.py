@@ -1,8 +1,8 @@
 """csv and tsv: a header line with the column names, then rows.
 
-A column holds numbers if its first non-missing value is a number. This is decided once, on the
-first block of rows, so that a stream needs no look-ahead. A later row that does not fit is refused;
-`categories` overrides the decision.
+A column holds numbers if its first non-missing value is a number, or if all its values are true or
+false, which are 1 and 0. This is decided once, on the first block of rows, so that a stream needs
+no look-ahead. A later row that does not fit is refused; `categories` overrides the decision.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from onebit.settings import argument
 _ROWS = 10_000  # of a block
 _LONGEST_FIELD = 2**26  # characters; Python's own limit is 131,072
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}  # in a column of numbers, in any case
+_TRUTH = {"true": 1.0, "false": 0.0}  # in any case
 _WITH_COMMA = re.compile(r"\s*[+-]?[\d.]*,\d+([eE][+-]?\d+)?\s*")
 
 NumberedRow = tuple[int, list[str]]  # a row with the number of its first line
@@ -81,7 +82,11 @@ def _layout(options: Options, line: int, names: list[str], part: list[NumberedRo
     for place in range(len(names)):
         cells = ((number, row[place]) for number, row in part)
         firsts.append(next((cell for cell in cells if not is_missing_cell(cell[1])), (line, "0")))
-    columns = layout(options, line, names, [is_number_cell(cell) for _, cell in firsts])
+    are_numbers = [
+        is_number_cell(cell) or _holds_truth([row[place] for _, row in part])
+        for place, (_, cell) in enumerate(firsts)
+    ]
+    columns = layout(options, line, names, are_numbers)
     for place in columns.categories:
         number, cell = firsts[place]
         if names[place] not in options.categories and _WITH_COMMA.fullmatch(cell):
@@ -102,6 +107,15 @@ def is_number_cell(cell: str) -> bool:
         return True
     except ValueError:
         return False
+
+
+def _holds_truth(cells: list[str]) -> bool:
+    """Whether all cells that are not missing are true or false."""
+    return all(_truth(cell) is not None or is_missing_cell(cell) for cell in cells)
+
+
+def _truth(cell: str) -> float | None:
+    return _TRUTH.get(cell.strip().lower())
 
 
 def _block(options: Options, columns: Layout, part: list[NumberedRow]) -> Block:
@@ -128,6 +142,8 @@ def _numbers(path: str, columns: Layout, part: list[NumberedRow]) -> np.ndarray:
 def _number(path: str, line: int, column: str, cell: str) -> float:
     if is_missing_cell(cell):
         return math.nan
+    if (truth := _truth(cell)) is not None:
+        return truth
     if not is_number_cell(cell):
         problem = f"{cell!r} in column {column!r} is not a number, but values before it are"
         raise bad(path, line, problem, f"mend it, or pass {argument('categories', [column])}")

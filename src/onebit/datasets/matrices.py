@@ -18,17 +18,34 @@ def csr(values: Any, indices: Any, indptr: Any, width: int, kind: Any = sparse.c
 class Mixed(sparse.csr_matrix):
     """Rows of a table with names or texts, as a CSR matrix that knows the numbers among them.
 
-    numbers: a CSR matrix of the columns of numbers, including zeros. A selection of rows keeps its
-    numbers; any other result of a computation is an ordinary CSR matrix.
+    numbers: a CSR matrix of the same shape: the entries that are numbers, including zeros.
+    Selections, copies and other types keep it. The result of any other computation has none; a
+    learner that scales numbers refuses it.
     """
 
     numbers: Any = None
 
     def __getitem__(self, key: Any) -> Any:
         found: Any = super().__getitem__(key)
-        if isinstance(found, Mixed) and not isinstance(key, tuple):
+        if isinstance(found, Mixed) and self.numbers is not None:
             found.numbers = self.numbers[key]
         return found
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self.indptr) - 1))
+
+    def getrow(self, i: int) -> Any:
+        return self[i]
+
+    def copy(self) -> Any:
+        made: Any = super().copy()
+        made.numbers = self.numbers
+        return made
+
+    def astype(self, dtype: Any, casting: Any = "unsafe", copy: bool = True) -> Any:
+        made: Any = super().astype(dtype, casting, copy)
+        made.numbers = self.numbers
+        return made
 
 
 def mixed(X: Any, numbers: Any) -> Mixed:
