@@ -59,10 +59,8 @@ def words_of(text: str) -> list[str]:
         return _WORDS.findall(text.lower())
     whole = unicodedata.normalize("NFC", text.lower())
     special, words = _patterns()
-    if (
-        special.search("".join(set(whole))) is None
-    ):  # most texts in Latin, Greek, Cyrillic or Hangul
-        return _WORDS.findall(whole)
+    if special.search("".join(set(whole))) is None:
+        return _WORDS.findall(whole)  # most texts in Latin, Greek, Cyrillic or Hangul
     return words.findall(whole.translate(_STYLES))
 
 
