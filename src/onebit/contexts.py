@@ -155,8 +155,8 @@ def _stack(
             elif apart_below is not None and _is_apart(x):
                 row = row_of_pair(x, dtype, apart_below)
             elif apart_below is not None and _tells_numbers(x):
-                one = row_of_sparse(x, dtype, features)
-                row, apart = one[:2], one.numbers[:2]
+                encoded = row_of_sparse(x, dtype, features)
+                row, apart = encoded[:2], encoded.numbers[:2]
             else:
                 row = encode(x, dtype, features, columns)
         except (TypeError, ValueError) as error:
