@@ -342,10 +342,10 @@ def test_a_file_from_before_the_alarm_loads():
         persist.restore(head, arrays | {"memory": -1 - arrays["memory"]}, is_foreign=True)
 
 
-@pytest.mark.parametrize("change", [lambda X: X + 30, lambda X: X / 100])
-def test_it_takes_the_scales_of_columns_anew(change):
+@pytest.mark.parametrize(("factors", "offset"), [(1, 30), (0.01, 0), ([1, 1, 0.001, 0.001], 0)])
+def test_it_takes_the_scales_of_columns_anew(factors, offset):
     X, y = data(3, 4, 600, seed=4)
-    X[300:] = change(X[300:])
+    X[300:] = X[300:] * factors + offset
     trace = ob.simulate(ob.OneBit(3, seed=4), X, y, checkpoints=[300, 500])
     before, _, after = np.diff([0, *trace.mistakes])
     assert after / 100 < 0.1 + before / 300

@@ -946,3 +946,12 @@ def test_names_that_come_again_and_texts_are_taken_without_a_warning(tmp_path):
     lines = [f"A{i % 9},text number {i},我喜欢这个产品{i},{i % 2}" for i in range(40)]
     (tmp_path / "t.csv").write_text("\n".join(["team,body,more,label", *lines]))
     assert len(read(tmp_path / "t.csv").y) == 40
+
+
+def test_the_rows_of_a_table_can_be_sliced_and_shown(tmp_path):
+    (tmp_path / "mine.csv").write_text("topic,age,body\n" + "a,1,one two\nb,2,three four\n" * 4)
+    X = ob.datasets.read(tmp_path / "mine.csv", label="topic").X
+    assert X.indices.dtype == X.indptr.dtype
+    assert (X[::2] != X[[0, 2, 4, 6]]).nnz == 0
+    assert (X[::-1].numbers != X.numbers[[7, 6, 5, 4, 3, 2, 1, 0]]).nnz == 0
+    assert "Coords" in str(X)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 
 def csr(values: Any, indices: Any, indptr: Any, width: int, kind: Any = sparse.csr_matrix) -> Any:
     """A matrix of these arrays, unchecked: scipy's constructor would scan them."""
     made: Any = kind((len(indptr) - 1, width), dtype=values.dtype)
-    made.data, made.indices, made.indptr = values, indices, indptr
+    # scipy needs both arrays of one type, and checks that in its constructor alone.
+    whole = np.promote_types(indices.dtype, np.int32 if len(values) < 2**31 else np.int64)
+    made.data, made.indices = values, indices.astype(whole, copy=False)
+    made.indptr = indptr.astype(whole, copy=False)
     made.has_sorted_indices = made.has_canonical_format = True
     return made
 

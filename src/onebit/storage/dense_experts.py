@@ -49,8 +49,10 @@ PART = 0.25  # the length of a row's Fourier features; the columns have about 1
 SEEN, MEDIAN = range(2)  # places in Dense.scales; a median of 0: scales are not fixed yet
 CENTRE, SQUARES, FACTOR = range(3)  # places in Dense.columns
 FULL_NUMBERS = 2**20  # full matrices are kept if they have no more numbers together
-NEWEST = 20  # so many kept rows show whether columns have other scales now
-FAR, LARGE = 4.0, 16.0  # they have if squared shifts or variances are so many variances of before
+# The newest kept rows show whether columns have other scales now than the older half: if the mean
+# over columns of squared shifts or of variances is so many variances of before, or if the variance
+# of a column is far below that of any as many rows of before.
+NEWEST, FAR, LARGE, SMALL = 10, 4.0, 16.0, 0.25
 LEAST_WEIGHT = 1e-3  # of their expert; below it, their widths are not worth the time
 _WAVE_DRAW = 2**41  # the first stream of the draws of waves
 
@@ -403,14 +405,18 @@ class DenseExperts(ExpertStorage):
 
     def has_other_scales(self, held: Dense) -> bool:
         kept = held.kept[self._places(held.experts)]
-        before, now = kept[:-NEWEST], kept[-NEWEST:]
-        variances = before.var(axis=0)
-        varied = variances > 0
-        if len(before) < NEWEST or not varied.any():
+        parts = len(kept) // 2 // NEWEST
+        before, now = kept[: parts * NEWEST], kept[-NEWEST:]
+        varied = before.var(axis=0) > 0 if parts else np.zeros(self.columns, bool)
+        if not varied.any():
             return False
-        shift = np.mean((now.mean(axis=0) - before.mean(axis=0))[varied] ** 2 / variances[varied])
-        growth = np.mean(now.var(axis=0)[varied] / variances[varied])
-        return bool(shift > FAR or growth > LARGE or growth * LARGE < 1)
+        before, now = before[:, varied], now[:, varied]
+        variances = before.var(axis=0)
+        smallest = before.reshape(parts, NEWEST, -1).var(axis=1).min(axis=0)
+        shift = np.mean((now.mean(axis=0) - before.mean(axis=0)) ** 2 / variances)
+        growth = np.mean(now.var(axis=0) / variances)
+        has_shrunk = (now.var(axis=0) < SMALL * smallest).any()
+        return bool(shift > FAR or growth > LARGE or has_shrunk)
 
     def room(self, held: Dense) -> int:
         return self.columns
