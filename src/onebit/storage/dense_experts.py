@@ -52,7 +52,7 @@ FULL_NUMBERS = 2**20  # full matrices are kept if they have no more numbers toge
 # The newest kept rows show whether columns have other scales now than the older half: if the mean
 # over columns of squared shifts or of variances is so many variances of before, or if the variance
 # of a column is far below that of any as many rows of before.
-NEWEST, FAR, LARGE, SMALL = 10, 4.0, 16.0, 0.25
+NEWEST, FAR, LARGE, EVEN = 10, 4.0, 16.0, 6.0
 LEAST_WEIGHT = 1e-3  # of their expert; below it, their widths are not worth the time
 _WAVE_DRAW = 2**41  # the first stream of the draws of waves
 
@@ -415,7 +415,8 @@ class DenseExperts(ExpertStorage):
         smallest = before.reshape(parts, NEWEST, -1).var(axis=1).min(axis=0)
         shift = np.mean((now.mean(axis=0) - before.mean(axis=0)) ** 2 / variances)
         growth = np.mean(now.var(axis=0) / variances)
-        has_shrunk = (now.var(axis=0) < SMALL * smallest).any()
+        is_even = EVEN * smallest > variances  # other columns are constant in most rows
+        has_shrunk = (is_even & (LARGE * now.var(axis=0) < smallest)).any()
         return bool(shift > FAR or growth > LARGE or has_shrunk)
 
     def room(self, held: Dense) -> int:
