@@ -49,11 +49,10 @@ PART = 0.25  # the length of a row's Fourier features; the columns have about 1
 SEEN, MEDIAN = range(2)  # places in Dense.scales; a median of 0: scales are not fixed yet
 CENTRE, SQUARES, FACTOR = range(3)  # places in Dense.columns
 FULL_NUMBERS = 2**20  # full matrices are kept if they have no more numbers together
-# The newest kept rows show whether columns have other scales now than the older half: if the mean
-# over columns of squared shifts or of variances is so many variances of before, or if the variance
-# of a column is far below that of any as many rows of before.
-NEWEST, FAR, LARGE, EVEN = 10, 4.0, 16.0, 6.0
 LEAST_WEIGHT = 1e-3  # of their expert; below it, their widths are not worth the time
+NEWEST = 10  # kept rows that are compared with the older half of the kept rows
+FAR, LARGE = 4.0, 16.0  # squared shift and variance, in variances of the older rows: other scales
+EVEN = 6.0  # a column is even if no NEWEST older rows vary less than the older half by this factor
 _WAVE_DRAW = 2**41  # the first stream of the draws of waves
 
 
@@ -413,8 +412,9 @@ class DenseExperts(ExpertStorage):
         before, now = before[:, varied], now[:, varied]
         variances = before.var(axis=0)
         smallest = before.reshape(parts, NEWEST, -1).var(axis=1).min(axis=0)
-        shift = np.mean((now.mean(axis=0) - before.mean(axis=0)) ** 2 / variances)
-        growth = np.mean(now.var(axis=0) / variances)
+        with np.errstate(over="ignore"):  # of columns that hardly varied
+            shift = np.mean((now.mean(axis=0) - before.mean(axis=0)) ** 2 / variances)
+            growth = np.mean(now.var(axis=0) / variances)
         is_even = EVEN * smallest > variances  # other columns are constant in most rows
         has_shrunk = (is_even & (LARGE * now.var(axis=0) < smallest)).any()
         return bool(shift > FAR or growth > LARGE or has_shrunk)

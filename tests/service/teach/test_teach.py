@@ -602,22 +602,27 @@ while guesses:
         assert teacher.engine.learner.round == len(ids)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_the_command(notes: Path, tmp_path: Path, host: str) -> None:
-    """It prints its address, serves, and stops by Ctrl-C with everything saved."""
+def started(notes: Path, *options: str) -> tuple[subprocess.Popen[str], str]:
+    """The command as a process, and the address that it prints."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "onebit.cli", "teach", notes.name, "--labels", "a,b"),
-            *("--labels", "c", "--host", host, "--port", "0", "--no-open"),
+            *("--port", "0", "--no-open", *options),
         ],
-        cwd=tmp_path,
+        cwd=notes.parent,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
     )
     assert process.stdout is not None
-    address = process.stdout.readline().split()[-1]
+    return process, process.stdout.readline().split()[-1]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_the_command(notes: Path, tmp_path: Path, host: str) -> None:
+    """It prints its address, serves, and stops by Ctrl-C with everything saved."""
+    process, address = started(notes, "--labels", "c", "--host", host)
     assert ("?secret=" in address) == (host == "0.0.0.0")
     address = re.sub(r"//.*:", "//127.0.0.1:", address)
     with httpx.Client(follow_redirects=True) as client:
@@ -904,19 +909,7 @@ def test_samples_are_pictures_that_can_be_shown(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_removed_is_told_at_the_end(notes: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "onebit.cli", "teach", notes.name, "--labels", "a,b"),
-            *("--port", "0", "--no-open"),
-        ],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-    )
-    assert process.stdout is not None
-    address = process.stdout.readline().split()[-1]
+    process, address = started(notes)
     assert httpx.get(address).status_code == 200
     shutil.rmtree(tmp_path / "notes.txt.teach")
     process.send_signal(signal.SIGINT)
