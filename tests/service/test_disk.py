@@ -138,12 +138,13 @@ CHECKPOINT_FAILS = {"calls": "s", "ending": ".journal", "count": 1, "after": 10}
 COPY_FAILS = {"calls": "s", "ending": "", "count": 4, "after": 15, "skip": 3}
 WRITE_FAILS = {"calls": "w", "ending": "-wal", "count": 1, "after": 12, "skip": 3}
 FULL = {"calls": "wct", "error": "ENOSPC", "after": 12, "skip": 4, "seconds": 0.5}
-FULL_ONCE = {"calls": "w", "error": "ENOSPC", "after": 12, "skip": 9, "count": 1}
+FULL_ONCE = {**WRITE_FAILS, "error": "ENOSPC", "skip": 9}
+CHECKPOINT_FULL = {**FULL_ONCE, "ending": ".journal", "skip": 0}
 FAULTS = {
     "none": [],
     "fsync": [SYNC_FAILS],
     "fsync that loses": [LOSES, {**LOSES, "skip": 0}],
-    "checkpoint": [CHECKPOINT_FAILS, {**CHECKPOINT_FAILS, "loses": True}],
+    "checkpoint": [CHECKPOINT_FAILS, {**CHECKPOINT_FAILS, "loses": True}, CHECKPOINT_FULL],
     "recovery": [COPY_FAILS, {**COPY_FAILS, "loses": True, "skip": 0, "count": 7}],
     "write": [WRITE_FAILS],
     "full": [FULL],
