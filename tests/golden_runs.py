@@ -1,14 +1,16 @@
 """Golden runs: what every learner, form and lockstep did at an earlier time, to be done again.
 
-    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python tests/golden_runs.py    # writes tests/golden
+    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python tests/golden_runs.py NAME ...  # writes tests/golden
 
-They are written once, before a change that is not to change results, and only read afterwards.
+They are written once, before a change that is not to change results, and only read afterwards. Runs
+of a learner are written anew when the learner is meant to do something else. NAME: as in test_laws.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -66,12 +68,13 @@ def going_on(learner) -> list[list[int]]:
     )
 
 
-def main() -> None:
+def main(names: Sequence[str]) -> None:
     X, y = stream()
-    FOLDER.mkdir(exist_ok=True)
-    golden = {}
-    for param in MAKERS:
-        make, name = param.values[0], param.id
+    makers = {param.id: param.values[0] for param in MAKERS}
+    path = FOLDER / "runs.json"
+    golden = json.loads(path.read_text())
+    for name in names:
+        make = makers[name]
         golden[name] = {dtype: runs_of(make, dtype) for dtype in ("float32", "float64")}
         learner = make(LABELS, seed=6, dtype="float64")
         ob.simulate(learner, X[:SAVED], y[:SAVED])
@@ -79,8 +82,8 @@ def main() -> None:
         golden[name]["going_on"] = going_on(ob.load(model_of(name), **learner._given()))
         print(name, file=sys.stderr)
     lines = ",\n".join(f'"{name}": {json.dumps(golden[name])}' for name in sorted(golden))
-    (FOLDER / "runs.json").write_text("{\n" + lines + "\n}\n")
+    path.write_text("{\n" + lines + "\n}\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

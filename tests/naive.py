@@ -1474,13 +1474,13 @@ class OneBit(Twin):
         elsewhere = 0.1 + mass.sum(axis=0) - mass
         seen = mass.sum(axis=0) > 0
         occurred = elsewhere[:2].sum(axis=0)  # elsewhere than in the rounds of two labels
-        x = x * np.sqrt(np.log(1 + occurred[seen].sum() / occurred)) / 5  # rare features count more
+        total = occurred[seen].sum() + 2 * 1000 * 0.1  # with 1,000 features that never occurred
+        x = x * np.sqrt(np.log(1 + total / occurred)) / 5  # rare features count more
         logs = 32 * (elsewhere ** (1 / 32) - 1)
         if self.K == 2:  # new features are left out
             x = x * seen
         scores = -logs @ x
-        if seen.any():
-            scores += x.sum() * np.log(elsewhere[:, seen].sum(axis=1))
+        scores += x.sum() * np.log(elsewhere[:, seen].sum(axis=1) + 1000 * 0.1)
         return self.temperature * (scores - scores.mean())
 
     @staticmethod
@@ -1517,6 +1517,8 @@ class OneBit(Twin):
         """The labels' probabilities after an answer."""
         y = np.maximum(forecasts, 0.0)
         y[a] = 0.0
+        if not y.any():  # no expert expected any of the other labels
+            y = 1 - np.eye(self.K)[a]
         return np.eye(self.K)[a] if right else y / y.sum()
 
     def learn_expert(

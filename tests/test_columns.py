@@ -65,12 +65,29 @@ def test_a_row_of_zeros_is_a_row(make, tmp_path):
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_an_outlier_among_the_first_rows_does_not_spoil_its_column(make):
+@pytest.mark.parametrize(("rows", "value"), [([60], 1e9), ([0], 9999), ([1], -1e5), ([9], 9999)])
+def test_an_outlier_among_the_first_rows_does_not_spoil_its_column(make, rows, value):
     X = np.random.default_rng(5).normal(size=(160, 2))
     y = [LABELS[int(x[0] > 0)] for x in X]
-    learner = make()
-    ob.simulate(learner, np.where(np.arange(320).reshape(160, 2) == 120, 1e9, X), y)
+    spoilt, learner = X.copy(), make()
+    spoilt[rows, 0] = value
+    ob.simulate(learner, spoilt, y)
     assert np.mean(learner.predict(X) == y) > 0.9
+
+
+def test_three_outliers_do_not_spoil_a_column_of_onebit():
+    """Values of a column that is constant in most rows are no outliers."""
+    X = np.random.default_rng(6).normal(size=(100, 3))
+    X[[2, 50, 77], 0], X[:, 2] = [9999, -9999, 9999], np.arange(100) % 30 == 0
+    learner = onebit()
+    ob.simulate(learner, X, [LABELS[0]] * 100)
+    mean, squares, factor = learner._state.held.columns
+    others = np.delete(X[:, 0], [2, 50, 77])
+    near = X[:, 0].clip(*(others.mean() + 5 * others.std() * np.array([-1, 1])))
+    assert np.allclose([mean[0], squares[0] / 100], [near.mean(), near.var()])
+    assert np.allclose(mean[1:], X[:, 1:].mean(axis=0))
+    assert np.allclose(factor, 1 / np.sqrt(squares / 100))
+    assert np.allclose(factor[1:], 1 / X[:, 1:].std(axis=0))
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -813,3 +813,17 @@ def test_frames_that_are_not_read_yet_and_decimals():
         learner = ob.UCWL(2)
         ob.simulate(learner, frame, [0, 1])
         assert np.array_equal(learner.decide(x).values, expected.values)
+
+
+def test_a_dictionary_of_keys_is_a_sparse_row():
+    X = np.ones((3, 9)) * (np.arange(9) > 2)
+    matrices = (sp.csr_matrix(X), sp.csr_array(X))
+    rows = [matrix.todok()[0] for matrix in matrices] + [m[:1].todok() for m in matrices]
+    for make in (ob.OneBit, ob.UCWL, partial(ob.OneBit, inputs="dense", features=9)):
+        for row in rows:
+            learner, twin = make(2), make(2)
+            assert learner.decide(row).indices.tolist() == [3, 4, 5, 6, 7, 8]
+            twin.decide(matrices[0][0])
+            assert learner.explain(row) == twin.explain(matrices[0][0])
+            assert np.array_equal(learner.scores([row]), twin.scores(matrices[0][:1]))
+            ob.simulate(learner, [row, row], [0, 1])

@@ -1,5 +1,6 @@
 """Dicts as contexts: names are hashed as by scikit-learn."""
 
+from enum import Enum
 from fractions import Fraction
 
 import numpy as np
@@ -13,12 +14,13 @@ from sklearn.utils import murmurhash3_32
 from onebit import dicts as module
 from onebit.contexts import encode, encode_rows
 from onebit.dicts import HASHED, murmur3
+from onebit.texts import is_text
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")
 
 names = st.text(max_size=12).filter(lambda text: text.isprintable())
 numbers = st.one_of(st.integers(-64, 64), st.booleans(), st.sampled_from([0.5, -1.25, 0.0]))
-categories = names.filter(lambda text: len(text.split()) < 2)  # with white space it is a text
+categories = names.filter(lambda text: not is_text(text))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40))
@@ -95,3 +97,28 @@ def test_what_is_missing_in_a_dict_is_a_name_of_its_own_or_absent():
     missing = {"age": np.nan, "height": np.float32("nan"), "colour": None, "a": 1}
     alike(encode(missing, F32, None), encode({"colour": "", "a": 1}, F32, None))
     alike(encode({"age": float("nan")}, F32, None), encode({}, F32, None))
+
+
+class Team(str, Enum):  # noqa: UP042, its str() is not its value
+    RED = "red"
+    BIG = "the big one"
+
+
+def test_members_of_an_enum_are_their_strings():
+    for n in (None, 64):
+        alike(encode({"team": Team.RED}, F32, n), encode({"team": "red"}, F32, n))
+        alike(encode({"team": Team.BIG}, F32, n), encode({"team": "the big one"}, F32, n))
+        alike(
+            encode({Team.RED: "a", "b": Team.RED}, F32, n), encode({"red": "a", "b": "red"}, F32, n)
+        )
+        alike(encode({Team.RED: 2}, F32, n), encode({"red": 2}, F32, n))
+        alike(encode(Team.BIG, F32, n), encode("the big one", F32, n))
+        alike(
+            encode_rows([Team.BIG, Team.RED], F32, n), encode_rows(["the big one", "red"], F32, n)
+        )
+        alike(encode({"team": np.str_("red")}, F32, n), encode({"team": "red"}, F32, n))
+
+
+def test_a_number_that_is_too_large_has_a_remedy():
+    with pytest.raises(ValueError, match=r"at most 1e\+15; scale the feature down"):
+        encode({"a": 1e16}, F32, None)

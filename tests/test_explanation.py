@@ -1,10 +1,15 @@
 """Explanations name the parts that the truth depends on."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 
 import onebit as ob
 from onebit import explanation
+from onebit import texts as texts_module
+from onebit.texts import Text, is_text, words_of
 
 TEXTS = {
     "billing": ["the invoice is wrong", "refund my invoice please", "charged twice on one invoice"],
@@ -32,7 +37,7 @@ def test_words_speak_for_the_label():
     assert found.label == found.greedy == "billing" and not found.explores
     assert found.parts[0][0] == "'invoice'" and found.parts[0][1] > 0
     assert found.scores["billing"] == max(found.scores.values())
-    assert found.probabilities == {"billing": 1.0, "bug": 0.0, "praise": 0.0}
+    assert found.propensities == {"billing": 1.0, "bug": 0.0, "praise": 0.0}
     assert "for 'billing': 'invoice'" in str(found)
     assert learner.round == before, "explaining is not deciding"
 
@@ -62,14 +67,126 @@ def test_columns_of_dense_rows_are_named(make):
     assert found.label == 1 and found.parts[0][0] == "column 2"
 
 
-def test_exploring_is_said():
-    learner = ob.OneBit(4)
-    for _ in range(6):
-        decision = learner.decide({"a": 1})
-        learner.learn(decision, right=False)
-    found = [learner.explain({"a": 1}) for _ in range(2)]
-    assert found[0] == found[1]
-    assert found[0].label == learner.decide({"a": 1}).label
+def test_probabilities_of_being_right_are_the_forecasts():
+    learner = taught(ob.OneBit(list(TEXTS)), *texts(), times=12)
+    for text in ("please look at this invoice again", "thanks", "", "a word"):
+        found = learner.explain(text)
+        expected = np.maximum(learner.scores([text])[0].astype(np.float64), 0)
+        expected = expected / expected.sum() if expected.any() else np.full(3, 1 / 3)
+        assert list(found.probabilities) == list(found.scores) == list(TEXTS)
+        assert np.allclose(list(found.probabilities.values()), expected, atol=1e-6)
+    found = learner.explain("this invoice", among=["bug", "billing"])
+    assert found.probabilities.keys() == {"bug", "billing"}
+    assert abs(sum(found.probabilities.values()) - 1) < 1e-9
+    shown = f"probability of being right: 'billing' {100 * found.probabilities['billing']:.1f} %, "
+    assert shown in str(found) and "scores" not in str(found)
+    found = learner.explain("this invoice", among=["bug"])
+    assert found.probabilities == found.propensities == {"bug": 1.0}
+
+
+def test_scores_without_a_unit_are_no_probabilities():
+    found = taught(ob.UCWL(list(TEXTS)), *texts(), times=3).explain("this invoice")
+    assert found.probabilities == {}
+    assert "scores (not probabilities): " in str(found) and "%" not in str(found)
+
+
+@pytest.mark.parametrize("half_life", [None, 16])
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, ob.Confidit])
+def test_exploring_is_said(make, half_life):
+    """For learners that draw nothing, an explanation is about the very decision that follows."""
+    rng, seen = np.random.default_rng(3), set()
+    learner = make(4, half_life=half_life, features=64)
+    for i in range(90):
+        among = rng.choice(4, size=3, replace=False).tolist() if i % 3 else None
+        x = {"a": 1, f"b{rng.integers(3)}": 1}
+        found, again = learner.explain(x, among=among), learner.explain(x, among=among)
+        decision = learner.decide(x, among=among)
+        assert found == again
+        assert (found.label, found.greedy) == (decision.label, decision.greedy)
+        assert found.explores == decision.explored
+        assert ("to explore; best is" in str(found)) == decision.explored
+        seen.add(found.explores)
+        learner.learn(decision, right=bool(i % 5 == 0))
+    assert seen == {False, True}
+
+
+def shortened(x: Any) -> Iterator[tuple[str, Any]]:
+    """The parts of a text or dict, and the context without each of them, made from scratch."""
+    if isinstance(x, str):
+        words = words_of(x)
+        for word in dict.fromkeys(words):
+            yield repr(word), " ".join(kept for kept in words if kept != word)
+        return
+    for name, value in x.items():
+        if isinstance(value, str) and is_text(value):
+            for word, rest in shortened(value):
+                yield f"{name} {word}", {**x, name: Text(rest)}
+        else:
+            yield f"{name}={value}", {key: kept for key, kept in x.items() if key != name}
+
+
+CONTEXTS = [
+    "the cat the dog the the cat and a dog cat",
+    "one",
+    "naïve 東京都の天気 👍🏽 is is 東京",
+    {"body": "the cat the dog", "title": "a cat", "price": 3.5, "tax": 0.0, "kind": "red"},
+    {"missing": None, "absent": np.nan, "body": "a b a b c", "n": -2, "on": True},
+]
+
+
+@pytest.mark.parametrize("features", [None, 7])  # 7: words, names and numbers share columns
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [(ob.OneBit, {}), (ob.UCWL, {}), (ob.UCWL, {"inputs": "auto"}), (ob.UCWL, {"inputs": "unit"})],
+)
+def test_support_is_the_lead_that_is_lost_without_the_part(make, settings, features):
+    learner = make(["p", "q", "r"], features=features, dtype="float64", **settings)
+    rng = np.random.default_rng(5)
+    for i in range(60):
+        x = CONTEXTS[i % len(CONTEXTS)]
+        x = {**x, "price": rng.normal(), "n": rng.normal()} if isinstance(x, dict) else x
+        decision = learner.decide(x)
+        learner.learn(decision, right=decision.label == "pqr"[i % len(CONTEXTS) % 3])
+    for x in CONTEXTS:
+        found = learner.explain(x)
+        place = learner.labels.index(found.label)
+
+        def lead(context, place=place):
+            scores = learner.scores([context])[0]
+            return scores[place] - np.delete(scores, place).max()
+
+        expected = {name: lead(x) - lead(rest) for name, rest in shortened(x)}
+        support = dict(found.parts)
+        assert support.keys() <= expected.keys()
+        for name, size in expected.items():
+            assert abs(size - support.get(name, 0)) < 1e-9, name
+        assert any(support.values())
+
+
+@pytest.mark.parametrize("form", [str, lambda text: {"body": text, "kind": "red", "n": 1}])
+def test_a_long_text_is_read_once(form, monkeypatch):
+    read = []
+    monkeypatch.setattr(texts_module, "words_of", lambda text: read.append(1) or words_of(text))
+    learner = ob.OneBit(2)
+    learner.learn(learner.decide(form("word3 word4")), right=True)
+    counts = []
+    for size in (5, 50):
+        read.clear()
+        learner.explain(form(" ".join(f"word{i}" for i in range(size))))
+        counts.append(len(read))
+    assert counts[0] == counts[1] < 5
+
+
+def test_few_contexts_are_in_memory_at_a_time(monkeypatch):
+    learner = taught(ob.OneBit(list(TEXTS)), *texts(), times=5)
+    x = "please look at this invoice again, the app does crash"
+    whole, sizes, score = learner.explain(x), [], learner._score
+    monkeypatch.setattr(explanation, "MOST_ENTRIES", 50)
+    monkeypatch.setattr(
+        learner, "_score", lambda X, places: sizes.append(len(X.indptr) - 1) or score(X, places)
+    )
+    assert learner.explain(x) == whole
+    assert max(sizes) <= 3 and sum(sizes) == 11
 
 
 def test_parts_that_were_not_tried_are_counted(monkeypatch):
@@ -83,7 +200,6 @@ def test_parts_that_were_not_tried_are_counted(monkeypatch):
         assert str(found).endswith(f"not tried: {found.left_out} parts after the first 5")
     found = learner.explain("word3 word4")
     assert found.left_out == 0 and "not tried" not in str(found)
-    assert "scores (not probabilities): " in str(found)
 
 
 def test_bad_contexts_are_refused():

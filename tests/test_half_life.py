@@ -26,6 +26,7 @@ FORMS = [
     (ob.PNewtron, {}),
     (ob.AROW, {}),
 ]
+ONEBIT = [(ob.OneBit, {"inputs": "sparse"}), (ob.OneBit, {"inputs": "dense", "features": 6})]
 
 
 def stream(rows=ROWS, seed=0):
@@ -40,8 +41,13 @@ def everything(learner):
     return persist.pack(*learner._dump())
 
 
-@pytest.mark.parametrize("half_life", [16, 23, 100])
-@pytest.mark.parametrize(("make", "settings"), FORMS)
+@pytest.mark.parametrize(
+    ("make", "settings", "half_life"),
+    [
+        *((*form, half_life) for form in FORMS for half_life in (16, 23, 100)),
+        *((*form, 23) for form in ONEBIT),  # takes longest
+    ],
+)
 def test_round_by_round_equals_the_stream_chunks_and_sweeps(make, settings, half_life):
     X, y = stream()
     settings = {**settings, "half_life": half_life, "seed": 3}
@@ -118,6 +124,25 @@ def test_fading_on_and_on_is_sound(make, settings, dtype):
     assert np.allclose(learner._state.table, never_met._state.table, rtol=2e-6, atol=1e-12)
     trace = ob.simulate(learner, X, y)  # and it learns again
     assert trace.updates[-1] > 0 and np.isfinite(learner.weights).all()
+
+
+@pytest.mark.parametrize(("make", "settings"), ONEBIT)
+def test_onebit_fades_until_all_labels_are_alike(make, settings):
+    X, y = stream(30)
+    learner = make(LABELS, **settings)
+
+    def spread():
+        return np.ptp(learner.scores(X), axis=1).max()
+
+    ob.simulate(learner, X, y)
+    spreads = [spread()]
+    for steps in (STEPS, 400):
+        for _ in range(steps):
+            learner.forget(1 - 0.5 ** (1 / STEPS))
+        spreads.append(spread())
+    assert spreads[0] > 0.3 and 0.1 < spreads[1] < spreads[0] and spreads[2] < 1e-5
+    ob.simulate(learner, X, y)  # and it learns again
+    assert spread() > 0.3
 
 
 def test_full_matrices_fade_as_sums_do():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import onebit as ob
 from onebit import persist, testing
 from onebit.core.jit import COMPILED
 from onebit.learner_class import Declared
+from onebit.storage.scales import SPREAD
 from onebit.testing import LABELS
 
 KINDS = [
@@ -250,7 +253,7 @@ def test_scales_are_forgotten_too():
     before = learner._scales.lines.copy()
     learner.forget(0.5)
     learner._make_room_to_scale(0)
-    assert np.allclose(learner._scales.lines, before * [0.5, 1, 0.5])
+    assert np.allclose(learner._scales.lines, before * [0.5, 1, 0.5, 1, 1])
     learner.forget()
     assert np.array_equal(learner.scores(X), AUTO[0]().scores(X))
     ob.simulate(learner, X, y)
@@ -291,8 +294,223 @@ def test_files_with_wrong_scales_are_refused(tmp_path):
         assert testing._bytes(ob.load(tmp_path / "right")) == testing._bytes(learner)
 
 
+@pytest.mark.parametrize("place", range(12))
+def test_an_outlier_among_the_first_numbers_does_not_spoil_the_scale(place):
+    values = np.random.default_rng(place).normal(size=60)
+    usual, values[place] = values.std(), 9999.0
+    columns, names, own = ob.UCWL(2, inputs="auto"), ob.UCWL(2, inputs="auto"), ob.OneBit(2)
+    for value in values:
+        columns.learn(columns.decide([float(value)]), right=True)
+        for learner in (names, own):
+            learner.learn(learner.decide({"a": float(value)}), right=True)
+    numbers = own._state.held.numbers
+    for line in (columns._scales.lines[1], names._scales.lines[1:].max(axis=0), numbers[-1]):
+        assert 0.5 * usual < np.sqrt(line[SPREAD] / 60) < 4 * usual
+
+
+def test_scales_of_earlier_versions(tmp_path):
+    X, y = tickets()
+    for learner, name in ((AUTO[0](), "input_scales"), (ob.OneBit(["low", "high"]), "numbers")):
+        ob.simulate(learner, X, y)
+        head, arrays = learner._dump()
+        arrays[name] = arrays[name][:, :3]
+        persist.write(tmp_path / "earlier", head, arrays)
+        assert np.array_equal(ob.load(tmp_path / "earlier").scores(X), learner.scores(X))
+
+
 def test_hypotheses_read_rows_as_they_come():
     with pytest.raises(ValueError, match="leave out inputs='auto'"):
         ob.Halving(2, hypotheses=np.eye(4).reshape(2, 2, 4), inputs="auto")
     with pytest.raises(ValueError, match="inputs='dense' needs features="):
         ob.UCWL(2, inputs="dense")
+
+
+# The kind of context: with inputs="auto", the first that is learned from decides it.
+
+OPEN = [ob.OneBit, partial(ob.UCWL, inputs="auto"), partial(ob.Banditron, inputs="auto")]
+OPEN += [partial(ob.Confidit, inputs="auto", form="full", features=4)]
+EMPTY = [[], "", {}, ([], []), sparse.csr_matrix((1, 4))]
+
+
+def dense_stream(rows=60):
+    X = np.random.default_rng(6).normal(size=(rows, 4)) * [1, 1000, 1, 1]
+    return X, (X[:, 0] > 0).astype(int)
+
+
+@pytest.mark.parametrize("make", OPEN)
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_an_empty_context_does_not_decide_the_kind(make, is_answered, tmp_path):
+    X, y = dense_stream()
+    for first in EMPTY if make is not OPEN[-1] else EMPTY[1:]:  # features=4: a list has 4 columns
+        whole, rounds = make(2), make(2)
+        for learner in (whole, rounds):
+            decision = learner.decide(first)
+            if is_answered:
+                learner.learn(decision, right=True)
+        whole.save(tmp_path / "model")
+        whole = ob.load(tmp_path / "model")
+        before = testing._bytes(whole)
+        law, scores = whole.probabilities(X[0]), whole.scores(X)
+        proposed = whole.propose(X[0])
+        assert whole.explain(X[0]).label in whole.labels
+        assert testing._bytes(whole) == before, "reading changed the learner"
+        assert scores.shape == (60, 2) and law[proposed.place] == proposed.propensity
+        redone = whole.copy()
+        assert redone.redo(X[0], proposed).row[1].dtype == np.float64
+        assert redone._reads_columns
+        ob.simulate(whole, X, y)
+        assert whole._reads_columns
+        play(rounds, X, y)
+        assert testing._bytes(whole) == testing._bytes(rounds)
+        [run] = ob.sweep([make(2)], X, y, test=(X, y))
+        fresh = make(2)
+        assert run.trace.mistakes.tolist() == ob.simulate(fresh, X, y).mistakes.tolist()
+
+
+@pytest.mark.parametrize("make", OPEN)
+def test_a_text_without_feedback_does_not_decide_the_kind(make):
+    X, y = dense_stream()
+    learner, fresh = make(2), make(2)
+    late = learner.decide("a text")
+    fresh.decide({})
+    ob.simulate(learner, X, y)
+    ob.simulate(fresh, X, y)
+    assert learner._reads_columns and np.array_equal(learner.scores(X), fresh.scores(X))
+    if learner.features is None:
+        with pytest.raises(ValueError, match="takes dense rows of 4 columns"):
+            learner.learn(late, right=True)
+
+
+@pytest.mark.parametrize("make", OPEN)
+@pytest.mark.parametrize(
+    "x",
+    ["a text", {"body": "a text"}, {"team": "A"}, ([1, 3], [1.0, 2.0]), sparse.eye(4).tocsr()[0]],
+)
+def test_a_learner_of_other_contexts_refuses_dense_rows(make, x, tmp_path):
+    X, y = dense_stream()
+    learner = make(2)
+    for _ in range(3):  # a learner may learn nothing from a right answer
+        learner.learn(learner.decide(x), label=0)
+        learner.learn(learner.decide(x), label=1)
+    learner.save(tmp_path / "model")
+    for taught in (learner, ob.load(tmp_path / "model")):
+        before = testing._bytes(taught)
+        for call in (
+            lambda learner: learner.decide(X[0]),
+            lambda learner: learner.decide(X[0].tolist()),
+            lambda learner: learner.propose(X[0]),
+            lambda learner: learner.probabilities(X[0]),
+            lambda learner: learner.explain(X[0]),
+            lambda learner: learner.predict(X),
+            lambda learner: learner.scores(X.tolist()),
+            lambda learner: ob.simulate(learner, X, y),
+            lambda learner: ob.sweep([learner], X, y),
+        ):
+            with pytest.raises(
+                ValueError, match="was taught with texts, dicts or sparse rows, and"
+            ):
+                call(taught)
+            assert testing._bytes(taught) == before
+        taught.decide(x)
+        taught.decide([] if taught.features is None else {})
+    learner.forget()
+    ob.simulate(learner, X, y)
+    assert learner._reads_columns
+
+
+@pytest.mark.parametrize("name", sorted(Declared.registry))
+def test_every_learner_knows_whether_it_has_learned(name):
+    kind = Declared.registry[name]
+    if kind.needs:
+        pytest.skip("it needs a setting of its own")
+    learner = kind(2, inputs="auto", features=48 if kind.costly else None)
+    learner.learn(learner.decide({}), label=1)
+    learner.decide("the screen is black")
+    assert not learner._has_learned()
+    for label in (0, 1) * 3:
+        learner.learn(learner.decide("the screen is black"), label=label)
+    assert learner._has_learned() or name == "UniformRandom"
+    learner.forget()
+    assert not learner._has_learned()
+
+
+def test_chunks_of_texts_that_wait_for_feedback_are_followed_by_no_arrays():
+    X, y = dense_stream(8)
+    learner = ob.OneBit(2)
+    chunks = [(["a text", "another"], [0, 1]), (X, y)]
+    with pytest.raises(ValueError, match="takes dense rows of 4 columns, and column"):
+        ob.simulate(learner, chunks, channel=[ob.Delay(5)])
+    assert not learner._reads_columns
+    ob.simulate(ob.OneBit(2), [(["", ""], [0, 1]), (X, y)], channel=[ob.Delay(5)])
+
+
+# Learners of dense rows.
+
+DENSE = [
+    lambda: ob.OneBit(2, inputs="dense", features=64),
+    lambda: ob.UCWL(2, inputs="dense", features=64),
+    partial(ob.OneBit, 2),
+    partial(ob.OneBit, 2, features=64),
+    partial(ob.UCWL, 2, inputs="auto", features=64),
+]
+
+
+@pytest.mark.parametrize("make", DENSE)
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        ("a text", "takes dense rows of 64 columns, not a text: use another learner"),
+        ({"age": 3, "city": "Oslo"}, "64 columns, and a dict is none of them, because"),
+        ({"age": 3.0}, "64 columns, and a dict is none of them, because"),
+    ],
+)
+def test_a_learner_of_dense_rows_refuses_texts_and_dicts(make, x, words):
+    learner = make()
+    learner.learn(learner.decide(np.ones(64)), right=True)
+    before = testing._bytes(learner)
+    for call in (
+        lambda: learner.decide(x),
+        lambda: learner.propose(x),
+        lambda: learner.probabilities(x),
+        lambda: learner.explain(x),
+        lambda: learner.predict([x]),
+        lambda: ob.simulate(learner, [x], [0]),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+        assert testing._bytes(learner) == before
+    with pytest.raises(ValueError, match=f"row 1: .*{words}" if x != "a text" else "row"):
+        learner.predict([np.ones(64), x])
+    zeros = learner.decide(np.zeros(64)).row[0].tolist()
+    for empty in ("", {}, ([], [])):
+        assert learner.decide(empty).row[0].tolist() == zeros
+
+
+NANOSECONDS = 1.7e18  # since 1970: beyond what is taken in single precision
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, partial(ob.UCWL, inputs="auto")])
+def test_the_first_dense_row_is_read_in_double_precision(make):
+    rng = np.random.default_rng(3)
+    X = np.stack([NANOSECONDS + 2.0**20 * rng.integers(0, 64, 40), rng.normal(size=40)], axis=1)
+    y = (X[:, 1] > 0).astype(int)
+    for call in (
+        lambda learner: learner.decide(X[0]),
+        lambda learner: learner.decide(X[0].tolist()),
+        lambda learner: learner.redo(X[0], learner.propose(X[0])),
+        lambda learner: learner.probabilities(X[0]),
+        lambda learner: learner.explain(X[0]),
+        lambda learner: learner.predict(X),
+        lambda learner: learner.scores(X.tolist()),
+        lambda learner: ob.sweep([learner], X, y, test=(X, y)),
+    ):
+        call(make(2))
+    whole = make(2)
+    ob.simulate(whole, X, y)
+    assert testing._bytes(play(make(2), X, y)) == testing._bytes(whole)
+    for wrong in ([np.nan, 1.0], [1e121, 1.0]):
+        learner = make(2)
+        before = testing._bytes(learner)
+        with pytest.raises(ValueError, match="index 0"):
+            learner.decide(wrong)
+        assert testing._bytes(learner) == before

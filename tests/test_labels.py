@@ -363,3 +363,11 @@ def test_a_label_for_which_there_is_no_memory_is_not_added(monkeypatch):
     monkeypatch.undo()
     assert learner.labels == [0, 1] and np.array_equal(learner.scores(np.eye(8)), before)
     learner.copy().add_label()
+
+
+@pytest.mark.parametrize("label", [["d"], {}, 1.5, True])
+def test_what_is_no_label_cannot_be_added(label):
+    learner = ob.OneBit(["a", "b"])
+    with pytest.raises(TypeError, match="a label is a string or an int, not"):
+        learner.add_label(label)
+    assert learner.labels == ["a", "b"]

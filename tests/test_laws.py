@@ -104,6 +104,8 @@ REPRESENTATIVES = {
     "UCWL-0": "a table with variances; upper bounds; learns from one bit",
     "Confidit-6": "a matrix for each label",
     "Halving-0": "votes of hypotheses",
+    "OneBit-0": "experts of sparse rows; naive Bayes; kept rounds that are learned again",
+    "OneBit-1": "experts of dense rows; Fourier features; columns that are standardised",
 }
 
 

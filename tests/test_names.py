@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from functools import partial
 
 import numpy as np
@@ -180,3 +181,82 @@ def test_a_learner_of_dicts_refuses_rows_without_names(make, tmp_path):
     with pytest.raises(ValueError, match="knows numbers by their names"):
         ob.simulate(learner, X, y)
     assert testing._bytes(learner) == before
+
+
+# Rows of data frames, one by one.
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, partial(ob.UCWL, inputs="auto")])
+def test_a_row_with_truth_values_is_as_dense_as_its_frame(make):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(4)
+    frame = pandas.DataFrame({"age": rng.integers(0, 9, 30), "old": rng.random(30) > 0.5})
+    frame["height"] = rng.normal(size=30)
+    y = frame["old"].astype(int).tolist()
+    assert frame.iloc[0].dtype == object
+    whole, rounds = make(2), make(2)
+    ob.simulate(whole, frame, y)
+    for i, label in enumerate(y):
+        testing._teach(rounds, rounds.decide(frame.iloc[i]), label)
+    assert testing._bytes(rounds) == testing._bytes(whole)
+    rows = [frame.iloc[i] for i in range(30)]
+    assert np.array_equal(whole.scores(rows), whole.scores(frame))
+
+
+def test_what_is_missing_in_a_row_is_missing_in_the_frame():
+    pandas = pytest.importorskip("pandas")
+    ages = pandas.array([3, None], "Int64")
+    frame = pandas.DataFrame({"age": ages, "team": ["A", "B"]})
+    learner = ob.UCWL(2)
+    found = learner.decide(frame.iloc[1]).indices.tolist()
+    assert found == learner.decide({"team": "B"}).indices.tolist()
+    assert np.array_equal(learner.scores([frame.iloc[1]]), learner.scores(frame[1:]))
+    gaps = pandas.DataFrame({"age": [3.0, 4.0], "team": ["A", math.nan]})  # the string is missing
+    found = learner.decide(gaps.iloc[1]).indices.tolist()
+    assert found == learner.decide({"age": 4.0}).indices.tolist()
+    taught = ob.OneBit(2)
+    ob.simulate(taught, pandas.DataFrame({"age": [1, 2, 6], "size": [1, 2, 1]}), [0, 1, 0])
+    row = pandas.DataFrame({"age": ages, "size": pandas.array([1, 1], "Int64")}).iloc[1]
+    assert taught.decide(row).values[0] == 3.0  # the mean
+
+
+Place = namedtuple("Place", ["city", "size"])
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, partial(ob.UCWL, inputs="auto")])
+def test_a_named_tuple_is_a_dict_of_its_fields(make):
+    for x in (Place("Oslo", 3.0), Place("the big city", 1.0), Place(2.0, 3.0)):
+        learner, twin = make(2), make(2)
+        for same in (x._asdict(), x):
+            testing._teach(learner, learner.decide(x), 0)
+            testing._teach(twin, twin.decide(same), 0)
+        assert testing._bytes(learner) == testing._bytes(twin)
+        assert np.array_equal(learner.scores([x]), twin.scores([x._asdict()]))
+        assert learner.explain(x) == twin.explain(x._asdict())
+        ob.simulate(learner, [x, x], [0, 1])
+        with pytest.raises(TypeError, match="put a single dict or pair into a list"):
+            learner.predict(x)
+    arrays = Place([0, 1], [1.0, 2.0])  # no pair (indices, values)
+    with pytest.raises(TypeError, match="feature 'city' must be a number or a string"):
+        make(2).decide(arrays)
+
+
+def test_a_named_tuple_is_read_by_name_by_a_learner_of_a_table():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": [1.0, 2.0, 6.0], "size": [4.0, 2.0, 1.0]})
+    learner = ob.OneBit(2)
+    ob.simulate(learner, frame, [0, 1, 0])
+    other = frame[["size", "age"]]
+    rows = list(other.itertuples(index=False))
+    assert np.array_equal(learner.scores(rows), learner.scores(frame))
+    assert learner.decide(rows[0]).values.tolist() == [1.0, 4.0]
+    with pytest.raises(ValueError, match="the learner knows no column 'Index'"):
+        learner.decide(next(frame.itertuples()))
+
+
+def test_a_string_in_a_column_of_numbers_is_to_be_converted():
+    learner = ob.OneBit(2)
+    frame = pytest.importorskip("pandas").DataFrame({"a": [1, 2], "b": [3, 3]})
+    ob.simulate(learner, frame, [0, 1])
+    with pytest.raises(TypeError, match="'a' must be a number, not '3'; convert it"):
+        learner.decide({"a": "3", "b": 1})

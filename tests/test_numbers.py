@@ -168,7 +168,7 @@ def test_forgetting():
     learner.forget(0.5)
     half = learner._state.held
     assert half.numbers[0, 0] == 30
-    assert np.allclose(half.numbers[half.numbers[:, 0] > 0], known * [0.5, 1, 0.5])
+    assert np.allclose(half.numbers[half.numbers[:, 0] > 0], known * [0.5, 1, 0.5, 1, 1])
     learner.forget()
     assert learner._state.held.numbers[0, 0] == 0
     fresh = make()

@@ -6,8 +6,11 @@ import json
 import os
 import signal
 import stat
+import struct
+import tracemalloc
 import warnings
 import zipfile
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -60,6 +63,21 @@ def written(folder, data):
 
 
 # Good files.
+
+
+@pytest.mark.parametrize(("make", "labels"), [(ob.Banditron, 16_000), (ob.OneBit, 1800)])
+def test_saving_takes_the_memory_of_one_table_and_loading_of_two(tmp_path, make, labels):
+    learner = make(labels)
+    learner._reserve_for(np.arange(0, 50_000, 50, np.uint32))  # as if a row with these had come
+    table = 1000 * learner.planes * labels * learner._buffer.itemsize
+    assert table > 60e6
+    peaks = []
+    for action in (learner.save, ob.load):
+        tracemalloc.start()
+        action(tmp_path / "large.onebit")
+        peaks.append(tracemalloc.get_traced_memory()[1] / table)
+        tracemalloc.stop()
+    assert peaks[0] < 1.5 and peaks[1] < 2.5
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -147,10 +165,13 @@ def test_an_array_with_a_wrong_header_is_refused(before, after, what):
     stored = io.BytesIO()
     np.lib.format.write_array(stored, np.arange(6, dtype=np.float32).reshape(2, 3))
     whole = stored.getvalue()
-    np.testing.assert_array_equal(persist._array(whole), [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(
+        persist._array(io.BytesIO(whole), len(whole)), [[0, 1, 2], [3, 4, 5]]
+    )
     assert whole.count(before) == 1
+    changed = whole.replace(before, after)
     with pytest.raises(ValueError, match=f"the model file is damaged: an array .*{what}"):
-        persist._array(whole.replace(before, after))
+        persist._array(io.BytesIO(changed), len(changed))
 
 
 def test_objects_are_never_packed():
@@ -287,6 +308,17 @@ def test_a_compressed_member_is_refused_so_that_a_small_file_cannot_fill_the_mem
     assert len(bomb) < 10**5
     with pytest.raises(ValueError, match="model file"):
         persist.unpack(bomb)
+
+
+def test_an_array_of_which_the_directory_leaves_out_the_end_is_refused(good):
+    """Its size, in the directory, is the right one, and so are the checksum and the digest."""
+    with zipfile.ZipFile(io.BytesIO(good)) as archive:
+        array, info = archive.read("table.npy"), archive.getinfo("table.npy")
+    entry = good.index(b"table.npy", good.index(b"PK\x01\x02")) - 46
+    sizes = struct.pack("<III", zlib.crc32(array[:-8]), info.file_size - 8, info.file_size)
+    body = good[: entry + 16] + sizes + good[entry + 28 : -64]
+    with pytest.raises(ValueError, match="the model file is damaged: an array has another size"):
+        persist.unpack(body + hashlib.sha256(body).hexdigest().encode())
 
 
 def crafted(learner, head=None, **arrays):

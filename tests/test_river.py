@@ -7,6 +7,7 @@ import pickle
 import random
 import sys
 
+import numpy as np
 import pytest
 
 import onebit as ob
@@ -60,9 +61,21 @@ def test_labels_are_added_as_they_come():
     assert model.predict_one({"a": 1}) is None and model.predict_proba_one({"a": 1}) == {}
     model.learn_one({"a": 1}, "sport")
     assert model.predict_proba_one({"a": 1}) == {"sport": 1.0}
-    for label in ("tech", 3, "sport", None):
+    for label in ("tech", 3, "sport", True):
         model.learn_one({"a": 1}, label)
-    assert list(model.predict_proba_one({"a": 1})) == ["sport", "tech", 3, None]
+    assert list(model.predict_proba_one({"a": 1})) == ["sport", "tech", 3, True]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan")])
+def test_a_missing_label_is_refused(missing):
+    model = OneBitClassifier("Banditron")
+    for rows in (1, 4):
+        for x, y in datasets.ImageSegments().take(rows):
+            model.learn_one(x, y)
+        before = pickle.dumps(model)
+        with pytest.raises(ValueError, match=r"y is .*: learn_one needs the true label"):
+            model.learn_one({"a": 1}, missing)
+        assert pickle.dumps(model) == before
 
 
 def test_a_text_is_a_context():
@@ -179,6 +192,19 @@ def test_pulls_in_the_same_context_get_one_reward_each():
     for arm in arms:
         policy.update(arm, context, arm == "books")
     assert not policy._open and policy._growing.learner.round == 30
+
+
+def test_a_missing_number_is_absent_when_a_reward_is_matched():
+    policy = OneBitPolicy("UCWL")
+    for hour in (float("nan"), np.float64("nan")):
+        arm = policy.pull(ARMS, context={"user": "old", "hour": hour, "shop": None})
+        policy.update(arm, {"user": "old", "shop": None}, 0)
+        assert not policy._open
+        arm = policy.pull(ARMS, context={"user": "old", "hour": hour, "shop": None})
+        policy.update(arm, {"user": "old", "hour": float("nan")}, 0)  # None is not absent
+        assert len(policy._open) == 1
+        policy.update(arm, {"user": "old", "hour": float("nan"), "shop": None}, 1)
+        assert not policy._open and not policy._open_keys
 
 
 def test_a_reward_without_a_pull_is_counted_only():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import math
 import pickle
+import re
 import subprocess
 import sys
+from collections import namedtuple
 from functools import partial
 
 import numpy as np
@@ -223,6 +225,53 @@ def test_texts_and_matrices_do_not_mix():
     assert not hasattr(model, "n_features_in_")
 
 
+@pytest.mark.parametrize(("rows", "kind"), [("the law", "text"), ({"a": 1}, "dict")])
+def test_a_single_context_is_to_be_put_into_a_list(rows, kind):
+    for fitted in (TICKETS * 10, np.ones((len(TOPICS), 2))):
+        model = OneBitClassifier("UCWL").fit(fitted, TOPICS)
+        calls = (
+            model.predict,
+            model.predict_proba,
+            lambda rows: OneBitClassifier("UCWL").fit(rows, ["a"]),
+        )
+        for call in calls:
+            with pytest.raises(ValueError, match=f"X is a single {kind}, .* put it into a list"):
+                call(rows)
+
+
+@pytest.mark.parametrize("form", [list, as_array, as_column])
+def test_no_texts_have_no_labels(form):
+    model = OneBitClassifier().fit(TICKETS * 10, TOPICS)
+    none = form(TICKETS)[:0]
+    assert model.predict(none).shape == (0,) and model.predict(none).dtype == model.classes_.dtype
+    assert model.predict_proba(none).shape == (0, len(model.classes_))
+    with pytest.raises(ValueError, match="X has no rows: partial_fit needs at least one"):
+        model.partial_fit(none, [])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_model_of_a_frame_wants_its_columns(library):
+    make = pytest.importorskip(library).DataFrame
+    numbers = make({f"x{j}": np.arange(40.0) + j for j in range(7)})
+    frames = [
+        (make(as_dicts(TICKETS * 10)), "'body', 'team', 'age'"),
+        (numbers, "'x0', 'x1', 'x2', 'x3', 'x4', ..."),
+    ]
+    for frame, columns in frames:
+        model = OneBitClassifier("UCWL").fit(frame, TOPICS)
+        calls = (
+            model.predict,
+            lambda rows, model=model: model.partial_fit(rows, ["politics"]),
+            lambda rows, model=model: model.decide(rows[0]),
+        )
+        for call in calls:
+            message = (
+                f"fitted with a data frame: give a frame or dicts with its columns ({columns})"
+            )
+            with pytest.raises(ValueError, match=re.escape(message)):
+                call(["the law"])
+
+
 def test_a_pickled_model_goes_on():
     model = OneBitClassifier("Banditron").fit(X, Y)
     again = pickle.loads(pickle.dumps(model))
@@ -339,6 +388,14 @@ def test_rows_of_a_table_keep_their_numbers_in_splits(tmp_path):
     X_train, X_test, y_train, y_test = train_test_split(data.X, y, random_state=0)
     assert OneBitClassifier().fit(X_train, y_train).score(X_test, y_test) > 0.9
     assert cross_val_score(OneBitClassifier(), data.X, y, cv=3).min() > 0.9
+
+
+def test_a_named_tuple_is_a_row_of_a_matrix():
+    Point = namedtuple("Point", "a b")
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = OneBitClassifier().fit(X, (X[:, 0] > 0).astype(int))
+    for row in X[:5]:
+        assert model.decide(Point(*row)).greedy == model.predict([row])[0]
 
 
 def test_a_model_of_a_frame_of_numbers_reads_its_rows_by_name():

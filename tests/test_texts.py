@@ -306,3 +306,16 @@ def test_rows_of_pandas_are_contexts():
     twice = table.rename(columns={"team": "body"})
     with pytest.raises(ValueError, match="two columns of the frame have the same name"):
         learner.predict(twice)
+
+
+def test_a_column_of_strings_that_are_all_missing_is_a_column_of_texts():
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    learner = ob.OneBit(2)
+    learner.learn(learner.decide("a text"), right=True)
+    wanted = learner.scores(["", ""])
+    for column in (
+        polars.Series([None, None], dtype=polars.String),
+        pandas.Series([None, None], dtype="string"),
+        pandas.Series([None, None], dtype="str"),
+    ):
+        assert np.array_equal(learner.scores(column), wanted)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from onebit.explanation import shares_of
 from onebit.lab.recipes import Recipe, recipe_of
 from onebit.learner import Labels, Learner
 
@@ -49,8 +50,6 @@ def label_probabilities(learner: Learner, X: Any) -> np.ndarray:
     """
     scores = learner.scores(X).astype(np.float64)
     if learner.forecasts:
-        shares = np.maximum(scores, 0.0)
-        shares[shares.sum(axis=1) == 0] = 1.0
-    else:
-        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return shares_of(scores)
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
     return shares / shares.sum(axis=1, keepdims=True)

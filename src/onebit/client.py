@@ -24,9 +24,15 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, S
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from urllib.parse import quote, urlsplit
 
-import httpx
 import msgspec
 from msgspec.structs import replace
+
+from onebit.extras import how_to_install
+
+try:
+    import httpx
+except ImportError as error:
+    raise ImportError(f"onebit.client needs httpx: {how_to_install('serve', 'httpx')}") from error
 
 from onebit.service.faults import Busy, ServiceError, Unavailable
 from onebit.service.messages import (

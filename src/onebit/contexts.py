@@ -184,10 +184,28 @@ def _texts(X: Sequence[Any]) -> list[str]:
 
 
 def columns_of(x: Any) -> int:
-    """How many columns a context has if it is a dense row, else 0."""
-    if type(x) is tuple or isinstance(x, Mapping | str) or hasattr(x, "tocsr"):
+    """How many columns a context has if it is a dense row, else 0; 0 also if it is no context."""
+    if type(x) in (str, dict, tuple):  # most are; isinstance takes longer
         return 0
-    return 0 if isinstance(row_of_frame(x), Mapping) else np.shape(x)[-1]
+    if isinstance(x, Mapping | str) or hasattr(x, "tocsr"):
+        return 0
+    if isinstance(row_of_frame(x), Mapping):
+        return 0
+    try:
+        shape = np.shape(x)
+    except ValueError:  # rows of different lengths
+        return 0
+    return shape[-1] if shape else 0
+
+
+def columns_in(X: Any) -> int:
+    """How many columns many contexts have if there are dense rows among them, else 0."""
+    if isinstance(X, Rows):
+        return X.columns
+    X = X.X if isinstance(X, NamedColumns) else X
+    if isinstance(X, Sequence) and not isinstance(X, str | bytes):
+        return next(filter(None, map(columns_of, X)), 0)
+    return columns_of(X)
 
 
 def check_columns(columns: int, before: int) -> None:
@@ -213,6 +231,8 @@ def column_encoder(features: int | None, count: int) -> Callable[[Any, int], tup
     plain = encoder(FLOAT64, features)
 
     def encode_one(x: Any, columns: int) -> tuple[Any, Any]:
+        if type(x) is not ndarray and type(x) is not tuple:
+            _check_is_dense(x, count)
         row = plain(x, columns)
         if not len(row[0]):
             return _ZEROS[0].copy(), _ZEROS[1].copy()
@@ -225,14 +245,34 @@ def column_encoder(features: int | None, count: int) -> Callable[[Any, int], tup
 def check_within(index: int, columns: int) -> None:
     if index >= columns:
         raise ValueError(
-            f"this learner takes dense rows of {columns} columns, as its first context was; "
-            f"column {index} is beyond them. A text, and a dict where columns have no names, is no "
-            "dense row: use another learner for these"
+            f"this learner takes dense rows of {columns} columns, and column {index} is beyond "
+            "them; use another learner for wider rows"
+        )
+
+
+def _check_is_dense(x: Any, columns: int) -> None:
+    """Refuse a text, or a dict, whose names are not those of columns; an empty one is zeros."""
+    if isinstance(x, str) and x:
+        raise ValueError(
+            f"this learner takes dense rows of {columns} columns, not a text: use another learner "
+            "for texts"
+        )
+    if named_context(x):
+        raise ValueError(
+            f"this learner takes dense rows of {columns} columns, and a dict is none of them, "
+            "because the columns have no names: give a list of numbers, or use another learner for "
+            "dicts. The columns of a data frame or of a table from a file have names"
         )
 
 
 def encode_columns(X: Any, features: int | None, count: int) -> Rows:
     """`encode_rows` for such rows, of so many columns."""
+    X = listed(X)
+    for i, x in enumerate(X if isinstance(X, list) else ()):
+        try:
+            _check_is_dense(x, count)
+        except ValueError as error:
+            raise ValueError(f"row {i}: {error}") from None
     rows = encode_rows(X, FLOAT64, features)
     check_columns(rows.columns, count)
     check_within(rows.width - 1, count)
@@ -253,7 +293,7 @@ def encode_columns(X: Any, features: int | None, count: int) -> Rows:
 
 def named_context(x: Any) -> Mapping[Any, Any] | None:
     """A dict, or a row of a frame that is read as a dict; None: x is another kind of context."""
-    if isinstance(x, str | tuple | ndarray | list) or hasattr(x, "tocsr"):
+    if isinstance(x, str | ndarray | list) or type(x) is tuple or hasattr(x, "tocsr"):
         return None
     x = row_of_frame(x)
     return x if isinstance(x, Mapping) else None

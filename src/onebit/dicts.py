@@ -12,7 +12,7 @@ column has a mark.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -33,6 +33,7 @@ from onebit.rows import (
 )
 from onebit.texts import Text, is_text, text_columns
 
+FEWEST, MOST_DISTINCT = 20, 0.9  # of so many rows or more, the share that may have different names
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
 _HASHES_KEPT = 2**16
 _hashes: dict[str, int] = {}
@@ -88,9 +89,12 @@ def row_of_dict(
     top = largest(dtype)
     sums: dict[int, float] = {}
     for name, value in x.items():
-        if not isinstance(name, str):
-            raise TypeError(f"a feature's name must be a string, not {name!r}")
+        if type(name) is not str:
+            if not isinstance(name, str):
+                raise TypeError(f"a feature's name must be a string, not {name!r}")
+            name = str.__str__(name)
         if type(value) is not float and isinstance(value, str):
+            value = str.__str__(value)  # of a member of an Enum: its value
             if is_text(value):
                 value = Text(value)
             else:
@@ -124,6 +128,21 @@ def row_of_dict(
     return row_of_arrays(indices, values, dtype, columns)
 
 
+def own_categories(name: str, values: Sequence[str]) -> str:
+    """What is to be said of a column in which nearly every row has a category of its own; else "".
+
+    values: its strings.
+    """
+    if len(values) < FEWEST or len(set(values)) <= MOST_DISTINCT * len(values):
+        return ""
+    if any(map(is_text, values)):
+        return ""
+    return (
+        f"column {name!r} has another value in nearly every row, such as {values[0]!r}, and each "
+        "counts as a category of its own"
+    )
+
+
 def number_of_feature(name: str, value: Any, dtype: np.dtype) -> float:
     """The value of a feature as a float; NaN if it is missing."""
     if not is_number(value):
@@ -136,6 +155,8 @@ def number_of_feature(name: str, value: Any, dtype: np.dtype) -> float:
             hint = f"; {OF_TIME}"
         elif getattr(value, "size", 0) == 1:
             hint = "; give its number, value.item()"
+        elif isinstance(value, str):
+            hint = "; convert it to a number"
         elif isinstance(value, Iterable):
             hint = "; give each of its parts a name of its own"
         wanted = "a number" if isinstance(value, str) else "a number or a string"
@@ -148,7 +169,8 @@ def number_of_feature(name: str, value: Any, dtype: np.dtype) -> float:
         raise ValueError(f"feature {name!r} is {number:g}; leave it out")
     if abs(number) > largest(dtype):
         raise ValueError(
-            f"feature {name!r}: {number:g} is too large for {dtype}; at most {largest(dtype):g}"
+            f"feature {name!r}: {number:g} is too large for {dtype}: at most {largest(dtype):g}; "
+            "scale the feature down"
         )
     return number
 

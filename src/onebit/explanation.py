@@ -3,38 +3,50 @@
 Each part of the context is removed in turn, and the rest is scored. The support of a part is the
 amount by which the label's lead over the best other label falls without it. This works for every
 learner and every kind of context.
+
+A long text has many words, and each is removed from it. So a text is read once
+(`texts.columns_without`), and the rest of a dict is not read again for every word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from onebit.dicts import HASHED, encode_named
 from onebit.frames import row_of_frame
-from onebit.rows import stacked
-from onebit.texts import Text, is_text, words_of
+from onebit.rows import NO_ENTRIES, row_of_arrays, stacked
+from onebit.texts import columns_without, is_text, text_columns
 
 if TYPE_CHECKING:
     from onebit.learner import Learner
 
 MOST_PARTS = 500  # of a context that are tried, the first ones
+MOST_ENTRIES = 2**22  # of shortened contexts in memory at a time
 SHOWN = 8  # parts in the printed form, for and against
+FLOAT64 = np.dtype(np.float64)
+
+Row = tuple[np.ndarray, np.ndarray]  # indices and values
+Context = tuple[Row, Row]  # all entries, and the numbers of dicts among them
+Part = tuple[str, Callable[[], Context]]  # its name, and a function that makes the rest
 
 
 class Explanation(NamedTuple):
     """The label that a learner would say for a context, and the reasons.
 
-    Scores are no probabilities. OneBit's estimate the probability that a label is right, but may be
-    below 0 or above 1, and need not sum to 1. Scores of the remaining learners have no unit.
+    OneBit's scores estimate the probability that a label is right, but may be below 0 or above 1,
+    and need not sum to 1: `probabilities` has them clipped at 0 and divided by their sum. Scores of
+    the remaining learners have no unit.
     """
 
     label: Any  # the label that is most likely to be said
     greedy: Any  # the label with the best score
     explores: bool  # label and greedy differ: the label is said to explore
-    probabilities: dict[Any, float]  # of being said, by label
+    probabilities: dict[Any, float]  # of being right, by label; empty if scores have no unit
+    propensities: dict[Any, float]  # by label: the probability of being said
     scores: dict[Any, float]  # by label; the best is the largest
     parts: list[tuple[str, float]]  # of the context, with their support for the label
     left_out: int = 0  # parts that were not tried: those after the first MOST_PARTS
@@ -43,10 +55,15 @@ class Explanation(NamedTuple):
         best = sorted(self.scores, key=lambda label: -self.scores[label])[:5]
         pro = [(part, size) for part, size in self.parts if size > 0]
         contra = [(part, size) for part, size in reversed(self.parts) if size < 0]
-        scores = _listed([(repr(label), self.scores[label]) for label in best])
+        if self.probabilities:
+            shares = (f"{label!r} {100 * self.probabilities[label]:.1f} %" for label in best)
+            rated = f"probability of being right: {', '.join(shares)}"
+        else:
+            scores = _listed([(repr(label), self.scores[label]) for label in best])
+            rated = f"scores (not probabilities): {scores}"
         lines = [
             f"says {self.label!r}" + self.explores * f", to explore; best is {self.greedy!r}",
-            f"scores (not probabilities): {scores}",
+            rated,
             f"for {self.label!r}: {_listed(pro[:SHOWN])}",
             f"against {self.label!r}: {_listed(contra[:SHOWN])}",
         ]
@@ -59,75 +76,109 @@ def _listed(sizes: list[tuple[str, float]]) -> str:
     return ", ".join(f"{name} {size:.3g}" for name, size in sizes) or "nothing"
 
 
+def shares_of(forecasts: np.ndarray) -> np.ndarray:
+    """Forecasts [row, label] that labels are right, as probabilities: clipped, with the sum 1."""
+    shares = np.maximum(forecasts, 0.0)
+    shares[shares.sum(axis=1) == 0] = 1.0
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
 def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
     """See `Learner.explain`."""
     law = learner.probabilities(x, among=among)
-    row = learner._encode(x, learner._columns)
-    whole = list(_without_parts(learner, x, row))
-    parts = [(name, shortened()) for name, shortened in whole[:MOST_PARTS]]
-    rows = stacked([row, *(shortened for _, shortened in parts)], learner._row_dtype)
-    scores = learner.scores(rows).astype(np.float64)
-    possible = range(len(learner.labels)) if among is None else learner._places(among)
-    named, labels = scores[0], learner.labels
-    greedy = max(possible, key=lambda place: (named[place], -place))
+    places = list(range(len(learner.labels)) if among is None else learner._places(among))
+    names, law = [learner.labels[place] for place in places], law[places]
+    x = row_of_frame(x)
+    is_named = isinstance(x, str | Mapping)
+    whole, every_part = _parts_with_names(learner, x) if is_named else _columns(learner, x)
+    parts = every_part[:MOST_PARTS]
+    scores = _scores(learner, whole, [rest for _, rest in parts], places)
+    greedy = int(scores[0].argmax())
     said = greedy if law[greedy] == law.max() else int(law.argmax())
-    rivals = [place for place in possible if place != said]
-    lead = scores[:, said] - (scores[:, rivals].max(axis=1) if rivals else 0)
+    rivals = np.delete(scores, said, axis=1)
+    lead = scores[:, said] - (rivals.max(axis=1) if rivals.size else 0)
     spoken = [(name, float(lead[0] - lead[1 + i])) for i, (name, _) in enumerate(parts)]
+    shares = shares_of(scores[:1])[0].tolist()
     return Explanation(
-        labels[said],
-        labels[greedy],
+        names[said],
+        names[greedy],
         said != greedy,
-        {labels[place]: float(law[place]) for place in possible},
-        {labels[place]: float(named[place]) for place in possible},
+        dict(zip(names, shares, strict=True)) if learner.forecasts else {},
+        dict(zip(names, law.tolist(), strict=True)),
+        dict(zip(names, scores[0].tolist(), strict=True)),
         sorted((part for part in spoken if part[1]), key=lambda part: -part[1]),
-        len(whole) - len(parts),
+        len(every_part) - len(parts),
     )
 
 
-def _without_parts(learner: Learner, x: Any, row: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The names of the parts of a context, and functions that make the rows without them."""
-    x = row_of_frame(x)
-    if isinstance(x, str | Mapping):
-        shorter = _without_words(x) if isinstance(x, str) else _without_names(x)
-        for name, remaining in shorter:
-            yield name, partial(_encoded, learner, remaining)
-        return
-    indices, values = row
+def _scores(
+    learner: Learner, whole: Context, rests: list[Callable[[], Context]], places: list[int]
+) -> np.ndarray:
+    """The scores [context, place] of the whole context and of what is left without each part."""
+    makers, dtype, found = [lambda: whole, *rests], learner._row_dtype, []
+    size = 1 + MOST_ENTRIES // (1 + len(whole[0][0]))
+    for start in range(0, len(makers), size):
+        rows, numbers = zip(*(make() for make in makers[start : start + size]), strict=True)
+        block = stacked(rows, dtype)
+        if any(len(indices) for indices, _ in numbers):
+            block = block._replace(numbers=stacked(numbers, dtype))
+        found.append(learner._score(block, places)[0][:, places].astype(np.float64))
+    return np.concatenate(found)
+
+
+def _columns(learner: Learner, x: Any) -> tuple[Context, list[Part]]:
+    """A context without names, and its parts: the columns."""
+    row = indices, values = learner._encode(x, learner._columns)
     if learner._reads_columns:  # a column that is 0 says something, too
         values = np.zeros(learner._column_count)
         values[indices], indices = row[1], np.arange(len(values), dtype=np.uint32)
-    for i in range(len(indices)):
-        name = learner._names[indices[i]] if learner._names else f"column {indices[i]}"
-        yield name, partial(learner._without, indices, values, i)
+    parts: list[Part] = []
+    for i, index in enumerate(indices):
+        name = learner._names[index] if learner._names else f"column {index}"
+        parts.append((name, partial(_without_column, learner, indices, values, i)))
+    return (row, NO_ENTRIES), parts
 
 
-def _encoded(learner: Learner, remaining: Callable[[], Any]) -> Any:
-    return learner._encode(remaining(), 0)
+def _without_column(learner: Learner, indices: np.ndarray, values: np.ndarray, i: int) -> Context:
+    return learner._without(indices, values, i), NO_ENTRIES
 
 
-def _without_words(text: str) -> Iterator[tuple[str, Callable[[], str]]]:
-    words = words_of(text)
-    for word in dict.fromkeys(words):
-        yield repr(word), partial(_joined_without, words, word)
+def _parts_with_names(learner: Learner, x: str | Mapping[str, Any]) -> tuple[Context, list[Part]]:
+    """A text or a dict, and its parts: words, and names whose values are no texts.
 
+    A context is the sum of its pieces, a piece for each name. Without a part, one piece is other.
+    """
+    columns = HASHED if learner.features is None else learner.features
+    pieces: list[Context] = []
+    parts: list[Part] = []
 
-def _joined_without(words: list[str], word: str) -> str:
-    return " ".join(kept for kept in words if kept != word)
+    def added_up(pieces: list[Context]) -> Context:
+        indices, values = _sum(row for row, _ in pieces)
+        row = row_of_arrays(indices.astype(np.int64), values, learner._row_dtype, columns)
+        return row, _sum(numbers for _, numbers in pieces)
 
+    def rest(place: int, piece: Callable[[], Row]) -> Context:
+        return added_up([*pieces[:place], (piece(), NO_ENTRIES), *pieces[place + 1 :]])
 
-def _without_names(x: Mapping[str, Any]) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
-    for name, value in x.items():
-        if isinstance(value, str) and is_text(value):
-            for word, remaining in _without_words(value):
-                yield f"{name} {word}", partial(_with_text, x, name, remaining)
+    for place, (name, value) in enumerate([("", x)] if isinstance(x, str) else x.items()):
+        if value is x or (isinstance(value, str) and is_text(value)):
+            prefix, shown = ("", "") if value is x else (f"{name}=", f"{name} ")
+            pieces.append((text_columns(value, columns, prefix), NO_ENTRIES))
+            for word, remaining in columns_without(value, columns, prefix):
+                parts.append((f"{shown}{word!r}", partial(rest, place, remaining)))
         else:
-            yield f"{name}={value}", partial(_without_name, x, name)
+            pieces.append(encode_named({name: value}, FLOAT64, learner.features))
+            parts.append((f"{name}={value}", partial(rest, place, lambda: NO_ENTRIES)))
+    return added_up(pieces), parts
 
 
-def _with_text(x: Mapping[str, Any], name: str, text: Callable[[], str]) -> dict[str, Any]:
-    return {**x, name: Text(text())}
-
-
-def _without_name(x: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: kept for key, kept in x.items() if key != name}
+def _sum(rows: Iterable[Row]) -> Row:
+    """The sum of rows: indices increase, and each comes once."""
+    rows = [row for row in rows if len(row[0])] or [NO_ENTRIES]
+    if len(rows) == 1:
+        return rows[0]
+    indices, values = (np.concatenate(part) for part in zip(*rows, strict=True))
+    order = np.argsort(indices, kind="stable")
+    indices = indices[order]
+    starts = np.flatnonzero(np.diff(indices, prepend=-1))
+    return indices[starts], np.add.reduceat(values[order], starts)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.dicts import number_of_feature
+from onebit.rows import is_missing, is_number
 
 
 class NamedColumns(NamedTuple):
@@ -25,14 +26,16 @@ class NamedColumns(NamedTuple):
 
 def listed(X: Any) -> Any:
     """Texts or other objects of a column or tuple as a list, a frame with names as dicts."""
-    if isinstance(X, tuple):
+    if type(X) is tuple:
         return list(X) if any(isinstance(x, str) for x in X) else X
     if hasattr(X, "to_dict") and hasattr(X, "columns"):
         return _frame_rows(X)
     if isinstance(X, np.ndarray):
         return X.tolist() if X.ndim == 1 and X.dtype.kind in "OTU" else X
     if hasattr(X, "to_list") and hasattr(X, "dtype") and not _is_numeric(X.dtype):
-        return X.to_list()
+        values = X.to_list()
+        are_texts = str(X.dtype).lower() in ("str", "string")  # even if all of them are missing
+        return ["" if is_missing(x) else x for x in values] if are_texts else values
     return X
 
 
@@ -59,7 +62,10 @@ def _dicts(frame: Any, names: list[Any]) -> list[dict[Any, Any]]:
 
 
 def row_of_frame(x: Any) -> Any:
-    """A row of a frame as a dict if it holds more than numbers. Any other context is itself."""
+    """A row of a frame as a dict if it holds more than numbers, and a named tuple, as
+    `itertuples` gives it. Any other context is itself."""
+    if hasattr(x, "_asdict") and issubclass(type(x), tuple):
+        return x._asdict()
     if not hasattr(x, "to_dict") or isinstance(x, Mapping):
         return x
     if hasattr(x, "columns"):  # a frame, of a single row
@@ -67,7 +73,16 @@ def row_of_frame(x: Any) -> Any:
         if rows is not x and len(rows) != 1:
             raise ValueError(f"one context is one row, not {len(rows)}")
         return x if rows is x else rows[0]
-    return x if _is_numeric(x.dtype) else x.to_dict()
+    return x if _is_numeric(x.dtype) or _are_numbers(x) else _dict_of(x)
+
+
+def _are_numbers(row: Any) -> bool:
+    """Whether a row has numbers and truth values alone. Together, these are objects for pandas."""
+    return len(row) > 0 and all(is_number(value) and not is_missing(value) for value in row)
+
+
+def _dict_of(row: Any) -> dict[Any, Any]:
+    return dict(row.items())  # to_dict() has None for NA
 
 
 # Names of columns. A learner of a table of numbers reads a dict as a row of that table.
@@ -87,7 +102,7 @@ def names_of(x: Any) -> tuple[str, ...]:
 def dict_of_row(x: Any) -> Any:
     """A row of a frame of numbers, or a frame of one such row, as a dict."""
     if not hasattr(x, "columns"):
-        return x.to_dict()
+        return _dict_of(x)
     rows = dicts_of(x)
     if len(rows) != 1:
         raise ValueError(f"one context is one row, not {len(rows)}")

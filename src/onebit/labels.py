@@ -62,6 +62,7 @@ class LabelSet:
             )
         if label is None:
             raise TypeError("a label is a string or an int, not None: name the new label")
+        _check_type(label)
         if label in self._place:
             raise ValueError(f"there is a label {label!r} already")
         _names([*self.names, label])
@@ -123,8 +124,7 @@ def _names(labels: Any) -> list[Any]:
     except TypeError:
         raise TypeError(f"labels must be a number or a list of labels, not {labels!r}") from None
     for name in names:
-        if isinstance(name, bool) or not isinstance(name, str | int):
-            raise TypeError(f"a label is a string or an int, not {name!r}")
+        _check_type(name)
     if len({type(name) for name in names}) > 1:
         raise TypeError("labels must be all strings or all ints")
     if not 2 <= len(names) <= MOST:
@@ -139,6 +139,11 @@ def _names(labels: Any) -> list[Any]:
         if isinstance(name, int) and not -(2**63) <= name < 2**63:
             raise ValueError(f"label {name} does not fit 64 bits")
     return names
+
+
+def _check_type(name: Any) -> None:
+    if isinstance(name, bool) or not isinstance(name, str | int):
+        raise TypeError(f"a label is a string or an int, not {name!r}")
 
 
 def _is_storable(name: str) -> bool:

@@ -28,6 +28,7 @@ from onebit.contexts import (
     FLOAT64,
     check_columns,
     column_encoder,
+    columns_in,
     columns_of,
     encode_columns,
     encode_rows,
@@ -80,6 +81,7 @@ from onebit.settings import (
 from onebit.storage.base import TABLE, Storage, row_blocks
 from onebit.storage.scales import (
     MEAN,
+    STATISTICS,
     TIMES,
     Names,
     faded,
@@ -156,6 +158,7 @@ class Learner(FeatureTable, Declared):
     rescores = True  # whether learning reads the row's present scores
     forecasts: ClassVar[bool] = False  # scores estimate probabilities, which a new label changes
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
+    infers_the_other: ClassVar[bool] = False  # wrong means that the other of two labels is right
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
     costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
     variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
@@ -256,7 +259,7 @@ class Learner(FeatureTable, Declared):
         column_names = () if is_pair or not hasattr(x, "to_dict") else names_of(x)
         if self._names or column_names:
             x = self._in_columns(x)
-        encode = self._encode
+        encode = self._encoder_for(x) if self._is_open and not is_pair else self._encode
         row = indices, values = encode(x, self._columns)
         if self._is_unit:
             row = indices, values = unit_row(indices, values)
@@ -267,11 +270,11 @@ class Learner(FeatureTable, Declared):
             places = None if among is None else self._places(among)
             round = self.round
             if self._is_scaled:
-                if round == 0 and not is_pair:
-                    self._meet(columns_of(x))
-                elif not is_pair:
+                if not is_pair:
+                    if self._is_open:
+                        self._meet(columns_of(x))
                     self._check_kind(x)
-                if self._encode is not encode:  # the first context told how contexts are read
+                if self._encode is not encode:  # another thread has told how contexts are read
                     row = indices, values = self._encode(x, self._columns)
                 self._make_room_to_scale(len(indices))
             if round >= self._fades_at:
@@ -323,7 +326,10 @@ class Learner(FeatureTable, Declared):
 
     def _can_propose(self, x: Any) -> bool:
         """Whether `decide` would change nothing but the number of rounds."""
-        indices, _ = self._encode(self._in_columns(x), self._columns)
+        x = self._in_columns(x)
+        if self._is_open and columns_of(x):
+            return False
+        indices, _ = self._encode(x, self._columns)
         return 0 < self.round < self._fades_at and self._has_room_for(indices)
 
     def redo(self, x: Any, decision: Decision) -> Decision:
@@ -334,15 +340,11 @@ class Learner(FeatureTable, Declared):
         """
         with self._lock:
             columns = columns_of(self._in_columns(x))
-            judge = self
-            if self.round == 0 and columns:
-                judge = self.copy()
-                judge._meet(columns)
+            judge = self._after_meeting(columns)
             decision = checked_decision(decision, judge)
             judge._vet(decision)
             round, names = max(self.round, decision.round), names_of(x)
-            if round == 0:
-                self._meet(columns)
+            self._meet(columns)
             self._reserve_for(decision.row[0], columns)
             if round >= self._fades_at:
                 self._fade(round)
@@ -407,7 +409,8 @@ class Learner(FeatureTable, Declared):
 
         If the true label is not the said one, a learner with one-bit feedback makes two updates:
         the said label was wrong, and the true label would have been right. Importance-weighted
-        learners such as Banditron make only the second update.
+        learners such as Banditron make only the second update. OneBit makes only the first if two
+        labels were possible: then label=... is the same as right=False.
         """
         if silence is not False and _is_said(silence):
             right = self._reading_of_silence(decision, right, label)
@@ -550,9 +553,17 @@ class Learner(FeatureTable, Declared):
             return
         if not self.importance_weighted:
             self._learn_bit(decision, seed, False, truth, said)
+        if self.infers_the_other and self._were_two(decision, place):
+            return
         memory = self._state.memory.copy()
         self._learn_bit(self._had_it_said(decision, place), seed, True, truth, said=False)
         self._no_sign_of_drift(memory)
+
+    @staticmethod
+    def _were_two(decision: Decision, place: int) -> bool:
+        """Whether the said label and the one at `place` were the only possible ones."""
+        possible = range(decision.size) if decision.among is None else decision.among
+        return len(possible) == 2 and place in possible
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         """The decision as if the label at `place` had been said with probability 1."""
@@ -622,6 +633,9 @@ class Learner(FeatureTable, Declared):
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """The probability of each label to be said now for a context, in the order of `labels`."""
         x = self._in_columns(x)
+        met = self._after_meeting(columns_of(x))
+        if met is not self:
+            return met.probabilities(x, among=among)
         self._check_kind(x)
         indices, values = self._encode(x, self._columns)
         if self._is_unit:
@@ -656,10 +670,16 @@ class Learner(FeatureTable, Declared):
         """Which label would be said for a context, and which parts of the context support it.
 
         A part is a word of a text, a name of a dict or a column. Its support is the amount by which
-        the label's lead over the best other label would fall without the part. `print` shows the
-        explanation in a few lines.
+        the label's lead over the best other label would fall without the part. OneBit also tells
+        the probability of each label to be right. `print` shows the explanation in a few lines.
         """
-        return explain(self, self._in_columns(x), among)
+        x = x.tocsr() if hasattr(x, "tocsr") else self._in_columns(x)
+        with self._lock:
+            learner = self._after_meeting(columns_of(x))
+            if self.round >= self._fades_at:  # `decide` would fade first; here a copy does
+                learner = self.copy() if learner is self else learner
+                learner._fade(self.round)
+            return explain(learner, x, among)
 
     def _without(
         self, indices: np.ndarray, values: np.ndarray, i: int
@@ -672,19 +692,28 @@ class Learner(FeatureTable, Declared):
         values[i] = typical(int(indices[i]))
         return indices[values != 0], values[values != 0]
 
-    def _score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The scores of many rows, and the places of their greedy labels."""
+    def _score(
+        self, X: Any, possible: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The scores of many rows, and the places of their greedy labels.
+
+        possible: the places of the labels that may be said, if not all may.
+        """
         rows = self._rows(X)
+        met = self._after_meeting(rows.columns)
+        if met is not self:
+            return met._score(rows, possible)
         with self._lock:
             if self._storage.wants_room and rows.width > self._state.table.shape[0]:
                 wider = self.copy()  # reading must not change the learner
                 wider._reserve(rows.width)
-                return wider._score(rows)
+                return wider._score(rows, possible)
             rows = self._found(rows)
             size = len(rows.indptr) - 1
             self._make_room_to_scale(int(np.diff(rows.indptr).max(initial=0)))
             scores, places = np.empty((size, self._size), self._dtype), np.empty(size, np.int64)
-            records = (self._params, self._state, self._work)
+            work = self._work if possible is None else self._restricted(possible)
+            records = (self._params, self._state, work)
             args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
             self._storage.guarded(direct(score_rows, self._kind, *args))(*args)
             return scores, places
@@ -708,7 +737,9 @@ class Learner(FeatureTable, Declared):
     @property
     def _reads_names(self) -> bool:
         """Whether rows of numbers with names are read as dicts: the first context was not dense."""
-        return self.round > 0 and not self._columns
+        if self.round == 0 or self._columns:
+            return False
+        return not self._is_open or self._has_learned()
 
     @property
     def _knows_numbers(self) -> bool:
@@ -728,6 +759,38 @@ class Learner(FeatureTable, Declared):
                 "frame, or rows of a table as datasets.read() gives them (X[i], X[rows]; "
                 "csr_matrix(X) and scipy's vstack lose what the columns are)"
             )
+
+    # With inputs="auto", contexts are read as sparse rows until a dense row comes. A dense row is
+    # taken if nothing was learned before it: an empty context, or one without feedback, decides
+    # nothing. `_is_open`: no dense row came so far.
+
+    def _encoder_for(self, x: Any) -> Callable[[Any, int], tuple[Any, Any]]:
+        """How to read a context of a kind that the learner perhaps does not know yet."""
+        columns = columns_of(x)
+        self._check_open_to(columns)
+        return column_encoder(self.features, columns) if columns else self._encode
+
+    def _check_open_to(self, columns: int) -> None:
+        """Refuse dense rows if the learner has learned from others; 0: these are none."""
+        if not columns:
+            return
+        with self._lock:  # another thread may teach it with dense rows in between
+            is_refused = self._is_open and self._has_learned()
+        if is_refused:
+            self._check_tells_numbers(self._knows_numbers)
+            raise ValueError(
+                f"this learner was taught with texts, dicts or sparse rows, and takes no dense "
+                f"rows, such as this one of {columns} columns: use another learner for these. "
+                "With inputs='sparse', a learner takes both, and arrays are sparse rows too"
+            )
+
+    def _after_meeting(self, columns: int) -> Learner:
+        """The learner after dense rows of so many columns came; it does not change itself."""
+        if not (columns and self._is_open):
+            return self
+        met = self.copy()
+        met._meet(columns)
+        return met
 
     def _in_columns(self, x: Any) -> Any:
         """A row with names as the learner reads it.
@@ -760,8 +823,16 @@ class Learner(FeatureTable, Declared):
 
     def _encoded(self, X: Any) -> Rows:
         """Many contexts, as the learner reads them."""
-        if self._reads_columns:
-            return encode_columns(X, self.features, self._column_count)
+        if self._is_open:
+            X = listed(X)
+            columns = columns_in(X)
+            self._check_open_to(columns)
+        else:
+            columns = self._column_count
+        return encode_columns(X, self.features, columns) if columns else self._encoded_sparse(X)
+
+    def _encoded_sparse(self, X: Any) -> Rows:
+        """Many contexts, for a learner that does not standardise the columns of dense rows."""
         if type(self._scales) is Names:
             most = most_features(self.features, MARK)
             rows = set_apart(encode_rows(X, self._dtype, self.features, apart_below=most), MARK)
@@ -859,6 +930,7 @@ class Learner(FeatureTable, Declared):
         self._size = len(self._labels)
         self._encode = self._encoder()
         self._row_dtype = FLOAT64 if self._reads_columns else self._dtype  # of a context's values
+        self._is_open = self.inputs == "auto" and not self._reads_columns
         lanes = lanes_for(self._size)
         self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
         self._check_memory(self.features or 0)
@@ -887,9 +959,30 @@ class Learner(FeatureTable, Declared):
         return TABLE
 
     def _meet(self, columns: int) -> None:
-        """The first context comes, a dense row of so many columns; 0: it is sparse."""
-        if columns and self.inputs == "auto" and type(self._scales) is Names:
-            self._start_scales(columns)
+        """A context comes, a dense row of so many columns; 0: it is of another kind."""
+        if columns and self._is_open:
+            self._check_open_to(columns)
+            self._read_columns(columns)
+
+    def _read_columns(self, columns: int) -> None:
+        """Start anew, as a learner of dense rows of so many columns."""
+        self._start_scales(columns)
+
+    def _has_learned(self) -> bool:
+        """Whether anything was learned: the state differs from the initial one."""
+        if self.round == 0 or self._knows_numbers:
+            return self.round > 0
+        table, memory, held = self._state
+        size, storage = (len(table), self._size), self._storage
+        initial = storage.arrays(storage.lay_out({}, *size), *size)
+        learned = storage.arrays(held, *size)
+        prior = np.array(self._fill()[: self.planes], self._dtype)[:, None]
+        return (
+            not np.array_equal(memory, self._memory())
+            or learned.keys() != initial.keys()
+            or any(not np.array_equal(learned[name], initial[name]) for name in initial)
+            or any((table[rows, :, : self._size] != prior).any() for rows in row_blocks(table))
+        )
 
     def _start_scales(self, columns: int | None) -> None:
         """Start with scales for dense rows of so many columns; 0: for other contexts."""
@@ -898,7 +991,7 @@ class Learner(FeatureTable, Declared):
             self._slots = no_slots()
             self._check_values = None  # rows of any length are scaled
             if columns:
-                self._scales = scales_of_columns(np.zeros((columns + 1, 3)), self._dtype)
+                self._scales = scales_of_columns(np.zeros((columns + 1, STATISTICS)), self._dtype)
             else:
                 self._scales = scales_of_names(self._dtype)
             self._lay_out(self._no_weights(), self._state.memory, {})

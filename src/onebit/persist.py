@@ -17,9 +17,9 @@ import os
 import re
 import secrets
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -30,13 +30,16 @@ from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.learner_class import Declared
 from onebit.rows import GROWTH_LIMIT
 from onebit.settings import whole
+from onebit.storage.base import row_blocks
 from onebit.storage.scales import (
     INPUT_PLACES,
     INPUT_SCALES,
     SAVED_SCALES,
     SPREAD,
+    STATISTICS,
     TIMES,
     saved_scales,
+    with_extremes,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +49,8 @@ FORMAT = 1
 _UNFIT = "this model's weights do not fit its settings"
 _HEAD = "onebit.json"
 _DIGEST = 64  # hexadecimal digits of SHA-256, as the zip's closing comment
+_PIECE = 2**20  # bytes read at a time
+_ARRAY_HEADER_SIZE = 128  # bytes, of .npy files
 _ARRAY_HEADER = re.compile(  # of .npy files, as numpy writes it for arrays of numbers
     rb"\x93NUMPY\x01\x00(?P<length>..)\{'descr': '(?P<dtype>[<|][biuf]\d+)', "
     rb"'fortran_order': False, 'shape': \((?P<shape>[\d, ]*)\), \} *\n",
@@ -106,6 +111,8 @@ def restore(
         table, memory = arrays.pop("table"), arrays.pop("memory")
         features = arrays.pop("features", None)
         scales = {name: arrays.pop(name) for name in SAVED_SCALES if name in arrays}
+        if INPUT_SCALES in scales:
+            scales[INPUT_SCALES] = with_extremes(scales[INPUT_SCALES])
         fixed = head["features"] or 0  # refused before memory is asked for them
         fixed += bool(fixed) and scales.keys() == {INPUT_SCALES}  # a constant beside the columns
         if fixed and fixed != len(table) and (features is None or fixed > len(table)):
@@ -159,7 +166,12 @@ def _are_scales(learner: Learner, scales: dict[str, np.ndarray], table: np.ndarr
     if learner._scales is None or INPUT_SCALES not in scales:
         return not scales and learner._scales is None
     lines, places = scales[INPUT_SCALES], scales.get(INPUT_PLACES)
-    if lines.dtype != np.float64 or lines.ndim != 2 or lines.shape[1] != 3 or not len(lines):
+    if (
+        lines.dtype != np.float64
+        or lines.ndim != 2
+        or lines.shape[1] != STATISTICS
+        or not len(lines)
+    ):
         return False
     if not (np.isfinite(lines).all() and (lines[:, [TIMES, SPREAD]] >= 0).all()):
         return False
@@ -231,32 +243,42 @@ def _names(names: Any, columns: int) -> tuple[str, ...]:
 
 def check_finite(arrays: Mapping[str, np.ndarray]) -> None:
     """Refuse weights that are not all numbers."""
-    if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise ValueError("this model's weights are not all finite")
+    for array in arrays.values():
+        flat = array.reshape(-1)
+        if not all(np.isfinite(flat[part]).all() for part in row_blocks(flat)):
+            raise ValueError("this model's weights are not all finite")
 
 
-# The model file.
+# The model file. Arrays go from memory to the file and back in pieces: a table may be large.
 
 
 def write(path: str | os.PathLike[str], head: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write a model file."""
-    write_bytes(path, pack(head, arrays))
+    with _replacing(path) as file:
+        _write(file, head, arrays)
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file atomically: a reader sees the old file or the new one, never a part."""
+    with _replacing(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def _replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of `path` when it is complete and on disk."""
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder of {os.fspath(path)!r} does not exist")
     if target.exists() and not target.is_file():
         raise OSError(f"{os.fspath(path)!r} is not a regular file and cannot be replaced")
     name = target.parent / f".{target.name}.{secrets.token_hex(8)}"
-    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # the umask applies
+    handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # the umask applies
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "w+b") as file:
             if target.exists():
                 os.chmod(name, target.stat().st_mode & 0o777)  # keep its permissions
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, target)
@@ -274,40 +296,79 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The head and the arrays of a model file."""
-    try:
-        return unpack(Path(path).read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{os.fspath(path)}: {error}") from None
+    with open(path, "rb") as file:
+        try:
+            return _read(file if file.seekable() else io.BytesIO(file.read()))
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a model file, by its first bytes. A file that cannot be read is none."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return _is_model(file.read(64))
+    return False
+
+
+def _is_model(start: bytes) -> bool:
+    return start.startswith(b"PK\x03\x04") and _HEAD.encode() in start
 
 
 def pack(head: dict[str, Any], arrays: dict[str, Any]) -> bytes:
     """The bytes of a model file: the same learner gives the same bytes."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+    _write(buffer, head, arrays)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The reverse of `pack`; a ValueError says what is wrong with the bytes."""
+    return _read(io.BytesIO(data))
+
+
+def _write(file: IO[bytes], head: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Write the zip and its digest to an empty file, which can be read, too."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_member(_HEAD), msgspec.json.encode({"onebit": FORMAT, **head}))
         for name, array in arrays.items():
-            stored = io.BytesIO()
             little = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
-            np.lib.format.write_array(stored, little, allow_pickle=False)
-            archive.writestr(_member(f"{name}.npy"), stored.getvalue())
+            member = _member(f"{name}.npy")
+            member.file_size = _ARRAY_HEADER_SIZE + little.nbytes  # beyond 2 GiB it is a zip64
+            with archive.open(member, "w") as stored:
+                np.lib.format.write_array(stored, little, allow_pickle=False)
         archive.comment = b"0" * _DIGEST
-    body = buffer.getvalue()[:-_DIGEST]
-    return body + hashlib.sha256(body).hexdigest().encode()
+    # Only now: zipfile has gone back to write the checksum of each member before it.
+    size = file.seek(-_DIGEST, os.SEEK_END)
+    digest = _digest(file, size)
+    file.seek(size)
+    file.write(digest)
+
+
+def _digest(file: IO[bytes], size: int) -> bytes:
+    """The digest of the first bytes of a file, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    while size > 0 and (data := file.read(min(size, _PIECE))):
+        digest.update(data)
+        size -= len(data)
+    return digest.hexdigest().encode()
 
 
 def _member(name: str) -> zipfile.ZipInfo:
     return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The reverse of `pack`; a ValueError says what is wrong with the bytes."""
-    if not data.startswith(b"PK\x03\x04") or _HEAD.encode() not in data[:64]:
+def _read(file: IO[bytes]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The head and the arrays of a model file; a ValueError says what is wrong with it."""
+    if not _is_model(file.read(64)):
         raise ValueError("not a onebit model file")
-    body, digest = data[:-_DIGEST], data[-_DIGEST:]
-    if hashlib.sha256(body).hexdigest().encode() != digest:
+    size = max(0, file.seek(0, os.SEEK_END) - _DIGEST)
+    digest = _digest(file, size)
+    file.seek(size)
+    if file.read() != digest:
         raise ValueError("the model file is damaged or cut short: its digest does not fit")
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        with zipfile.ZipFile(file) as archive:
             if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
                 raise ValueError("the model file is damaged: its members are compressed")
             head = msgspec.json.decode(archive.read(_HEAD), type=dict[str, Any])
@@ -318,31 +379,40 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
                     f"written in format {head['onebit']} by a newer onebit "
                     f"({head.get('version', 'unknown')}); this one reads up to {FORMAT}: upgrade it"
                 )
-            arrays = {
-                name.removesuffix(".npy"): _array(archive.read(name))
-                for name in archive.namelist()
-                if name != _HEAD
-            }
+            arrays: dict[str, np.ndarray] = {}
+            for info in archive.infolist():
+                if info.filename != _HEAD:
+                    with archive.open(info) as member:
+                        name = info.filename.removesuffix(".npy")
+                        arrays[name] = _array(member, min(info.file_size, size))
     except (zipfile.BadZipFile, msgspec.MsgspecError, KeyError, EOFError) as error:
         raise ValueError(f"the model file is damaged: {error}") from None
     return head, arrays
 
 
-def _array(data: bytes) -> np.ndarray:
-    """An array of numbers from the bytes of an .npy file.
+def _array(member: IO[bytes], size: int) -> np.ndarray:
+    """An array of numbers from a member, an .npy file of so many bytes.
 
     numpy reads the header by `ast.literal_eval`, which raises SystemError in Python 3.11 when
     threads do so at the same time.
     """
-    header = _ARRAY_HEADER.match(data)
+    start = member.read(10)
+    start += member.read(int.from_bytes(start[8:], "little"))
+    header = _ARRAY_HEADER.fullmatch(start)
     if header is None or header.end() != 10 + int.from_bytes(header["length"], "little"):
         raise ValueError("the model file is damaged: an array has no header")
     try:
         dtype = np.dtype(header["dtype"].decode())
-        shape = [int(size) for size in header["shape"].split(b",") if size.strip()]
+        shape = [int(length) for length in header["shape"].split(b",") if length.strip()]
     except (TypeError, ValueError):
         raise ValueError("the model file is damaged: an array is of no known type") from None
-    if math.prod(shape) * dtype.itemsize != len(data) - header.end():
+    if math.prod(shape) * dtype.itemsize != size - header.end():
         raise ValueError("the model file is damaged: an array has another size than it says")
-    array = np.frombuffer(data, dtype, offset=header.end()).reshape(shape)
-    return array.astype(dtype.newbyteorder("="))
+    array = np.empty(shape, dtype)  # of fewer bytes than the file has
+    data, done = array.reshape(-1).view(np.uint8), 0
+    while piece := member.read(_PIECE):  # up to the end, where zipfile compares the checksum
+        data[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+        done += len(piece)
+    if done != len(data):  # a forged directory of the zip
+        raise ValueError("the model file is damaged: an array has another size than it says")
+    return array.astype(dtype.newbyteorder("="), copy=False)

@@ -22,6 +22,7 @@ except ImportError as error:
 from onebit.adapters import LearnerMaker, label_probabilities, make_learner
 from onebit.decision import Decision
 from onebit.learner import Learner
+from onebit.rows import is_missing
 
 MOST_OPEN = 10_000  # pulls of a policy that wait for their reward; older ones are dropped
 
@@ -74,6 +75,10 @@ class OneBitClassifier(base.Classifier):
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Say a label for x, and learn whether it is y."""
+        if is_missing(y):
+            raise ValueError(
+                f"y is {y!r}: learn_one needs the true label; leave out rows without a label"
+            )
         growing = self._growing
         growing.add(y)
         if growing.learner is None:
@@ -174,4 +179,9 @@ class OneBitPolicy(bandit.base.ContextualPolicy):
 
 
 def _key(arm: Any, context: Mapping[Any, Any] | str) -> Any:
-    return arm, context if isinstance(context, str) else frozenset(context.items())
+    """By what a reward finds its pull. A NaN is left out: it does not equal itself, and a learner
+    takes it as absent. None is a category."""
+    if isinstance(context, str):
+        return arm, context
+    items = context.items()
+    return arm, frozenset(item for item in items if item[1] is None or not is_missing(item[1]))

@@ -8,7 +8,7 @@ model.fit(texts, topics)            # or a matrix, or a data frame
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,9 @@ _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float3
 
 def _read_by_onebit(X: Any) -> list[Any] | None:
     """Texts or dicts as a list, and the rows of a frame with strings as dicts; None: a matrix."""
+    if isinstance(X, str | Mapping) and not hasattr(X, "tocsr"):
+        kind = "text" if isinstance(X, str) else "dict"
+        raise ValueError(f"X is a single {kind}, and should be many rows: put it into a list")
     rows = listed(X)
     if not isinstance(rows, Sequence) or isinstance(rows, str):
         return None
@@ -50,6 +53,12 @@ def _are_missing(X: Any) -> bool:
     """Whether X is a list or column of missing texts."""
     rows = listed(X)
     return isinstance(rows, list) and len(rows) > 0 and all(map(is_missing, rows))
+
+
+def _is_empty(X: Any) -> bool:
+    """Whether X is a list, a column or a frame with strings, without any row."""
+    rows = listed(X)
+    return isinstance(rows, list) and not rows
 
 
 def _are_dicts(X: Any) -> bool:
@@ -72,8 +81,8 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
 
     After `fit` or `partial_fit` there are `classes_` (the labels, sorted), `n_features_in_` (unless
     rows are texts or dicts), `learner_` (the learner itself) and `mistakes_` (how many labels it
-    said that were wrong). The
-    learner's labels are `classes_` if these are strings or ints, and else places in `classes_`.
+    said that were wrong). The learner's labels are `classes_` if these are strings or ints, and
+    else places in `classes_`.
     """
 
     classes_: np.ndarray
@@ -155,6 +164,8 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
         rows = _read_by_onebit(X)
+        if rows is None and not self._reads_matrices and _is_empty(X):
+            return []
         if rows is None and not self._reads_matrices and _are_missing(X):
             return [""] * len(X)
         if rows is None and not self._reads_matrices and self._are_cells(X):
@@ -164,6 +175,7 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
         if rows is None:
             self._check_kind(is_matrix=True)
             return validate_data(self, X, reset=False, **_ROWS)
+        self._check_has_columns(rows)
         self._check_kind(is_matrix=False)
         if not _are_dicts(X):
             validate_data(self, X, reset=False, skip_check_array=True)
@@ -183,6 +195,9 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
     def _rows_and_labels(self, X: Any, y: Any, is_first: bool) -> tuple[Any, np.ndarray]:
         rows = _read_by_onebit(X)
         if not is_first:
+            if _is_empty(X):
+                raise ValueError("X has no rows: partial_fit needs at least one")
+            self._check_has_columns(rows or ())
             self._check_kind(is_matrix=rows is None)
         if rows is None:
             rows, y = validate_data(self, X, y, reset=is_first, **_ROWS)
@@ -204,6 +219,16 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
                 before, now = now, before
             raise ValueError(f"X is {now}, and OneBitClassifier was fitted with {before}")
 
+    def _check_has_columns(self, rows: Iterable[Any]) -> None:
+        """Refuse texts if the model was fitted with a data frame."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and any(isinstance(row, str) for row in rows):
+            columns = ", ".join(map(repr, names[:5].tolist())) + (len(names) > 5) * ", ..."
+            raise ValueError(
+                "X is texts, and OneBitClassifier was fitted with a data frame: give a frame or "
+                f"dicts with its columns ({columns})"
+            )
+
     # Live use, where the feedback on a decision comes later.
 
     def decide(self, x: Any, *, among: Any = None) -> Decision:
@@ -213,7 +238,10 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
             row = x.reshape(1, -1) if x.ndim == 1 else x
         elif self._reads_as_columns([x]):
             return self.learner_.decide(x, among=among)
+        elif isinstance(x, tuple) and self._reads_matrices:  # a named tuple is a row, too
+            row = [x]
         elif isinstance(row_of_frame(x), str | Mapping):
+            self._check_has_columns([x])
             self._check_kind(is_matrix=False)
             return self.learner_.decide(x, among=among)
         else:

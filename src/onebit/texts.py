@@ -15,7 +15,7 @@ import functools
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -95,16 +95,56 @@ def text_columns(
 
     prefix: what the names of the features begin with.
     """
+    return _summed(*_placed(words_of(text), columns, prefix, ngrams))
+
+
+def columns_without(
+    text: str, columns: int, prefix: str = ""
+) -> list[tuple[str, Callable[[], tuple[np.ndarray, np.ndarray]]]]:
+    """Each word of a text, and a function that gives `text_columns` of the text without the word.
+
+    The text is read and hashed once. Without a word only the words next to it make new pairs.
+    """
     words = words_of(text)
+    places = _placed(words, columns, prefix, NGRAMS)[1]
+    singles, pairs = places[: len(words)], places[len(words) :]
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    order = np.array([numbers[word] for word in words], np.int64)
+
+    def without(number: int) -> tuple[np.ndarray, np.ndarray]:
+        kept = np.flatnonzero(order != number)
+        left, right = kept[:-1], kept[1:]
+        together, are_new = pairs[left], right > left + 1
+        new = [words[i] for i in np.stack([left[are_new], right[are_new]], axis=1).ravel()]
+        together[are_new] = _placed(new, columns, prefix, NGRAMS)[1][len(new) :: 2]
+        return _summed(_ends(len(kept), NGRAMS), np.concatenate([singles[kept], together]))
+
+    return [(word, functools.partial(without, number)) for word, number in numbers.items()]
+
+
+def _ends(words: int, ngrams: int) -> np.ndarray:
+    """Where the sequences of each length end among the places of all sequences of words."""
+    return np.cumsum([0, *(words - length + 1 for length in range(1, min(ngrams, words) + 1))])
+
+
+def _placed(
+    words: list[str], columns: int, prefix: str, ngrams: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the sequences of each length end, and the place of each sequence (`_place_names`)."""
     start = prefix.encode()
     data = np.frombuffer(start + " ".join(words).encode(), np.uint8)
     starts = np.empty(len(words) + 1, np.int64)
-    lengths = range(1, min(ngrams, len(words)) + 1)
-    ends = np.cumsum([0, *(len(words) - length + 1 for length in lengths)])
-    places, values, sums = np.empty(ends[-1], np.int64), np.empty(ends[-1]), np.empty(ends[-1])
+    ends = _ends(len(words), ngrams)
+    places = np.empty(ends[-1], np.int64)
     args = (data, len(start), columns, starts, ends, places)
     direct(_place_names, None, *args)(*args)
-    for length in lengths:
+    return ends, places
+
+
+def _summed(ends: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns, increasing, and values from the places of all sequences of words."""
+    values, sums = np.empty(ends[-1]), np.empty(ends[-1])
+    for length in range(1, len(ends)):
         places[ends[length - 1] : ends[length]].sort()
     used = direct(_count_names, None, ends, places, values)(ends, places, values)
     places = places[:used]

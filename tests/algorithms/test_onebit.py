@@ -7,6 +7,7 @@ import naive
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from streams import draws
 
 import onebit as ob
@@ -77,14 +78,23 @@ class NumberMaps:
         self.rows = []
 
     def count(self, row):
-        """Values beyond ten deviations are clipped, once there are ten."""
+        """Values far beyond the deviation of at least three are clipped, and the farthest of the
+        first ten, once there are ten."""
         row = row.copy()
         for j in range(len(row)):
             heard = self.heard(j)
-            if len(heard) >= 10 and heard.std() > 1e-9:
-                far = 10 * heard.std()
+            if len(heard) >= 3 and heard.std() > 1e-9:
+                far = 10 * (1 + 10 / len(heard)) * heard.std()
                 row[j] = np.clip(row[j], heard.mean() - far, heard.mean() + far)
         self.rows.append(row)
+        for j in range(len(row)):
+            heard = self.heard(j)
+            if len(heard) == 10 and not math.isnan(row[j]):
+                i = np.abs(heard - heard.mean()).argmax()
+                others, off = np.delete(heard, i), heard[i] - np.delete(heard, i).mean()
+                if abs(off) > 20 * others.std() > 1e-9:
+                    [known] = [row for row in self.rows if row[j] == heard[i]]
+                    known[j] = others.mean() + np.sign(off) * 5 * others.std()
 
     def heard(self, j):
         return np.array([row[j] for row in self.rows if not math.isnan(row[j])])
@@ -272,6 +282,33 @@ def test_nothing_counted_so_far_is_of_a_new_label():
     assert_allclose(added.held.elsewhere[3], there.held.elsewhere[3], rtol=1e-9)
 
 
+@pytest.mark.parametrize("labels", [2, 3, 10])
+@pytest.mark.parametrize(
+    "context",
+    [
+        "my invoice is wrong",
+        "a " * 3 + " ".join(f"word{i}" for i in range(300)),
+        {"body": "the screen stays black", "team": "A", "age": 33},
+        {f"number {i}": float(i + 1) for i in range(30)},
+        ([1, 2, 3], [1.0, 2.0, 3.0]),
+        [1.0, 2.0, 3.0],
+    ],
+    ids=["text", "long text", "dict", "numbers", "pair", "list"],
+)
+def test_a_single_answer_says_which_label_is_right(context, labels):
+    learner = ob.OneBit(labels)
+    decision = learner.decide(context)
+    before = learner.scores([context])[0, decision.place]
+    learner.learn(decision, right=True)
+    assert learner.scores([context])[0, decision.place] > before
+    assert learner.decide(context).label == decision.label == learner.predict([context])[0]
+    other = ob.OneBit(labels)
+    decision = other.decide(context)
+    other.learn(decision, right=False)
+    assert other.scores([context])[0, decision.place] < before
+    assert other.decide(context).label != decision.label
+
+
 # Drift.
 
 
@@ -349,3 +386,132 @@ def test_it_takes_the_scales_of_columns_anew(factors, offset):
     trace = ob.simulate(ob.OneBit(3, seed=4), X, y, checkpoints=[300, 500])
     before, _, after = np.diff([0, *trace.mistakes])
     assert after / 100 < 0.1 + before / 300
+
+
+# Two possible labels: each answer tells which of them is right.
+
+WORDS = ["goal", "match", "cup", "vote", "law", "court", "price", "late", "new", "a", "the", "of"]
+
+
+def contexts_of(kind, rounds=130, seed=6):
+    """Contexts and which of two labels is right."""
+    X, y = data(2, 4, rounds, seed)
+    if kind == "dense":
+        return list(X), y
+    if kind == "dicts":
+        return [
+            {"a": row[0], "b": 100 * row[1], "sign": "+" if row[2] > 0 else "-"} for row in X
+        ], y
+    rng = np.random.default_rng(seed)
+    first = [rng.choice(WORDS[6:] if label else WORDS[:6], size=3) for label in y]
+    return [" ".join([*words, *rng.choice(WORDS, size=3)]) for words in first], y
+
+
+KINDS = ["dense", "texts", "dicts"]
+
+
+@pytest.mark.parametrize("among", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_two_labels_the_named_one_and_wrong_are_the_same(kind, among):
+    labels = ["a", "b", "c"] if among else ["a", "b"]
+    possible = ["a", "b"] if among else None
+    named, answered = ob.OneBit(labels), ob.OneBit(labels)
+    for x, truth in zip(*contexts_of(kind), strict=True):
+        first, second = (learner.decide(x, among=possible) for learner in (named, answered))
+        named.learn(first, label="ab"[truth])
+        answered.learn(second, right=second.label == "ab"[truth])
+    assert persist.pack(*named._dump()) == persist.pack(*answered._dump())
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, ob.Confidit])
+def test_a_named_label_of_three_is_more_than_wrong(make):
+    """And so it is for learners that take each label by itself, with two labels too."""
+    for labels in [3] if make is ob.OneBit else [2, 3]:
+        named, answered = make(labels), make(labels)
+        for i in range(5):
+            first, second = named.decide([1.0, i]), answered.decide([1.0, i])
+            named.learn(first, label=(first.label + 1) % labels)
+            answered.learn(second, right=False)
+        assert not np.allclose(named.scores([[1.0, 2.0]]), answered.scores([[1.0, 2.0]]))
+
+
+def test_a_named_label_that_was_not_possible_is_learned():
+    learner, other = ob.OneBit(["a", "b", "c"]), ob.OneBit(["a", "b", "c"])
+    for i in range(5):
+        x = {"word": f"w{i}"}
+        learner.learn(learner.decide(x, among=["a", "b"]), label="c")
+        other.learn(other.decide(x, among=["a", "b"]), right=False)
+    assert learner.scores([{"word": "w1"}])[0, 2] > other.scores([{"word": "w1"}])[0, 2] + 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_two_labels_right_and_the_other_wrong_teach_the_same(kind):
+    contexts, y = contexts_of(kind)
+    right, wrong = ob.OneBit(["a", "b"], dtype="float64"), ob.OneBit(["a", "b"], dtype="float64")
+    for x, truth in zip(contexts, y, strict=True):
+        right.learn_logged(x, "ab"[truth], right=True)
+        wrong.learn_logged(x, "ba"[truth], right=False)
+        assert_allclose(right.scores([x]), wrong.scores([x]), atol=1e-6)
+
+
+# Units.
+
+
+def said_about(contexts, y, **settings):
+    """The labels that are said, and the last scores."""
+    learner, said = ob.OneBit(3, **settings), []
+    for x, truth in zip(contexts, y, strict=True):
+        decision = learner.decide(x)
+        learner.learn(decision, right=bool(decision.label == truth))
+        said.append(decision.label)
+    return said, learner.scores(contexts[-9:])
+
+
+def as_sparse_rows(X):
+    return [sparse.csr_matrix(row) for row in np.where(np.abs(X) > 1, X, 0)]
+
+
+def as_dicts(X):
+    return [{f"x{j}": float(value) for j, value in enumerate(row)} for row in X]
+
+
+@pytest.mark.parametrize("factor", [1000.0, 2.0**-10])
+@pytest.mark.parametrize("form", [list, as_sparse_rows, as_dicts])
+def test_units_of_all_features_change_no_decision(form, factor):
+    X, y = data(3, 4, 130, seed=3)
+    if form is as_sparse_rows:
+        contexts = form(X)
+        scaled = [row * factor for row in contexts]
+    else:
+        contexts, scaled = form(X + 3), form((X + 3) * factor)
+    (said, scores), (said_scaled, scores_scaled) = said_about(contexts, y), said_about(scaled, y)
+    assert said == said_scaled and len(set(said)) == 3
+    assert_allclose(scores, scores_scaled, atol=1e-3)
+
+
+@pytest.mark.parametrize("factor", [1000.0, 2.0**-10])
+@pytest.mark.parametrize("form", [list, as_dicts])
+def test_units_of_one_column_change_no_decision(form, factor):
+    """Random numbers: from the second row on, every column has varied."""
+    X, y = data(3, 4, 130, seed=3)
+    said, scores = said_about(form(X), y)
+    said_scaled, scores_scaled = said_about(form(X * [1, factor, 1, 1]), y)
+    assert said == said_scaled
+    assert_allclose(scores, scores_scaled, atol=1e-3)
+
+
+def test_late_answers_when_the_scales_of_columns_are_fixed_are_those_of_the_stream():
+    """The hundredth answer fixes the scales; forty decisions from before it are still open."""
+    X, y = data(3, 4, 170, seed=5)
+    stream, learner, waiting = ob.OneBit(3), ob.OneBit(3), []
+    trace = ob.simulate(stream, X, y, channel=[ob.Delay(40)])
+    mistakes = 0
+    for x, truth in zip(X, y, strict=True):
+        decision = learner.decide(x)
+        mistakes += decision.label != truth
+        waiting.append((decision, bool(decision.label == truth)))
+        if len(waiting) > 40:
+            decision, right = waiting.pop(0)
+            learner.learn(decision, right=right)
+    assert mistakes == trace.mistakes[-1]
+    assert persist.pack(*learner._dump()) == persist.pack(*stream._dump())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -159,6 +160,44 @@ def test_main_in_process(tmp_path, monkeypatch, capsys):
     assert "interrupted" in capsys.readouterr().err
 
 
+CORE = """
+import sys
+extras = ["httptools", "httpx", "joblib", "PIL", "polars", "prometheus_client", "sklearn"]
+sys.modules |= dict.fromkeys([*extras, "starlette", "uvicorn", "uvloop"])  # not installed
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["study", "rcnbf-2021", "--quick"], "needs scikit-learn.*pip install '.[lab]'"),
+        (["serve"], "the service needs starlette: pip install '.[serve]'"),
+        (["teach"], "the teach page needs uvicorn: pip install '.[serve]'"),
+        (["dashboard", "a.journal"], "the dashboard needs starlette: pip install '.[serve]'"),
+        (
+            ["retrain", "--learner", "UCWL", "--url", "http://localhost:1"],
+            "onebit.client needs httpx: pip install '.[serve]'",
+        ),
+    ],
+)
+def test_without_the_extras_a_sentence_says_what_to_install(tmp_path, args, says):
+    command = [sys.executable, "-c", CORE + "from onebit.cli import main; main()", *args]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert re.match(f"onebit: .*{says}".replace(".[", r"\.\["), done.stderr), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_the_extras_studies_are_listed(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    monkeypatch.setattr(sys, "argv", ["onebit", "study"])
+    with contextlib.suppress(SystemExit):
+        cli.main()
+    told = capsys.readouterr()
+    assert "rcnbf-2021" in told.out and "banditron-2008" in told.out and not told.err
+
+
 def test_entrants_know_their_settings():
     made = recipes.recipe_of("scw:variant=II:C=0.5")
     assert made.learner.__name__ == "SCW" and made.settings == {"variant": "II", "C": 0.5}
@@ -220,6 +259,13 @@ def test_the_output_says_how_often_rows_come(main, tmp_path, capsys):
     words = " ".join(page.split())
     assert "100 rounds: each of 40 rows about 2.5 times. Rows come more than once" in words
     assert "100 rounds: 100 of 150 rows, each once" in printed
+
+
+@pytest.mark.parametrize("command", ["race", "tune"])
+def test_a_wrong_seed_is_named_as_it_was_typed(main, tmp_path, capsys, command):
+    assert main(command, "--data", "iris", "--learner", "UCWL", "--seed", "-1") == 2
+    assert "--seed must be between 0 and" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_one_run_has_no_spread(main, tmp_path, capsys):

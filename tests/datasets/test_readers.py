@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import csv
+import datetime
 import gzip
 import math
 import re
@@ -428,10 +429,10 @@ def test_names_are_hashed_as_those_of_dicts_bit_for_bit(rows, width):
 
 def test_labels_that_are_whole_numbers_are_ints(tmp_path):
     path = tmp_path / "a.vw"
-    path.write_text("10 | a\n9 | b\n9.0 | c\n")
+    path.write_text("10 | a\n9 | b\n9.0 | c\n+9 | d\n")
     data = read(path)
-    assert data.labels == [9, 10] and data.y.tolist() == [1, 0, 0]
-    assert read(path, labels=range(8, 12)).y.tolist() == [2, 1, 1]
+    assert data.labels == [9, 10] and data.y.tolist() == [1, 0, 0, 0]
+    assert read(path, labels=range(8, 12)).y.tolist() == [2, 1, 1, 1]
     with pytest.raises(ValueError, match=r"line 2: label '9' was never declared"):
         read(path, labels=["10", "11"])
 
@@ -441,6 +442,55 @@ def test_labels_too_large_for_a_double_stay_apart(tmp_path):
     path.write_text("a,label\n1,9007199254740992\n2,9007199254740993\n")
     data = read(path)
     assert data.labels == ["9007199254740992", "9007199254740993"] and data.y.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("written", "labels"),
+    [
+        (["01", "1", "2"], ["01", "1", "2"]),
+        (["1_0", "10"], ["10", "1_0"]),
+        (["1", "1.0"], ["1", "1.0"]),
+        (["+1", "1"], ["+1", "1"]),
+        (["+1", "-1"], [-1, 1]),
+        (["１", "2"], ["2", "１"]),
+        (["0.0", "-0.0"], ["-0.0", "0.0"]),
+        (["1e1", "2"], ["1e1", "2"]),
+        (["10", "9", "-3", "0"], [-3, 0, 9, 10]),
+        (["10.0", "9.0"], [9, 10]),  # a column of floats
+    ],
+)
+def test_labels_are_ints_only_if_none_is_merged_or_written_in_another_way(
+    tmp_path, written, labels
+):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": [float(i) for i in range(len(written))], "label": written})
+    frame.write_csv(tmp_path / "t.csv")
+    frame.write_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        data = read(tmp_path / name)
+        assert data.labels == labels
+        as_written = [labels.index(int(float(k)) if type(labels[0]) is int else k) for k in written]
+        assert data.y.tolist() == as_written
+        again = read(tmp_path / name, labels=data.labels)
+        assert again.labels == labels and again.y.tolist() == as_written
+
+
+def test_a_label_is_a_declared_number_only_if_it_is_written_so(tmp_path):
+    (tmp_path / "t.csv").write_text("a,label\n1,1\n2,01\n")
+    with pytest.raises(ValueError, match="line 3: label '01' was never declared"):
+        read(tmp_path / "t.csv", labels=[1, 2])
+    classes = np.array(["01", "1"])
+    np.savez(tmp_path / "t.npz", X=np.eye(2), y=np.arange(2), classes=classes)
+    assert read(tmp_path / "t.npz").labels == ["01", "1"]
+
+
+def test_whole_floats_of_parquet_are_ints_as_labels(tmp_path):
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "t.parquet"
+    polars.DataFrame({"a": [1, 2, 3], "label": [10.0, 9.0, 9.0]}).write_parquet(path)
+    assert read(path).labels == [9, 10] and read(path).y.tolist() == [1, 0, 0]
+    polars.DataFrame({"a": [1, 2, 3], "label": [1.0, 1.5, 1.5]}).write_parquet(path)
+    assert read(path).labels == ["1.0", "1.5"]
 
 
 # Tables
@@ -599,6 +649,73 @@ def test_parquet_and_csv_of_one_table_are_one(csv_file, tmp_path):
     polars.DataFrame(table).write_parquet(tmp_path / "films.parquet")
     with pytest.raises(ValueError, match="line 2: inf in column 'height' is not finite"):
         read(tmp_path / "films.parquet")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [["2020_01", "2020_02", "2020_01"], ["１２", "１３", "１２"], ["١", "٢", "١"]],
+)
+def test_what_only_python_takes_for_a_number_is_a_name(tmp_path, column):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"month": column, "age": [1, 2, 3], "label": ["a", "b", "a"]})
+    frame.write_csv(tmp_path / "t.csv")
+    frame.write_parquet(tmp_path / "t.parquet")
+    data = read(tmp_path / "t.csv")
+    same(data, read(tmp_path / "t.parquet"))
+    dicts = [{"month": month, "age": age} for month, age in zip(column, [1, 2, 3], strict=True)]
+    assert (rows_of(dicts) != data.X).nnz == 0
+    (tmp_path / "t.csv").write_text(f"n,label\n1,a\n{column[0]},b\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=f"line 3: '{column[0]}' in column 'n' is not a number"):
+        read(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("n,label\n 1\N{NO-BREAK SPACE},a\n2,b\n", encoding="utf-8")
+    assert read(tmp_path / "t.csv").X.tolist() == [[1], [2]]  # white space is none of its signs
+
+
+@pytest.mark.parametrize("before", ["", "NA,a\n,b\n"])
+def test_an_unknown_mark_in_the_first_row_does_not_make_names_of_numbers(tmp_path, before):
+    path, rows = tmp_path / "t.csv", "".join(f"{i},a\n{i},b\n" for i in range(20))
+    path.write_text("n,label\n" + before + "-,a\n" + rows + "-,b\n")
+    says = f"line {2 + before.count('a') * 2}: '-' in column 'n' is not a number, but values after"
+    with pytest.raises(ValueError, match=f"{says}.* leave it empty .*categories=\\['n'\\]"):
+        read(path)
+    with pytest.raises(ValueError, match=says):
+        next(stream(path, labels=["a", "b"]))
+    assert read(path, categories=["n"]).X.shape == (len(path.read_text().split()) - 1, 2**20)
+    path.write_text("n,label\n-,a\n12,a\n12a,b\n13,b\n")  # names, of which some are digits
+    dicts = [{"n": name} for name in ("-", "12", "12a", "13")]
+    assert (rows_of(dicts) != read(path).X).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "remedy"),
+    [
+        ([[0.1, 0.2], [0.3, 0.4]], "List(Float64)", "give each of its numbers a column of its own"),
+        ([{"a": 1}, {"a": 2}], "Struct({'a': Int64})", "give each of its numbers a column"),
+        ([b"x", b"y"], "Binary", "decode it to strings"),
+    ],
+)
+def test_columns_of_lists_structs_and_bytes_are_refused(tmp_path, values, kind, remedy):
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "t.parquet"
+    polars.DataFrame({"n": [1, 2], "seen": values, "label": ["a", "b"]}).write_parquet(path)
+    for way in (read, stream):
+        with pytest.raises(ValueError, match="column 'seen' is of type") as caught:
+            list(way(path, labels=["a", "b"]))
+        assert kind in str(caught.value) and remedy in str(caught.value)
+    with pytest.raises(TypeError, match="feature 'seen' must be a number or a string"):
+        ob.OneBit(["a", "b"]).decide({"n": 1, "seen": values[0]})  # as in a dict
+
+
+def test_dates_and_times_of_parquet_are_their_strings(tmp_path):
+    polars = pytest.importorskip("polars")
+    day = datetime.datetime(2026, 11, 18, 9, 30)
+    row = {"day": day.date(), "at": day, "time": day.time(), "after": day - day}
+    frame = polars.DataFrame([{**row, "label": "a"}, {**row, "label": "b"}])
+    frame.write_parquet(tmp_path / "t.parquet")
+    strings = {name: str(value) for name, value in row.items()}
+    polars.DataFrame([{**strings, "label": k} for k in "ab"]).write_csv(tmp_path / "t.csv")
+    same(read(tmp_path / "t.parquet"), read(tmp_path / "t.csv"))
+    assert (rows_of([strings] * 2) != read(tmp_path / "t.csv").X).nnz == 0
 
 
 # Missing values
@@ -799,6 +916,9 @@ SINS = [
     ("ragged.csv", 3, "2 fields, but the header has 3", "is the row cut"),
     ("infinite.csv", 3, "'inf' in column 'b' is not finite", "leave it empty"),
     ("letter.csv", 3, "'x' in column 'b' is not a number", "categories=['b']"),
+    ("first_letter.csv", 2, "'x' in column 'b' is not a number", "categories=['b']"),
+    ("underscore.csv", 3, "'1_0' in column 'b' is not a number", "categories=['b']"),
+    ("underscore.vw", 2, "'1_0' in 'a:1_0' is not a finite number", "mend it"),
     (
         "decimal_comma.csv",
         2,
@@ -823,6 +943,7 @@ SINS = [
     ("not_parquet.parquet", 1, "not a Parquet file", "written to its end"),
     ("no_label.parquet", 2, "the row has no label", "leave the row out"),
     ("no_label_column.parquet", 1, "no column 'label', but a, class", "label="),
+    ("list_column.parquet", 1, "column 'b' is of type List(Float64)", "a column of its own"),
     ("wrong_header.npz", None, "not an npz file", "plain arrays"),
 ]
 

@@ -282,3 +282,23 @@ def test_progress_may_have_the_learner_decide():
     assert [decision.round for decision in between] == [2, 5, 9] and learner.round == 10
     for decision in between:
         learner.learn(decision, right=True)
+
+
+def test_categories_that_nearly_all_differ_are_not_taken_without_a_word():
+    """As in files: `datasets.read` warns of them."""
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    columns = {"id": [f"u{i}" for i in range(30)], "team": ["A", "B"] * 15, "age": [3.0] * 30}
+    y = [0, 1] * 15
+    frame = polars.DataFrame(columns)
+    forms = (frame, pandas.DataFrame(columns), frame.to_dicts())
+    for X in forms:
+        for run in (
+            lambda X: ob.simulate(ob.OneBit(2), X, y),
+            lambda X: ob.simulate(ob.OneBit(2), [(X, y)]),
+            lambda X: ob.sweep([ob.UCWL(2)], X, y),
+        ):
+            with pytest.warns(UserWarning, match="column 'id' has another value in nearly every"):
+                run(X)
+    ob.simulate(ob.OneBit(2), frame[:19], y[:19])  # too few rows to tell
+    ob.simulate(ob.OneBit(2), frame.drop("id"), y)
+    ob.simulate(ob.OneBit(2), [{"body": f"text number {i}"} for i in range(30)], y)

@@ -433,6 +433,15 @@ def test_the_commands(journal, tmp_path, main):
     assert status == 1 and "damaged" in errors
 
 
+@pytest.mark.parametrize("command", ["inspect", "replay", "backup"])
+def test_a_model_file_is_not_called_a_damaged_journal(tmp_path, main, command):
+    path = tmp_path / "tickets.onebit"
+    ob.Banditron(labels=3).save(path)
+    status, _, errors = main(command, path, *([tmp_path / "copy"] if command == "backup" else []))
+    assert status in (1, 2) and "is a model file, not a journal: onebit.load reads it" in errors
+    assert "damaged" not in errors and "--repair" not in errors
+
+
 def test_repair_by_command(journal, main):
     damage(journal, random.Random(5), pages=12, how="noise")
     status, said, errors = main("inspect", journal)

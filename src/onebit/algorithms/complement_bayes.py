@@ -18,7 +18,9 @@ out.
 The rarity of a feature is sqrt(log(1 + C/c)) / 5, with c and C added up over the first two labels:
 these sums differ little between labels.
 
-The sums start at ALPHA. log c is taken to be 32 (c^(1/32) - 1), which five square roots give: these
+The sums start at ALPHA, also those of UNSEEN features that never occurred. Without these, all the
+features that are known after a single answer would belong to that round, and the answer would say
+nothing. log c is taken to be 32 (c^(1/32) - 1), which five square roots give: these
 are vector operations, with the same bits everywhere.
 """
 
@@ -36,7 +38,7 @@ from onebit.storage.dense_experts import Dense
 from onebit.storage.experts import AFTER
 from onebit.storage.sparse_experts import Sparse
 
-ALPHA = 0.1
+ALPHA, UNSEEN = 0.1, 1_000
 START, LOWEST, HIGHEST = 3.0, 0.3, 30.0  # temperatures
 MEMORY = 0.999  # of the curvature of the temperature's likelihood, per answer
 RAREST = 1e-3  # probabilities are believed between this and 1 - this
@@ -47,7 +49,7 @@ _POWER = 32.0
 def sum_logs(
     table: Any, plane: Any, row: Any, stop: Any, scale: Any, only_known: Any, total: Any, out: Any
 ) -> float:
-    """out = sum of x r log(c) over the features of a row, perhaps those alone that are known.
+    """out = sum of x r log(c) over the features of a row; only_known: over the known features.
 
     total: the sum of all features, for the first two labels together. Returns the sum of x r.
     """
@@ -90,7 +92,7 @@ def _rarity(total, occurred):
 
 @inline
 def _is_known(table, feature, plane):
-    """Whether a feature was counted: of two labels, one at least was not the round's."""
+    """Whether a feature was counted: a round counts for one of the first two labels at least."""
     untouched, sums = number(table, ALPHA), table.table
     return sums[feature, plane, 0] != untouched or sums[feature, plane, 1] != untouched
 
@@ -126,10 +128,12 @@ def _score(table, plane, elsewhere, temperature, row, stop, scale, mask, out):
     possible = 0
     for label in range(len(mask)):
         possible += mask[label] == 0
-    only_known, total, mean = possible == 2, elsewhere[0] + elsewhere[1], 0.0
+    only_known, unseen, mean = possible == 2, ALPHA * UNSEEN, 0.0
+    total = elsewhere[0] + elsewhere[1] + 2.0 * unseen
     mass = sum_logs(table, plane, row, stop, scale, only_known, total, out)
     for label in range(len(mask)):
-        all_features = mass * math.log(elsewhere[label]) if elsewhere[label] > 0.0 else 0.0
+        everything = elsewhere[label] + unseen
+        all_features = mass * math.log(everything) if everything > 0.0 else 0.0
         out[label] = number(table, all_features - out[label])
         mean += out[label] / possible if mask[label] == 0 else 0.0
     for label in range(len(mask)):
@@ -166,7 +170,7 @@ def _count(table, plane, elsewhere, row, stop, scale, target, share):
     add_elsewhere(table, plane, row, stop, scale, share)
 
 
-# The expert among others: the last one of sparse rows. Dense rows have none.
+# Naive Bayes as an expert: the last expert of sparse rows. Dense rows do not have it.
 
 
 @generic

@@ -3,21 +3,23 @@
 Models ("experts") of three kinds learn from the same answers:
 
 - Three softmax models of the label, fitted to the likelihood of the answer. If the said label a was
-  right, the loss is -log p_a. If it was wrong, the loss is -log(1 - p_a); by its EM bound, the rest
-  of the labels share the probability of the truth in proportion to their own ones. Weights have
-  Gaussian posteriors with diagonal covariances; a step is implicit (proximal): it minimises the
-  loss at the new weights plus the distance from the old ones, measured by the covariance. The three
-  differ in how far variances start and how fast they shrink. Two of them also learn some of the
-  last rounds again after every answer. The first one assumes that an answer is false with a
-  certain probability: 0.1 for sparse rows, 0.4 for dense rows. For sparse rows, the other two share
-  the probability of the truth by the mean forecast of all experts, not by their own ones.
+  right, the loss is -log p_a. If it was wrong, the loss is -log(1 - p_a); its EM bound divides the
+  probability of being right among the other labels, in proportion to the model's probabilities.
+  Weights have Gaussian posteriors with diagonal covariances; a step is implicit (proximal): it
+  minimises the loss at the new weights plus the distance from the old weights, measured by the
+  covariance. The three models differ in their initial variances and in how fast the variances
+  shrink. Two of them also learn some of the last rounds again after every answer. The first model
+  assumes that an answer is false with a certain probability: 0.1 for sparse rows, 0.4 for dense
+  rows. For sparse rows, the other two divide the probability of being right in proportion to the
+  mean forecast of all experts.
 - A ridge regression of the answer, +1 or -1, per label (Confidit's), which falsified answers cannot
   mislead as far. Dense rows of few columns have a second one, with a full matrix per label.
 - For sparse rows, naive Bayes (`complement_bayes`), which needs the fewest answers.
 
 Each expert forecasts the chance that a label is right. The forecasts are averaged with weights that
 follow from how well each expert has lately forecast the answers, after a calibration by a bounded
-logistic regression. The label with the highest mean plus bonus is said. The bonus,
+logistic regression. The label with the highest mean plus width plus bonus is said. The width is
+half the standard deviation of the regressions' forecasts, times their weights. The bonus,
 2 (1 - max q) sqrt(log(1 + t) / (1 + K + n)), is for labels that were said n times only, while no
 forecast q is high; with two labels each answer tells the truth, and there is no bonus.
 
@@ -87,7 +89,7 @@ from onebit.storage.experts import (
     sum_up_full,
     wide_table,
 )
-from onebit.storage.scales import TIMES
+from onebit.storage.scales import TIMES, with_extremes
 from onebit.storage.sparse_experts import Sparse, SparseExperts
 
 # Expert by expert: softmax, softmax, softmax, ridge regression; for dense rows also two softmax
@@ -97,7 +99,7 @@ NARROW, RIDGE, BAYES, FULL = 4, 3, 4, 6
 PRIOR = (64.0, 64.0, 256.0, 1.0, 64.0, 256.0)  # variance of a weight before anything is learned
 HEAD_START = 5.0  # of naive Bayes over the other experts, in evidence
 SHRINK = (1.0, 0.1, 0.3, 1.0, 0.1, 0.3)  # how fast variances shrink
-FLOOR = (1e-4, 1e-4, 0.05, 0.0, 1e-4, 0.05)  # the least p (1 - p) by which they do
+FLOOR = (1e-4, 1e-4, 0.05, 0.0, 1e-4, 0.05)  # they shrink by p (1 - p), but at least by this
 LEARNS_AGAIN = (False, True, True, False, True, True)
 PAIRS, PAIRS_AGAIN = (0, 2), (1, 3)  # experts are summed in pairs: the first, and how far the next
 
@@ -105,6 +107,7 @@ PAIRS, PAIRS_AGAIN = (0, 2), (1, 3)  # experts are summed in pairs: the first, a
 NOISY, SPARSE_NOISE, DENSE_NOISE, DENSE_SHRINK = 0, 0.1, 0.4, 0.3
 AGAIN = 2  # kept rounds that are learned again after an answer
 BONUS = 2.0
+WIDTH = 0.5  # in standard deviations of a regression's forecast
 MEMORY = 0.999  # of the weights and their calibration, per answer
 DOUBT = 20.0  # answers that the calibration's prior is worth
 FLATTEST, STEEPEST, FARTHEST = 0.1, 2.0, 1.0  # slopes and offset of the calibration
@@ -116,8 +119,8 @@ FALSE_ALARM, FORGOTTEN = 0.01, 0.9  # the chance of a false alarm; what share an
 RANG = COUNTS  # the place in the state's memory, after the alarm's counts: 1 if there is an alarm
 
 
-# Loops over a row, each with a twin of whole arrays that is quick uncompiled. These and what else
-# is large take what they need only: with whole states, compiling would take longer.
+# Loops over a row, each with a twin of whole arrays that is quick uncompiled. These and other large
+# functions take only the arrays that they need: with whole states, compiling would take longer.
 
 
 def sum_pair(table: Any, plane: Any, row: Any, stop: Any, scale: Any, start: Any, out: Any) -> None:
@@ -184,7 +187,7 @@ def _move_row(table, plane, row, stop, scale, constant, change):
 
 @outline
 def _sum_up(narrow, wide, constant, sums, context, with_all):
-    """Scores and variances of a context; unless of all experts, of those that learn again."""
+    """Scores and variances of a context, of all experts or only of those that learn again."""
     not_inlined()
     row, scale = context.row, context.scale
     first, gap = PAIRS if with_all else PAIRS_AGAIN
@@ -228,7 +231,7 @@ def _softmax(scores, mask, out):
 
 @inline
 def _set_target(p, said, right, noise, target):
-    """The labels' probabilities after the answer; returns the largest change of one.
+    """The labels' probabilities after the answer; returns the largest change of a probability.
 
     noise: the share of answers that are taken to be false.
     """
@@ -282,24 +285,28 @@ def _know_after(forecasts, mask, said, right, count, after):
     count: of the experts.
     """
     not_inlined()
-    left = 0.0
+    left, labels = 0.0, 0
     if count > BAYES + 1:
         return False
     for label in range(len(mask)):
         is_left = mask[label] == 0 and label != said and not right
         after[label] = max(np.float64(forecasts[label]), 0.0) if is_left else 0.0
         left += after[label]
+        labels += is_left
     if right:
         after[said] = 1.0
         return True
     for label in range(len(mask)):
-        after[label] /= left if left > 0.0 else 1.0
-    return left > 0.0
+        if left > 0.0:
+            after[label] /= left
+        elif mask[label] == 0 and label != said:  # no expert expected any of these labels
+            after[label] = 1.0 / labels
+    return labels > 0
 
 
 @inline
 def _take_target(p, after, target):
-    """The probabilities after the answer are the target; returns the largest change of one."""
+    """Take the probabilities after the answer for the target; returns their largest change."""
     largest = 0.0
     for label in range(len(p)):
         target[label] = after[label]
@@ -374,7 +381,7 @@ def _regress(table, row, stop, scale, constant, sums, label, answer):
 
 @outline
 def _learn(narrow, wide, experts, context, mask, said, right, is_known, with_all):
-    """An answer for the experts; unless for all, for those that learn again.
+    """An answer for all experts, or only for those that learn again.
 
     is_known: the scratch has the labels' probabilities after the answer.
     """
@@ -413,7 +420,7 @@ def _learn_full(state, context, mask, said, right):
 
 @inline
 def _learn_kept(state, place, with_all):
-    """Learn a kept round; unless with all experts, with those that learn again."""
+    """Learn a kept round, with all experts or only with those that learn again."""
     narrow, wide, experts = narrow_table(state), wide_table(state), state.held.experts
     label, right = experts.rounds[LABEL, place], experts.rounds[RIGHT, place] == 1
     context = kept_input(state, place)
@@ -433,7 +440,7 @@ def _drawn(experts, turn, n, among):
 
 @outline
 def _clear(table, constant, wide):
-    """The experts whose planes these are know nothing again."""
+    """Reset the experts of a table, and their constant features, to the state before any answer."""
     not_inlined()
     first = NARROW if wide else 0
     for m in range(table.shape[1] // 2):
@@ -502,7 +509,7 @@ def _forecast(trust, sums, forecasts, mask, scores, widths):
         if expert in (RIDGE, FULL):
             for label in range(len(mask)):
                 deviation = math.sqrt(np.float64(sums[2 * expert + 1, label]))
-                widths[label] += kind(weight * 0.5 * deviation)
+                widths[label] += kind(weight * WIDTH * deviation)
                 forecast[label] = 0.5 * (1.0 + forecast[label])
         else:
             _softmax(forecast, mask, forecast)
@@ -544,14 +551,15 @@ class OneBit(Learner):
     """The learner to start with: it has no settings to choose.
 
     Dense rows are standardised, and random Fourier features are added. Sparse rows are scaled to
-    length 1, after the numbers of dicts were standardised. The first context tells which: an array
-    or a list of numbers is dense; a text, a dict, a sparse row or a pair (indices, values) is
-    sparse. `inputs` says it beforehand. When right answers become rarer, it forgets most of what it
-    has learned.
+    length 1, after the numbers of dicts were standardised. The first context that is learned from
+    tells which: an array or a list of numbers is dense; a text, a dict, a sparse row or a pair
+    (indices, values) is sparse. `inputs` says it beforehand. When right answers become
+    rarer, it forgets most of what it has learned.
     """
 
     planes = 2 * NARROW + 1
     forecasts = True
+    infers_the_other = True
     scales_itself = True
     may_pause = True
     lockstep = None
@@ -565,7 +573,7 @@ class OneBit(Learner):
     @staticmethod
     def score(params, state, work, row, turn):
         context, experts = prepared(state, row), state.held.experts
-        if row.start == row.stop:  # nothing is known about nothing; a dense row is never empty
+        if row.start == row.stop:  # an empty context has no forecast; a dense row is never empty
             work.scores[:] = 0.0
             work.widths[:] = 0.0
             return
@@ -673,10 +681,11 @@ class OneBit(Learner):
     def _count_said(self, place: int, times: int) -> None:
         self._state.held.experts.tries[SAID, place] += times
 
-    def _meet(self, columns: int) -> None:
-        untold = self._state.held.experts.count[HEARD] == 0
-        if columns and untold and self.inputs == "auto" and self._storage.planes:
-            self._use(self._storage_for(columns))
+    def _read_columns(self, columns: int) -> None:
+        self._use(self._storage_for(columns))
+
+    def _has_learned(self) -> bool:
+        return self._state.held.experts.count[HEARD] > 0
 
     def _meet_saved(self, arrays: dict[str, np.ndarray]) -> None:
         if "trust" in arrays and not {"narrow", "elsewhere"} & arrays.keys():
@@ -686,6 +695,8 @@ class OneBit(Learner):
             )
         if "kept" in arrays and arrays["kept"].dtype == np.float32:  # as in earlier versions
             arrays["kept"] = arrays["kept"].astype(np.float64)
+        if "numbers" in arrays:
+            arrays["numbers"] = with_extremes(arrays["numbers"])
         if "narrow" in arrays and self._storage.planes:
             self._use(self._storage_for(arrays["narrow"].shape[0]))
 
@@ -722,9 +733,7 @@ class OneBit(Learner):
             return super()._encoder()
         return encoder_apart(self._dtype, self.features, self._first_number)
 
-    def _encoded(self, X: Any) -> Rows:
-        if not self.planes:
-            return super()._encoded(X)
+    def _encoded_sparse(self, X: Any) -> Rows:
         rows = encode_rows(X, self._dtype, self.features, apart_below=self._most_features)
         return set_apart(rows, self._first_number)
 

@@ -44,7 +44,7 @@ app.command(export)
 app.command(backup)
 
 # Errors of the user: the message says what to do.
-_SAID = (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError, ServiceError)
+_SAID = (ValueError, TypeError, OSError, MemoryError, ImportError, ServiceError)
 
 
 def main() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onebit.cli.options import serve_extra
+
 
 def dashboard(
     journal: Path, /, *, host: str = "127.0.0.1", port: int = 8333, tokens: Path | None = None
@@ -29,10 +31,12 @@ def dashboard(
         A file of tokens (docs/service.md). Pages then ask for a token with the verb read.
     """
     from onebit.service.configuration import Configuration, ServiceOptions
-    from onebit.service.dashboard.app import Dashboard, DashboardApp
+
+    with serve_extra("the dashboard"):
+        from onebit.service.dashboard.app import Dashboard, DashboardApp
+        from onebit.service.http.app import readable
+        from onebit.service.http.server import make_server
     from onebit.service.faults import ServiceError
-    from onebit.service.http.app import readable
-    from onebit.service.http.server import make_server
     from onebit.service.journal import ReadOnlyJournal
     from onebit.service.tokens import is_loopback, read_tokens
     from onebit.settings import whole

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from onebit.extras import how_to_install
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -36,6 +38,18 @@ Imports = Annotated[
         "for several). Its code is executed. A learner Mine in it is named Mine, or mine:Mine.",
     ),
 ]
+
+
+@contextmanager
+def serve_extra(needed_by: str) -> Iterator[None]:
+    """For imports of the service's modules: a missing one is told with the extra to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        raise ModuleNotFoundError(
+            f"{needed_by} needs {package}: {how_to_install('serve')}"
+        ) from None
 
 
 @Parameter(

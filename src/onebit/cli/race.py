@@ -77,6 +77,7 @@ def race(
     if rounds is not None:
         rounds = whole("--rounds", rounds, least=1, most=10**9)
     repeats = whole("--repeats", repeats, least=1, most=1000)
+    seed = whole("--seed", seed, least=0, most=2**62)
     steps = Steps(prepare or []).names
     options.import_all(imports)
     recipes = [recipe_of(text) for text in learner] if learner else default_recipes()

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from onebit.cli.options import Flag
-from onebit.extras import how_to_install
+from onebit.cli.options import Flag, serve_extra
 
 if TYPE_CHECKING:
     from onebit.service.configuration import Configuration
@@ -53,7 +52,8 @@ def serve(
         Check the configuration, and start nothing.
     """
     gc.enable()  # `main` has disabled it for short commands
-    _need_extra()
+    with serve_extra("the service"):
+        import onebit.service.running  # noqa: F401
     from onebit.service.configuration import check as checked
     from onebit.service.running import Run
 
@@ -75,15 +75,6 @@ def serve(
     if configuration is None:
         run.on_ready = _show_how
     run()
-
-
-def _need_extra() -> None:
-    try:
-        import onebit.service.running  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"the service needs {error.name}: {how_to_install('serve')}"
-        ) from None
 
 
 # The demonstration.

@@ -75,13 +75,13 @@ def study(
     from onebit.lab.studies.evaluating import evaluate
     from onebit.lab.studies.report import overview_page, study_page
     from onebit.lab.studies.running import Plan, run_study
-    from onebit.lab.studies.spec import MOST_REPEATS, read_study, shipped
+    from onebit.lab.studies.spec import MOST_REPEATS, listed_studies, read_study, shipped
     from onebit.lab.studies.store import Store
     from onebit.persist import write_bytes
     from onebit.settings import whole
 
     if not name:
-        _print_list([read_study(paper) for paper in shipped()])
+        _print_list(listed_studies())
         return
     options.import_all(imports)
     if workers is not None:

@@ -19,6 +19,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from onebit.cli.options import serve_extra
+
 
 def teach(
     source: Path | None = None,
@@ -74,8 +76,10 @@ def teach(
         Open the page in a browser, if there is a display.
     """
     from onebit.service.configuration import ServiceOptions
-    from onebit.service.http.server import make_server
-    from onebit.service.teach.app import make_app
+
+    with serve_extra("the teach page"):
+        from onebit.service.http.server import make_server
+        from onebit.service.teach.app import make_app
     from onebit.service.teach.sources import open_items
     from onebit.service.teach.teacher import Teacher
     from onebit.service.tokens import is_loopback

@@ -104,6 +104,17 @@ def bad(path: str, line: int, problem: str, remedy: str) -> ValueError:
     return ValueError(f"{path}, line {line}: {problem}; {remedy}")
 
 
+def number_of(text: str) -> float:
+    """The number in a field of a file; a ValueError if it is no number.
+
+    float() alone also takes digits with "_" between them, as in the name 2020_01, and digits of
+    other scripts. Parquet and dicts have these as strings, so they are no numbers here either.
+    """
+    if "_" in text or not text.strip().isascii():
+        raise ValueError(f"{text!r} is not a number")
+    return float(text)
+
+
 def endings(path: AnyPath) -> tuple[str, str]:
     """The ending for the format, and the ending for the compression, if any."""
     name = Path(path)

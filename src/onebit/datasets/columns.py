@@ -15,13 +15,12 @@ from scipy import sparse
 
 from onebit.datasets.blocks import Block, Options, bad, cast
 from onebit.datasets.matrices import csr, mixed
-from onebit.dicts import HASHED, encode_named
+from onebit.dicts import HASHED, encode_named, own_categories
 from onebit.rows import stacked
 from onebit.settings import argument
-from onebit.texts import Text, is_text
+from onebit.texts import Text
 
 MOST_DENSE = 4096  # columns of a table of numbers that is an array
-FEWEST, MOST_DISTINCT = 20, 0.9  # of so many rows or more, the share that may have different names
 
 
 class Layout(NamedTuple):
@@ -114,12 +113,10 @@ def _check_names(options: Options, columns: Layout, texts: Callable[[int], Seque
     """Warn of a column in which nearly every row has a name of its own."""
     for place in columns.categories:
         name, values = columns.names[place], [value for value in texts(place) if value.strip()]
-        if name in options.categories or len(values) < FEWEST or any(map(is_text, values)):
-            continue
-        if len(set(values)) > MOST_DISTINCT * len(values):
+        problem = "" if name in options.categories else own_categories(name, values)
+        if problem:
             warnings.warn(
-                f"{options.path}: column {name!r} has another value in nearly every row, such as "
-                f"{values[0]!r}, and each counts as a category of its own. If these are texts, "
+                f"{options.path}: {problem}. If these are texts, "
                 f"pass {argument('text', name)}; if they are names, "
                 f"{argument('categories', [name])}; otherwise leave the column out",
                 stacklevel=2,

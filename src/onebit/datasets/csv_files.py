@@ -2,7 +2,8 @@
 
 A column holds numbers if its first non-missing value is a number, or if all its values are true or
 false, which are 1 and 0. This is decided once, on the first block of rows, so that a stream needs
-no look-ahead. A later row that does not fit is refused; `categories` overrides the decision.
+no look-ahead. A later row that does not fit is refused, and so is a first value that does not fit
+nearly all others of the block; `categories` overrides the decision.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
 
-from onebit.datasets.blocks import Block, Options, bad, text_lines
+from onebit.datasets.blocks import Block, Options, bad, number_of, text_lines
 from onebit.datasets.columns import Layout, block_of, layout
 from onebit.settings import argument
 
 _ROWS = 10_000  # of a block
 _LONGEST_FIELD = 2**26  # characters; Python's own limit is 131,072
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}  # in a column of numbers, in any case
+_NEARLY_ALL = 0.9  # of the values of a column after the first: numbers, so the first is a mistake
 _TRUTH = {"true": 1.0, "false": 0.0}  # in any case
 _WITH_COMMA = re.compile(r"\s*[+-]?[\d.]*,\d+([eE][+-]?\d+)?\s*")
 
@@ -83,18 +85,32 @@ def _layout(options: Options, line: int, names: list[str], part: list[NumberedRo
         cells = ((number, row[place]) for number, row in part)
         firsts.append(next((cell for cell in cells if not is_missing_cell(cell[1])), (line, "0")))
     are_numbers = [
-        is_number_cell(cell) or _holds_truth([row[place] for _, row in part])
+        is_number_cell(cell) or holds_truth([row[place] for _, row in part])
         for place, (_, cell) in enumerate(firsts)
     ]
     columns = layout(options, line, names, are_numbers)
     for place in columns.categories:
         number, cell = firsts[place]
-        if names[place] not in options.categories and _WITH_COMMA.fullmatch(cell):
-            problem = f"{cell!r} in column {names[place]!r} looks like a number with a comma"
+        named = f"{cell!r} in column {names[place]!r}"
+        if names[place] in options.categories:
+            continue
+        if _WITH_COMMA.fullmatch(cell):
+            problem = f"{named} looks like a number with a comma"
             remedy = "write numbers with a decimal point, as in 1.5"
-            names_remedy = f"pass {argument('categories', [names[place]])} if these are names"
-            raise bad(options.path, number, problem, f"{remedy}, or {names_remedy}")
+        elif _are_numbers([row[place] for line, row in part if line > number]):
+            problem = f"{named} is not a number, but values after it are"
+            remedy = "leave it empty if it is missing, or mend it"
+        else:
+            continue
+        names_remedy = f"pass {argument('categories', [names[place]])} if these are names"
+        raise bad(options.path, number, problem, f"{remedy}, or {names_remedy}")
     return columns
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    """Whether nearly all of the cells that are not missing are numbers, and there are any."""
+    known = [cell for cell in cells if not is_missing_cell(cell)]
+    return bool(known) and sum(map(is_number_cell, known)) >= _NEARLY_ALL * len(known)
 
 
 def is_missing_cell(cell: str) -> bool:
@@ -103,18 +119,19 @@ def is_missing_cell(cell: str) -> bool:
 
 def is_number_cell(cell: str) -> bool:
     try:
-        float(cell)
+        number_of(cell)
         return True
     except ValueError:
         return False
 
 
-def _holds_truth(cells: list[str]) -> bool:
+def holds_truth(cells: Sequence[str]) -> bool:
     """Whether all cells that are not missing are true or false."""
-    return all(_truth(cell) is not None or is_missing_cell(cell) for cell in cells)
+    return all(truth_of(cell) is not None or is_missing_cell(cell) for cell in cells)
 
 
-def _truth(cell: str) -> float | None:
+def truth_of(cell: str) -> float | None:
+    """1 for true, 0 for false; None: it is neither."""
     return _TRUTH.get(cell.strip().lower())
 
 
@@ -127,8 +144,11 @@ def _block(options: Options, columns: Layout, part: list[NumberedRow]) -> Block:
 def _numbers(path: str, columns: Layout, part: list[NumberedRow]) -> np.ndarray:
     """The columns of numbers; NaN: missing."""
     places = columns.numbers
+    cells = [row[place] for _, row in part for place in places]
+    signs = "".join(cells)
     try:
-        numbers = np.array([[float(row[place]) for place in places] for _, row in part])
+        is_plain = signs.isascii() and "_" not in signs  # float and `number_of` are the same then
+        numbers = np.array([*map(float, cells)] if is_plain else math.nan)
     except ValueError:
         numbers = np.array(math.nan)
     if not np.isfinite(numbers).all():  # check each value: some are missing or wrong
@@ -142,7 +162,7 @@ def _numbers(path: str, columns: Layout, part: list[NumberedRow]) -> np.ndarray:
 def _number(path: str, line: int, column: str, cell: str) -> float:
     if is_missing_cell(cell):
         return math.nan
-    if (truth := _truth(cell)) is not None:
+    if (truth := truth_of(cell)) is not None:
         return truth
     if not is_number_cell(cell):
         problem = f"{cell!r} in column {column!r} is not a number, but values before it are"

@@ -24,7 +24,10 @@ def parquet_blocks(options: Options) -> Iterator[Block]:
 
 def parquet_parts(path: str) -> tuple[dict[str, bool], Iterator[tuple[int, Any]]]:
     """The columns of a file, with whether each holds numbers; and the parts of the file as data
-    frames, each with the number of its first row."""
+    frames, each with the number of its first row.
+
+    A column of lists, structs or bytes is refused, as such a value in a dict is.
+    """
     polars = optional_module("polars", "polars", f"{path}: Parquet is read through")
     with open(path, "rb"):  # raises the usual error if the file is missing
         pass
@@ -45,6 +48,13 @@ def parquet_parts(path: str) -> tuple[dict[str, bool], Iterator[tuple[int, Any]]
                 raise bad(path, start + 1, problem, "fetch or make the file again") from None
 
     kinds = schema.items()
+    for name, kind in kinds:
+        if kind.is_nested() or kind == polars.Binary:
+            problem = f"column {name!r} is of type {kind}, not of numbers, truth values or strings"
+            remedy = "drop the column, or give each of its numbers a column of its own"
+            if kind == polars.Binary:
+                remedy = "drop the column, or decode it to strings"
+            raise bad(path, 1, problem, remedy)
     return {name: k.is_numeric() or k == polars.Boolean for name, k in kinds}, parts()
 
 

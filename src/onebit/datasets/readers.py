@@ -109,7 +109,7 @@ def read(
         places = _places(block, declared, given.path)
         return dataset_of(path, block.X, places, declared.names, block.columns)
     found, y = np.unique(block.y, return_inverse=True)
-    names, places = np.unique(names_of(found.tolist()), return_inverse=True)  # "1" and "1.0" are 1
+    names, places = np.unique(names_of(found.tolist()), return_inverse=True)  # 9 before 10
     return dataset_of(path, block.X, places[y], names.tolist(), block.columns)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from scipy import sparse
 
 from onebit.datasets.blocks import AnyPath, stem
 
+_WHOLE = re.compile(r"(0|[-+]?[1-9][0-9]{0,15})(?:\.0)?")
 CSR = ("data", "indices", "indptr", "shape")
 
 
@@ -133,15 +135,14 @@ def places_of(
 
 
 def names_of(found: list[Any]) -> list[Any]:
-    """Names of labels: ints if all are whole numbers, as in a file of text."""
+    """Names of labels: ints if all are whole numbers and no two of them the same, else as found."""
     numbers = [whole_number(label) for label in found]
-    return found if None in numbers else numbers
+    return found if None in numbers or len(set(numbers)) < len(found) else numbers
 
 
 def whole_number(label: Any) -> int | None:
-    """The label as an int, if it is a whole number that a float holds exactly."""
-    try:
-        number = float(label)
-        return int(number) if number.is_integer() and abs(number) < 2**53 else None
-    except (TypeError, ValueError, OverflowError):
-        return None
+    """The label as an int, if it is written as a whole number usually is: 1, -1, +1, or 1.0 in a
+    column of floats. "01" and "1_0" are names. The number is one that a float holds exactly."""
+    written = _WHOLE.fullmatch(str(label))
+    number = int(written[1]) if written else 2**53
+    return number if abs(number) < 2**53 else None

@@ -8,15 +8,18 @@ Importance and tag are ignored.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
 import numpy as np
 
-from onebit.datasets.blocks import Block, Options, bad, text_lines
+from onebit.datasets.blocks import Block, Options, bad, number_of, text_lines
 from onebit.datasets.columns import hashed
 
 _ROWS = 10_000  # of a block
+# Labels are numbers in this format: 9.0 and +9 are 9.
+_WHOLE = re.compile(r"^\+?(-?[0-9]+)(?:\.0+)?$")
 
 
 def vowpal_blocks(options: Options) -> Iterator[Block]:
@@ -55,7 +58,7 @@ def _label(path: str, number: int, head: str) -> str:
     if len(words) > 2:
         remedy = "one label a row, then importance and 'tag"
         raise bad(path, number, f"{words[2]!r} stands before the |", remedy)
-    return words[0]
+    return _WHOLE.sub(r"\1", words[0])
 
 
 def _add_space(path: str, number: int, space: str, names: dict[str, float]) -> None:
@@ -75,7 +78,7 @@ def _add_space(path: str, number: int, space: str, names: dict[str, float]) -> N
 
 def _number(path: str, number: int, text: str, where: str) -> float:
     try:
-        value = float(text)
+        value = number_of(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from onebit.contexts import check_within
 from onebit.core.jit import direct
+from onebit.dicts import own_categories
 from onebit.feedback.channels import ChannelStep, check_delays, link_to, steps_of
-from onebit.frames import NamedColumns
+from onebit.frames import NamedColumns, listed
 from onebit.lab.stream_loop import NoChannel, Pending, Stream, ThroughChannel, nothing_pending, run
 from onebit.learner import Learner
 from onebit.rows import Rows
 from onebit.settings import function_or_none, whole
 
 _LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard
+_LOOKED_AT = 1000  # rows, in search of strings that nearly all differ
 _ENDLESS = 10**15  # rounds: more than any stream has
 
 
@@ -187,7 +191,25 @@ def rows_and_places(
         return X, _places_in(learner, chunk)
     if not isinstance(chunk, tuple) or len(chunk) != 2:
         raise TypeError(f"{name} is a Dataset or a pair (X, y), not {type(chunk).__name__}{hint}")
+    _check_names(chunk[0])
     return chunk[0], learner._labels.places(chunk[1])
+
+
+def _check_names(X: Any) -> None:
+    """Warn of strings in dicts or in a frame that nearly all differ, as `datasets.read` does."""
+    is_frame = hasattr(X, "columns") and hasattr(X, "to_dict")
+    first = listed(X.head(_LOOKED_AT) if is_frame else X)
+    columns: dict[str, list[str]] = {}
+    for row in first[:_LOOKED_AT] if isinstance(first, list) else ():
+        for name, value in row.items() if isinstance(row, Mapping) else ():
+            if isinstance(value, str) and value.strip():
+                columns.setdefault(name, []).append(value)
+    for name, values in columns.items():
+        problem = own_categories(name, values)
+        if problem:
+            warnings.warn(
+                f"{problem}. Leave the column out if they do not come again", stacklevel=4
+            )
 
 
 def simulate_places(
@@ -203,7 +225,7 @@ def simulate_places(
 ) -> Trace:
     """`simulate` with labels as places. carried: the state that earlier chunks left."""
     with learner._lock:  # other threads wait until the stream is done
-        rows, encode = learner._rows(X), learner._encode
+        rows = learner._rows(X)
         names = rows.names
         size = len(rows.indptr) - 1
         if len(labels) != size:
@@ -215,12 +237,11 @@ def simulate_places(
         link = link_to(learner, channel)
         pending = (carried and carried.pending) or nothing_pending(link.longest)
         check_delays(link, pending.before + total)
-        if learner.round == 0:
-            learner._meet(rows.columns)
-            if learner._encode is not encode:  # the first row has told how rows are read
-                rows = learner._rows(X)
         if carried:
             rows, labels = carried.in_front_of(rows, labels)
+        if learner._is_open and rows.columns:
+            check_within(rows.width - 1, rows.columns)  # chunks before may have had texts
+            learner._meet(rows.columns)
         labels_then, placed = learner._labels, learner._place(rows, order_rows)
         learner._columns = learner._columns or rows.columns
         learner._names = learner._names or names

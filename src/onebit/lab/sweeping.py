@@ -204,11 +204,7 @@ def _course(
     like = learners[0]
     X, places = rows_and_places(like, data)
     rows = like._encoded(X)
-    if like.round == 0:
-        like = like.copy()
-        encode = like._encode
-        like._meet(rows.columns)
-        rows = rows if like._encode is encode else like._encoded(X)
+    like = like._after_meeting(rows.columns)
     size = len(rows.indptr) - 1
     if len(places) != size:
         raise ValueError(f"X has {size} rows and y {len(places)} labels")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import math
 from importlib.resources import files
 from typing import Any
@@ -55,7 +56,10 @@ def _digest(text: str) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    """A cell of a csv file. A text that a spreadsheet would take for a formula gets a `'`."""
+    """A cell of a csv file. A dict becomes JSON; a text that a spreadsheet would take for a formula
+    gets a `'`."""
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return f"'{value}"
     return value

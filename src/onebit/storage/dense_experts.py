@@ -43,6 +43,7 @@ from onebit.storage.scales import FARTHEST, within
 
 WARM = 100  # answered rows from which the scales of the columns are taken
 OUTLIER = 30.0  # deviations: farther values of these rows are clipped, to scale the columns
+FEW = 3  # outliers of a column that are told from its other values
 WAVES = 600  # random Fourier features
 SHORTEST, LONGEST = 0.1, 1.0  # their wave lengths, in median distances between rows
 PART = 0.25  # the length of a row's Fourier features; the columns have about 1
@@ -52,7 +53,7 @@ FULL_NUMBERS = 2**20  # full matrices are kept if they have no more numbers toge
 LEAST_WEIGHT = 1e-3  # of their expert; below it, their widths are not worth the time
 NEWEST = 10  # kept rows that are compared with the older half of the kept rows
 FAR, LARGE = 4.0, 16.0  # squared shift and variance, in variances of the older rows: other scales
-EVEN = 6.0  # a column is even if no NEWEST older rows vary less than the older half by this factor
+EVEN = 6.0  # a column is even if its variance in any NEWEST older rows is at least a sixth of all
 _WAVE_DRAW = 2**41  # the first stream of the draws of waves
 
 
@@ -68,7 +69,7 @@ class Dense(NamedTuple):
     scales: Any  # [2] answered rows that were seen; median distance between rows
     columns: Any  # [3, column] mean, sum of squared distances from it, 1 / standard deviation
     waves: Any  # [column + 1, wave] a wave's directions, and last its phase, in turns
-    distances: Any  # scratch space, for all pairs of the first rows
+    distances: Any  # scratch space, for all pairs of the first rows; or for a column of these rows
     every: Any  # 0, 1, 2, ...: the indices of the features
     kept: Any  # [KEPT_ROUNDS + 1, column] rows as they came; the last is the present one
     mapped: Any  # [KEPT_ROUNDS + 1, feature] their features
@@ -262,8 +263,9 @@ def _fix_scales(state, row):
     _take_into_scales(held.scales, held.columns, held.kept[_present(held)])
     if held.scales[SEEN] < WARM:
         return False
-    _map_kept(held)
     count = held.experts.count
+    _without_outliers(count, held.kept, held.scales, held.columns, held.distances)
+    _map_kept(held)
     held.scales[MEDIAN] = _median_distance(count, held.mapped, held.distances, held.kept.shape[1])
     _map_kept(held)
     return True
@@ -285,6 +287,51 @@ def _take_into_scales(scales, columns, row):
         columns[FACTOR, j] = math.sqrt(seen / square) if square > 0.0 else 0.0
 
 
+@outline
+def _without_outliers(count, kept, scales, columns, scratch):
+    """Scale the columns that have outliers among the kept rows anew, as if these were near.
+
+    Outliers are at most FEW values of a column, more than OUTLIER deviations of its other values
+    away. Running statistics do not clip them if they come among the first rows.
+    """
+    not_inlined()
+    size = count[KEPT]
+    if size <= 2 * FEW:
+        return
+    for j in range(kept.shape[1]):
+        for i in range(size):
+            scratch[i] = kept[place_of(count, i), j]
+        mean, variance = _mean_and_variance(scratch, size)
+        for n in range(1, FEW + 1):
+            farthest, last = 0, size - n
+            for i in range(last + 1):
+                if abs(scratch[i] - mean) > abs(scratch[farthest] - mean):
+                    farthest = i
+            scratch[farthest], scratch[last] = scratch[last], scratch[farthest]
+            mean, variance = _mean_and_variance(scratch, last)
+        deviation, outliers = math.sqrt(variance), 0
+        for i in range(size - FEW, size):
+            off = scratch[i] - mean
+            if abs(off) > OUTLIER * deviation and deviation > 0.0:
+                scratch[i] = mean + math.copysign(FARTHEST * deviation, off)
+                outliers += 1
+        if outliers > 0:
+            mean, variance = _mean_and_variance(scratch, size)
+            columns[CENTRE, j], columns[SQUARES, j] = mean, variance * scales[SEEN]
+            columns[FACTOR, j] = 1.0 / math.sqrt(variance)
+
+
+@inline
+def _mean_and_variance(values, size):
+    """Of the first values."""
+    mean, variance = 0.0, 0.0
+    for i in range(size):
+        mean += values[i] / size
+    for i in range(size):
+        variance += (values[i] - mean) * (values[i] - mean) / size
+    return mean, variance
+
+
 @inline
 def _map_kept(held):
     count = held.experts.count
@@ -294,13 +341,13 @@ def _map_kept(held):
 
 @entry
 def map_kept(held):
-    """The same, for Python."""
+    """`_map_kept`, for Python."""
     _map_kept(held)
 
 
 @outline
 def _median_distance(count, mapped, distances, columns):
-    """Between the standardised kept rows; with no two of them, what is expected."""
+    """The median distance between standardised kept rows; if all are equal, the expected one."""
     not_inlined()
     size, longest = 0, 0.0
     for i in range(count[KEPT]):
@@ -364,9 +411,10 @@ class DenseExperts(ExpertStorage):
         return labels * (self.columns + 1) ** 2 <= FULL_NUMBERS
 
     def _full_state(self, arrays: dict[str, np.ndarray], labels: int) -> Any:
-        """A state of full matrices; of no feature where there is no room.
+        """A state of full matrices; it has no features if the matrices would be too large.
 
-        Where the arrays have none, neither: there is no telling what it would have learned.
+        It has none either if the saved arrays have no matrices: a new matrix would not know the
+        answers before.
         """
         if not self._may_have_full(labels) or (arrays and "matrix" not in arrays):
             arrays, size, count = {}, 0, 0

@@ -90,8 +90,8 @@ def wide_table(state):
 
 @generic
 def fix_scales(state, row):
-    """Take the row, which was prepared last, into the scales; True: they are fixed now, so that all
-    is to be learned anew."""
+    """Take the row, which was prepared last, into the scales. True: the scales are fixed now, and
+    the kept rounds must be learned anew."""
 
 
 @generic
@@ -147,13 +147,14 @@ class ExpertStorage(Storage):
         trust: Sequence[Sequence[float]],
         dtype: Any,
     ) -> None:
-        """priors: the variances to start from. trust: what it starts from, a line per expert; the
-        experts' weights follow from it."""
+        """priors: the initial variances. trust: the initial values of `Experts.trust`, a line per
+        expert; the experts' weights are computed from it."""
         self.priors, self._trust = np.array(priors), np.array(trust)
         self._dtype = np.dtype(dtype)
 
     def _table(self, features: int, priors: np.ndarray, labels: int, saved: Any = None) -> Any:
-        """A state of weights and variances, with those that were saved of fewer labels."""
+        """A state of weights and variances, filled with the saved ones, which may be of fewer
+        labels."""
         lanes = lanes_for(labels)
         table = aligned_zeros((features, 2 * len(priors), lanes), self._dtype)
         table[:, 1::2] = priors[:, None]
@@ -162,7 +163,7 @@ class ExpertStorage(Storage):
         return state_type(lanes)(table, np.empty(0))
 
     def _experts(self, arrays: dict[str, np.ndarray], labels: int, besides: int = 0) -> Experts:
-        """besides: how many experts there are without planes of their own."""
+        """besides: the number of experts that have no planes of weights and variances."""
         count, lanes = len(self.priors) + besides, lanes_for(labels)
         constant = self._table(1, self.priors, labels, arrays.get("constant"))
         experts = Experts(

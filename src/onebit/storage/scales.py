@@ -1,9 +1,9 @@
 """Scales: what a learner knows of the sizes of its inputs, and rows that are scaled by it.
 
-A number has a line of statistics: how often it occurred, its mean, and the sum of squared distances
-from the mean. They are learned from answered rows. So deciding changes nothing, and a row is scaled
-by what is known when it is read: at the decision, and again when its feedback comes. A decision
-therefore holds the row as it came.
+A number has a line of statistics: how often it occurred, its mean, the sum of squared distances
+from the mean, and the least and the greatest of its first values. They are learned from answered
+rows. So deciding changes nothing, and a row is scaled by what is known when it is read: at the
+decision, and again when its feedback comes. A decision therefore holds the row as it came.
 
 A learner with inputs="auto" has one of two records. `Columns`: every column of a dense row is
 standardised, the row is scaled to length 1, and a constant is added as the last feature. `Names`:
@@ -25,17 +25,19 @@ from onebit.core.lanes import at
 from onebit.core.rounds import Row, learn_scales, may_mark, scaled
 from onebit.core.slots import MARK, PLAIN
 
-TIMES, MEAN, SPREAD = range(3)  # places in a line of statistics
+TIMES, MEAN, SPREAD, LEAST, GREATEST = range(5)  # places in a line of statistics
+STATISTICS = 5
 FARTHEST = 5.0  # standard deviations: values are clipped there
 EARLY = 10.0  # so many rows without a number are assumed before any is seen
-SETTLED, OUTLIER = 10.0, 10.0  # after so many values, those beyond so many deviations are clipped
+FEWEST = 3.0  # values from which a deviation is worth something
+SETTLED, OUTLIER = 10.0, 10.0  # of many values; values farther than OUTLIER deviations are clipped
 RARE, USUAL = 0.5, 0.9  # shares of rows: below, a number is not centred; above, it is
 
 
 class Columns(NamedTuple):
     """Statistics of the columns of dense rows."""
 
-    lines: Any  # [1 + column, 3]; line 0: how many rows were answered
+    lines: Any  # [1 + column, 5]; line 0: how many rows were answered
     row: Any  # [column] scratch space: the present row
     indices: Any  # [column + 1] scratch space: the scaled row
     values: Any
@@ -44,7 +46,7 @@ class Columns(NamedTuple):
 class Names(NamedTuple):
     """Statistics of the numbers of dicts."""
 
-    lines: Any  # [1 + place, 3], for all places in the table; line 0: how many rows were answered
+    lines: Any  # [1 + place, 5], of all places in the table; line 0: how many rows were answered
     indices: Any  # scratch space: the scaled row
     values: Any
 
@@ -73,8 +75,13 @@ def scaled_number(value, times, mean, spread, seen):
 
 @inline
 def within(value, deviations, times, mean, spread):
-    """The value, clipped if it is an outlier: a single one must not spoil the scale."""
-    far = deviations * math.sqrt(spread / times) if times >= SETTLED else 0.0
+    """The value, clipped if it is an outlier: a single one must not spoil the scale.
+
+    While few values are known, their deviation is uncertain, and values farther away are taken.
+    """
+    if times < FEWEST:
+        return value
+    far = deviations * (1.0 + SETTLED / times) * math.sqrt(spread / times)
     return min(max(value, mean - far), mean + far) if far > 0.0 else value
 
 
@@ -82,10 +89,34 @@ def within(value, deviations, times, mean, spread):
 def count_number(line, value):
     """Take a value into a line of statistics."""
     value = within(value, OUTLIER, line[TIMES], line[MEAN], line[SPREAD])
+    is_early, off = line[TIMES] < SETTLED, value - line[MEAN]
+    if is_early:
+        line[LEAST] = value if line[TIMES] == 0.0 else min(value, line[LEAST])
+        line[GREATEST] = value if line[TIMES] == 0.0 else max(value, line[GREATEST])
     line[TIMES] += 1.0
-    off = value - line[MEAN]
     line[MEAN] += off / line[TIMES]
     line[SPREAD] += off * (value - line[MEAN])
+    if is_early and line[TIMES] >= SETTLED:
+        _clip_farthest(line)
+
+
+@inline
+def _clip_farthest(line):
+    """Clip the farthest of the first values if it is an outlier compared with the others.
+
+    Nothing was known before the very first values, so these were not clipped when they came.
+    """
+    others, far = line[TIMES] - 1.0, line[GREATEST]
+    if far - line[MEAN] < line[MEAN] - line[LEAST]:
+        far = line[LEAST]
+    mean = line[MEAN] - (far - line[MEAN]) / others
+    spread = line[SPREAD] - (far - line[MEAN]) * (far - mean)
+    deviation = math.sqrt(max(spread, 0.0) / others)
+    if abs(far - mean) > 2.0 * OUTLIER * deviation and deviation > 0.0:
+        off = math.copysign(FARTHEST * deviation, far - mean)
+        line[MEAN] = mean + off / line[TIMES]
+        line[SPREAD] = spread + off * (mean + off - line[MEAN])
+    line[LEAST] = line[GREATEST] = line[MEAN]
 
 
 # Dense rows.
@@ -224,7 +255,7 @@ def scales_of_columns(lines: np.ndarray, dtype: np.dtype) -> Columns:
 
 def scales_of_names(dtype: np.dtype) -> Names:
     """The record before anything is known."""
-    return Names(np.zeros((1, 3)), np.zeros(0, np.uint32), np.zeros(0, dtype))
+    return Names(np.zeros((1, STATISTICS)), np.zeros(0, np.uint32), np.zeros(0, dtype))
 
 
 def with_room(scales: Names, places: int, entries: int) -> Names:
@@ -232,7 +263,7 @@ def with_room(scales: Names, places: int, entries: int) -> Names:
     lines, indices, values = scales
     whole = lines if lines.base is None else lines.base
     if len(whole) <= places:
-        whole = np.zeros((max(places + 1, 2 * len(lines)), 3))
+        whole = np.zeros((max(places + 1, 2 * len(lines)), STATISTICS))
         whole[: len(lines)] = lines
     if len(indices) < entries:
         indices, values = np.zeros(2 * entries, np.uint32), np.zeros(2 * entries, values.dtype)
@@ -258,6 +289,14 @@ def saved_scales(scales: Any, order: np.ndarray) -> dict[str, np.ndarray]:
     return {INPUT_SCALES: lines, INPUT_PLACES: numbers.astype(np.uint32)}
 
 
+def with_extremes(lines: np.ndarray) -> np.ndarray:
+    """Saved statistics; earlier versions did not save the extremes of the first values."""
+    if lines.ndim == 2 and lines.shape[1] == LEAST:
+        return np.column_stack([lines, lines[:, MEAN], lines[:, MEAN]])
+    return lines
+
+
 def faded(lines: np.ndarray, keep: float) -> np.ndarray:
     """Statistics as if only a share of the rows had been answered."""
-    return lines * [keep, float(keep > 0), keep]
+    kept = float(keep > 0)
+    return lines * [keep, kept, keep, kept, kept]

@@ -40,7 +40,15 @@ from onebit.storage.experts import (
     sum_up_full,
     wide_table,
 )
-from onebit.storage.scales import MEAN, SPREAD, TIMES, count_number, scaled_number, value_of_number
+from onebit.storage.scales import (
+    MEAN,
+    SPREAD,
+    STATISTICS,
+    TIMES,
+    count_number,
+    scaled_number,
+    value_of_number,
+)
 
 KEPT_ENTRIES = 2**18  # of the kept rows together: of long rows, fewer are kept
 SCALED = 2 * KEPT_ENTRIES  # where a row with scaled numbers starts
@@ -55,7 +63,7 @@ class Sparse(NamedTuple):
     experts: Any
     indices: Any  # [3 KEPT_ENTRIES] last, scratch space: a row with scaled numbers
     values: Any
-    numbers: Any  # [1 + place, 3] statistics; -1 times: it is no number; line 0: all answers
+    numbers: Any  # [1 + place, 5] statistics; -1 times: it is no number; line 0: all answers
     elsewhere: Any  # [lane] of the naive Bayes model: what occurred in rounds of other labels
     temperature: Any  # [2] its temperature, and how well that is known
 
@@ -212,7 +220,7 @@ class SparseExperts(ExpertStorage):
             experts=self._experts(arrays, labels, besides=1),
             indices=np.zeros(SCALED + KEPT_ENTRIES, np.uint32),
             values=np.zeros(SCALED + KEPT_ENTRIES, self._dtype),
-            numbers=np.zeros((1, 3)),
+            numbers=np.zeros((1, STATISTICS)),
             elsewhere=np.zeros(lanes_for(labels)),
             temperature=self._temperature.copy(),
         )
@@ -235,7 +243,8 @@ class SparseExperts(ExpertStorage):
         """The record, in which there are numbers at these places of the table."""
         size = int(places.max()) + 2
         if size > len(held.numbers):
-            numbers = np.full((max(size, 2 * len(held.numbers)), 3), [-1.0, 0.0, 0.0])
+            numbers = np.zeros((max(size, 2 * len(held.numbers)), STATISTICS))
+            numbers[:, TIMES] = -1.0
             numbers[: len(held.numbers)] = held.numbers
             held = held._replace(numbers=numbers)
         times = held.numbers[1:, TIMES]
@@ -309,14 +318,14 @@ class SparseExperts(ExpertStorage):
         return bool(
             (places.dtype, numbers.dtype, seen.dtype) == (np.uint32, np.float64, np.float64)
             and places.ndim == 1
-            and (numbers.shape, seen.shape) == ((len(places), 3), (1,))
+            and (numbers.shape, seen.shape) == ((len(places), STATISTICS), (1,))
             and len(places) > 0
             and (places[1:] > places[:-1]).all()
             and places[-1] < features
         )
 
     def is_sound(self, table: np.ndarray, arrays: dict[str, np.ndarray]) -> bool:
-        times = arrays.get("numbers", np.zeros((0, 3)))[:, [TIMES, SPREAD]]
+        times = arrays.get("numbers", np.zeros((0, STATISTICS)))[:, [TIMES, SPREAD]]
         return (
             super().is_sound(table, arrays)
             and self._are_variances(table[:, :-1], self.priors)
@@ -345,7 +354,7 @@ class SparseExperts(ExpertStorage):
         arrays |= {name: arrays[name][entries:] for name in ("indices", "values")}
         if "numbers" in arrays:
             arrays |= {
-                "numbers": arrays["numbers"] * [keep, 1.0, keep],
+                "numbers": arrays["numbers"] * [keep, 1.0, keep, 1.0, 1.0],
                 "numbers_seen": keep * arrays["numbers_seen"],
             }
         faded = np.empty_like(table)

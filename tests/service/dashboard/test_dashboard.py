@@ -151,6 +151,8 @@ def test_numbers_as_csv(site, table):
     assert len(rows) == len(numbers)
     for row, known in zip(rows, numbers, strict=True):
         assert set(row) == set(known)
+        if table == "decisions":
+            assert json.loads(row["probabilities"]) == known["probabilities"]
 
 
 def test_hostile_labels_and_contexts_are_text(tmp_path):

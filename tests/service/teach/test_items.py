@@ -399,6 +399,16 @@ def test_numbers_that_are_no_numbers_are_names(tmp_path):
     assert items.context(2) == {"b": "5", "c": "z"}
 
 
+def test_truth_values_are_numbers_unless_other_values_are_among_them(tmp_path):
+    cells = b"flag,mixed,day\nTrue,true,a\nfalse,maybe,b\n,false,c\n"
+    items = open_items(text_file(tmp_path, cells, "t.csv"))
+    assert [items.context(i) for i in range(3)] == [
+        {"flag": 1.0, "mixed": "true", "day": "a"},
+        {"flag": 0.0, "mixed": "maybe", "day": "b"},
+        {"mixed": "false", "day": "c"},
+    ]
+
+
 def test_parquet_gives_the_same_items_as_csv(tmp_path):
     polars = pytest.importorskip("polars")
     path = text_file(tmp_path, TICKETS.encode(), "tickets.csv")
@@ -422,6 +432,11 @@ def test_parquet_gives_the_same_items_as_csv(tmp_path):
         {"flag": 0.0, "day": "b"},
     ]
     assert items.skipped == [("line 2", "the row is empty")]
+    polars.DataFrame({"x": [1.0], "seen": [[0.1, 0.2]]}).write_parquet(tmp_path / "lists.parquet")
+    with pytest.raises(ValueError, match=r"column 'seen' is of type List\(Float64\)"):
+        open_items(tmp_path / "lists.parquet")
+    names = text_file(tmp_path, b"month,age\n2020_01,1\n2020_02,2\n", "months.csv")
+    assert open_items(names).context(0) == {"month": "2020_01", "age": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -292,6 +292,12 @@ def shipped() -> list[str]:
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
+def listed_studies() -> list[Study]:
+    """The studies of the package, to be listed. Their learners are not made, because some need an
+    extra."""
+    return [_converted((_PAPERS / f"{name}.toml").read_bytes()) for name in shipped()]
+
+
 def read_study(name: str) -> Study:
     """A study of the package, by its name, or a study file of the user."""
     if name in shipped():
@@ -309,16 +315,20 @@ def read_study(name: str) -> Study:
 
 def parse(text: bytes) -> Study:
     """A study from its text. Inconsistencies are refused now, not in mid-run."""
+    study = _converted(text)
+    _check(study)
+    return study
+
+
+def _converted(text: bytes) -> Study:
     try:
-        study = msgspec.convert(tomllib.loads(text.decode()), Study)
+        return msgspec.convert(tomllib.loads(text.decode()), Study)
     except UnicodeDecodeError as error:
         raise ValueError(f"not a text in UTF-8: {error.reason} at byte {error.start}") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not a TOML file: {error}") from None
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
-    _check(study)
-    return study
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from onebit.persist import is_model_file
 from onebit.service.faults import Damaged, JournalInUse, Unavailable
 
 
@@ -55,6 +56,11 @@ def named_damage(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
             raise
+        if is_model_file(path):
+            raise Damaged(
+                f"{path} is a model file, not a journal: onebit.load reads it. A journal is the "
+                "file that `journal` in the configuration of a service names"
+            ) from error
         raise Damaged(
             f"{path} is damaged: {error}. `onebit inspect {path} --repair` copies every event that "
             "can still be read to a new journal and keeps the old one"

@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from onebit.datasets.blocks import Options
-from onebit.datasets.csv_files import is_missing_cell, is_number_cell, numbered_rows
+from onebit.datasets.csv_files import (
+    holds_truth,
+    is_missing_cell,
+    is_number_cell,
+    numbered_rows,
+    truth_of,
+)
 from onebit.datasets.parquet import parquet_parts
 from onebit.datasets.readers import format_of
 from onebit.service.teach.sources.images import shown
@@ -130,7 +136,7 @@ class _Table:
         for row in self.rows:
             for k, is_number in enumerate(self.are_numbers):
                 if is_number:
-                    row[k] = None if is_missing_cell(row[k]) else float(row[k])
+                    row[k] = _number_of_cell(row[k])
 
     def _name(self, names: list[str]) -> None:
         self.names = [name or f"column {k}" for k, name in enumerate(names, 1)]
@@ -161,11 +167,21 @@ def _number(value: Any) -> float | None:
     return number if abs(number) <= _LARGEST_NUMBER else None
 
 
+def _number_of_cell(cell: str) -> float | None:
+    """A number of a csv file; 1 and 0 for true and false; None if it is missing."""
+    if is_missing_cell(cell):
+        return None
+    truth = truth_of(cell)
+    return float(cell) if truth is None else truth
+
+
 def _holds_numbers(cells: Sequence[str]) -> bool:
-    """Whether all cells of a column that are not missing are numbers, and there are any."""
+    """Whether all cells of a column that are not missing are numbers, or all are truth values, and
+    there are any."""
     known = [cell for cell in cells if not is_missing_cell(cell)]
-    return bool(known) and all(
-        is_number_cell(cell) and abs(float(cell)) <= _LARGEST_NUMBER for cell in known
+    return bool(known) and (
+        all(is_number_cell(cell) and abs(float(cell)) <= _LARGEST_NUMBER for cell in known)
+        or holds_truth(known)
     )
 
 
