@@ -16,16 +16,18 @@ import numpy as np
 
 import onebit as ob
 
+DOCUMENTS = 1_000_000  # at most; in more rounds than this, the same documents come again
+
 
 def main(rounds: int = 10_000_000, noise: float = 0.0, parts: int = 10) -> None:
-    documents = min(rounds, 1_000_000)
+    passes = -(-rounds // DOCUMENTS)
+    documents = -(-rounds // passes)
+    rounds = passes * documents  # so that all passes are whole: at most some rounds more
     data = ob.datasets.synsep(documents, noise=noise)
     learner = ob.OneBit(labels=data.labels)
     ends = [rounds * part // parts for part in range(1, parts + 1)]
     start = time.perf_counter()
-    trace = ob.simulate(
-        learner, data, epochs=rounds // documents, order="shuffled", checkpoints=ends
-    )
+    trace = ob.simulate(learner, data, epochs=passes, order="shuffled", checkpoints=ends)
     seconds = time.perf_counter() - start
     mistakes = np.diff(trace.mistakes, prepend=0)
     print(f"{'rounds':>12} {'error in this part %':>22}")

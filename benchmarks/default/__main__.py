@@ -22,7 +22,7 @@ import numpy as np
 import onebit as ob
 from benchmarks.default import sets, tables
 from benchmarks.default.ablation import ablate
-from benchmarks.default.contestants import CONTESTANTS, ONEBIT, Contestant, Setting, revision
+from benchmarks.default.contestants import CONTESTANTS, ONEBIT, TOLD, Contestant, Setting, revision
 from benchmarks.default.results import Cell, Results
 
 SHORTEST = 3_000  # rows: shorter sets are played with clean feedback only
@@ -81,7 +81,7 @@ def play_missing(
     """Play the settings of a contestant that have no cell yet."""
     data = sets.load(name)
     rows = min(most, len(data.y))
-    code = revision() if contestant.name == ONEBIT else ""
+    code = revision() if contestant.name in (ONEBIT, TOLD) else ""
     for prepare in contestant.prepares(data):
         wanted = {
             cell.key: cell

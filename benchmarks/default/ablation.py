@@ -20,8 +20,9 @@ import numpy as np
 import onebit as ob
 from benchmarks.default import sets
 from benchmarks.default.tables import percent, table
+from onebit.algorithms import complement_bayes as bayes
 from onebit.algorithms import onebit as algorithm
-from onebit.core.jit import not_inlined, outline
+from onebit.core.jit import inline, not_inlined, outline
 from onebit.storage import dense_experts, experts
 
 MOST_ROWS = 6_000
@@ -91,9 +92,18 @@ def share_by_own_forecasts() -> None:
     algorithm._find_change = find_change
 
 
+def rarities_alike() -> None:
+    @inline
+    def rarity(total, occurred):
+        return 0.4  # about the mean
+
+    bayes._rarity = rarity
+
+
 VARIANTS: dict[str, Callable[[], None]] = {
     "OneBit": lambda: None,
     "no bonus": constants(algorithm, BONUS=0.0),
+    "no width": constants(algorithm, WIDTH=0.0),
     "no first softmax model": without(0, 0),
     "first softmax model believes all answers": constants(
         algorithm,
@@ -108,6 +118,9 @@ VARIANTS: dict[str, Callable[[], None]] = {
     "no regression with full matrices": constants(dense_experts, FULL_NUMBERS=0),
     "no naive Bayes": without(4, 4, of="sparse"),
     "naive Bayes without a head start": constants(algorithm, HEAD_START=0.0),
+    "naive Bayes without unseen features": constants(bayes, UNSEEN=0),
+    "naive Bayes: rare features count as others": rarities_alike,
+    "naive Bayes: a fixed temperature": constants(bayes, LOWEST=bayes.START, HIGHEST=bayes.START),
     "no models of Fourier features": without(4, 5, of="dense"),
     "only models of Fourier features": without(0, 3, of="dense"),
     "no learning again": constants(algorithm, AGAIN=0),

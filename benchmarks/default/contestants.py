@@ -20,12 +20,12 @@ from onebit.core.sources import SOURCES
 
 Setting = dict[str, Any]
 POINTS = (100, 300, 1_000, 3_000)
-FULL_COLUMNS = 256  # Confidit with full matrices plays on dense rows of at most so many columns
+FULL_COLUMNS = 256  # learners with full matrices play on dense rows of at most so many columns
 PAIRED_COLUMNS = 64  # Vowpal Wabbit gets products of features on dense rows of at most so many
 TOGETHER = 8  # settings that run in lockstep: more would need too much memory on text
-ONEBIT = "OneBit"
+ONEBIT, TOLD = "OneBit", "OneBit, true labels"
 AROW, ADDITIVE = "AROW", "AROW, additive"
-REFERENCES = (AROW, ADDITIVE)
+REFERENCES = (TOLD, AROW, ADDITIVE)  # they hear the true label of every round
 
 
 class Run(NamedTuple):
@@ -47,7 +47,7 @@ class Contestant(NamedTuple):
         return self.grid if condition == "clean" and not recommended else self.recommended
 
     def prepares(self, data: Data) -> tuple[str, ...]:
-        return ("raw",) if self.name == ONEBIT else preparations(data.kind)
+        return ("raw",) if self.name in (ONEBIT, TOLD) else preparations(data.kind)
 
 
 def points_up_to(rounds: int) -> list[int]:
@@ -89,6 +89,19 @@ def playing(kind: type[ob.Learner]) -> Callable[..., Iterator[Run]]:
                 yield Run(setting, dict(zip(names, trace.error.tolist(), strict=True)))
 
     return play
+
+
+def play_told(
+    settings: Sequence[Setting], rows: Rows, labels: int, channel: Sequence[Any], order: int
+) -> Iterator[Run]:
+    """OneBit, told the true label of every round."""
+    for setting in settings:
+        learner, wrong = ob.OneBit(labels, seed=order), np.zeros(len(rows.y), bool)
+        for i, truth in enumerate(rows.y.tolist()):
+            decision = learner.decide(rows.X[i])
+            wrong[i] = decision.label != truth
+            learner.learn(decision, label=truth)
+        yield Run(setting, errors_at_points(wrong))
 
 
 def grid(**values: Sequence[Any]) -> tuple[Setting, ...]:
@@ -174,7 +187,9 @@ EXPLORATIONS = (
     *("--softmax --lambda 10", "--softmax --lambda 30"),
 )
 RATES = (0.03, 0.1, 0.5, 2.0, 8.0)
-VW_FINALISTS = 3  # a setting takes seconds
+# The costs of a right and of a wrong label (0 and 1 if not given), and the loss of their model.
+LOSSES = ("", "--loss0 -1 --loss1 0", "--loss_function logistic --loss0 -1 --loss1 1")
+FINALISTS = 3  # of learners of which a setting takes seconds
 
 
 def play_vw(
@@ -190,7 +205,7 @@ def play_vw(
         for setting in settings:
             workspace = vowpalwabbit.Workspace(
                 f"--cbify {labels} --cb_explore_adf {setting['exploration']} -l {setting['rate']} "
-                f"{setting['pairs']} -b 22 --random_seed {order} --quiet "
+                f"{setting['loss']} {setting['pairs']} -b 22 --random_seed {order} --quiet "
                 f"-d {text} -p {said}"
             )
             workspace.finish()
@@ -252,21 +267,30 @@ CONTESTANTS = {
             playing(ob.PNewtron),
             grid(gamma=(0.01, 0.1), alpha=(1.0, 10.0), beta=(0.01, 0.1), D=(1.0, 10.0, 100.0)),
         ),
+        Contestant(
+            "Newtron",
+            playing(ob.Newtron),
+            grid(gamma=(0.01, 0.1), alpha=(1.0, 10.0), beta=(0.1, 1.0), D=(1.0, 10.0, 100.0)),
+            fits=_is_narrow,
+            finalists=FINALISTS,
+        ),
         Contestant("SOBA", playing(ob.SOBA), grid(gamma=(2**-7, 2**-5, 2**-3))),
         Contestant("RCNBF", playing(ob.RCNBF), grid(gamma=(0.01, 0.05, 0.2))),
+        Contestant("RCINE", playing(ob.RCINE), grid(gamma=(0.01, 0.05, 0.2), N_s=(5_000,))),
         Contestant(
             "VW",
             play_vw,
-            grid(exploration=EXPLORATIONS, rate=RATES, pairs=("",)),
-            finalists=VW_FINALISTS,
+            grid(exploration=EXPLORATIONS, rate=RATES, loss=LOSSES, pairs=("",)),
+            finalists=FINALISTS,
         ),
         Contestant(
             "VW, pairs of features",
             play_vw,
-            grid(exploration=EXPLORATIONS, rate=RATES, pairs=("-q ::",)),
+            grid(exploration=EXPLORATIONS, rate=RATES, loss=LOSSES, pairs=("-q ::",)),
             fits=_is_short,
-            finalists=VW_FINALISTS,
+            finalists=FINALISTS,
         ),
+        Contestant(TOLD, play_told, fits=_onebit_fits),
         Contestant(AROW, playing(ob.AROW), grid(r=R)),
         Contestant(ADDITIVE, play_additive_arow, grid(r=R)),
     )

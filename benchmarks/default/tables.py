@@ -9,12 +9,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.default.contestants import AROW, CONTESTANTS, ONEBIT, POINTS, REFERENCES
+from benchmarks.default.contestants import (
+    ADDITIVE,
+    AROW,
+    CONTESTANTS,
+    ONEBIT,
+    POINTS,
+    REFERENCES,
+    TOLD,
+)
 from benchmarks.default.results import Cell
 from benchmarks.default.sets import LOADERS
 
 CLEAN = "clean"
-TEXTS = ("20news", "rcv1", "amazon7", "amazon3", "rcv1_rarest", "amazon14")
+AROW_LINES = ("AROW, given rows", "AROW, standardised")
+TEXTS = ("20news", "rcv1", "amazon7", "amazon3", "rcv1_rarest", "amazon14", "movielens")
 
 
 class Score(NamedTuple):
@@ -42,9 +51,9 @@ Scores = dict[tuple[str, str, str], Score]  # by condition, set and line of the 
 
 def line_of(cell: Cell) -> str:
     """The line of the table that a cell belongs to: of AROW there is one per preparation."""
-    if cell.learner not in REFERENCES:
+    if cell.learner not in (AROW, ADDITIVE):
         return cell.learner
-    return "AROW, standardised" if cell.prepare == "standard" else "AROW, given rows"
+    return AROW_LINES[cell.prepare == "standard"]
 
 
 def score_all(cells: Iterable[Cell], most: int, orders: int) -> Scores:
@@ -113,7 +122,7 @@ def one_bit_rivals(scores: Scores, condition: str, data: str) -> dict[str, Score
     return {
         line: score
         for (c, name, line), score in scores.items()
-        if (c, name) == (condition, data) and line != ONEBIT and not line.startswith(AROW)
+        if (c, name) == (condition, data) and line not in (ONEBIT, TOLD, *AROW_LINES)
     }
 
 
@@ -151,8 +160,8 @@ def best_on_given_rows(scores: Scores) -> dict[str, float]:
     """AROW's error per set, clean, on rows that were not standardised."""
     found: dict[str, float] = {}
     for (condition, data, line), score in scores.items():
-        if condition == CLEAN and line.startswith(AROW) and not line.endswith("standardised"):
-            found[data] = min(found.get(data, 1.0), score.errors["end"])
+        if condition == CLEAN and line == AROW_LINES[0]:
+            found[data] = score.errors["end"]
     return found
 
 
