@@ -1403,9 +1403,10 @@ class OneBit(Twin):
     """`onebit.OneBit`, from the description at the top of its file.
 
     `narrow` and `wide` map a row to the features of the two kinds of experts; narrow=None: rows are
-    scaled to length 1. A constant feature is added here. Scales of dense rows are fixed after
-    `warm` answers, by calling `fix` with the rows so far: it gives both maps. `count` is called
-    with every answered row, for maps that depend on them. `alarm.hear` tells of drift.
+    scaled to length 1. A constant feature is added here. `fix` is called with every answered dense
+    row; if it returns True, the maps are much better now, and all kept rounds are learned anew.
+    `count` is called with every answered row, for maps that depend on them. `alarm.hear` tells of
+    drift.
     """
 
     AGAIN, MEMORY, TRUST, RAREST, RING, DRAW = 2, 0.999, 20.0, 1e-3, 1000, 8
@@ -1455,7 +1456,7 @@ class OneBit(Twin):
         self.weight = softmax(self.evidence)
         self.theta = np.tile([0.0, 1.0], (count, 1))
         self.H = np.stack([self.TRUST * np.eye(2)] * count)
-        self.said, self.heard, self.kept, self.rows = np.zeros(K), 0, [], []
+        self.said, self.heard, self.kept, self.spent = np.zeros(K), 0, [], 0.0
         self.alarm, self.alarms = alarm, 0
 
     def look(self, expert: Expert, row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -1504,6 +1505,9 @@ class OneBit(Twin):
             if expert.kind == "ridge" or (expert.kind == "full" and weight >= self.LEAST_WEIGHT):
                 width += weight * np.sqrt(self.look(expert, x)[2]) / 2
         bonus = 2 * max(0.0, 1 - q.max()) * math.sqrt(math.log(1 + round))
+        allowed = self.K * math.log(1 + round) / 5
+        if self.spent > allowed:
+            bonus *= allowed / self.spent
         if self.K == 2:
             bonus = 0.0
         return q + width + bonus / np.sqrt(1 + self.K + self.said)
@@ -1563,7 +1567,9 @@ class OneBit(Twin):
             expert.S[:] = 1 / (1 / expert.S + h[:, None] * x**2)
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
-        a = choice.label
+        a, q = choice.label, np.maximum(self.scores(x), 0.0)
+        if a != choice.greedy:
+            self.spent += q.max() - q[a]
         after = None if self.fix else self.after(self.scores(x), a, right)
         noise = np.array([expert.noise for expert in self.experts])
         self.weigh(noise + (1 - 2 * noise) * self.forecasts(x)[:, a], right)
@@ -1606,6 +1612,7 @@ class OneBit(Twin):
                 expert.W[:] = expert.S * sums
         self.evidence *= keep
         self.said *= keep
+        self.spent *= keep
         self.kept = self.kept[len(self.kept) - int(keep * len(self.kept)) :]
         if not self.fix:
             self.curvature *= keep

@@ -12,8 +12,9 @@ from streams import draws
 
 import onebit as ob
 from onebit import persist
+from onebit.algorithms.onebit import SPENT
 from onebit.core.draws import uniform
-from onebit.feedback.drift import HEARD, RIGHT
+from onebit.feedback.drift import COUNTS, HEARD, RIGHT
 from onebit.storage import dense_experts
 from onebit.storage.experts import WEIGHT
 from onebit.storage.scales import FARTHEST, TIMES
@@ -58,10 +59,10 @@ class DenseMaps:
         return narrow, np.concatenate([narrow, waves])
 
     def fix(self, twin, row):
-        if self.median:
+        if len(self.rows) == dense_experts.SCALED_AFTER[-1]:
             return False
         self.rows.append(row)
-        if len(self.rows) < dense_experts.WARM:
+        if len(self.rows) not in dense_experts.SCALED_AFTER:
             return False
         z = [self.standardised(row) for row in self.rows]
         distances = [np.linalg.norm(a - b) for i, a in enumerate(z) for b in z[:i]]
@@ -132,8 +133,7 @@ def twin_of(learner, K, d, dense):
 
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize(("K", "d"), [(2, 3), (4, 5)])
-def test_it_is_its_twin(K, d, dense, monkeypatch):
-    monkeypatch.setattr(dense_experts, "WARM", 100)
+def test_it_is_its_twin(K, d, dense):
     rounds, seed = (130, 3) if dense else (60, 3)
     compare_with_twin(K, d, dense, seed, *data(K, d, rounds, seed))
 
@@ -142,10 +142,22 @@ BOTH_KINDS = [False, pytest.param(True, marks=pytest.mark.thorough)]  # dense ro
 
 
 @pytest.mark.parametrize("dense", BOTH_KINDS)
-def test_after_drift_it_is_its_twin(dense, monkeypatch):
-    monkeypatch.setattr(dense_experts, "WARM", 30)
+def test_after_drift_it_is_its_twin(dense):
     X, y = drifting(3, 5, 160, 60, seed=3)
     assert compare_with_twin(3, 5, dense, 3, X, y).alarms == 1
+
+
+def saying_little(K, d, rounds, seed, share=0.6):
+    """Contexts that have nothing to do with the label; label 0 is more frequent, by the share."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(rounds) < share, 0, rng.integers(K, size=rounds))
+    return rng.normal(size=(rounds, d)), y
+
+
+@pytest.mark.parametrize("dense", BOTH_KINDS)
+def test_it_is_its_twin_where_trying_labels_costs_more_than_is_allowed(dense):
+    twin = compare_with_twin(5, 4, dense, 3, *saying_little(5, 4, 130, seed=3))
+    assert twin.spent > 5 * math.log(130) / 5
 
 
 def drifting(K, d, before, after, seed):
@@ -309,11 +321,48 @@ def test_a_single_answer_says_which_label_is_right(context, labels):
     assert other.decide(context).label != decision.label
 
 
+# Trying labels.
+
+
+def test_it_tries_labels_less_where_contexts_say_little():
+    X, y = saying_little(10, 5, 1800, seed=1, share=0.4)
+    explored, mistakes = [], []
+    for counts_costs in (True, False):
+        learner = ob.OneBit(10, inputs="sparse", features=5, seed=1)
+        decisions = []
+        for row, truth in zip(X, y, strict=True):
+            decisions.append(learner.decide(row))
+            learner.learn(decisions[-1], right=decisions[-1].label == truth)
+            learner._state.memory[SPENT] *= counts_costs
+        explored.append(sum(decision.explored for decision in decisions))
+        mistakes.append(sum(decisions[t].label != y[t] for t in range(len(y))))
+    assert explored[0] < 0.8 * explored[1] and mistakes[0] < mistakes[1] - 50
+
+
+def test_what_trying_labels_costs_counts_only_own_decisions_with_answers():
+    X, y = saying_little(6, 4, 60, seed=2)
+    learner = ob.OneBit(6)
+    for row, truth in zip(X[:30], y[:30], strict=True):
+        learner.learn_logged(row, int(truth), right=False)
+    before = learner._state.memory[SPENT]
+    for row in X:
+        learner.decide(row)  # no answer comes
+    assert learner._state.memory[SPENT] == before
+    explored = learner.decide(X[0])
+    while not explored.explored:
+        learner.learn(explored, right=False)
+        explored = learner.decide(X[0])
+    before, scores = learner._state.memory[SPENT], learner.scores(X[:1])[0]
+    learner.learn(explored, label=int(scores.argmin()))  # names a label besides
+    cost = max(scores.max(), 0) - max(scores[explored.place], 0)
+    assert learner._state.memory[SPENT] - before == pytest.approx(cost) and cost > 0
+
+
 # Drift.
 
 
 def has_alarm_counts(learner):
-    return bool(learner._state.memory.any())
+    return bool(learner._state.memory[:COUNTS].any())
 
 
 @pytest.mark.parametrize("dense", BOTH_KINDS)
@@ -375,6 +424,10 @@ def test_a_file_from_before_the_alarm_loads():
     head, arrays = played(ob.OneBit(3), X, y)._dump()
     older = persist.restore(head, arrays | {"memory": np.empty(0)}, is_foreign=True)
     assert not has_alarm_counts(older)
+    older = persist.restore(head, arrays | {"memory": arrays["memory"][:SPENT]}, is_foreign=True)
+    assert has_alarm_counts(older) and older._state.memory[SPENT] == 0.0
+    with pytest.raises(ValueError, match="do not fit"):
+        persist.restore(head, arrays | {"memory": np.zeros(SPENT + 2)}, is_foreign=True)
     with pytest.raises(ValueError, match="cannot have learned"):
         persist.restore(head, arrays | {"memory": -1 - arrays["memory"]}, is_foreign=True)
 

@@ -23,6 +23,10 @@ half the standard deviation of the regressions' forecasts, times their weights. 
 2 (1 - max q) sqrt(log(1 + t) / (1 + K + n)), is for labels that were said n times only, while no
 forecast q is high; with two labels each answer tells the truth, and there is no bonus.
 
+Trying a label instead of the likeliest one costs the difference of their forecasts. Where contexts
+say little about the label, no forecast is ever high, and the bonus would go on forever. So it is
+multiplied by the allowance, K log(1 + t) / 5, divided by the costs so far, if these are larger.
+
 Rows are scaled to length 1 and have a constant feature.
 
 When right answers become rarer (`feedback.drift`), most of what was learned is forgotten; all of
@@ -107,6 +111,7 @@ PAIRS, PAIRS_AGAIN = (0, 2), (1, 3)  # experts are summed in pairs: the first, a
 NOISY, SPARSE_NOISE, DENSE_NOISE, DENSE_SHRINK = 0, 0.1, 0.4, 0.3
 AGAIN = 2  # kept rounds that are learned again after an answer
 BONUS = 2.0
+ALLOWANCE = 0.2  # costs of trying labels up to which the bonus is whole, per label and log(1 + t)
 WIDTH = 0.5  # in standard deviations of a regression's forecast
 MEMORY = 0.999  # of the weights and their calibration, per answer
 DOUBT = 20.0  # answers that the calibration's prior is worth
@@ -116,7 +121,8 @@ NEWTON_STEPS = 5
 SMALLEST_STEP = 1e-4  # below it an expert has nothing to learn
 REPLAY_DRAW = 8  # the first stream of draws of rounds that are learned again
 FALSE_ALARM, FORGOTTEN = 0.01, 0.9  # the chance of a false alarm; what share an alarm forgets
-RANG = COUNTS  # the place in the state's memory, after the alarm's counts: 1 if there is an alarm
+RANG, SPENT = COUNTS, COUNTS + 1  # places in the state's memory, after the alarm's counts: 1 if
+# there is an alarm; what trying labels has cost
 
 
 # Loops over a row, each with a twin of whole arrays that is quick uncompiled. These and other large
@@ -518,15 +524,24 @@ def _forecast(trust, sums, forecasts, mask, scores, widths):
 
 
 @inline
-def _best_bound(state, work, turn):
-    """The label with the highest forecast plus bonus; the lowest of several."""
-    tries, top = state.held.experts.tries, 0.0
+def _highest(work):
+    """The highest forecast of the possible labels, but at least 0."""
+    top = 0.0
     for label in range(len(work.mask)):
         if work.mask[label] == 0:
             top = max(top, np.float64(work.scores[label]))
-    doubt = 0.0
+    return top
+
+
+@inline
+def _best_bound(state, work, turn):
+    """The label with the highest forecast plus bonus; the lowest of several."""
+    tries, doubt = state.held.experts.tries, 0.0
     if turn.count > 2:
-        doubt = BONUS * max(0.0, 1.0 - top) * math.sqrt(math.log(1.0 + turn.round))
+        time = math.log(1.0 + turn.round)
+        allowed, spent = ALLOWANCE * turn.count * time, state.memory[SPENT]
+        doubt = BONUS * max(0.0, 1.0 - _highest(work)) * math.sqrt(time)
+        doubt *= allowed / spent if spent > allowed else 1.0
     found, highest = -1, -np.inf
     for label in range(len(work.mask)):
         if work.mask[label] == 0:
@@ -604,6 +619,8 @@ class OneBit(Learner):
         narrow, wide = narrow_table(state), wide_table(state)
         _weigh(experts.trust, experts.forecasts, said, right)
         experts.tries[ANSWERED, said] += 1.0
+        if said != choice.greedy:
+            state.memory[SPENT] += _highest(work) - max(0.0, np.float64(work.scores[said]))
         experts.count[HEARD] += 1
         if hear_answer(state.memory, FALSE_ALARM, right):
             state.memory[RANG] = 1.0
@@ -662,7 +679,7 @@ class OneBit(Learner):
                 elsewhere[new] = (elsewhere[:new].sum() - bayes.ALPHA * known) / (new - 1)
 
     def _memory(self) -> tuple[float, ...]:
-        return (0.0,) * (RANG + 1)
+        return (0.0,) * (SPENT + 1)
 
     def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
         return bool((memory >= 0).all())
@@ -671,7 +688,7 @@ class OneBit(Learner):
         if not self._state.memory[RANG]:
             return False
         storage: Any = self._storage
-        self._state.memory[:] = 0.0
+        self._state.memory[: RANG + 1] = 0.0
         self.forget(1.0 if storage.has_other_scales(self._state.held) else FORGOTTEN)
         return True
 

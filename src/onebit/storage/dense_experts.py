@@ -3,6 +3,7 @@
 The columns are standardised, and random Fourier features (Rahimi & Recht 2007) of several wave
 lengths are added. Experts of the table `narrow` see the columns alone, those of the table `wide`
 see all features. The scales are those of the first rows that were answered; then they are fixed.
+On the way there, all rounds so far are learned anew a few times, with the scales known by then.
 Where it takes little room, one more expert is a ridge regression of the columns with full matrices
 (`storage.full`).
 """
@@ -41,13 +42,13 @@ from onebit.storage.experts import (
 from onebit.storage.full import Full
 from onebit.storage.scales import FARTHEST, within
 
-WARM = 100  # answered rows from which the scales of the columns are taken
+SCALED_AFTER = (20, 50, 100)  # answered rows: then rounds are learned anew; last, scales are fixed
 OUTLIER = 30.0  # deviations: farther values of these rows are clipped, to scale the columns
 FEW = 3  # outliers of a column that are told from its other values
 WAVES = 600  # random Fourier features
 SHORTEST, LONGEST = 0.1, 1.0  # their wave lengths, in median distances between rows
 PART = 0.25  # the length of a row's Fourier features; the columns have about 1
-SEEN, MEDIAN = range(2)  # places in Dense.scales; a median of 0: scales are not fixed yet
+SEEN, MEDIAN = range(2)  # places in Dense.scales; a median of 0: no Fourier features yet
 CENTRE, SQUARES, FACTOR = range(3)  # places in Dense.columns
 FULL_NUMBERS = 2**20  # full matrices are kept if they have no more numbers together
 LEAST_WEIGHT = 1e-3  # of their expert; below it, their widths are not worth the time
@@ -120,7 +121,7 @@ def _to_cosines(angles, start, phase, shorter, size):
 
 @outline
 def _map(kept, mapped, scales, columns, waves, place):
-    """Standardise a row, and add its Fourier features once the scales are fixed."""
+    """Standardise a row, and add its Fourier features once there is a median distance."""
     not_inlined()
     row, x, count = kept[place], mapped[place], kept.shape[1]
     side, kind = 1.0 / math.sqrt(count), mapped.dtype.type
@@ -177,7 +178,7 @@ def _last_dense(state, row):
 @implement(kept_input, Dense)
 def _kept_dense(state, place):
     held = state.held
-    if held.scales[MEDIAN] == 0.0:  # scales have changed since
+    if not _are_fixed(held.scales):  # they have changed since
         _map_row(held, place)
     return _as_input(state, place)
 
@@ -258,17 +259,31 @@ def _clear_dense(state):
 @implement(fix_scales, Dense)
 def _fix_scales(state, row):
     held = state.held
-    if held.scales[MEDIAN] > 0.0:
+    if _are_fixed(held.scales):
         return False
     _take_into_scales(held.scales, held.columns, held.kept[_present(held)])
-    if held.scales[SEEN] < WARM:
+    if not _is_time_to_scale(held.scales):
         return False
     count = held.experts.count
     _without_outliers(count, held.kept, held.scales, held.columns, held.distances)
+    held.scales[MEDIAN] = 0.0  # the distance between rows does not need Fourier features
     _map_kept(held)
     held.scales[MEDIAN] = _median_distance(count, held.mapped, held.distances, held.kept.shape[1])
     _map_kept(held)
     return True
+
+
+@inline
+def _are_fixed(scales):
+    return scales[SEEN] >= SCALED_AFTER[-1]
+
+
+@inline
+def _is_time_to_scale(scales):
+    is_time = False
+    for answers in SCALED_AFTER:
+        is_time = is_time or scales[SEEN] == answers
+    return is_time
 
 
 @inline
@@ -439,7 +454,7 @@ class DenseExperts(ExpertStorage):
             scales=np.zeros(2),
             columns=np.zeros((3, columns)),
             waves=np.vstack([self._waves, self._phase]).astype(dtype),
-            distances=np.zeros(WARM * (WARM - 1) // 2),
+            distances=np.zeros(SCALED_AFTER[-1] * (SCALED_AFTER[-1] - 1) // 2),
             every=np.arange(size, dtype=np.uint32),
             kept=np.zeros((KEPT_ROUNDS + 1, columns)),
             mapped=np.zeros((KEPT_ROUNDS + 1, size), dtype),

@@ -90,8 +90,8 @@ def wide_table(state):
 
 @generic
 def fix_scales(state, row):
-    """Take the row, which was prepared last, into the scales. True: the scales are fixed now, and
-    the kept rounds must be learned anew."""
+    """Take the row, which was prepared last, into the scales. True: they are much better known now,
+    and the kept rounds must be learned anew."""
 
 
 @generic
