@@ -1505,7 +1505,7 @@ class OneBit(Twin):
             if expert.kind == "ridge" or (expert.kind == "full" and weight >= self.LEAST_WEIGHT):
                 width += weight * np.sqrt(self.look(expert, x)[2]) / 2
         bonus = 2 * max(0.0, 1 - q.max()) * math.sqrt(math.log(1 + round))
-        allowed = self.K * math.log(1 + round) / 5
+        allowed = 2 / 5 * self.K * math.log(1 + round)
         if self.spent > allowed:
             bonus *= allowed / self.spent
         if self.K == 2:

@@ -329,7 +329,7 @@ def test_hypotheses_read_rows_as_they_come():
 
 OPEN = [ob.OneBit, partial(ob.UCWL, inputs="auto"), partial(ob.Banditron, inputs="auto")]
 OPEN += [partial(ob.Confidit, inputs="auto", form="full", features=4)]
-EMPTY = [[], "", {}, ([], []), sparse.csr_matrix((1, 4))]
+EMPTY = [[], {}, ([], []), sparse.csr_matrix((1, 4))]
 
 
 def dense_stream(rows=60):
@@ -482,7 +482,7 @@ def test_a_learner_of_dense_rows_refuses_texts_and_dicts(make, x, words):
     with pytest.raises(ValueError, match=f"row 1: .*{words}" if x != "a text" else "row"):
         learner.predict([np.ones(64), x])
     zeros = learner.decide(np.zeros(64)).row[0].tolist()
-    for empty in ("", {}, ([], [])):
+    for empty in ({}, ([], [])):
         assert learner.decide(empty).row[0].tolist() == zeros
 
 

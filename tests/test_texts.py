@@ -16,7 +16,7 @@ from onebit import persist
 from onebit import texts as onebit_texts
 from onebit.contexts import encode, encode_rows
 from onebit.dicts import HASHED, murmur3
-from onebit.texts import NGRAMS, text_columns
+from onebit.texts import NGRAMS, Text, text_columns
 
 F32 = np.dtype("float32")
 quick = settings(deadline=None, database=None, max_examples=60)
@@ -51,7 +51,7 @@ def words_of(text):
 
 def features_of(text, prefix="", ngrams=NGRAMS):
     """The names of a text's features and their values, from the rule alone."""
-    words = words_of(text)
+    words = words_of(text) or [""]
     counts = collections.Counter(
         (prefix + " ".join(words[i : i + length]), length)
         for length in range(1, ngrams + 1)
@@ -139,10 +139,17 @@ def test_in_a_dict_letters_without_spaces_make_a_text():
 
 
 @pytest.mark.parametrize("text", ["", " ", "?!", "\n", "…—"])
-def test_a_text_without_words_is_an_empty_context(text):
-    assert len(encode(text, F32, None)[0]) == 0
-    learner = ob.UCWL(labels=3)
-    learner.learn(learner.decide(text), right=True)
+def test_a_text_without_words_is_a_context_to_learn_from(text):
+    alike(encode(text, F32, None), encode({"": 1}, F32, None))
+    alike(encode({"body": Text(text)}, F32, None), encode({"body": None}, F32, None))
+    for learner in (ob.UCWL(labels=3), ob.OneBit(labels=3), ob.OneBit(labels=2)):
+        said = []
+        for _ in range(30):
+            decision = learner.decide(text)
+            said.append(decision.label)
+            learner.learn(decision, right=decision.label == 1)
+        assert said[-20:] == [1] * 20
+        assert not learner.explain(text).parts
 
 
 def test_in_a_dict_white_space_makes_a_text_and_anything_else_a_category():

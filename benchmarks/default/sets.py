@@ -25,7 +25,7 @@ FARTHEST = 5.0  # standard deviations
 COUNTS = ("20news", "amazon7", "amazon3")  # counts of words: everybody gets log(1 + count)
 
 # Not run unless --aside is given: nothing in OneBit was chosen or compared on them.
-ASIDE = ("fashion_mnist", "letter", "penbased", "movielens")
+ASIDE = ("fashion_mnist", "letter", "penbased", "movielens", "r52")
 
 
 class Data(NamedTuple):
@@ -83,6 +83,16 @@ def amazon14_texts() -> Data:
     )
 
 
+def news_agency_texts() -> Data:
+    """Messages of Reuters in 1987 that have a single topic; the label is the topic."""
+    lines = (
+        line.partition("|||")
+        for part in ("train", "test")
+        for line in _path(f"R52-{part}.txt").read_text().splitlines()
+    )
+    return _texts((topic, text) for topic, mark, text in lines if mark)
+
+
 def movie_titles() -> Data:
     """Titles of films and the tags that people gave them; the label is the first genre."""
     tables = {
@@ -120,6 +130,7 @@ LOADERS: dict[str, Callable[[], Data]] = {
     "amazon4_text": amazon4_texts,
     "amazon14": amazon14_texts,
     "movielens": movie_titles,
+    "r52": news_agency_texts,
     **{name: lambda name=name: keel(name) for name in ("letter", "penbased")},
 }
 

@@ -252,7 +252,7 @@ def check_within(index: int, columns: int) -> None:
 
 def _check_is_dense(x: Any, columns: int) -> None:
     """Refuse a text, or a dict, whose names are not those of columns; an empty one is zeros."""
-    if isinstance(x, str) and x:
+    if isinstance(x, str):
         raise ValueError(
             f"this learner takes dense rows of {columns} columns, not a text: use another learner "
             "for texts"

@@ -6,7 +6,8 @@ symbol that is not in ASCII is a word too.
 
 A text counts its words and its pairs of neighbouring words ("screen", "stays", "screen stays"). A
 word's value is log(1 + count), that of a pair is half as much, and the values of a text are scaled
-to length 1. Nothing is learned from the texts, so a text always gives the same features.
+to length 1. A text without words has one word, the empty one. Nothing is learned from the texts, so
+a text always gives the same features.
 """
 
 from __future__ import annotations
@@ -93,9 +94,10 @@ def text_columns(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The columns of a text's features, increasing, and their values.
 
-    prefix: what the names of the features begin with.
+    prefix: what the names of the features begin with. A text without words has one feature, whose
+    name is the prefix: learners can learn from it, too.
     """
-    return _summed(*_placed(words_of(text), columns, prefix, ngrams))
+    return _summed(*_placed(words_of(text) or [""], columns, prefix, ngrams))
 
 
 def columns_without(
@@ -113,6 +115,8 @@ def columns_without(
 
     def without(number: int) -> tuple[np.ndarray, np.ndarray]:
         kept = np.flatnonzero(order != number)
+        if not len(kept):
+            return text_columns("", columns, prefix)
         left, right = kept[:-1], kept[1:]
         together, are_new = pairs[left], right > left + 1
         new = [words[i] for i in np.stack([left[are_new], right[are_new]], axis=1).ravel()]

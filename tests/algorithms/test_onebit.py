@@ -117,7 +117,7 @@ class NumberMaps:
         z = [self.scaled(j, row[j]) if given[j] else 0.0 for j in range(len(row))]
         x = np.array(z) / math.sqrt(max(given.sum(), 1))
         x[-1] = row[-1]
-        return (x / np.linalg.norm(x),) * 2
+        return (x / math.sqrt(row[-1] ** 2 + given.any()),) * 2
 
 
 def twin_of(learner, K, d, dense):
@@ -156,8 +156,8 @@ def saying_little(K, d, rounds, seed, share=0.6):
 
 @pytest.mark.parametrize("dense", BOTH_KINDS)
 def test_it_is_its_twin_where_trying_labels_costs_more_than_is_allowed(dense):
-    twin = compare_with_twin(5, 4, dense, 3, *saying_little(5, 4, 130, seed=3))
-    assert twin.spent > 5 * math.log(130) / 5
+    twin = compare_with_twin(3, 4, dense, 3, *saying_little(3, 4, 200, seed=3))
+    assert twin.spent > 2 / 5 * 3 * math.log(200)
 
 
 def drifting(K, d, before, after, seed):
@@ -227,6 +227,15 @@ def test_numbers_of_dicts_are_scaled_as_its_twin_does():
     assert_allclose(held.experts.trust[:, WEIGHT], twin.weight, rtol=1e-6)
     constants = [expert.W[:, -1] for expert in twin.experts if expert.kind != "bayes"]
     assert_allclose(held.experts.constant[0::2, :K], constants, rtol=1e-5)
+
+
+@pytest.mark.parametrize("beside", [{}, {"kind": "A"}])
+def test_the_size_of_a_number_counts_also_if_it_is_alone(beside):
+    rng = np.random.default_rng(0)
+    values = rng.uniform(0, 100, 400)
+    y = np.digitize(values, [33, 67])
+    trace = ob.simulate(ob.OneBit(3), [{"t": value, **beside} for value in values], y)
+    assert trace.mistakes[-1] - trace.mistakes[-2] < 0.1 * (400 - trace.rounds[-2])
 
 
 def played(learner, X, y):
@@ -336,7 +345,7 @@ def test_it_tries_labels_less_where_contexts_say_little():
             learner._state.memory[SPENT] *= counts_costs
         explored.append(sum(decision.explored for decision in decisions))
         mistakes.append(sum(decisions[t].label != y[t] for t in range(len(y))))
-    assert explored[0] < 0.8 * explored[1] and mistakes[0] < mistakes[1] - 50
+    assert explored[0] < 0.8 * explored[1] and mistakes[0] < mistakes[1] - 30
 
 
 def test_what_trying_labels_costs_counts_only_own_decisions_with_answers():

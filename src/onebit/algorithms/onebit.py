@@ -25,7 +25,7 @@ forecast q is high; with two labels each answer tells the truth, and there is no
 
 Trying a label instead of the likeliest one costs the difference of their forecasts. Where contexts
 say little about the label, no forecast is ever high, and the bonus would go on forever. So it is
-multiplied by the allowance, K log(1 + t) / 5, divided by the costs so far, if these are larger.
+multiplied by the allowance, 2/5 K log(1 + t), divided by the costs so far, if these are larger.
 
 Rows are scaled to length 1 and have a constant feature.
 
@@ -111,7 +111,7 @@ PAIRS, PAIRS_AGAIN = (0, 2), (1, 3)  # experts are summed in pairs: the first, a
 NOISY, SPARSE_NOISE, DENSE_NOISE, DENSE_SHRINK = 0, 0.1, 0.4, 0.3
 AGAIN = 2  # kept rounds that are learned again after an answer
 BONUS = 2.0
-ALLOWANCE = 0.2  # costs of trying labels up to which the bonus is whole, per label and log(1 + t)
+ALLOWANCE = 0.4  # costs of trying labels up to which the bonus is whole, per label and log(1 + t)
 WIDTH = 0.5  # in standard deviations of a regression's forecast
 MEMORY = 0.999  # of the weights and their calibration, per answer
 DOUBT = 20.0  # answers that the calibration's prior is worth

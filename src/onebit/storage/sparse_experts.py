@@ -1,7 +1,9 @@
 """Experts of sparse rows: rows of any width, scaled to length 1.
 
 Expert m is planes 2m and 2m + 1 of the learner's table; the last plane has the sums of a naive
-Bayes model. Numbers of dicts are standardised first, by the rows that were answered so far.
+Bayes model. Numbers of dicts are standardised first, by the rows that were answered so far. For the
+length of a row, all its numbers together count as 1, which is what their squares add up to on
+average: so a row with large numbers is longer than a row with small ones.
 """
 
 from __future__ import annotations
@@ -69,20 +71,23 @@ class Sparse(NamedTuple):
 
 
 @inline
-def _to_unit_length(state, row):
-    square = squared_norm(row)
-    scale = number(state, 1.0 / math.sqrt(square) if square > 0.0 else 1.0)
-    return Input(row, row.stop, scale)
-
-
-@inline
 def _is_number(numbers, place):
     return place + 1 < len(numbers) and numbers[place + 1, TIMES] >= 0.0
 
 
 @inline
+def _first_number(numbers, indices, start, stop):
+    """Where the numbers of a row begin: they are its last entries, as their indices are the
+    largest."""
+    first = stop
+    while first > start and _is_number(numbers, at(indices, first - 1)):
+        first -= 1
+    return first
+
+
+@inline
 def _has_numbers(held, row):
-    """Whether a row has numbers: they are its last entries, as their indices are the largest."""
+    """Whether a row has numbers that can be scaled."""
     size = row.stop - row.start
     if size <= 0 or size > KEPT_ENTRIES:
         return False
@@ -93,9 +98,7 @@ def _has_numbers(held, row):
 def _scale_numbers(indices, values, start, stop, numbers, out_indices, out_values):
     """Copy a row, with its numbers standardised: together they have about the length of a text."""
     not_inlined()
-    first = stop
-    while first > start and _is_number(numbers, at(indices, first - 1)):
-        first -= 1
+    first = _first_number(numbers, indices, start, stop)
     side = 1.0 / math.sqrt(stop - first)
     for i in range(start, stop):
         place, to = at(indices, i), SCALED + i - start
@@ -111,10 +114,13 @@ def _scale_numbers(indices, values, start, stop, numbers, out_indices, out_value
 
 @inline
 def _last_sparse(state, row):
-    held = state.held
+    held, first, square = state.held, row.stop, 0.0
     if _has_numbers(held, row):
         row = Row(held.indices, held.values, SCALED, SCALED + row.stop - row.start)
-    return _to_unit_length(state, row)
+        first, square = _first_number(held.numbers, row.indices, row.start, row.stop), 1.0
+    square += squared_norm(Row(row.indices, row.values, row.start, first))
+    scale = number(state, 1.0 / math.sqrt(square) if square > 0.0 else 1.0)
+    return Input(row, row.stop, scale)
 
 
 @inline
