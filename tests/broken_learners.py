@@ -29,6 +29,14 @@ class _MakesRoomWhenLooking(ob.Banditron):
         return super().scores(X)
 
 
+class _LooksForNewFeatures(ob.Banditron):
+    def scores(self, X):
+        scores = super().scores(X)
+        if self._rows(X).width > len(self._state.table):
+            scores[:, 1] += 1.0
+        return scores
+
+
 class _LawDoesNotSumToOne(ob.Banditron):
     def probabilities(self, x, *, among=None):
         return super().probabilities(x, among=among) * (1.01 if among is None else 1.0)
@@ -69,7 +77,7 @@ class _SavesNothing(ob.Banditron):
 class _CopiesShareWeights(ob.Banditron):
     def copy(self):
         twin = super().copy()
-        twin._state, twin._buffer = self._state, self._buffer
+        twin._state, twin._buffer, twin._whole = self._state, self._buffer, self._whole
         return twin
 
 
@@ -150,7 +158,7 @@ class _TakesTooMuchMemory(ob.Banditron):
         if len(self._buffer) < 4096 and len(self._state.table):
             larger = np.zeros((4096, *self._buffer.shape[1:]), self._dtype)
             larger[: len(self._buffer)] = self._buffer
-            self._buffer = larger
+            self._buffer = self._whole = larger
             self._state = self._state._replace(table=larger[: len(self._state.table)])
 
 
@@ -245,6 +253,7 @@ IN_COMPILED_CODE = {
 BY_LAW = {
     "it_answers_before_any_learning": _WantsToBeFitted,
     "deciding_and_predicting_change_nothing_learned": _MakesRoomWhenLooking,
+    "features_that_never_occurred_count_as_in_a_decision": _LooksForNewFeatures,
     "propensities_are_a_law": _LawDoesNotSumToOne,
     "propensities_match_frequencies": _ExploresLessThanItSays,
     "the_same_seed_gives_the_same_run": _RandomBeyondSeedTen,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.core import choosing, rounds, sums
+from onebit.core import choosing, rounds
 from onebit.core.jit import direct, entry, inline
 from onebit.core.rounds import Choice, Row, Turn
 from onebit.core.slots import MARK, NO_ROOM, placed
@@ -77,8 +77,8 @@ def _decide(params, state, work, indices, values, seed, round, count):
 
 @entry
 def _probabilities(params, state, work, indices, values, seed, round, count):
-    """Fill `work.probabilities`. The table must have room for the context."""
-    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
+    """Fill `work.probabilities`. indices: places in the table."""
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     rounds.score(params, state, work, rounds.scaled(work, row), turn)
     rounds.law(params, state, work, turn)
 
@@ -148,11 +148,13 @@ def _learn_scales(params, state, work, indices, values, seed, round, count):
 
 @entry
 def score_rows(params, state, work, indices, values, indptr, round, out_scores, out_places):
-    """The scores of many rows, and the places of their greedy labels."""
+    """The scores of many rows, and the places of their greedy labels.
+
+    indices: places in the table."""
     turn = Turn(0, round, out_scores.shape[1])
     for i in range(len(indptr) - 1):
         start, stop = indptr[i], indptr[i + 1]
-        row = sums.known(state, rounds.scaled(work, Row(indices, values, start, stop)))
+        row = rounds.scaled(work, Row(indices, values, start, stop))
         rounds.score(params, state, work, row, turn)
         out_places[i] = choosing.best(state, work)
         for label in range(out_scores.shape[1]):

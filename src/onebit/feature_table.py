@@ -19,6 +19,7 @@ from onebit.contexts import check_within
 from onebit.core.lanes import aligned_zeros
 from onebit.core.rounds import Work
 from onebit.core.slots import (
+    BLANKS,
     PLAIN,
     find_places,
     place_rows,
@@ -46,6 +47,7 @@ class FeatureTable:
     _size: int  # the number of labels
     _state: Any
     _buffer: np.ndarray  # the table of the state, and rows for more features
+    _whole: np.ndarray  # the buffer, and room for blank rows
     _slots: np.ndarray  # the map; empty: the row of a feature is its index
     _work: Work
     _storage: Storage
@@ -55,6 +57,11 @@ class FeatureTable:
     def _fill(self) -> tuple[float, ...]:
         """The initial value of each plane of the table; an algorithm may override it."""
         return (0.0,) * self.planes
+
+    @property
+    def _first_number(self) -> int:
+        """The index from which on features are numbers of dicts, if indices tell."""
+        return 2**32
 
     @property
     def _column_count(self) -> int:
@@ -73,9 +80,7 @@ class FeatureTable:
         work = self._work if work is None else work
         if not len(indices):
             return work
-        are_marked, width = type(self._scales) is Names, width_of(indices)
-        if are_marked:
-            width = plain_width(indices)
+        are_marked, width = type(self._scales) is Names, self._width_for(indices)
         is_mapped = self._maps(columns, width)
         if is_mapped:
             self._check_width(width)
@@ -89,6 +94,10 @@ class FeatureTable:
         if work.slots is slots and work.places is places and work.scales is scales:
             return work
         return work._replace(slots=slots, places=places, scales=scales)
+
+    def _width_for(self, indices: np.ndarray) -> int:
+        """How many features there must be for a context."""
+        return plain_width(indices) if type(self._scales) is Names else width_of(indices)
 
     def _has_room_for(self, indices: np.ndarray) -> bool:
         """Whether all features of a context are in the table."""
@@ -163,13 +172,30 @@ class FeatureTable:
             self._slots, self._work = slots, self._work._replace(slots=slots)
         return places
 
-    def _found(self, rows: Rows) -> Rows:
-        """Rows with places for indices, without the features that never occurred."""
-        if not len(self._slots):
-            return rows
-        made = np.empty_like(rows.indices), np.empty_like(rows.values), np.zeros_like(rows.indptr)
-        find_places(*rows[:3], self._slots, *made)
-        return Rows(*made, len(self._state.table), rows.columns)
+    def _found(self, rows: Rows) -> tuple[Any, Rows]:
+        """The state, with blank rows if they are needed, and rows with places for indices.
+
+        Nothing may be learned by this state.
+        """
+        have = len(self._state.table)
+        if not len(self._slots) and rows.width <= have:
+            return self._state, rows
+        places = np.empty_like(rows.indices)
+        needed = find_places(rows.indices, self._slots, have, self._first_number, places)
+        state = self._with_blanks(needed) if needed else self._state
+        return state, rows._replace(indices=places)
+
+    def _with_blanks(self, needed: int) -> Any:
+        """The state with blank rows, of which so many are needed."""
+        have = len(self._state.table)
+        self._fill_rows(self._whole[have : have + BLANKS])
+        return self._state._replace(table=self._whole[: have + BLANKS])
+
+    def _fill_rows(self, rows: np.ndarray) -> None:
+        """Give new rows of the table, which are zero, their initial values."""
+        for plane, fill in enumerate(self._fill()[: self.planes]):
+            if fill:
+                rows[:, plane] = fill
 
     def _features(self) -> np.ndarray:
         """The features in the table, from the smallest to the largest."""
@@ -197,18 +223,16 @@ class FeatureTable:
             if self._bytes_for(wanted) > _physical_memory():
                 wanted = rows
             self._check_memory(wanted)
-            larger = aligned_zeros((wanted, *self._buffer.shape[1:]), self._dtype)
+            larger = aligned_zeros((wanted + BLANKS, *self._buffer.shape[1:]), self._dtype)
             larger[:have] = self._buffer[:have]
             if arrays or storage.room(held) < wanted:
                 held = storage.lay_out(
                     arrays or storage.arrays(held, have, self._size), wanted, self._size
                 )
-            self._buffer = larger
+            self._whole, self._buffer = larger, larger[:wanted]
         elif arrays:
             held = storage.lay_out(arrays, rows, self._size)
-        for plane, fill in enumerate(self._fill()[: self.planes]):
-            if fill:
-                self._buffer[have:rows, plane] = fill
+        self._fill_rows(self._buffer[have:rows])
         self._state = type(self._state)(self._buffer[:rows], self._state.memory, held)
 
     def _check_width(self, width: int) -> int:
@@ -236,7 +260,7 @@ class FeatureTable:
     def _make_room_to_scale(self, entries: int) -> None:
         """Make room for the scales of all features, and for a scaled row of so many entries."""
         if type(self._scales) is Names:
-            self._scales = with_room(self._scales, len(self._state.table), entries)
+            self._scales = with_room(self._scales, len(self._state.table) + BLANKS, entries)
         if self._work.scales is not self._scales:
             self._work = self._work._replace(scales=self._scales)
 

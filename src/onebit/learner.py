@@ -41,6 +41,7 @@ from onebit.core.jit import direct, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
 from onebit.core.slots import (
+    BLANKS,
     MARK,
     no_slots,
     plain_width,
@@ -648,8 +649,6 @@ class Learner(FeatureTable, Declared):
                 faded._fade(self.round)
                 return faded.probabilities((indices, values), among=among)
             places = range(self._size) if among is None else self._places(among)
-            self._make_room_to_scale(len(indices))
-            self._reserve_for(indices, columns_of(x))
             work, count = self._restricted(places), len(places)
             return self._law(work, indices, values, self.round, count)
 
@@ -662,8 +661,10 @@ class Learner(FeatureTable, Declared):
     def _law(
         self, work: Work, indices: np.ndarray, values: np.ndarray, round: int, count: int
     ) -> np.ndarray:
-        fill = self._entries.probabilities
-        fill(self._params, self._state, work, indices, values, self._draws, round, count)
+        row = Rows(indices, values, np.array([0, len(indices)]), self._width_for(indices))
+        reader, state, row = self._to_read(row)
+        work, fill = reader._work._replace(mask=work.mask), reader._entries.probabilities
+        fill(self._params, state, work, row.indices, values, self._draws, round, count)
         return work.probabilities[: self._size].copy()
 
     def explain(self, x: Any, *, among: Iterable[Any] | None = None) -> Explanation:
@@ -704,19 +705,26 @@ class Learner(FeatureTable, Declared):
         if met is not self:
             return met._score(rows, possible)
         with self._lock:
-            if self._storage.wants_room and rows.width > self._state.table.shape[0]:
-                wider = self.copy()  # reading must not change the learner
-                wider._reserve(rows.width)
-                return wider._score(rows, possible)
-            rows = self._found(rows)
+            reader, state, rows = self._to_read(rows)
             size = len(rows.indptr) - 1
-            self._make_room_to_scale(int(np.diff(rows.indptr).max(initial=0)))
             scores, places = np.empty((size, self._size), self._dtype), np.empty(size, np.int64)
-            work = self._work if possible is None else self._restricted(possible)
-            records = (self._params, self._state, work)
+            work = reader._work if possible is None else reader._restricted(possible)
+            records = (reader._params, state, work)
             args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
-            self._storage.guarded(direct(score_rows, self._kind, *args))(*args)
+            reader._storage.guarded(direct(score_rows, reader._kind, *args))(*args)
             return scores, places
+
+    def _to_read(self, rows: Rows) -> tuple[Learner, Any, Rows]:
+        """This learner or a copy, with a state and rows to be scored. Nothing learned changes.
+
+        A feature that never occurred has the initial values, as if `decide` had made room for it.
+        """
+        if rows.width > len(self._state.table) and not self._storage.shares_blank:
+            wider = self.copy()
+            wider._reserve(rows.width)
+            return wider._to_read(rows)
+        self._make_room_to_scale(int(np.diff(rows.indptr).max(initial=0)))
+        return self, *self._found(rows)
 
     def _rows(self, X: Any) -> Rows:
         """Many contexts, encoded and checked."""
@@ -932,7 +940,8 @@ class Learner(FeatureTable, Declared):
         self._row_dtype = FLOAT64 if self._reads_columns else self._dtype  # of a context's values
         self._is_open = self.inputs == "auto" and not self._reads_columns
         lanes = lanes_for(self._size)
-        self._buffer = aligned_zeros((0, self.planes, lanes), self._dtype)
+        self._whole = aligned_zeros((BLANKS, self.planes, lanes), self._dtype)
+        self._buffer = self._whole[:0]
         self._check_memory(self.features or 0)
         held = self._storage.lay_out({}, 0, self._size)
         self._state = state_type(lanes)(self._buffer, memory.copy(), held)

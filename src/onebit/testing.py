@@ -155,15 +155,39 @@ def deciding_and_predicting_change_nothing_learned(make: Make) -> None:
         learner.decide(_pair(X, i))
         learner.probabilities(_pair(X, i))
     assert _learned(learner) == before, "decide or probabilities changed the learned state"
+    complete = _bytes(learner)
     learner.predict(X)
-    assert _learned(learner) == before, "predict changed the learned state"
+    assert _bytes(learner) == complete, "predict changed the learner"
     if learner.features is not None:  # the learner chose a width, and takes no wider rows
         return
-    unseen = sparse.csr_matrix(([1.0, 2.0], ([0, 0], [2, 5 * FEATURES])), shape=(1, 6 * FEATURES))
-    learner.scores(unseen)
-    assert _learned(learner) == before, "scores changed the learned state"
-    known = sparse.csr_matrix(([1.0], ([0], [2])), shape=(1, FEATURES))
-    assert learner.predict(unseen) == learner.predict(known), "an unknown feature counts"
+    new = _with_new_features()
+    for read in (learner.predict, learner.scores):
+        read(new)
+        assert _bytes(learner) == complete, f"{read.__name__} changed the learner"
+    for read in (learner.probabilities, learner.explain, learner.propose):
+        read(_pair(new, 0))
+        assert _bytes(learner) == complete, f"{read.__name__} changed the learner"
+
+
+def features_that_never_occurred_count_as_in_a_decision(make: Make) -> None:
+    learner, _, _ = _taught(make)
+    if learner.features is not None:
+        return
+    new, wider = _with_new_features(), learner.copy()
+    x, scores = _pair(new, 0), learner.scores(new)
+    decision = learner.copy().decide(x)
+    assert scores[0].argmax() == decision.greedy_place, "another label has the best score"
+    wider._reserve_for(decision.row[0])  # as `decide` does
+    assert np.array_equal(scores, wider.scores(new)), "other scores"
+    assert (learner.probabilities(x) == wider.probabilities(x)).all(), "other probabilities"
+    explained = np.array([*learner.explain(x).scores.values()])
+    assert np.array_equal(scores[0].astype(np.float64), explained), "other scores in explain"
+
+
+def _with_new_features() -> Any:
+    """A row with features that `_stream` does not have, and one that it has."""
+    places = [0, 0, 0], [2, 5 * FEATURES, 5 * FEATURES + 3]
+    return sparse.csr_matrix(([1.0, 2.0, -1.0], places), shape=(1, 6 * FEATURES))
 
 
 def propensities_are_a_law(make: Make) -> None:
@@ -553,6 +577,7 @@ def memory_is_bounded(make: Make) -> None:
 LAWS: list[Callable[[Make], None]] = [
     it_answers_before_any_learning,
     deciding_and_predicting_change_nothing_learned,
+    features_that_never_occurred_count_as_in_a_decision,
     propensities_are_a_law,
     propensities_match_frequencies,
     the_same_seed_gives_the_same_run,

@@ -1,6 +1,7 @@
 """Places of features in the table: the map, and rows that are translated by it."""
 
 import numpy as np
+import pytest
 
 from onebit.core.jit import entry
 from onebit.core.lanes import State4, aligned_zeros
@@ -49,13 +50,19 @@ def test_features_get_places_in_the_order_of_the_rounds():
         assert out.tolist() == places
 
 
-def test_features_without_a_place_are_left_out():
-    values = np.arange(1.0, 6.0)
-    out = np.zeros(5, np.uint32), np.zeros(5), np.zeros(4, np.int64)
-    slots = slots_of(np.array([2, 1023]))  # 5000 is beyond the map, whose last place is taken
-    find_places(INDICES, values, INDPTR, slots, *out)
-    assert out[2].tolist() == [0, 0, 0, 1]
-    assert out[0][0] == 0 and out[1][0] == 4.0
+@pytest.mark.parametrize(
+    ("slots", "first_number", "places", "needed"),
+    [  # 5000 is beyond the map, whose last place is taken
+        (slots_of(np.array([2, 1023])), 2**32, [2, 2, 2, 0, 2], 1),
+        (slots_of(np.array([2, 1023])), 5000, [2, 2, 2, 0, 3], 2),
+        (slots_of(np.unique(INDICES)), 2**32, np.searchsorted(np.unique(INDICES), INDICES), 0),
+        (no_slots(), 2**32, [7, 900, 7, 2, 900], 1),  # every feature is at its own index
+    ],
+)
+def test_features_without_a_place_share_a_blank_one(slots, first_number, places, needed):
+    out, count = np.zeros(5, np.uint32), int(slots.max(initial=0)) or 900
+    assert find_places(INDICES, slots, count, first_number, out) == needed
+    assert out.tolist() == list(places)
 
 
 def test_a_row_is_translated_or_there_is_no_room():

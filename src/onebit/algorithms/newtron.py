@@ -193,6 +193,7 @@ class Coupled(Storage):
     """The blocks of Newtron's matrix."""
 
     dtype = "float64"
+    shares_blank = True
     advice = (
         "Use PNewtron, which takes two numbers per feature and label, or hash the features into "
         "fewer columns with features="

@@ -28,7 +28,7 @@ from onebit.algorithms.pnewtron import squared_length
 from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.lanes import aligned_zeros
 from onebit.core.sums import dot as sum_of_row
-from onebit.core.sums import known, squared_norm
+from onebit.core.sums import squared_norm
 from onebit.storage import stored_contexts as stored
 from onebit.storage.base import Arrays
 from onebit.storage.full import ROUNDING, add_times, is_between, is_inverse, shrink_by
@@ -213,9 +213,6 @@ def score_by_observed(state, row, plane, out):
 def squared_length_by_kernel(state, row):
     kernel, square = state.held.points.kernel, squared_norm(row)
     return UNKNOWN if kernel.kind == GIVEN else value(kernel, square, square, square)
-
-
-implement(known, Observed)(stored.known)
 
 
 class CoupledDual(Dual):

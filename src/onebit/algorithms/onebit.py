@@ -50,7 +50,7 @@ from onebit.core.draws import uniform
 from onebit.core.jit import compiled_as, implement, inline, not_inlined, outline
 from onebit.core.lanes import at, fetch, load, save, store, unit
 from onebit.core.rounds import Choice, must_pause
-from onebit.core.slots import no_slots, width_of
+from onebit.core.slots import BLANKS, no_slots, width_of
 from onebit.core.sums import blocks, number
 from onebit.dicts import HASHED, first_number, most_features, set_apart
 from onebit.feedback.drift import COUNTS, hear_answer
@@ -728,7 +728,7 @@ class OneBit(Learner):
     _width = 0  # of the features that are no numbers
 
     @cached_property
-    def _first_number(self) -> int:
+    def _first_number(self) -> int:  # type: ignore[override] computed once
         return first_number(self.features)
 
     @property
@@ -774,6 +774,15 @@ class OneBit(Learner):
         storage: Any = self._storage
         held = storage.with_numbers(self._state.held, places)
         self._state = self._state._replace(held=held)
+
+    def _with_blanks(self, needed: int) -> Any:
+        state = super()._with_blanks(needed)
+        if needed < BLANKS:
+            return state
+        storage: Any = self._storage
+        held = state.held._replace(numbers=state.held.numbers.copy())
+        blank = np.array([len(state.table) - 1])
+        return state._replace(held=storage.with_numbers(held, blank))
 
     def _features(self) -> np.ndarray:
         first = self._first_number

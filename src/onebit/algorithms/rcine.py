@@ -114,6 +114,8 @@ class EstimatedRates(NamedTuple):
 class Collected(Storage):
     """Keeps a `Sample`, and finds the rates: at once, or in a thread."""
 
+    shares_blank = True
+
     def __init__(self, N_s: int, estimate: Estimate, dtype: np.dtype) -> None:
         self.N_s, self._dtype = N_s, dtype
         name = estimate

@@ -18,6 +18,9 @@ from onebit.core.rounds import Row
 NO_ROOM = -1
 MARK = 2**31  # in an index: the feature is a number that is to be scaled (see `storage.scales`)
 PLAIN = MARK - 1
+# Rows after the table's own, with the initial values. They stand for all features that never
+# occurred, when contexts are only read: one for numbers of dicts, which comes last, one for others.
+BLANKS = 2
 _FEWEST = 2**10  # features for which a map has room
 
 
@@ -96,15 +99,21 @@ def place_rows(indices, indptr, order, slots, count, seen, out):
 
 
 @entry
-def find_places(indices, values, indptr, slots, places, kept_values, kept_indptr):
-    """Copy rows, with places for indices and without features that have no place."""
-    kept = 0
-    for i in range(len(indptr) - 1):
-        for n in range(indptr[i], indptr[i + 1]):
-            feature = at(indices, n) & np.uint32(PLAIN)
-            slot = at(slots, feature) if feature < len(slots) else np.uint32(0)
-            if slot != 0:
-                places[kept] = (slot - np.uint32(1)) | (at(indices, n) & np.uint32(MARK))
-                kept_values[kept] = values[n]
-                kept += 1
-        kept_indptr[i + 1] = kept
+def find_places(indices, slots, count, first_number, out):
+    """Fill `out` with the places of features. Those without a place share one of the BLANKS.
+
+    count: the number of places in use; the BLANKS follow them. first_number: the index from which
+    on features are numbers. Returns how many of the BLANKS are needed.
+    """
+    needed = 0
+    for n in range(len(indices)):
+        feature = at(indices, n) & np.uint32(PLAIN)
+        place, is_known = np.int64(feature), feature < count
+        if len(slots):
+            place = np.int64(at(slots, feature) if feature < len(slots) else np.uint32(0)) - 1
+            is_known = place >= 0
+        if not is_known:
+            blank = 1 if feature >= first_number else 0
+            place, needed = count + blank, max(needed, 1 + blank)
+        out[n] = np.uint32(place) | (at(indices, n) & np.uint32(MARK))
+    return needed

@@ -11,7 +11,6 @@ import numpy as np
 
 from onebit.core.jit import generic, implement, inline, plain
 from onebit.core.lanes import REPLICAS, at, fetch, load, prefetch, store, width, zero
-from onebit.core.rounds import Row
 
 
 @generic
@@ -195,15 +194,6 @@ def _dot_and_variance_for_all(state, row, scores, widths):
         _turn_round(state, state.sums[1], state.turned[1])
     _hand_over(state, state.turned[0], scores)
     _hand_over(state, state.turned[1], widths)
-
-
-@generic
-def known(state, row):
-    """The row without features that are not in the table; they have weight 0."""
-    stop = row.stop
-    while stop > row.start and row.indices[stop - 1] >= state.table.shape[0]:
-        stop -= 1
-    return Row(row.indices, row.values, row.start, stop)
 
 
 @inline

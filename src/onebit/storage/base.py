@@ -29,7 +29,7 @@ class Storage:
     settings: Mapping[str, Any] = MappingProxyType({})  # settings that chose the storage
     unsaved: Mapping[str, Any] = MappingProxyType({})  # settings that a file cannot store
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
-    wants_room = False  # rows with features beyond the table cannot be scored
+    shares_blank = False  # to score a row, all features that never occurred may share a place
     callback: Callback | None = None  # a Python function that compiled code calls
     maps_features = False  # features may get rows of the table as they occur
     advice = "Hash the features into fewer columns with features="
@@ -100,7 +100,7 @@ class Storage:
 class _Table(Storage):
     """The table alone."""
 
-    maps_features = True
+    maps_features = shares_blank = True
 
 
 TABLE = _Table()

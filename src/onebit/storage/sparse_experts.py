@@ -213,7 +213,7 @@ def _clear_nothing(state):
 class SparseExperts(ExpertStorage):
     """Experts of sparse rows."""
 
-    maps_features = True
+    maps_features = shares_blank = True
 
     def __init__(self, *start: Any, alpha: float, temperature: Sequence[float]) -> None:
         """start: as for all experts. alpha: where the sums of naive Bayes start."""

@@ -417,18 +417,13 @@ def fit(state, row, label, step, weight):
     updates.move(state, row, label, step, weight / (1.0 + weight * v))
 
 
-@implement(sums.known, Points, Posterior)
-def known(state, row):
-    """The whole row: a feature that never occurred changes the length of the context."""
-    return row
-
-
 class Dual(Storage):
     """At most `budget` contexts. prior: for second-order learners."""
 
     dtype = "float64"
     planes = 0
     rescores = True
+    shares_blank = True
     advice = "Use a smaller budget=, or hash the features into fewer columns with features="
 
     def __init__(
@@ -437,7 +432,7 @@ class Dual(Storage):
         if callable(kernel):
             self._function, self.callback = kernel, Callback(self._ask)
             self.kernel = Kernel(GIVEN, 1.0, 0.0, 1, self.callback.address)
-            name, self.unsaved, self.wants_room = called(kernel), {"kernel": kernel}, True
+            name, self.unsaved, self.shares_blank = called(kernel), {"kernel": kernel}, False
         else:
             self.kernel, name = kernel_named(kernel)
         self.budget, self.remove = budget, REMOVE_RULES.index(remove)
