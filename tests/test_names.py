@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
@@ -260,3 +261,66 @@ def test_a_string_in_a_column_of_numbers_is_to_be_converted():
     ob.simulate(learner, frame, [0, 1])
     with pytest.raises(TypeError, match="'a' must be a number, not '3'; convert it"):
         learner.decide({"a": "3", "b": 1})
+
+
+# Frames whose columns have types that are not those of numbers.
+
+
+def numbers_as_objects(missing=False):
+    """Columns of numbers, and the same numbers as floats."""
+    rng = np.random.default_rng(4)
+    prices, ages, old = rng.integers(0, 9, 60) / 2, rng.integers(0, 90, 60), rng.random(60) > 0.5
+    floats = {"price": prices.tolist(), "age": ages.astype(float).tolist(), "old": (old * 1.0)}
+    objects = {
+        "price": [Decimal(price) for price in prices.tolist()],
+        "age": ages.tolist(),
+        "old": old.tolist(),
+    }
+    if missing:
+        objects["age"][5] = None
+        floats["age"][5] = math.nan
+    return objects, floats
+
+
+def learned_from(frame):
+    """What a learner has learned from a frame, or why it refused it."""
+    learner = ob.OneBit(2)
+    try:
+        ob.simulate(learner, frame, [0, 1, 1] * 20)
+    except ValueError as error:
+        return str(error)
+    return testing._bytes(learner)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_frame_of_numbers_may_have_columns_of_objects(missing):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    objects, floats = numbers_as_objects(missing)
+    wanted = learned_from(pandas.DataFrame(floats))
+    assert learned_from(pandas.DataFrame(objects, dtype=object)) == wanted
+    as_objects = [polars.Series(name, values, polars.Object) for name, values in objects.items()]
+    assert learned_from(polars.DataFrame(as_objects)) == wanted
+    assert learned_from(polars.DataFrame(floats | {"price": objects["price"]})) == wanted
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, partial(ob.UCWL, inputs="auto")])
+def test_rows_of_a_frame_of_objects_are_rows_of_numbers_one_by_one_too(make):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(numbers_as_objects()[0], dtype=object)
+    y = [0, 1, 1] * 20
+    whole, rounds = make(2), make(2)
+    ob.simulate(whole, frame, y)
+    for i, label in enumerate(y):
+        testing._teach(rounds, rounds.decide(frame.iloc[i]), label)
+    assert testing._bytes(rounds) == testing._bytes(whole)
+    assert np.array_equal(whole.scores([frame.iloc[i] for i in range(60)]), whole.scores(frame))
+
+
+def test_a_column_of_objects_with_one_string_is_no_column_of_numbers():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"code": [7, "B2", None], "x": [1.0, 2.0, 3.0]})
+    rows = ob.UCWL(2)._rows(frame), ob.UCWL(2)._rows(frame.to_dict("records"))
+    assert rows[0].indices.tolist() == rows[1].indices.tolist() and not rows[0].columns
+    empty = pandas.DataFrame({"code": [None, None], "x": [1.0, 2.0]})  # None: a category
+    found = ob.UCWL(2).decide(empty.iloc[[0]]).indices
+    assert found.tolist() == ob.UCWL(2).decide({"code": None, "x": 1.0}).indices.tolist()

@@ -1,7 +1,7 @@
 """Data frames of pandas and polars, and the names of columns.
 
-A frame of numbers is a matrix. Any other is read row by row, as dicts. Neither library is imported:
-a frame is known by its attributes.
+A frame of numbers is a matrix, whatever the types of its columns. Any other is read row by row, as
+dicts. Neither library is imported: a frame is known by its attributes.
 """
 
 from __future__ import annotations
@@ -46,12 +46,20 @@ def _is_numeric(dtype: Any) -> bool:
     return getattr(dtype, "kind", "O") in "biuf"
 
 
+def _holds_numbers(column: Any) -> bool:
+    """Whether what a column of a frame has, and is not missing, is numbers and truth values."""
+    if _is_numeric(column.dtype):
+        return True
+    known = (value for value in column if not is_missing(value))
+    return is_number(next(known, None)) and all(map(is_number, known))
+
+
 def _frame_rows(frame: Any) -> Any:
     """The frame itself if it holds numbers alone, else its rows as dicts."""
     names = list(frame.columns)
     if len(set(names)) < len(names):
         raise ValueError("two columns of the frame have the same name; rename one of them")
-    if all(_is_numeric(frame[name].dtype) for name in names):
+    if all(_holds_numbers(frame[name]) for name in names):
         return frame
     return _dicts(frame, names)
 
