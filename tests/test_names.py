@@ -130,6 +130,72 @@ def test_a_model_file_with_other_names_is_refused(tmp_path):
             ob.Learner._restore(head | {"names": names}, arrays)
 
 
+# Tables that are too wide for an array.
+
+
+@pytest.mark.parametrize("common", [{}, {"features": 100}, {"inputs": "auto"}, {"inputs": "unit"}])
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_a_wide_table_has_names_too(make, common, tmp_path, monkeypatch):
+    if make is ob.OneBit and "inputs" in common:
+        common = {"inputs": "sparse"}
+    monkeypatch.setattr("onebit.datasets.columns.MOST_DENSE", 2)
+    path, X, y = table(tmp_path)
+    data = ob.datasets.read(path)
+    assert hasattr(data.X, "tocsr") and data.columns == NAMES
+    learner, chunks = make(data.labels, **common), make(data.labels, **common)
+    plain = make(data.labels, **common)
+    ob.simulate(learner, data)
+    ob.simulate(chunks, ob.datasets.stream(path, labels=data.labels, rows=50))
+    ob.simulate(plain, data.X, y)
+    assert np.array_equal(learner.scores(data.X), plain.scores(data.X))
+    learner.save(tmp_path / "people.onebit")
+    learner = ob.load(tmp_path / "people.onebit")
+    assert testing._bytes(chunks) == testing._bytes(learner)
+    wanted, dicts = learner.scores(data.X), [dict(reversed(dict_of(row).items())) for row in X]
+    assert len(np.unique(wanted, axis=0)) > 1
+    assert np.array_equal(learner.scores(dicts), wanted)
+    for library in ("pandas", "polars"):
+        frame = pytest.importorskip(library).DataFrame([dict_of(row) for row in X])
+        row = frame.iloc[0] if library == "pandas" else frame[0]
+        decision = learner.copy().decide(row)
+        assert decision.row[0].tolist() == plain.copy().decide(data.X[0]).row[0].tolist()
+        assert learner.probabilities(row).tolist() == plain.probabilities(data.X[0]).tolist()
+        if "features" not in common:  # a frame of numbers is dense rows
+            assert np.array_equal(learner.scores(frame), wanted)
+    assert {part for part, _ in learner.explain(dicts[0]).parts} <= set(NAMES)
+    with pytest.raises(ValueError, match="knows no column 'heigth'; did you mean 'height'"):
+        learner.decide({"heigth": 180.0})
+    head, arrays = learner._dump()
+    with pytest.raises(ValueError, match="names of the columns"):
+        ob.Learner._restore(head | {"names": ["a", "a"]}, arrays)
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_what_is_missing_in_a_dict_for_a_wide_table_is_0_as_in_the_table(
+    make, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("onebit.datasets.columns.MOST_DENSE", 2)
+    data = ob.datasets.read(table(tmp_path)[0])
+    learner = make(data.labels)
+    ob.simulate(learner, data)
+    for x in ({"age": 33.0, "visits": 2.0}, {"age": 33.0, "height": None, "visits": 2.0}):
+        assert learner.copy().decide(x).row[0].tolist() == [0, 2]
+
+
+def test_a_learner_of_other_contexts_reads_a_wide_table_without_its_names(tmp_path, monkeypatch):
+    monkeypatch.setattr("onebit.datasets.columns.MOST_DENSE", 2)
+    path, X, y = table(tmp_path, 40)
+    data = ob.datasets.read(path)
+    learner, plain = ob.UCWL(data.labels), ob.UCWL(data.labels)
+    ob.simulate(learner, data.X[:20], y[:20])
+    ob.simulate(plain, data.X[:20], y[:20])
+    ob.simulate(learner, data)
+    ob.simulate(plain, data.X, y)
+    assert testing._bytes(learner) == testing._bytes(plain)
+    with pytest.raises(ValueError, match="knows numbers by their names"):
+        ob.simulate(taught_by_dicts(X, y, ob.OneBit), data)
+
+
 # Learners that were taught with dicts.
 
 

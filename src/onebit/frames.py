@@ -120,6 +120,8 @@ def dict_of_row(x: Any) -> Any:
 def dicts_of(X: Any) -> Any:
     """The rows of a matrix whose columns have names, as dicts. Anything else is itself."""
     if isinstance(X, NamedColumns):
+        if hasattr(X.X, "tocsr"):  # too wide to be dicts: as a matrix without names
+            return X.X
         return [dict(zip(X.names, row, strict=True)) for row in X.X.tolist()]
     return _dicts(X, list(X.columns)) if hasattr(X, "columns") and names_of(X) else X
 
@@ -134,8 +136,9 @@ def row_in_columns(
 
     typical: the value of a column that is missing; None: none may be.
     """
+    known = frozenset(names)
     for name in x:
-        if name not in names:
+        if name not in known:
             near = difflib.get_close_matches(str(name), names, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; there are {_some(names)}"
             raise ValueError(f"the learner knows no column {name!r}{hint}")

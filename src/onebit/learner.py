@@ -53,6 +53,7 @@ from onebit.feature_table import FeatureTable
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
 from onebit.frames import (
+    NamedColumns,
     check_names,
     dict_of_row,
     dicts_of,
@@ -722,7 +723,8 @@ class Learner(FeatureTable, Declared):
         """Many contexts, encoded and checked."""
         if self._names or self._reads_names:
             X = listed(X)
-            X = X if self._names else dicts_of(X)
+            if not self._names or (self._is_open and not isinstance(X, NamedColumns)):
+                X = dicts_of(X)
             X = [self._in_columns(x) for x in X] if isinstance(X, list) else X
         rows = self._encoded(X)
         if self._knows_numbers:
@@ -804,7 +806,13 @@ class Learner(FeatureTable, Declared):
         named = dict_of_row(x) if has_names else named_context(x)
         if named is None:
             return x
-        return row_in_columns(named, self._names, self._row_dtype, self._typical_number())
+        if self._reads_columns:
+            return row_in_columns(named, self._names, self._row_dtype, self._typical_number())
+        is_sparse = self._is_scaled or not self._columns  # the table: what is missing is 0
+        typical = (lambda column: 0.0) if is_sparse else None
+        row = row_in_columns(named, self._names, self._row_dtype, typical)
+        indices = np.flatnonzero(row)
+        return indices, row[indices]
 
     def _typical_number(self) -> Callable[[int], float] | None:
         """What stands for a missing number of a column; None: nothing does."""
