@@ -390,3 +390,18 @@ def test_a_column_of_objects_with_one_string_is_no_column_of_numbers():
     empty = pandas.DataFrame({"code": [None, None], "x": [1.0, 2.0]})  # None: a category
     found = ob.UCWL(2).decide(empty.iloc[[0]]).indices
     assert found.tolist() == ob.UCWL(2).decide({"code": None, "x": 1.0}).indices.tolist()
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_a_first_row_that_happens_to_hold_numbers_alone_has_a_remedy(make):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"code": [7, "B2"] * 20, "x": [1.0, 2.0] * 20})
+    learner = make(2)
+    learner.learn(learner.decide(frame.iloc[0]), right=True)
+    with pytest.raises(TypeError, match=r"'code' must be a number, not 'B2'.*row\.to_dict\(\)"):
+        learner.decide(frame.iloc[1])
+    rounds, whole, y = make(2), make(2), [0, 1] * 20
+    for i, label in enumerate(y):
+        testing._teach(rounds, rounds.decide(frame.iloc[i].to_dict()), label)
+    ob.simulate(whole, frame, y)
+    assert testing._bytes(rounds) == testing._bytes(whole)

@@ -156,7 +156,10 @@ def number_of_feature(name: str, value: Any, dtype: np.dtype) -> float:
         elif getattr(value, "size", 0) == 1:
             hint = "; give its number, value.item()"
         elif isinstance(value, str):
-            hint = "; convert it to a number"
+            hint = (
+                "; convert it to a number. If the column has names or texts, teach a learner with "
+                "dicts from the first row on (row.to_dict()), or give simulate the whole frame"
+            )
         elif isinstance(value, Iterable):
             hint = "; give each of its parts a name of its own"
         wanted = "a number" if isinstance(value, str) else "a number or a string"
