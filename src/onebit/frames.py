@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -62,6 +63,23 @@ def _frame_rows(frame: Any) -> Any:
     if all(_holds_numbers(frame[name]) for name in names):
         return frame
     return _dicts(frame, names)
+
+
+def warn_of_categories(X: Any, stacklevel: int = 3) -> None:
+    """Warn of categories of pandas that are numbers: they are read as numbers."""
+    if not hasattr(X, "to_dict") or not hasattr(X, "columns"):
+        return
+    for name, dtype in zip(X.columns, X.dtypes, strict=True):
+        categories = dtype.categories if str(dtype) == "category" else ()
+        if any(is_number(value) and not isinstance(value, bool) for value in categories):
+            column = f"frame[{name!r}]"
+            warnings.warn(
+                f"column {name!r} has categories that are numbers, and they are read as numbers, "
+                "because a dict of a row does not tell the type of a column. To have them as "
+                f"categories, make them strings, {column}.astype(str); to keep the numbers, "
+                f"{column}.astype(float)",
+                stacklevel=stacklevel,
+            )
 
 
 def _dicts(frame: Any, names: list[Any]) -> list[dict[Any, Any]]:

@@ -60,6 +60,7 @@ from onebit.frames import (
     listed,
     names_of,
     row_in_columns,
+    warn_of_categories,
 )
 from onebit.labels import LabelSet
 from onebit.learner_class import Declared
@@ -624,11 +625,13 @@ class Learner(FeatureTable, Declared):
 
     def predict(self, X: Any) -> np.ndarray:
         """The greedy labels of many rows, without exploration. The learner does not change."""
+        warn_of_categories(X)
         with self._lock:
             return np.asarray(self._labels.names)[self._score(X)[1]]
 
     def scores(self, X: Any) -> np.ndarray:
         """The scores [row, label] by which `predict` chooses."""
+        warn_of_categories(X)
         return self._score(X)[0]
 
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
