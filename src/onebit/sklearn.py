@@ -32,7 +32,7 @@ except ImportError as error:
 from onebit.adapters import LearnerMaker, label_probabilities, make_learner
 from onebit.decision import Decision
 from onebit.frames import NamedColumns, dicts_of, listed, names_of, row_of_frame
-from onebit.lab.simulation import simulate_places
+from onebit.lab.simulation import simulate_places, warn_of_columns
 from onebit.rows import is_missing
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
@@ -194,6 +194,7 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
 
     def _rows_and_labels(self, X: Any, y: Any, is_first: bool) -> tuple[Any, np.ndarray]:
         rows = _read_by_onebit(X)
+        warn_of_columns(X)
         if not is_first:
             if _is_empty(X):
                 raise ValueError("X has no rows: partial_fit needs at least one")

@@ -287,6 +287,7 @@ def test_progress_may_have_the_learner_decide():
 def test_categories_that_nearly_all_differ_are_not_taken_without_a_word():
     """As in files: `datasets.read` warns of them."""
     polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    OneBitClassifier = pytest.importorskip("onebit.sklearn").OneBitClassifier
     columns = {"id": [f"u{i}" for i in range(30)], "team": ["A", "B"] * 15, "age": [3.0] * 30}
     y = [0, 1] * 15
     frame = polars.DataFrame(columns)
@@ -296,6 +297,8 @@ def test_categories_that_nearly_all_differ_are_not_taken_without_a_word():
             lambda X: ob.simulate(ob.OneBit(2), X, y),
             lambda X: ob.simulate(ob.OneBit(2), [(X, y)]),
             lambda X: ob.sweep([ob.UCWL(2)], X, y),
+            lambda X: ob.tune("UCWL", X, y, trials=1, repeats=1),
+            lambda X: OneBitClassifier().fit(X, y),
         ):
             with pytest.warns(UserWarning, match="column 'id' has another value in nearly every"):
                 run(X)

@@ -22,6 +22,7 @@ from onebit.datasets.steps import width_of
 from onebit.frames import listed
 from onebit.lab import recipes
 from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
+from onebit.lab.simulation import warn_of_columns
 from onebit.lab.streams import encoded
 from onebit.lab.sweeping import sweep
 from onebit.labels import LabelSet, column_of
@@ -280,6 +281,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
     else:
         among = LabelSet(_found(y) if labels is None else labels)
         places, count = among.places(y), len(among)
+        warn_of_columns(X)
     X = listed(X)
     rows = encoded(X)
     if len(rows.indptr) - 1 != len(places):
