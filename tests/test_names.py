@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections import namedtuple
 from decimal import Decimal
 from functools import partial
@@ -405,3 +406,68 @@ def test_a_first_row_that_happens_to_hold_numbers_alone_has_a_remedy(make):
         testing._teach(rounds, rounds.decide(frame.iloc[i].to_dict()), label)
     ob.simulate(whole, frame, y)
     assert testing._bytes(rounds) == testing._bytes(whole)
+
+
+# Names and categories in Unicode.
+
+DECOMPOSED = unicodedata.normalize("NFD", "prénom")
+COMPOSED = unicodedata.normalize("NFC", DECOMPOSED)
+NAMED = [COMPOSED, DECOMPOSED]
+
+
+def columns_named(name, value):
+    """Columns of a name whose values are a category, a text and a number."""
+    return {name: [value, "b"] * 15, f"{name} text": ["a b", f"c {value}"] * 15, "n": [1, 2] * 15}
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_names_and_categories_are_composed(make, tmp_path):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    y, wanted = [0, 1] * 15, None
+    for sign in NAMED:
+        columns = columns_named(sign, sign)
+        frame = polars.DataFrame(columns | {"label": y})
+        frame.write_csv(tmp_path / "table.csv")
+        frame.write_parquet(tmp_path / "table.parquet")
+        rows = polars.DataFrame(columns).to_dicts()
+        forms = [polars.DataFrame(columns), pandas.DataFrame(columns), rows]
+        forms.append([{**row, f"{sign}={row[sign]}": 1} for row in rows])
+        for row in forms[-1]:
+            del row[sign]
+        forms += [ob.datasets.read(tmp_path / f"table.{end}").X for end in ("csv", "parquet")]
+        for X in forms:
+            learner = make(2)
+            ob.simulate(learner, X, y)
+            wanted = wanted or testing._bytes(learner)
+            assert testing._bytes(learner) == wanted
+        rounds = make(2)
+        for row, label in zip(rows, y, strict=True):
+            testing._teach(rounds, rounds.decide(row), label)
+        assert testing._bytes(rounds) == wanted
+    explained = [rounds.explain({f"{sign} text": "a b", sign: sign}).parts for sign in NAMED]
+    assert [value for _, value in explained[0]] == [value for _, value in explained[1]] != []
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_names_of_columns_are_composed(make, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frames = [pandas.DataFrame({name: [1, 2] * 9, "n": [1, 5, 3] * 6}) for name in NAMED]
+    wanted = None
+    for frame in frames:
+        learner = make(2)
+        ob.simulate(learner, frame, [0, 1, 1] * 6)
+        head, arrays = learner._dump()
+        of_old_file = ob.Learner._restore(head | {"names": list(frame.columns)}, arrays)
+        frame.assign(label=[0, 1, 1] * 6).to_csv(tmp_path / "table.csv", index=False)
+        from_file = make([0, 1])
+        ob.simulate(from_file, ob.datasets.read(tmp_path / "table.csv"))
+        for taught in (learner, of_old_file, from_file):
+            for other in frames:
+                scores = taught.scores(other).tolist()
+                wanted = wanted or scores
+                assert scores == taught.scores(other.to_dict("records")).tolist() == wanted
+    both = make(2)
+    twice = pandas.DataFrame({name: [1.0, 2.0] for name in NAMED})
+    ob.simulate(both, twice, [0, 1])
+    both.save(tmp_path / "both")
+    assert np.array_equal(ob.load(tmp_path / "both").scores(twice), both.scores(twice))

@@ -16,6 +16,7 @@ import numpy as np
 
 from onebit.dicts import number_of_feature
 from onebit.rows import is_missing, is_number
+from onebit.texts import composed
 
 
 class NamedColumns(NamedTuple):
@@ -122,7 +123,13 @@ def names_of(x: Any) -> tuple[str, ...]:
     if names is None or callable(names):
         return ()
     names = tuple(names)
-    return names if all(isinstance(name, str) for name in names) else ()
+    return composed_names(names) if all(isinstance(name, str) for name in names) else ()
+
+
+def composed_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns; none if two of them are the same once they are composed."""
+    made = tuple(map(composed, names))
+    return made if len(set(made)) == len(made) else ()
 
 
 def dict_of_row(x: Any) -> Any:
@@ -154,6 +161,7 @@ def row_in_columns(
 
     typical: the value of a column that is missing; None: none may be.
     """
+    x = {composed(name) if isinstance(name, str) else name: value for name, value in x.items()}
     known = frozenset(names)
     for name in x:
         if name not in known:

@@ -27,6 +27,7 @@ import numpy as np
 from onebit._version import __version__
 from onebit.decision import MOST_ROUNDS, check_salt, salted
 from onebit.feedback.answered import Answers, OtherAnswers
+from onebit.frames import composed_names
 from onebit.learner_class import Declared
 from onebit.rows import GROWTH_LIMIT
 from onebit.settings import whole
@@ -240,7 +241,7 @@ def _names(names: Any, columns: int | None, features: int | None) -> tuple[str, 
         and len(names) <= (features or len(names))
     ):
         raise ValueError("the names of the columns do not fit this model")
-    return tuple(names)
+    return composed_names(names)  # older files have them as they came
 
 
 def check_finite(arrays: Mapping[str, np.ndarray]) -> None:
