@@ -1,5 +1,6 @@
-"""Dicts as contexts: names are hashed as by scikit-learn."""
+"""Dicts as contexts: names are composed, and hashed as by scikit-learn."""
 
+import unicodedata
 from enum import Enum
 from fractions import Fraction
 
@@ -35,6 +36,12 @@ def test_murmur3_is_right_for_every_length_of_tail(size):
     assert murmur3(text) == murmurhash3_32(text, seed=0)
 
 
+def composed_pairs(named):
+    """The features of a dict, with composed names."""
+    features = ((f"{n}={v}", 1) if isinstance(v, str) else (n, v) for n, v in named.items())
+    return [(unicodedata.normalize("NFC", name), value) for name, value in features]
+
+
 @given(
     st.lists(
         st.dictionaries(names, st.one_of(numbers, categories), max_size=12), min_size=1, max_size=4
@@ -45,8 +52,8 @@ def test_murmur3_is_right_for_every_length_of_tail(size):
 @settings(deadline=None, database=None, max_examples=200)
 def test_dicts_are_hashed_as_by_the_feature_hasher(dicts, n, dtype):
     # The numbers are sums of few powers of two, so their order does not matter to rounding.
-    hasher = FeatureHasher(n_features=HASHED if n is None else n, input_type="dict")
-    hashed = hasher.transform(dicts)
+    hasher = FeatureHasher(n_features=HASHED if n is None else n, input_type="pair")
+    hashed = hasher.transform(map(composed_pairs, dicts))
     alike(encode_rows(dicts, dtype, n), encode_rows(hashed, dtype, n))
     for i, one in enumerate(dicts):
         alike(encode(one, dtype, n), encode(hashed[i], dtype, n))

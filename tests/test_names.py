@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections import namedtuple
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
@@ -127,6 +129,72 @@ def test_a_model_file_with_other_names_is_refused(tmp_path):
     for names in (["age"], ["age", "age", "visits"], [1, 2, 3], "age"):
         with pytest.raises(ValueError, match="names of the columns"):
             ob.Learner._restore(head | {"names": names}, arrays)
+
+
+# Tables that are too wide for an array.
+
+
+@pytest.mark.parametrize("common", [{}, {"features": 100}, {"inputs": "auto"}, {"inputs": "unit"}])
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_a_wide_table_has_names_too(make, common, tmp_path, monkeypatch):
+    if make is ob.OneBit and "inputs" in common:
+        common = {"inputs": "sparse"}
+    monkeypatch.setattr("onebit.datasets.columns.MOST_DENSE", 2)
+    path, X, y = table(tmp_path)
+    data = ob.datasets.read(path)
+    assert hasattr(data.X, "tocsr") and data.columns == NAMES
+    learner, chunks = make(data.labels, **common), make(data.labels, **common)
+    plain = make(data.labels, **common)
+    ob.simulate(learner, data)
+    ob.simulate(chunks, ob.datasets.stream(path, labels=data.labels, rows=50))
+    ob.simulate(plain, data.X, y)
+    assert np.array_equal(learner.scores(data.X), plain.scores(data.X))
+    learner.save(tmp_path / "people.onebit")
+    learner = ob.load(tmp_path / "people.onebit")
+    assert testing._bytes(chunks) == testing._bytes(learner)
+    wanted, dicts = learner.scores(data.X), [dict(reversed(dict_of(row).items())) for row in X]
+    assert len(np.unique(wanted, axis=0)) > 1
+    assert np.array_equal(learner.scores(dicts), wanted)
+    for library in ("pandas", "polars"):
+        frame = pytest.importorskip(library).DataFrame([dict_of(row) for row in X])
+        row = frame.iloc[0] if library == "pandas" else frame[0]
+        decision = learner.copy().decide(row)
+        assert decision.row[0].tolist() == plain.copy().decide(data.X[0]).row[0].tolist()
+        assert learner.probabilities(row).tolist() == plain.probabilities(data.X[0]).tolist()
+        if "features" not in common:  # a frame of numbers is dense rows
+            assert np.array_equal(learner.scores(frame), wanted)
+    assert {part for part, _ in learner.explain(dicts[0]).parts} <= set(NAMES)
+    with pytest.raises(ValueError, match="knows no column 'heigth'; did you mean 'height'"):
+        learner.decide({"heigth": 180.0})
+    head, arrays = learner._dump()
+    with pytest.raises(ValueError, match="names of the columns"):
+        ob.Learner._restore(head | {"names": ["a", "a"]}, arrays)
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_what_is_missing_in_a_dict_for_a_wide_table_is_0_as_in_the_table(
+    make, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("onebit.datasets.columns.MOST_DENSE", 2)
+    data = ob.datasets.read(table(tmp_path)[0])
+    learner = make(data.labels)
+    ob.simulate(learner, data)
+    for x in ({"age": 33.0, "visits": 2.0}, {"age": 33.0, "height": None, "visits": 2.0}):
+        assert learner.copy().decide(x).row[0].tolist() == [0, 2]
+
+
+def test_a_learner_of_other_contexts_reads_a_wide_table_without_its_names(tmp_path, monkeypatch):
+    monkeypatch.setattr("onebit.datasets.columns.MOST_DENSE", 2)
+    path, X, y = table(tmp_path, 40)
+    data = ob.datasets.read(path)
+    learner, plain = ob.UCWL(data.labels), ob.UCWL(data.labels)
+    ob.simulate(learner, data.X[:20], y[:20])
+    ob.simulate(plain, data.X[:20], y[:20])
+    ob.simulate(learner, data)
+    ob.simulate(plain, data.X, y)
+    assert testing._bytes(learner) == testing._bytes(plain)
+    with pytest.raises(ValueError, match="knows numbers by their names"):
+        ob.simulate(taught_by_dicts(X, y, ob.OneBit), data)
 
 
 # Learners that were taught with dicts.
@@ -260,3 +328,146 @@ def test_a_string_in_a_column_of_numbers_is_to_be_converted():
     ob.simulate(learner, frame, [0, 1])
     with pytest.raises(TypeError, match="'a' must be a number, not '3'; convert it"):
         learner.decide({"a": "3", "b": 1})
+
+
+# Frames whose columns have types that are not those of numbers.
+
+
+def numbers_as_objects(missing=False):
+    """Columns of numbers, and the same numbers as floats."""
+    rng = np.random.default_rng(4)
+    prices, ages, old = rng.integers(0, 9, 60) / 2, rng.integers(0, 90, 60), rng.random(60) > 0.5
+    floats = {"price": prices.tolist(), "age": ages.astype(float).tolist(), "old": (old * 1.0)}
+    objects = {
+        "price": [Decimal(price) for price in prices.tolist()],
+        "age": ages.tolist(),
+        "old": old.tolist(),
+    }
+    if missing:
+        objects["age"][5] = None
+        floats["age"][5] = math.nan
+    return objects, floats
+
+
+def learned_from(frame):
+    """What a learner has learned from a frame, or why it refused it."""
+    learner = ob.OneBit(2)
+    try:
+        ob.simulate(learner, frame, [0, 1, 1] * 20)
+    except ValueError as error:
+        return str(error)
+    return testing._bytes(learner)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_frame_of_numbers_may_have_columns_of_objects(missing):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    objects, floats = numbers_as_objects(missing)
+    wanted = learned_from(pandas.DataFrame(floats))
+    assert learned_from(pandas.DataFrame(objects, dtype=object)) == wanted
+    as_objects = [polars.Series(name, values, polars.Object) for name, values in objects.items()]
+    assert learned_from(polars.DataFrame(as_objects)) == wanted
+    assert learned_from(polars.DataFrame(floats | {"price": objects["price"]})) == wanted
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, partial(ob.UCWL, inputs="auto")])
+def test_rows_of_a_frame_of_objects_are_rows_of_numbers_one_by_one_too(make):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(numbers_as_objects()[0], dtype=object)
+    y = [0, 1, 1] * 20
+    whole, rounds = make(2), make(2)
+    ob.simulate(whole, frame, y)
+    for i, label in enumerate(y):
+        testing._teach(rounds, rounds.decide(frame.iloc[i]), label)
+    assert testing._bytes(rounds) == testing._bytes(whole)
+    assert np.array_equal(whole.scores([frame.iloc[i] for i in range(60)]), whole.scores(frame))
+
+
+def test_a_column_of_objects_with_one_string_is_no_column_of_numbers():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"code": [7, "B2", None], "x": [1.0, 2.0, 3.0]})
+    rows = ob.UCWL(2)._rows(frame), ob.UCWL(2)._rows(frame.to_dict("records"))
+    assert rows[0].indices.tolist() == rows[1].indices.tolist() and not rows[0].columns
+    empty = pandas.DataFrame({"code": [None, None], "x": [1.0, 2.0]})  # None: a category
+    found = ob.UCWL(2).decide(empty.iloc[[0]]).indices
+    assert found.tolist() == ob.UCWL(2).decide({"code": None, "x": 1.0}).indices.tolist()
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_a_first_row_that_happens_to_hold_numbers_alone_has_a_remedy(make):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"code": [7, "B2"] * 20, "x": [1.0, 2.0] * 20})
+    learner = make(2)
+    learner.learn(learner.decide(frame.iloc[0]), right=True)
+    with pytest.raises(TypeError, match=r"'code' must be a number, not 'B2'.*row\.to_dict\(\)"):
+        learner.decide(frame.iloc[1])
+    rounds, whole, y = make(2), make(2), [0, 1] * 20
+    for i, label in enumerate(y):
+        testing._teach(rounds, rounds.decide(frame.iloc[i].to_dict()), label)
+    ob.simulate(whole, frame, y)
+    assert testing._bytes(rounds) == testing._bytes(whole)
+
+
+# Names and categories in Unicode.
+
+DECOMPOSED = unicodedata.normalize("NFD", "prénom")
+COMPOSED = unicodedata.normalize("NFC", DECOMPOSED)
+NAMED = [COMPOSED, DECOMPOSED]
+
+
+def columns_named(name, value):
+    """Columns of a name whose values are a category, a text and a number."""
+    return {name: [value, "b"] * 15, f"{name} text": ["a b", f"c {value}"] * 15, "n": [1, 2] * 15}
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_names_and_categories_are_composed(make, tmp_path):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    y, wanted = [0, 1] * 15, None
+    for sign in NAMED:
+        columns = columns_named(sign, sign)
+        frame = polars.DataFrame(columns | {"label": y})
+        frame.write_csv(tmp_path / "table.csv")
+        frame.write_parquet(tmp_path / "table.parquet")
+        rows = polars.DataFrame(columns).to_dicts()
+        forms = [polars.DataFrame(columns), pandas.DataFrame(columns), rows]
+        forms.append([{**row, f"{sign}={row[sign]}": 1} for row in rows])
+        for row in forms[-1]:
+            del row[sign]
+        forms += [ob.datasets.read(tmp_path / f"table.{end}").X for end in ("csv", "parquet")]
+        for X in forms:
+            learner = make(2)
+            ob.simulate(learner, X, y)
+            wanted = wanted or testing._bytes(learner)
+            assert testing._bytes(learner) == wanted
+        rounds = make(2)
+        for row, label in zip(rows, y, strict=True):
+            testing._teach(rounds, rounds.decide(row), label)
+        assert testing._bytes(rounds) == wanted
+    explained = [rounds.explain({f"{sign} text": "a b", sign: sign}).parts for sign in NAMED]
+    assert [value for _, value in explained[0]] == [value for _, value in explained[1]] != []
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_names_of_columns_are_composed(make, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frames = [pandas.DataFrame({name: [1, 2] * 9, "n": [1, 5, 3] * 6}) for name in NAMED]
+    wanted = None
+    for frame in frames:
+        learner = make(2)
+        ob.simulate(learner, frame, [0, 1, 1] * 6)
+        head, arrays = learner._dump()
+        of_old_file = ob.Learner._restore(head | {"names": list(frame.columns)}, arrays)
+        frame.assign(label=[0, 1, 1] * 6).to_csv(tmp_path / "table.csv", index=False)
+        from_file = make([0, 1])
+        ob.simulate(from_file, ob.datasets.read(tmp_path / "table.csv"))
+        for taught in (learner, of_old_file, from_file):
+            for other in frames:
+                scores = taught.scores(other).tolist()
+                wanted = wanted or scores
+                assert scores == taught.scores(other.to_dict("records")).tolist() == wanted
+    both = make(2)
+    twice = pandas.DataFrame({name: [1.0, 2.0] for name in NAMED})
+    ob.simulate(both, twice, [0, 1])
+    both.save(tmp_path / "both")
+    assert np.array_equal(ob.load(tmp_path / "both").scores(twice), both.scores(twice))

@@ -108,6 +108,24 @@ def test_names_of_features_need_not_be_strings():
     assert model.predict_one({1: 1.0, ("a", 2): "red"}) == "yes"
 
 
+@pytest.mark.parametrize("x", [[1, 2], np.ones(2), {1, 2}, 3])
+def test_what_is_no_dict_and_no_text_is_refused(x):
+    model = OneBitClassifier("Banditron")
+    with pytest.raises(TypeError, match="River passes dicts: x must be a dict"):
+        model.learn_one(x, 1)
+    assert not model.predict_proba_one({"a": 1})  # the label was not added
+    model.learn_one({"a": 1}, 1)
+    model.learn_one({"a": 1}, 0)
+    policy = OneBitPolicy("FastCB")
+    for call in (
+        model.predict_one,
+        lambda x: policy.pull([0, 1], context=x),
+        lambda x: policy.update(0, x, 1),
+    ):
+        with pytest.raises(TypeError, match="River passes dicts: x must be a dict"):
+            call(x)
+
+
 def test_a_pickled_classifier_goes_on():
     rows = list(datasets.ImageSegments().take(60))
     model = OneBitClassifier("Banditron")

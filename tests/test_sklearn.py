@@ -418,6 +418,20 @@ def test_a_model_of_a_frame_of_numbers_reads_its_rows_by_name():
         of_array.decide(dicts[0])
 
 
+def test_an_array_that_mixes_texts_and_numbers_has_a_remedy():
+    rows, y = [["A", 1.0], ["B", 2.0]] * 10, [0, 1] * 10
+    fitted = OneBitClassifier("Banditron").fit(np.eye(20)[:, :2], y)
+    for X in (np.array(rows, object), np.array(rows), rows):
+        for call in (
+            lambda X: OneBitClassifier().fit(X, y),
+            lambda X: OneBitClassifier().partial_fit(X, y, classes=[0, 1]),
+            fitted.predict,
+            lambda X: fitted.decide(X[0]),
+        ):
+            with pytest.raises(ValueError, match="X must be a data frame or a list of dicts"):
+                call(X)
+
+
 def test_an_array_of_objects_is_rows_of_the_frame():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"team": ["A", "B"] * 20, "age": [3.0, 5.0] * 20})

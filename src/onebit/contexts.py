@@ -23,7 +23,7 @@ import numpy as np
 from numpy import empty, ndarray
 
 from onebit.dicts import HASHED, encode_named, most_features, row_of_dict, set_apart
-from onebit.frames import NamedColumns, listed, names_of, row_of_frame
+from onebit.frames import NamedColumns, composed_names, listed, names_of, row_of_frame
 from onebit.rows import (
     INT32,
     NO_ENTRIES,
@@ -114,7 +114,7 @@ def encode_rows(
     apart, have indices below this. Tables from files always tell it.
     """
     if isinstance(X, NamedColumns):
-        return encode_rows(X.X, dtype, features)._replace(names=tuple(X.names))
+        return encode_rows(X.X, dtype, features)._replace(names=composed_names(X.names))
     X = listed(X)
     if isinstance(X, Rows):  # encoded before
         return X if X.values.dtype == dtype else cast_rows(X, dtype)

@@ -1,4 +1,4 @@
-"""Dicts as contexts: names are hashed to columns.
+"""Dicts as contexts: names are composed (Unicode NFC) and hashed to columns.
 
 A number is the value of its name. A string with white space, or in a script without spaces, is a
 text whose words are hashed with the name (see `texts`), any other string is a category. None is a
@@ -31,7 +31,7 @@ from onebit.rows import (
     row_of_arrays,
     rows_of,
 )
-from onebit.texts import Text, is_text, text_columns
+from onebit.texts import Text, composed, is_text, text_columns
 
 FEWEST, MOST_DISTINCT = 20, 0.9  # of so many rows or more, the share that may have different names
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
@@ -60,11 +60,11 @@ def murmur3(text: str) -> int:
 
 
 def _hash(name: str) -> int:
-    """murmur3, kept for a name that comes again."""
+    """murmur3 of the composed name, kept for a name that comes again."""
     if len(_hashes) >= _HASHES_KEPT:
         _hashes.clear()
     try:
-        h = _hashes[name] = murmur3(name)
+        h = _hashes[name] = murmur3(composed(name))
     except UnicodeEncodeError:
         raise _not_utf8(name) from None
     return h
@@ -105,7 +105,8 @@ def row_of_dict(
             number = value
         elif type(value) is Text:
             try:
-                found, numbers = text_columns(value.text, columns, f"{name}=", value.ngrams)
+                prefix = f"{composed(name)}="
+                found, numbers = text_columns(value.text, columns, prefix, value.ngrams)
             except UnicodeEncodeError:
                 raise _not_utf8(name) from None
             for column, number in zip(found.tolist(), numbers.tolist(), strict=True):
@@ -156,7 +157,10 @@ def number_of_feature(name: str, value: Any, dtype: np.dtype) -> float:
         elif getattr(value, "size", 0) == 1:
             hint = "; give its number, value.item()"
         elif isinstance(value, str):
-            hint = "; convert it to a number"
+            hint = (
+                "; convert it to a number. If the column has names or texts, teach a learner with "
+                "dicts from the first row on (row.to_dict()), or give simulate the whole frame"
+            )
         elif isinstance(value, Iterable):
             hint = "; give each of its parts a name of its own"
         wanted = "a number" if isinstance(value, str) else "a number or a string"

@@ -19,7 +19,7 @@ import numpy as np
 from onebit.dicts import HASHED, encode_named
 from onebit.frames import row_of_frame
 from onebit.rows import NO_ENTRIES, row_of_arrays, stacked
-from onebit.texts import columns_without, is_text, text_columns
+from onebit.texts import columns_without, composed, is_text, text_columns
 
 if TYPE_CHECKING:
     from onebit.learner import Learner
@@ -162,7 +162,7 @@ def _parts_with_names(learner: Learner, x: str | Mapping[str, Any]) -> tuple[Con
 
     for place, (name, value) in enumerate([("", x)] if isinstance(x, str) else x.items()):
         if value is x or (isinstance(value, str) and is_text(value)):
-            prefix, shown = ("", "") if value is x else (f"{name}=", f"{name} ")
+            prefix, shown = ("", "") if value is x else (f"{composed(name)}=", f"{name} ")
             pieces.append((text_columns(value, columns, prefix), NO_ENTRIES))
             for word, remaining in columns_without(value, columns, prefix):
                 parts.append((f"{shown}{word!r}", partial(rest, place, remaining)))

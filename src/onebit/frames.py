@@ -1,13 +1,14 @@
 """Data frames of pandas and polars, and the names of columns.
 
-A frame of numbers is a matrix. Any other is read row by row, as dicts. Neither library is imported:
-a frame is known by its attributes.
+A frame of numbers is a matrix, whatever the types of its columns. Any other is read row by row, as
+dicts. Neither library is imported: a frame is known by its attributes.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from onebit.dicts import number_of_feature
 from onebit.rows import is_missing, is_number
+from onebit.texts import composed
 
 
 class NamedColumns(NamedTuple):
@@ -46,14 +48,39 @@ def _is_numeric(dtype: Any) -> bool:
     return getattr(dtype, "kind", "O") in "biuf"
 
 
+def _holds_numbers(column: Any) -> bool:
+    """Whether what a column of a frame has, and is not missing, is numbers and truth values."""
+    if _is_numeric(column.dtype):
+        return True
+    known = (value for value in column if not is_missing(value))
+    return is_number(next(known, None)) and all(map(is_number, known))
+
+
 def _frame_rows(frame: Any) -> Any:
     """The frame itself if it holds numbers alone, else its rows as dicts."""
     names = list(frame.columns)
     if len(set(names)) < len(names):
         raise ValueError("two columns of the frame have the same name; rename one of them")
-    if all(_is_numeric(frame[name].dtype) for name in names):
+    if all(_holds_numbers(frame[name]) for name in names):
         return frame
     return _dicts(frame, names)
+
+
+def warn_of_categories(X: Any, stacklevel: int = 3) -> None:
+    """Warn of categories of pandas that are numbers: they are read as numbers."""
+    if not hasattr(X, "to_dict") or not hasattr(X, "columns"):
+        return
+    for name, dtype in zip(X.columns, X.dtypes, strict=True):
+        categories = dtype.categories if str(dtype) == "category" else ()
+        if any(is_number(value) and not isinstance(value, bool) for value in categories):
+            column = f"frame[{name!r}]"
+            warnings.warn(
+                f"column {name!r} has categories that are numbers, and they are read as numbers, "
+                "because a dict of a row does not tell the type of a column. To have them as "
+                f"categories, make them strings, {column}.astype(str); to keep the numbers, "
+                f"{column}.astype(float)",
+                stacklevel=stacklevel,
+            )
 
 
 def _dicts(frame: Any, names: list[Any]) -> list[dict[Any, Any]]:
@@ -96,7 +123,13 @@ def names_of(x: Any) -> tuple[str, ...]:
     if names is None or callable(names):
         return ()
     names = tuple(names)
-    return names if all(isinstance(name, str) for name in names) else ()
+    return composed_names(names) if all(isinstance(name, str) for name in names) else ()
+
+
+def composed_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns; none if two of them are the same once they are composed."""
+    made = tuple(map(composed, names))
+    return made if len(set(made)) == len(made) else ()
 
 
 def dict_of_row(x: Any) -> Any:
@@ -112,6 +145,8 @@ def dict_of_row(x: Any) -> Any:
 def dicts_of(X: Any) -> Any:
     """The rows of a matrix whose columns have names, as dicts. Anything else is itself."""
     if isinstance(X, NamedColumns):
+        if hasattr(X.X, "tocsr"):  # too wide to be dicts: as a matrix without names
+            return X.X
         return [dict(zip(X.names, row, strict=True)) for row in X.X.tolist()]
     return _dicts(X, list(X.columns)) if hasattr(X, "columns") and names_of(X) else X
 
@@ -126,8 +161,10 @@ def row_in_columns(
 
     typical: the value of a column that is missing; None: none may be.
     """
+    x = {composed(name) if isinstance(name, str) else name: value for name, value in x.items()}
+    known = frozenset(names)
     for name in x:
-        if name not in names:
+        if name not in known:
             near = difflib.get_close_matches(str(name), names, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; there are {_some(names)}"
             raise ValueError(f"the learner knows no column {name!r}{hint}")

@@ -54,12 +54,14 @@ from onebit.feature_table import FeatureTable
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.feedback.silence import Reading, hearing, is_taken
 from onebit.frames import (
+    NamedColumns,
     check_names,
     dict_of_row,
     dicts_of,
     listed,
     names_of,
     row_in_columns,
+    warn_of_categories,
 )
 from onebit.labels import LabelSet
 from onebit.learner_class import Declared
@@ -624,11 +626,13 @@ class Learner(FeatureTable, Declared):
 
     def predict(self, X: Any) -> np.ndarray:
         """The greedy labels of many rows, without exploration. The learner does not change."""
+        warn_of_categories(X)
         with self._lock:
             return np.asarray(self._labels.names)[self._score(X)[1]]
 
     def scores(self, X: Any) -> np.ndarray:
         """The scores [row, label] by which `predict` chooses."""
+        warn_of_categories(X)
         return self._score(X)[0]
 
     def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
@@ -730,7 +734,8 @@ class Learner(FeatureTable, Declared):
         """Many contexts, encoded and checked."""
         if self._names or self._reads_names:
             X = listed(X)
-            X = X if self._names else dicts_of(X)
+            if not self._names or (self._is_open and not isinstance(X, NamedColumns)):
+                X = dicts_of(X)
             X = [self._in_columns(x) for x in X] if isinstance(X, list) else X
         rows = self._encoded(X)
         if self._knows_numbers:
@@ -812,7 +817,13 @@ class Learner(FeatureTable, Declared):
         named = dict_of_row(x) if has_names else named_context(x)
         if named is None:
             return x
-        return row_in_columns(named, self._names, self._row_dtype, self._typical_number())
+        if self._reads_columns:
+            return row_in_columns(named, self._names, self._row_dtype, self._typical_number())
+        is_sparse = self._is_scaled or not self._columns  # the table: what is missing is 0
+        typical = (lambda column: 0.0) if is_sparse else None
+        row = row_in_columns(named, self._names, self._row_dtype, typical)
+        indices = np.flatnonzero(row)
+        return indices, row[indices]
 
     def _typical_number(self) -> Callable[[int], float] | None:
         """What stands for a missing number of a column; None: nothing does."""

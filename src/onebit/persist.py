@@ -27,6 +27,7 @@ import numpy as np
 from onebit._version import __version__
 from onebit.decision import MOST_ROUNDS, check_salt, salted
 from onebit.feedback.answered import Answers, OtherAnswers
+from onebit.frames import composed_names
 from onebit.learner_class import Declared
 from onebit.rows import GROWTH_LIMIT
 from onebit.settings import whole
@@ -222,7 +223,7 @@ def _learner_of(
     learner.round, learner._answers, learner._other_answers = round, answers, other_answers
     if learner.features is None and "columns" in head:  # older files have none
         learner._columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
-    learner._names = _names(head.get("names", []), learner._columns)
+    learner._names = _names(head.get("names", []), head.get("columns"), learner.features)
     learner._fades_at = learner._next_fade(max(round - 1, 0))
     learner._meet_saved(arrays)
     learner.salt = check_salt(head.get("salt", ""))
@@ -230,15 +231,17 @@ def _learner_of(
     return learner
 
 
-def _names(names: Any, columns: int) -> tuple[str, ...]:
-    """The names of the columns, as the head has them."""
+def _names(names: Any, columns: int | None, features: int | None) -> tuple[str, ...]:
+    """The names of the columns, as the head has them. columns: of dense rows, if not fixed."""
     if names and not (
         isinstance(names, list)
         and all(isinstance(name, str) for name in names)
-        and len(set(names)) == len(names) == columns
+        and len(set(names)) == len(names)
+        and columns in (None, len(names))
+        and len(names) <= (features or len(names))
     ):
         raise ValueError("the names of the columns do not fit this model")
-    return tuple(names)
+    return composed_names(names)  # older files have them as they came
 
 
 def check_finite(arrays: Mapping[str, np.ndarray]) -> None:

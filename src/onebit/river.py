@@ -49,6 +49,11 @@ def _context(x: Mapping[Any, Any] | str) -> dict[str, Any] | str:
     """A text, or features by names that are strings; River has any kind of names."""
     if isinstance(x, str):
         return x
+    if not hasattr(x, "items"):
+        raise TypeError(
+            "River passes dicts: x must be a dict of names to numbers and strings, or a text, not "
+            f"{x!r}"
+        )
     return {name if isinstance(name, str) else str(name): value for name, value in x.items()}
 
 
@@ -79,11 +84,11 @@ class OneBitClassifier(base.Classifier):
             raise ValueError(
                 f"y is {y!r}: learn_one needs the true label; leave out rows without a label"
             )
-        growing = self._growing
+        context, growing = _context(x), self._growing
         growing.add(y)
         if growing.learner is None:
             return
-        decision = growing.learner.decide(_context(x))
+        decision = growing.learner.decide(context)
         place = growing.places[y]
         self.mistakes += decision.label != place
         if growing.learner.full_information:
@@ -183,5 +188,5 @@ def _key(arm: Any, context: Mapping[Any, Any] | str) -> Any:
     takes it as absent. None is a category."""
     if isinstance(context, str):
         return arm, context
-    items = context.items()
+    items = _context(context).items()
     return arm, frozenset(item for item in items if item[1] is None or not is_missing(item[1]))

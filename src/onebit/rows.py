@@ -78,6 +78,9 @@ def array_of_numbers(x: Any, name: str) -> np.ndarray:
         array = np.asarray(x)
     except ValueError:  # rows of different lengths
         raise ValueError(f"{name} must be an array of numbers; its rows differ in length") from None
+    if array.dtype.kind == "O" and hasattr(x, "to_dict"):  # a frame: what is missing is NaN
+        known = [math.nan if is_missing(value) else value for value in array.flat]
+        array = np.array(known, object).reshape(array.shape)
     if array.dtype.kind == "O" and array.ndim and all(map(is_number, array.flat)):
         array = _as_floats(array)
     if array.dtype.kind not in "biuf" or isinstance(x, bytearray):

@@ -32,7 +32,7 @@ except ImportError as error:
 from onebit.adapters import LearnerMaker, label_probabilities, make_learner
 from onebit.decision import Decision
 from onebit.frames import NamedColumns, dicts_of, listed, names_of, row_of_frame
-from onebit.lab.simulation import simulate_places
+from onebit.lab.simulation import simulate_places, warn_of_columns
 from onebit.rows import is_missing
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
@@ -174,7 +174,7 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
             return rows
         if rows is None:
             self._check_kind(is_matrix=True)
-            return validate_data(self, X, reset=False, **_ROWS)
+            return self._matrix(X, reset=False)
         self._check_has_columns(rows)
         self._check_kind(is_matrix=False)
         if not _are_dicts(X):
@@ -194,13 +194,14 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
 
     def _rows_and_labels(self, X: Any, y: Any, is_first: bool) -> tuple[Any, np.ndarray]:
         rows = _read_by_onebit(X)
+        warn_of_columns(X)
         if not is_first:
             if _is_empty(X):
                 raise ValueError("X has no rows: partial_fit needs at least one")
             self._check_has_columns(rows or ())
             self._check_kind(is_matrix=rows is None)
         if rows is None:
-            rows, y = validate_data(self, X, y, reset=is_first, **_ROWS)
+            rows, y = self._matrix(X, y, reset=is_first)
             self._reads_matrices = True
             return rows, y
         y = column_or_1d(y, warn=True)
@@ -211,6 +212,18 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
             validate_data(self, X, y, reset=is_first, skip_check_array=True)
         self._reads_matrices = False
         return rows, y
+
+    def _matrix(self, *given: Any, reset: bool) -> Any:
+        """X, or X and y, checked by scikit-learn."""
+        try:
+            return validate_data(self, *given, reset=reset, **_ROWS)
+        except ValueError as error:
+            if "could not convert string to float" not in str(error):
+                raise
+            raise ValueError(
+                f"{error}; an array holds numbers alone: with texts or categories beside them, X "
+                "must be a data frame or a list of dicts"
+            ) from None
 
     def _check_kind(self, is_matrix: bool) -> None:
         if is_matrix != self._reads_matrices:

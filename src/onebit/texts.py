@@ -55,10 +55,15 @@ def is_text(value: str) -> bool:
     return not value.isascii() and _TWO_UNSPACED.search(value) is not None
 
 
+def composed(text: str) -> str:
+    """The same signs in their composed form (Unicode NFC)."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
 def words_of(text: str) -> list[str]:
     if text.isascii():
         return _WORDS.findall(text.lower())
-    whole = unicodedata.normalize("NFC", text.lower())
+    whole = composed(text.lower())
     special, words = _patterns()
     if special.search("".join(set(whole))) is None:
         return _WORDS.findall(whole)  # most texts in Latin, Greek, Cyrillic or Hangul

@@ -564,7 +564,7 @@ def test_words_are_those_of_scikit_learn(csv_file, ngrams):
     beside = [
         {"label": "yes", "height": 1.5, "zip": 10},
         {"label": "no", "height": -2, "zip": 20},
-        {"label": "yes", "height": 30, "zip": 10},
+        {"label": "yes", "height": 30, "zip": 10, "review=": 1},  # it has no words
     ]
     rows = [
         dict(zip(names, row, strict=True)) | numbers
@@ -736,7 +736,7 @@ def test_a_missing_number_is_absent_and_a_missing_name_is_a_name(tmp_path):
     pair = 1 / 3  # two words and their pair: 2/3, 2/3, 1/3
     names = [
         {"colour": "", "note=good": 2 * pair, "note=film": 2 * pair, "note=good film": pair},
-        {"age": 31, "colour": "red"},
+        {"age": 31, "colour": "red", "note": ""},
         {"colour": "blue", "note=bad": 1},
         {"colour": "", "note=nan": 1},
     ]

@@ -287,6 +287,7 @@ def test_progress_may_have_the_learner_decide():
 def test_categories_that_nearly_all_differ_are_not_taken_without_a_word():
     """As in files: `datasets.read` warns of them."""
     polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    OneBitClassifier = pytest.importorskip("onebit.sklearn").OneBitClassifier
     columns = {"id": [f"u{i}" for i in range(30)], "team": ["A", "B"] * 15, "age": [3.0] * 30}
     y = [0, 1] * 15
     frame = polars.DataFrame(columns)
@@ -296,9 +297,37 @@ def test_categories_that_nearly_all_differ_are_not_taken_without_a_word():
             lambda X: ob.simulate(ob.OneBit(2), X, y),
             lambda X: ob.simulate(ob.OneBit(2), [(X, y)]),
             lambda X: ob.sweep([ob.UCWL(2)], X, y),
+            lambda X: ob.tune("UCWL", X, y, trials=1, repeats=1),
+            lambda X: OneBitClassifier().fit(X, y),
         ):
             with pytest.warns(UserWarning, match="column 'id' has another value in nearly every"):
                 run(X)
     ob.simulate(ob.OneBit(2), frame[:19], y[:19])  # too few rows to tell
     ob.simulate(ob.OneBit(2), frame.drop("id"), y)
     ob.simulate(ob.OneBit(2), [{"body": f"text number {i}"} for i in range(30)], y)
+
+
+def test_categories_that_are_numbers_are_not_read_as_numbers_without_a_word():
+    pandas = pytest.importorskip("pandas")
+    kinds, y = pandas.Categorical([3, 1, 7] * 10), [0, 1, 1] * 10
+    learner = ob.OneBit(2)
+    runs = (
+        lambda X: ob.simulate(ob.OneBit(2), X, y),
+        lambda X: ob.simulate(ob.OneBit(2), [(X, y)]),
+        lambda X: ob.sweep([ob.UCWL(2)], X, y),
+        learner.predict,
+        learner.scores,
+    )
+    for other in ([0.5] * 30, ["A", "B"] * 15):
+        frame = pandas.DataFrame({"x": other, "kind": kinds})
+        for run in runs:
+            with pytest.warns(UserWarning, match="column 'kind' has categories that are") as found:
+                run(frame)
+            [warning] = found
+            assert warning.filename == __file__ or run not in (runs[0], learner.predict)
+            assert "frame['kind'].astype(str)" in str(warning.message)
+            assert "frame['kind'].astype(float)" in str(warning.message)
+            for astype in (str, float):
+                run(frame.assign(kind=frame["kind"].astype(astype)))
+    for values in (["a", "b"], [True, False]):
+        ob.simulate(ob.OneBit(2), pandas.DataFrame({"k": values * 15}, dtype="category"), y)

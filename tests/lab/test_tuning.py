@@ -246,6 +246,21 @@ def test_rows_of_every_form_give_the_same():
     assert ob.tune(kind, pairs, SMALL.y[:40], labels=9, trials=5, repeats=2, rounds=20) == tuned
 
 
+@pytest.mark.parametrize("prepare", [(), ("unit_norm",)])
+def test_texts_of_every_form_give_the_same(prepare):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    texts, y = ["the screen is black", None, "I love it"] * 20, [0, 1, 1] * 20
+    forms = [texts, tuple(texts), np.array(texts, object), polars.Series(texts)]
+    forms += [pandas.Series(texts), pandas.Series(texts, dtype=object)]
+    first, *others = [
+        ob.tune("UCWL", X, y, trials=2, repeats=1, rounds=30, prepare=prepare) for X in forms
+    ]
+    assert all(tuned == first for tuned in others)
+    words = ["yes", "no"] * 20
+    array, listed = (ob.tune("UCWL", X, words, trials=2) for X in (np.array(words), words))
+    assert array == listed
+
+
 def test_rows_are_prepared_in_the_order_of_the_rounds():
     steps = ["tfidf", "unit_norm"]
     tuned = quick("UCWL", order="given", prepare=steps, repeats=1)

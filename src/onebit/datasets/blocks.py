@@ -96,7 +96,7 @@ class Block(NamedTuple):
     X: Any  # CSR, or an array
     y: np.ndarray
     lines: np.ndarray
-    columns: list[str] | None = None  # the names of X's columns, of an array
+    columns: list[str] | None = None  # their names, of a table of numbers
 
 
 def bad(path: str, line: int, problem: str, remedy: str) -> ValueError:

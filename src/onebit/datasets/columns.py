@@ -99,14 +99,14 @@ def block_of(
         return Block(hashed(rows, lines.tolist(), options), labels, lines)
     numbers = np.where(np.isnan(numbers), 0.0, numbers)
     is_array = 0 < width <= MOST_DENSE
+    names = [columns.names[place] for place in columns.numbers]
     dtype = options.array_dtype if is_array else options.dtype
     values = cast(numbers.ravel(), dtype, options, lambda i: int(lines[i // width]))
     if is_array:
-        names = [columns.names[place] for place in columns.numbers]
         return Block(values.reshape(numbers.shape), labels, lines, names)
     X: Any = sparse.csr_matrix(values.reshape(numbers.shape))
     indptr = X.indptr.astype(np.int64)
-    return Block(csr(X.data, X.indices.astype(np.int32), indptr, X.shape[1]), labels, lines)
+    return Block(csr(X.data, X.indices.astype(np.int32), indptr, width), labels, lines, names)
 
 
 def _check_names(options: Options, columns: Layout, texts: Callable[[int], Sequence[str]]) -> None:

@@ -21,7 +21,7 @@ from onebit.datasets.matrices import csr
 from onebit.dicts import HASHED
 from onebit.extras import optional_module
 from onebit.frames import listed
-from onebit.rows import Rows, unit_norm
+from onebit.rows import Rows, is_missing, unit_norm
 from onebit.settings import choice_of, real, whole
 
 
@@ -146,7 +146,7 @@ def _columns_of(x: Any) -> int:
     """The columns of a context; -1 for a pair, whose width is unknown."""
     if isinstance(x, tuple):
         return -1
-    if isinstance(x, dict | str):
+    if isinstance(x, dict | str) or is_missing(x):
         return HASHED
     return (x.shape if hasattr(x, "shape") else np.shape(x))[-1]
 

@@ -12,7 +12,7 @@ from onebit.contexts import check_within
 from onebit.core.jit import direct
 from onebit.dicts import own_categories
 from onebit.feedback.channels import ChannelStep, check_delays, link_to, steps_of
-from onebit.frames import NamedColumns, listed
+from onebit.frames import NamedColumns, listed, warn_of_categories
 from onebit.lab.stream_loop import NoChannel, Pending, Stream, ThroughChannel, nothing_pending, run
 from onebit.learner import Learner
 from onebit.rows import Rows
@@ -191,12 +191,14 @@ def rows_and_places(
         return X, _places_in(learner, chunk)
     if not isinstance(chunk, tuple) or len(chunk) != 2:
         raise TypeError(f"{name} is a Dataset or a pair (X, y), not {type(chunk).__name__}{hint}")
-    _check_names(chunk[0])
+    warn_of_columns(chunk[0])
     return chunk[0], learner._labels.places(chunk[1])
 
 
-def _check_names(X: Any) -> None:
-    """Warn of strings in dicts or in a frame that nearly all differ, as `datasets.read` does."""
+def warn_of_columns(X: Any) -> None:
+    """Warn of strings in dicts or in a frame that nearly all differ, as `datasets.read` does, and
+    of categories that are numbers."""
+    warn_of_categories(X, stacklevel=5)
     is_frame = hasattr(X, "columns") and hasattr(X, "to_dict")
     first = listed(X.head(_LOOKED_AT) if is_frame else X)
     columns: dict[str, list[str]] = {}

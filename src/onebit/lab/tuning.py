@@ -19,8 +19,10 @@ import numpy as np
 from onebit import datasets
 from onebit._version import __version__
 from onebit.datasets.steps import width_of
+from onebit.frames import listed
 from onebit.lab import recipes
 from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
+from onebit.lab.simulation import warn_of_columns
 from onebit.lab.streams import encoded
 from onebit.lab.sweeping import sweep
 from onebit.labels import LabelSet, column_of
@@ -279,6 +281,8 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
     else:
         among = LabelSet(_found(y) if labels is None else labels)
         places, count = among.places(y), len(among)
+        warn_of_columns(X)
+    X = listed(X)
     rows = encoded(X)
     if len(rows.indptr) - 1 != len(places):
         raise ValueError(f"X has {len(rows.indptr) - 1} rows and y {len(places)} labels")
