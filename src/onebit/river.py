@@ -186,7 +186,8 @@ class OneBitPolicy(bandit.base.ContextualPolicy):
 def _key(arm: Any, context: Mapping[Any, Any] | str) -> Any:
     """By what a reward finds its pull. A NaN is left out: it does not equal itself, and a learner
     takes it as absent. None is a category."""
-    if isinstance(context, str):
-        return arm, context
-    items = _context(context).items()
+    named = _context(context)
+    if isinstance(named, str):
+        return arm, named
+    items = named.items()
     return arm, frozenset(item for item in items if item[1] is None or not is_missing(item[1]))
