@@ -80,7 +80,6 @@ from onebit.settings import (
 )
 from onebit.storage.base import TABLE, Storage, row_blocks
 from onebit.storage.scales import (
-    MEAN,
     STATISTICS,
     TIMES,
     Names,
@@ -684,12 +683,11 @@ class Learner(FeatureTable, Declared):
     def _without(
         self, indices: np.ndarray, values: np.ndarray, i: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """A context without its i-th entry; where columns are standardised, with its mean."""
-        typical = self._typical_number()
-        if typical is None:
+        """A context without its i-th entry, which is a gap where columns are standardised."""
+        if not self._reads_columns:
             return np.delete(indices, i), np.delete(values, i)
         values = values.copy()
-        values[i] = typical(int(indices[i]))
+        values[i] = np.nan
         return indices[values != 0], values[values != 0]
 
     def _score(
@@ -770,6 +768,11 @@ class Learner(FeatureTable, Declared):
         self._check_open_to(columns)
         return column_encoder(self.features, columns) if columns else self._encode
 
+    @property
+    def _takes_gaps(self) -> bool:
+        """Whether dense rows may have missing numbers."""
+        return self._is_open or self._reads_columns
+
     def _check_open_to(self, columns: int) -> None:
         """Refuse dense rows if the learner has learned from others; 0: these are none."""
         if not columns:
@@ -804,14 +807,7 @@ class Learner(FeatureTable, Declared):
         named = dict_of_row(x) if has_names else named_context(x)
         if named is None:
             return x
-        return row_in_columns(named, self._names, self._row_dtype, self._typical_number())
-
-    def _typical_number(self) -> Callable[[int], float] | None:
-        """What stands for a missing number of a column; None: nothing does."""
-        if not self._reads_columns:
-            return None
-        means = self._scales.lines[1:, MEAN]
-        return lambda column: float(means[column])
+        return row_in_columns(named, self._names, self._row_dtype, self._reads_columns)
 
     def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
         """How a single context is read: a function of the context and the columns so far."""
@@ -1118,7 +1114,8 @@ class Learner(FeatureTable, Declared):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file, atomically; `onebit.load` reads it."""
         head, arrays = self._dump()
-        persist.check_finite(arrays)  # `load` would refuse the file, which may replace a good one
+        # `load` would refuse the file, which may replace a good one.
+        persist.check_finite(arrays, self._storage.with_gaps)
         persist.write(path, head, arrays)
 
     def reload(self, path: str | os.PathLike[str]) -> None:

@@ -96,7 +96,21 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._takes_gaps()
         return tags
+
+    def _takes_gaps(self) -> bool:
+        """Whether a matrix may have NaN: the learner reads it as missing."""
+        if hasattr(self, "learner_"):
+            return self.learner_._takes_gaps
+        try:
+            return make_learner(self.learner, 2, 0)._takes_gaps
+        except (TypeError, ValueError):  # `fit` says what is wrong
+            return False
+
+    def _validated(self, X: Any, *y: Any, reset: bool) -> Any:
+        finite = "allow-nan" if self._takes_gaps() else True
+        return validate_data(self, X, *y, reset=reset, ensure_all_finite=finite, **_ROWS)
 
     def fit(self, X: Any, y: Any) -> OneBitClassifier:
         """Learn all rows with a new learner, in random order."""
@@ -174,7 +188,7 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
             return rows
         if rows is None:
             self._check_kind(is_matrix=True)
-            return validate_data(self, X, reset=False, **_ROWS)
+            return self._validated(X, reset=False)
         self._check_has_columns(rows)
         self._check_kind(is_matrix=False)
         if not _are_dicts(X):
@@ -200,7 +214,7 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
             self._check_has_columns(rows or ())
             self._check_kind(is_matrix=rows is None)
         if rows is None:
-            rows, y = validate_data(self, X, y, reset=is_first, **_ROWS)
+            rows, y = self._validated(X, y, reset=is_first)
             self._reads_matrices = True
             return rows, y
         y = column_or_1d(y, warn=True)
