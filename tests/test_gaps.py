@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -170,7 +171,8 @@ def test_it_is_told_whether_columns_with_gaps_have_other_scales(factor, is_other
     ob.simulate(learner, X[200:], y[200:], channel=ob.Delay(100))
     for t in range(280, 300):
         learner.learn(learner.decide(X[t]), right=True)
-    assert learner._storage.has_other_scales(learner._state.held) == is_other
+    storage: Any = learner._storage
+    assert storage.has_other_scales(learner._state.held) == is_other
 
 
 @pytest.mark.parametrize("inputs", ["raw", "unit", "sparse"])
@@ -214,7 +216,7 @@ def test_experiments_take_files_with_gaps(tmp_path):
     [panel] = race([str(tmp_path / "n.csv")], recipes, repeats=1)
     assert len(panel.lines) == 3
     tuned = ob.tune(ob.UCWL, data, trials=2)
-    assert 0 <= tuned.found.error <= 1
+    assert tuned.found and 0 <= tuned.found.error <= 1
     with pytest.raises(ValueError, match="is nan"):
         ob.tune(ob.UCWL, X, y, trials=2)
     for steps in (["unit_norm"], ["standardise"], ["constant"]):

@@ -27,8 +27,9 @@ class NamedColumns(NamedTuple):
 def table_in(data: Any) -> Any:
     """The rows of a Dataset as learners take them: with the names of the columns, if known."""
     names = getattr(data, "columns", None)
-    is_named = names is not None and isinstance(data.X, np.ndarray)
-    return NamedColumns(data.X, names) if is_named else data.X
+    if names is None or not isinstance(data.X, np.ndarray):
+        return data.X
+    return NamedColumns(data.X, names)
 
 
 def listed(X: Any) -> Any:
