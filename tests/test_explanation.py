@@ -203,5 +203,7 @@ def test_parts_that_were_not_tried_are_counted(monkeypatch):
 
 
 def test_bad_contexts_are_refused():
+    with pytest.raises(ValueError, match="index 0 is inf"):
+        ob.OneBit(2).explain([np.inf, 1.0])
     with pytest.raises(ValueError, match="index 0 is nan"):
-        ob.OneBit(2).explain([np.nan, 1.0])
+        ob.UCWL(2).explain([np.nan, 1.0])

@@ -508,7 +508,7 @@ def test_the_first_dense_row_is_read_in_double_precision(make):
     whole = make(2)
     ob.simulate(whole, X, y)
     assert testing._bytes(play(make(2), X, y)) == testing._bytes(whole)
-    for wrong in ([np.nan, 1.0], [1e121, 1.0]):
+    for wrong in ([np.inf, 1.0], [1e121, 1.0]):
         learner = make(2)
         before = testing._bytes(learner)
         with pytest.raises(ValueError, match="index 0"):

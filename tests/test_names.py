@@ -94,7 +94,7 @@ def test_what_is_missing_is_the_mean_for_onebit(tmp_path):
         {"age": 20.0, "height": math.nan, "visits": 3.0},
     ):
         assert np.array_equal(learner.scores([x]), whole)
-        assert learner.decide(x).values[1] == mean
+        assert math.isnan(learner.decide(x).values[1])
 
 
 def test_other_learners_need_all_columns(tmp_path):
@@ -285,7 +285,7 @@ def test_what_is_missing_in_a_row_is_missing_in_the_frame():
     taught = ob.OneBit(2)
     ob.simulate(taught, pandas.DataFrame({"age": [1, 2, 6], "size": [1, 2, 1]}), [0, 1, 0])
     row = pandas.DataFrame({"age": ages, "size": pandas.array([1, 1], "Int64")}).iloc[1]
-    assert taught.decide(row).values[0] == 3.0  # the mean
+    assert math.isnan(taught.decide(row).values[0])
 
 
 Place = namedtuple("Place", ["city", "size"])

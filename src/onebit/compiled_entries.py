@@ -23,7 +23,7 @@ LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bit
 
 
 @inline
-def _is_context(work, indices, values):
+def _is_context(state, work, indices, values):
     """Whether these arrays are still a context: the holder of a decision may have changed them."""
     if len(indices) != len(values):
         return False
@@ -33,7 +33,8 @@ def _is_context(work, indices, values):
     if len(indices) > 1 and not packed:
         return False
     top = LARGEST_SINGLE if values.itemsize == 4 else LARGEST_DOUBLE
-    return is_rising(indices, values, 0.99 / top, top)  # single precision rounds
+    gaps = rounds.takes_gaps(state) or rounds.takes_gaps(work)
+    return is_rising(indices, values, 0.99 / top, top, gaps)  # single precision rounds
 
 
 @inline
@@ -96,7 +97,7 @@ def _vet(
     """Whether a decision can be genuine. Nothing changes.
 
     This is an entry, because references have no `hear` and thus no `_learn`."""
-    if not _is_context(work, indices, values):
+    if not _is_context(state, work, indices, values):
         return False
     row, turn = placed(state, work, indices, values), Turn(seed, round, count)
     choice = _choice(label, greedy, propensity, note, other)
@@ -113,7 +114,7 @@ def _learn(
     said: `decide` said the label; otherwise a user named it, and the decision was checked before.
     afresh: learning reads the row's present scores.
     """
-    if said and not _is_context(work, indices, values):
+    if said and not _is_context(state, work, indices, values):
         return FORGED
     row, turn = placed(state, work, indices, values), Turn(seed, round, count)
     choice = _choice(label, greedy, propensity, note, other)

@@ -5,8 +5,9 @@ strings, a row of a data frame, or a pair (indices, values). Inside it is a row 
 All the forms of one context give the same two arrays.
 
 A text is hashed by its words and pairs of words (`texts`), a dict by its names (`dicts`); a data
-frame is a matrix or a list of dicts (`frames`). NaN is absent in a dict, a text without words in a
-list of texts, and refused in rows of numbers.
+frame is a matrix or a list of dicts (`frames`). NaN is absent in a dict, and a text without words
+in a list of texts. In rows of numbers it is a gap: refused, unless `gaps` says otherwise. In tables
+from files, a gap is then 0.
 
 `OneBit` and learners with inputs="auto" standardise numbers, by what they have learned. Dense rows
 are read by `column_encoder` then. In other contexts, the numbers of dicts are told apart
@@ -41,22 +42,25 @@ from onebit.rows import (
     rows_of_dense,
     rows_of_sparse,
     stacked,
+    without_gaps,
 )
 from onebit.texts import text_columns
 
 
 def encode(
-    x: Any, dtype: np.dtype, features: int | None, columns: int = 0
+    x: Any, dtype: np.dtype, features: int | None, columns: int = 0, gaps: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """One context. The arrays are the caller's own: nothing done to x later can change them.
 
     columns: those of earlier dense rows; 0: there were none.
     """
-    return encoder(dtype, features)(x, columns)
+    return encoder(dtype, features, gaps)(x, columns)
 
 
 @functools.cache
-def encoder(dtype: np.dtype, features: int | None) -> Callable[[Any, int], tuple[Any, Any]]:
+def encoder(
+    dtype: np.dtype, features: int | None, gaps: bool = False
+) -> Callable[[Any, int], tuple[Any, Any]]:
     """`encode` for contexts of this precision, as a function of x and columns."""
     limit, top, copy = limit_of(features), largest(dtype), None
 
@@ -76,19 +80,21 @@ def encoder(dtype: np.dtype, features: int | None) -> Callable[[Any, int], tuple
                 out_indices, out_values = empty(size, UINT32), empty(size, dtype)
                 if copy(indices, values, limit, top, out_indices, out_values) == size:
                     return out_indices, out_values
-        return _encode(x, dtype, features, columns)
+        return _encode(x, dtype, features, columns, gaps)
 
     return encode_one
 
 
-def _encode(x: Any, dtype: np.dtype, features: int | None, columns: int) -> tuple[Any, Any]:
+def _encode(
+    x: Any, dtype: np.dtype, features: int | None, columns: int, gaps: bool
+) -> tuple[Any, Any]:
     if type(x) is tuple:
-        return row_of_pair(x, dtype, features)
+        return row_of_pair(x, dtype, features, gaps)
     if isinstance(x, str):
         width = HASHED if features is None else features
         return row_of_pair(text_columns(x, width), dtype, width)
     if hasattr(x, "tocsr"):  # first: scipy's dictionary of keys is a mapping too
-        rows = row_of_sparse(x, dtype, features)
+        rows = row_of_sparse(x, dtype, features, gaps)
         return rows.indices.copy(), rows.values.copy()
     x = row_of_frame(x)
     if isinstance(x, Mapping):
@@ -100,13 +106,17 @@ def _encode(x: Any, dtype: np.dtype, features: int | None, columns: int) -> tupl
         found = f"an array of shape {row.shape}" if row.ndim else "a number: put it into a list"
         raise ValueError(f"one context is one row, not {found}")
     check_width(len(row), dtype, features)
-    encoded = encode((np.arange(len(row), dtype=INT32), row), dtype, features)
+    encoded = encode((np.arange(len(row), dtype=INT32), row), dtype, features, gaps=gaps)
     check_columns(len(row), columns)
     return encoded
 
 
 def encode_rows(
-    X: Any, dtype: np.dtype, features: int | None, apart_below: int | None = None
+    X: Any,
+    dtype: np.dtype,
+    features: int | None,
+    apart_below: int | None = None,
+    gaps: bool = False,
 ) -> Rows:
     """Many contexts: a matrix (array or sparse), a data frame, or a sequence of single ones.
 
@@ -114,33 +124,40 @@ def encode_rows(
     apart, have indices below this. Tables from files always tell it.
     """
     if isinstance(X, NamedColumns):
-        return encode_rows(X.X, dtype, features)._replace(names=composed_names(X.names))
+        rows = encode_rows(X.X, dtype, features, gaps=True)
+        rows = rows._replace(names=composed_names(X.names))
+        return rows if gaps else without_gaps(rows)
     X = listed(X)
     if isinstance(X, Rows):  # encoded before
+        X = X if gaps else without_gaps(X)
         return X if X.values.dtype == dtype else cast_rows(X, dtype)
     if hasattr(X, "tocsr"):
         if X.ndim != 2:
             raise ValueError(f"X must be a matrix, one row a context, not of shape {X.shape}")
         if apart_below is not None:
             _tells_numbers(X)
-        return rows_of_sparse(X, dtype, features)
+        return rows_of_sparse(X, dtype, features, gaps)
     if isinstance(X, Mapping | tuple):
         raise TypeError("X must be many contexts: put a single dict or pair into a list")
     if isinstance(X, Sequence) and not isinstance(X, str | bytes):
         X = _texts(X) if any(isinstance(x, str) for x in X) else X
         if not len(X) or not np.isscalar(X[0]) or isinstance(X[0], str):
-            return _stack(X, dtype, features, apart_below)
+            return _stack(X, dtype, features, apart_below, gaps)
     matrix = array_of_numbers(X, "X")
     if matrix.ndim != 2:
         hint = "; put a single row into a list" if matrix.ndim == 1 else ""
         raise ValueError(
             f"X must be a matrix, one row a context, not of shape {matrix.shape}{hint}"
         )
-    return rows_of_dense(matrix, dtype, features)._replace(names=names_of(X))
+    return rows_of_dense(matrix, dtype, features, gaps)._replace(names=names_of(X))
 
 
 def _stack(
-    contexts: Iterable[Any], dtype: np.dtype, features: int | None, apart_below: int | None
+    contexts: Iterable[Any],
+    dtype: np.dtype,
+    features: int | None,
+    apart_below: int | None,
+    gaps: bool,
 ) -> Rows:
     """Many contexts, one after the other."""
     columns = 0
@@ -158,7 +175,7 @@ def _stack(
                 encoded = row_of_sparse(x, dtype, features)
                 row, apart = encoded[:2], encoded.numbers[:2]
             else:
-                row = encode(x, dtype, features, columns)
+                row = encode(x, dtype, features, columns, gaps)
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"row {i}: {error}") from None
@@ -219,7 +236,7 @@ def check_columns(columns: int, before: int) -> None:
 
 # Rows whose columns the learner standardises. They are in float64, so that a column of large
 # numbers that differ little keeps its digits. A row of zeros is a row as any other: it is not
-# empty, but has the least value that is kept.
+# empty, but has the least value that is kept. They may have gaps.
 
 FLOAT64 = np.dtype(np.float64)
 _ZEROS = np.zeros(1, np.uint32), np.full(1, 1 / 1e120)
@@ -228,7 +245,7 @@ _ZEROS = np.zeros(1, np.uint32), np.full(1, 1 / 1e120)
 @functools.cache
 def column_encoder(features: int | None, count: int) -> Callable[[Any, int], tuple[Any, Any]]:
     """`encoder` for such rows, of so many columns."""
-    plain = encoder(FLOAT64, features)
+    plain = encoder(FLOAT64, features, gaps=True)
 
     def encode_one(x: Any, columns: int) -> tuple[Any, Any]:
         if type(x) is not ndarray and type(x) is not tuple:
@@ -273,7 +290,7 @@ def encode_columns(X: Any, features: int | None, count: int) -> Rows:
             _check_is_dense(x, count)
         except ValueError as error:
             raise ValueError(f"row {i}: {error}") from None
-    rows = encode_rows(X, FLOAT64, features)
+    rows = encode_rows(X, FLOAT64, features, gaps=True)
     check_columns(rows.columns, count)
     check_within(rows.width - 1, count)
     empty = np.flatnonzero(rows.indptr[1:] == rows.indptr[:-1])

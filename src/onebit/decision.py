@@ -137,7 +137,8 @@ def _restored(stored: Any) -> Decision:
         raise ValueError("its label is not among its possible labels")
     if not (0 < stored.propensity <= 1 and np.isfinite([stored.note, stored.other]).all()):
         raise ValueError("its propensity is not a probability")
-    if len(indices) != len(values) or not np.isfinite(values).all():
+    are_gaps = np.isnan(values) & (dtype == np.float64)  # where columns are standardised
+    if len(indices) != len(values) or not (np.isfinite(values) | are_gaps).all():
         raise ValueError("its context is not a row of numbers")
     if (np.diff(indices.astype(np.int64)) <= 0).any():
         raise ValueError("the indices of its context do not increase")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,14 @@ class NamedColumns(NamedTuple):
 
     X: Any
     names: Sequence[str]
+
+
+def table_in(data: Any) -> Any:
+    """The rows of a Dataset as learners take them: with the names of the columns, if known."""
+    names = getattr(data, "columns", None)
+    if names is None or not isinstance(data.X, np.ndarray):
+        return data.X
+    return NamedColumns(data.X, names)
 
 
 def listed(X: Any) -> Any:
@@ -155,12 +163,9 @@ def row_in_columns(
     x: Mapping[Any, Any],
     names: tuple[str, ...],
     dtype: np.dtype,
-    typical: Callable[[int], float] | None,
+    gaps: bool,
 ) -> np.ndarray:
-    """A dict as a row of the columns with these names.
-
-    typical: the value of a column that is missing; None: none may be.
-    """
+    """A dict as a row of the columns with these names. gaps: columns may be missing."""
     x = {composed(name) if isinstance(name, str) else name: value for name, value in x.items()}
     known = frozenset(names)
     for name in x:
@@ -172,13 +177,11 @@ def row_in_columns(
     for column, name in enumerate(names):
         value = x.get(name)
         row[column] = math.nan if value is None else number_of_feature(name, value, dtype)
-        if math.isnan(row[column]):
-            if typical is None:
-                raise ValueError(
-                    f"column {name!r} is missing; give it a value: only OneBit and "
-                    "inputs='auto' read a missing number of a table, as the column's mean"
-                )
-            row[column] = typical(column)
+        if math.isnan(row[column]) and not gaps:
+            raise ValueError(
+                f"column {name!r} is missing; give it a value: only OneBit and "
+                "inputs='auto' read a missing number of a table, as the column's mean"
+            )
     return row
 
 

@@ -83,7 +83,6 @@ from onebit.settings import (
 )
 from onebit.storage.base import TABLE, Storage, row_blocks
 from onebit.storage.scales import (
-    MEAN,
     STATISTICS,
     TIMES,
     Names,
@@ -689,12 +688,11 @@ class Learner(FeatureTable, Declared):
     def _without(
         self, indices: np.ndarray, values: np.ndarray, i: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """A context without its i-th entry; where columns are standardised, with its mean."""
-        typical = self._typical_number()
-        if typical is None:
+        """A context without its i-th entry, which is a gap where columns are standardised."""
+        if not self._reads_columns:
             return np.delete(indices, i), np.delete(values, i)
         values = values.copy()
-        values[i] = typical(int(indices[i]))
+        values[i] = np.nan
         return indices[values != 0], values[values != 0]
 
     def _score(
@@ -783,6 +781,11 @@ class Learner(FeatureTable, Declared):
         self._check_open_to(columns)
         return column_encoder(self.features, columns) if columns else self._encode
 
+    @property
+    def _takes_gaps(self) -> bool:
+        """Whether dense rows may have missing numbers."""
+        return self._is_open or self._reads_columns
+
     def _check_open_to(self, columns: int) -> None:
         """Refuse dense rows if the learner has learned from others; 0: these are none."""
         if not columns:
@@ -817,20 +820,13 @@ class Learner(FeatureTable, Declared):
         named = dict_of_row(x) if has_names else named_context(x)
         if named is None:
             return x
-        if self._reads_columns:
-            return row_in_columns(named, self._names, self._row_dtype, self._typical_number())
         is_sparse = self._is_scaled or not self._columns  # the table: what is missing is 0
-        typical = (lambda column: 0.0) if is_sparse else None
-        row = row_in_columns(named, self._names, self._row_dtype, typical)
-        indices = np.flatnonzero(row)
+        gaps = self._reads_columns or is_sparse
+        row = row_in_columns(named, self._names, self._row_dtype, gaps)
+        if self._reads_columns:
+            return row
+        indices = np.flatnonzero(np.nan_to_num(row))
         return indices, row[indices]
-
-    def _typical_number(self) -> Callable[[int], float] | None:
-        """What stands for a missing number of a column; None: nothing does."""
-        if not self._reads_columns:
-            return None
-        means = self._scales.lines[1:, MEAN]
-        return lambda column: float(means[column])
 
     def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
         """How a single context is read: a function of the context and the columns so far."""
@@ -1138,7 +1134,8 @@ class Learner(FeatureTable, Declared):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a file, atomically; `onebit.load` reads it."""
         head, arrays = self._dump()
-        persist.check_finite(arrays)  # `load` would refuse the file, which may replace a good one
+        # `load` would refuse the file, which may replace a good one.
+        persist.check_finite(arrays, self._storage.with_gaps)
         persist.write(path, head, arrays)
 
     def reload(self, path: str | os.PathLike[str]) -> None:

@@ -17,7 +17,7 @@ import os
 import re
 import secrets
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -140,7 +140,7 @@ def restore(
         and learner._storage.fits(arrays, len(table), labels)
     ):
         raise ValueError(_UNFIT)
-    check_finite({"table": table, "memory": memory, **arrays})
+    check_finite({"table": table, "memory": memory, **arrays}, learner._storage.with_gaps)
     if is_foreign:
         with np.errstate(all="ignore"):
             sound = learner._is_sound(table, memory) and learner._storage.is_sound(table, arrays)
@@ -244,11 +244,12 @@ def _names(names: Any, columns: int | None, features: int | None) -> tuple[str, 
     return composed_names(names)  # older files have them as they came
 
 
-def check_finite(arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse weights that are not all numbers."""
-    for array in arrays.values():
+def check_finite(arrays: Mapping[str, np.ndarray], with_gaps: Sequence[str]) -> None:
+    """Refuse weights that are not all numbers. with_gaps: arrays that may have NaN."""
+    for name, array in arrays.items():
         flat = array.reshape(-1)
-        if not all(np.isfinite(flat[part]).all() for part in row_blocks(flat)):
+        is_wrong = np.isinf if name in with_gaps else lambda part: ~np.isfinite(part)
+        if any(is_wrong(flat[part]).any() for part in row_blocks(flat)):
             raise ValueError("this model's weights are not all finite")
 
 

@@ -4,6 +4,8 @@ A context is `indices` (uint32, strictly increasing) and `values` (the learner's
 not zero); `Rows` are many. This module makes them from pairs (indices, values), arrays and scipy
 sparse matrices. `contexts` makes them from anything.
 
+A gap is a missing number: NaN. Rows may have gaps if their learner standardises columns.
+
 A learner with inputs="unit" scales each context to length 1 (`unit_row`, `unit_rows`).
 """
 
@@ -78,10 +80,7 @@ def array_of_numbers(x: Any, name: str) -> np.ndarray:
         array = np.asarray(x)
     except ValueError:  # rows of different lengths
         raise ValueError(f"{name} must be an array of numbers; its rows differ in length") from None
-    if array.dtype.kind == "O" and hasattr(x, "to_dict"):  # a frame: what is missing is NaN
-        known = [math.nan if is_missing(value) else value for value in array.flat]
-        array = np.array(known, object).reshape(array.shape)
-    if array.dtype.kind == "O" and array.ndim and all(map(is_number, array.flat)):
+    if array.dtype.kind == "O" and array.ndim and all(map(_is_number_or_missing, array.flat)):
         array = _as_floats(array)
     if array.dtype.kind not in "biuf" or isinstance(x, bytearray):
         found = array.dtype if array.ndim else "None" if x is None else type(x).__name__
@@ -126,8 +125,15 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, float | np.floating) and math.isnan(value)
 
 
+def _is_number_or_missing(value: Any) -> bool:
+    return is_number(value) or is_missing(value)
+
+
 def _as_floats(array: np.ndarray) -> np.ndarray:
-    """An array of objects that are numbers."""
+    """An array of objects that are numbers or missing."""
+    missing = [is_missing(value) for value in array.flat]
+    if any(missing):
+        array = np.where(np.reshape(missing, array.shape), math.nan, array)
     try:
         return array.astype(np.float64)
     except OverflowError:
@@ -146,8 +152,10 @@ def largest(dtype: np.dtype) -> float:
 
 
 @entry
-def _copy_row(indices, values, limit, largest, out_indices, out_values):
-    """Copy a row without its zeros. Returns how many were kept, what was wrong, and where."""
+def _copy_row(indices, values, limit, largest, gaps, out_indices, out_values):
+    """Copy a row without its zeros. Returns how many were kept, what was wrong, and where.
+
+    gaps: NaN is taken."""
     kept = 0
     before = -1
     for i in range(len(indices)):
@@ -162,26 +170,29 @@ def _copy_row(indices, values, limit, largest, out_indices, out_values):
             return kept, UNSORTED, i
         before = j
         size = abs(np.float64(values[i]))
-        if not size <= largest:
+        if not (size <= largest or (gaps and math.isnan(size))):
             return kept, UNFIT, i
         out_values[kept] = values[i]
         out_indices[kept] = j
-        kept += size >= 1 / largest
+        kept += not size < 1 / largest
     return kept, GOOD, 0
 
 
-def is_rising(indices: Any, values: Any, least: Any, most: Any) -> bool:
-    """Whether the indices increase, and the sizes of all values are from least to most."""
+def is_rising(indices: Any, values: Any, least: Any, most: Any, gaps: Any) -> bool:
+    """Whether the indices increase, and the sizes of all values are from least to most.
+
+    gaps: NaN is taken."""
     sizes = np.abs(values.astype(np.float64))
-    return bool((indices[1:] > indices[:-1]).all() and ((least <= sizes) & (sizes <= most)).all())
+    are_fit = ((least <= sizes) & (sizes <= most)) | (np.isnan(sizes) & gaps)
+    return bool((indices[1:] > indices[:-1]).all() and are_fit.all())
 
 
 @compiled_as(is_rising)
-def _is_rising(indices, values, least, most):
+def _is_rising(indices, values, least, most, gaps):
     wrong = 0  # loops without a branch: the compiler makes vector operations of them
     for i in range(len(values)):
         size = abs(np.float64(at(values, i)))
-        wrong += not least <= size <= most
+        wrong += not (least <= size <= most) | ((size != size) & gaps)
     for i in range(1, len(indices)):
         wrong += at(indices, i) <= at(indices, i - 1)
     return wrong == 0
@@ -200,7 +211,7 @@ def _copy_good_row(indices, values, limit, largest, out_indices, out_values):
     if size == 0:
         return 0
     inside = indices[0] >= 0 and indices[size - 1] < limit
-    if not (inside and is_rising(indices, values, 1 / largest, largest)):
+    if not (inside and is_rising(indices, values, 1 / largest, largest, False)):
         return -1
     for i in range(size):
         out_indices[i] = indices[i]
@@ -215,7 +226,9 @@ def row_copier(dtype: np.dtype) -> Any:
     return direct(_copy_good_row, dtype, *like)
 
 
-def row_of_pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) -> tuple[Any, Any]:
+def row_of_pair(
+    pair: tuple[Any, ...], dtype: np.dtype, features: int | None, gaps: bool = False
+) -> tuple[Any, Any]:
     if any(isinstance(part, str) for part in pair):
         raise TypeError(
             "one context is one text, not a tuple of texts: join the texts, or put them into a "
@@ -226,19 +239,23 @@ def row_of_pair(pair: tuple[Any, ...], dtype: np.dtype, features: int | None) ->
             f"a pair is (indices, values), not {len(pair)} things; "
             "for a row of numbers use a list, for a row of a table a dict"
         )
-    return row_of_arrays(*_checked_pair(*pair, dtype), dtype, features)
+    return row_of_arrays(*_checked_pair(*pair, dtype), dtype, features, gaps)
 
 
 def row_of_arrays(
-    indices: np.ndarray, values: np.ndarray, dtype: np.dtype, features: int | None
+    indices: np.ndarray,
+    values: np.ndarray,
+    dtype: np.dtype,
+    features: int | None,
+    gaps: bool = False,
 ) -> tuple[Any, Any]:
     """A context from arrays of int32 or int64 and of float32 or float64."""
     size, limit, top = len(indices), limit_of(features), largest(dtype)
     out_indices, out_values = empty(size, UINT32), empty(size, dtype)
-    kept, wrong, i = _copy_row(indices, values, limit, top, out_indices, out_values)
+    kept, wrong, i = _copy_row(indices, values, limit, top, gaps, out_indices, out_values)
     if wrong == UNSORTED:
         order = np.argsort(indices, kind="stable")
-        return row_of_arrays(indices[order], values[order], dtype, features)
+        return row_of_arrays(indices[order], values[order], dtype, features, gaps)
     if wrong:
         raise _refusal(wrong, int(indices[i]), float(values[i]), dtype, features)
     return cut(out_indices, kept), cut(out_values, kept)
@@ -303,14 +320,17 @@ def _refusal(
             f"the value {value:g} at index {index} is too large for {dtype}: "
             f"at most {largest(dtype):g}; scale the features down"
         )
+    hint = "; OneBit and inputs='auto' read NaN in dense rows as missing" if value != value else ""
     return ValueError(
         f"the value at index {index} is {value:g}; put a number in its place, or make a dict of "
-        "the row and leave it out"
+        f"the row and leave it out{hint}"
     )
 
 
 @entry
-def _copy_rows(indices, values, indptr, dense, limit, largest, out_indices, out_values, out_indptr):
+def _copy_rows(
+    indices, values, indptr, dense, limit, largest, gaps, out_indices, out_values, out_indptr
+):
     """_copy_row for every row. Returns what was wrong, in which row and at which place in it.
 
     dense: all rows have the same indices, which are stored once.
@@ -324,6 +344,7 @@ def _copy_rows(indices, values, indptr, dense, limit, largest, out_indices, out_
             values[start:stop],
             limit,
             largest,
+            gaps,
             out_indices[total:],
             out_values[total:],
         )
@@ -355,15 +376,15 @@ def _width_if_good(indices, values, indptr, largest):
     return widest + 1 if unfit == 0 else -1
 
 
-def row_of_sparse(x: Any, dtype: np.dtype, features: int | None) -> Rows:
+def row_of_sparse(x: Any, dtype: np.dtype, features: int | None, gaps: bool = False) -> Rows:
     """A row of a sparse matrix."""
     row = x if x.ndim == 2 else x.reshape(1, -1)
     if row.shape[0] != 1:
         raise ValueError(f"one context is one row, not {row.shape[0]}")
-    return rows_of_sparse(row, dtype, features)
+    return rows_of_sparse(row, dtype, features, gaps)
 
 
-def rows_of_sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
+def rows_of_sparse(X: Any, dtype: np.dtype, features: int | None, gaps: bool = False) -> Rows:
     matrix = X.tocsr()
     if matrix.data.dtype.kind not in "biuf":
         raise TypeError(f"a sparse matrix must hold real numbers, not {matrix.data.dtype}")
@@ -394,10 +415,10 @@ def rows_of_sparse(X: Any, dtype: np.dtype, features: int | None) -> Rows:
         fits = indices.dtype == np.int32  # the same bits read as unsigned: nothing is copied
         unsigned = indices.view(np.uint32) if fits else indices.astype(np.uint32)
         return _with_numbers(Rows(unsigned, values, indptr, width), X, dtype)
-    rows = _copied(indices, values, indptr, False, columns, dtype, features)
+    rows = _copied(indices, values, indptr, False, columns, dtype, features, gaps)
     if rows is None:  # though the matrix says that it is sorted: a new one finds out itself
         again = type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
-        return rows_of_sparse(again, dtype, features)
+        return rows_of_sparse(again, dtype, features, gaps)
     return _with_numbers(rows, X, dtype)
 
 
@@ -418,12 +439,14 @@ def _copied(
     columns: int,
     dtype: np.dtype,
     features: int | None,
+    gaps: bool = False,
 ) -> Rows | None:
     """The rows of a matrix, without zeros; None if the indices of a row do not increase."""
     limit = min(limit_of(features), columns)
     out_indices, out_values = np.empty(len(values), np.uint32), np.empty(len(values), dtype)
     made = out_indices, out_values, np.zeros(len(indptr), np.int64)
-    wrong, row, i = _copy_rows(indices, values, indptr, dense, limit, largest(dtype), *made)
+    top = largest(dtype)
+    wrong, row, i = _copy_rows(indices, values, indptr, dense, limit, top, gaps, *made)
     if wrong == UNSORTED:
         return None
     if wrong:
@@ -445,12 +468,25 @@ def check_width(columns: int, dtype: np.dtype, features: int | None) -> None:
         raise _refusal(TOO_WIDE, columns - 1, 0.0, dtype, features)
 
 
-def rows_of_dense(matrix: np.ndarray, dtype: np.dtype, features: int | None) -> Rows:
+def rows_of_dense(
+    matrix: np.ndarray, dtype: np.dtype, features: int | None, gaps: bool = False
+) -> Rows:
     rows, columns = matrix.shape
     check_width(columns, dtype, features)
     indices, indptr = np.arange(columns, dtype=np.int32), np.arange(rows + 1) * columns
-    made: Any = _copied(indices, _as_float(matrix).ravel(), indptr, True, columns, dtype, features)
+    values = _as_float(matrix).ravel()
+    made: Any = _copied(indices, values, indptr, True, columns, dtype, features, gaps)
     return made
+
+
+def without_gaps(rows: Rows) -> Rows:
+    """The rows with 0 for every gap."""
+    if not np.isnan(rows.values.sum()):
+        return rows
+    kept = ~np.isnan(rows.values)
+    indptr = np.concatenate([[0], np.cumsum(kept)])[rows.indptr]
+    made = rows_of(rows.indices[kept], rows.values[kept], indptr, rows.columns)
+    return made._replace(numbers=rows.numbers, names=rows.names)
 
 
 # Rows of length 1.

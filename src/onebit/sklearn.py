@@ -96,7 +96,30 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._takes_gaps()
         return tags
+
+    def _takes_gaps(self) -> bool:
+        """Whether a matrix may have NaN: the learner reads it as missing."""
+        if hasattr(self, "learner_"):
+            return self.learner_._takes_gaps
+        try:
+            return make_learner(self.learner, 2, 0)._takes_gaps
+        except (TypeError, ValueError):  # `fit` says what is wrong
+            return False
+
+    def _validated(self, *given: Any, reset: bool) -> Any:
+        """X, or X and y, checked by scikit-learn."""
+        finite = "allow-nan" if self._takes_gaps() else True
+        try:
+            return validate_data(self, *given, reset=reset, ensure_all_finite=finite, **_ROWS)
+        except ValueError as error:
+            if "could not convert string to float" not in str(error):
+                raise
+            raise ValueError(
+                f"{error}; an array holds numbers alone: with texts or categories beside them, X "
+                "must be a data frame or a list of dicts"
+            ) from None
 
     def fit(self, X: Any, y: Any) -> OneBitClassifier:
         """Learn all rows with a new learner, in random order."""
@@ -174,7 +197,7 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
             return rows
         if rows is None:
             self._check_kind(is_matrix=True)
-            return self._matrix(X, reset=False)
+            return self._validated(X, reset=False)
         self._check_has_columns(rows)
         self._check_kind(is_matrix=False)
         if not _are_dicts(X):
@@ -201,7 +224,7 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
             self._check_has_columns(rows or ())
             self._check_kind(is_matrix=rows is None)
         if rows is None:
-            rows, y = self._matrix(X, y, reset=is_first)
+            rows, y = self._validated(X, y, reset=is_first)
             self._reads_matrices = True
             return rows, y
         y = column_or_1d(y, warn=True)
@@ -212,18 +235,6 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
             validate_data(self, X, y, reset=is_first, skip_check_array=True)
         self._reads_matrices = False
         return rows, y
-
-    def _matrix(self, *given: Any, reset: bool) -> Any:
-        """X, or X and y, checked by scikit-learn."""
-        try:
-            return validate_data(self, *given, reset=reset, **_ROWS)
-        except ValueError as error:
-            if "could not convert string to float" not in str(error):
-                raise
-            raise ValueError(
-                f"{error}; an array holds numbers alone: with texts or categories beside them, X "
-                "must be a data frame or a list of dicts"
-            ) from None
 
     def _check_kind(self, is_matrix: bool) -> None:
         if is_matrix != self._reads_matrices:

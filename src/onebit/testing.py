@@ -459,14 +459,14 @@ def a_refused_call_changes_nothing(make: Make) -> None:
     learner, X, y = _taught(make, 40, features=FEATURES)
     decision = learner.decide(_pair(X, 1))
     foreign = make(LABELS, features=FEATURES, seed=learner.seed + 1).decide(_pair(X, 1))
-    nan = np.full(FEATURES, np.nan)
+    wrong = np.full(FEATURES, np.inf if learner._reads_columns else np.nan)
     refused: list[Callable[[], Any]] = [
-        lambda: learner.decide(nan),
+        lambda: learner.decide(wrong),
         lambda: learner.decide(np.ones(FEATURES + 1)),
         lambda: learner.decide(([1, 1], [1.0, 2.0])),
         lambda: learner.decide(([-1], [1.0])),
         lambda: learner.decide(np.ones(FEATURES) * 1j),
-        lambda: learner.decide(np.array([None] * FEATURES)),
+        lambda: learner.decide(np.array(["1"] * FEATURES)),
         lambda: learner.decide(b"text"),
         lambda: learner.decide(_pair(X, 1), among=[]),
         lambda: learner.decide(_pair(X, 1), among=["no such label"]),
@@ -478,8 +478,8 @@ def a_refused_call_changes_nothing(make: Make) -> None:
         lambda: learner.learn(decision, label="no such label"),
         lambda: learner.learn(foreign, label=1),
         lambda: learner.learn(None, right=True),  # type: ignore[arg-type]
-        lambda: learner.predict(np.vstack([X.toarray()[:2], nan])),
-        lambda: simulate(learner, np.vstack([X.toarray()[:2], nan]), [0, 1, 2]),
+        lambda: learner.predict(np.vstack([X.toarray()[:2], wrong])),
+        lambda: simulate(learner, np.vstack([X.toarray()[:2], wrong]), [0, 1, 2]),
         lambda: simulate(learner, X, y[:-1]),
         lambda: simulate(learner, X, np.full(len(y), LABELS)),
         lambda: learner.add_label(0),
@@ -490,6 +490,20 @@ def a_refused_call_changes_nothing(make: Make) -> None:
     for i, call in enumerate(refused):
         _refusal(call, f"call {i}")
         assert _bytes(learner) == before, f"refused call {i} changed the learner"
+
+
+def a_missing_number_is_refused_or_read_alike(make: Make) -> None:
+    (learner, whole), (X, y) = _twins(make, features=FEATURES), _stream(40)
+    rows = X.toarray()
+    rows[::3, 1] = np.nan
+    if not learner._takes_gaps:
+        _refusal(lambda: learner.decide(rows[0]), "a missing number")
+        return
+    for row, label in zip(rows, y, strict=True):
+        _teach(learner, Decision.from_bytes(learner.decide(row).to_bytes()), int(label))
+    simulate(whole, rows, y)
+    assert _bytes(learner) == _bytes(whole), "other weights than in a stream"
+    assert np.isfinite(learner.scores(rows)).all()
 
 
 def only_possible_labels_are_said(make: Make) -> None:
@@ -594,6 +608,7 @@ LAWS: list[Callable[[Make], None]] = [
     a_forged_decision_is_refused_or_harmless,
     feedback_twice_is_refused,
     a_refused_call_changes_nothing,
+    a_missing_number_is_refused_or_read_alike,
     only_possible_labels_are_said,
     it_learns_from_the_bit_alone,
     certainty_leaves_numbers,

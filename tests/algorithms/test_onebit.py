@@ -33,7 +33,11 @@ def unit_rows(row):
 
 
 class DenseMaps:
-    """Standardised columns, and the Fourier features: what `DenseExperts` does, with whole rows."""
+    """Standardised columns, and the Fourier features: what `DenseExperts` does, with whole rows.
+
+    NaN: a missing number. The first 100 values of a column make its scale."""
+
+    last = dense_experts.SCALED_AFTER[-1]
 
     def __init__(self, d, learner):
         self.rows, self.d, self.median = [], d, 0.0
@@ -43,11 +47,12 @@ class DenseMaps:
     def standardised(self, row):
         if not self.rows:
             return np.zeros(self.d)
-        rows = np.array(self.rows)
-        spread = rows.std(axis=0)
+        heard = [column[~np.isnan(column)][: self.last] for column in np.array(self.rows).T]
+        mean, spread = np.array([(known.mean(), known.std()) for known in heard]).T
         usual = math.sqrt((spread**2).mean())
         spread = np.where(spread > 0, spread, usual if usual > 0 else np.inf)
-        return np.clip((row - rows.mean(axis=0)) / spread, -FARTHEST, FARTHEST)
+        z = np.clip((row - mean) / spread, -FARTHEST, FARTHEST)
+        return np.where(np.isnan(row), 0, z)
 
     def __call__(self, row):
         z = self.standardised(row)
@@ -59,8 +64,6 @@ class DenseMaps:
         return narrow, np.concatenate([narrow, waves])
 
     def fix(self, twin, row):
-        if len(self.rows) == dense_experts.SCALED_AFTER[-1]:
-            return False
         self.rows.append(row)
         if len(self.rows) not in dense_experts.SCALED_AFTER:
             return False
@@ -136,6 +139,13 @@ def twin_of(learner, K, d, dense):
 def test_it_is_its_twin(K, d, dense):
     rounds, seed = (130, 3) if dense else (60, 3)
     compare_with_twin(K, d, dense, seed, *data(K, d, rounds, seed))
+
+
+def test_with_missing_numbers_it_is_its_twin():
+    X, y = data(3, 4, 150, 3)
+    X[np.random.default_rng(4).random(X.shape) < 0.3] = math.nan
+    X[:2] = np.random.default_rng(5).normal(size=(2, 4))
+    compare_with_twin(3, 4, True, 3, X, y)
 
 
 BOTH_KINDS = [False, pytest.param(True, marks=pytest.mark.thorough)]  # dense rows take longer

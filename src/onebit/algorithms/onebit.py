@@ -58,7 +58,7 @@ from onebit.learner import Learner, precision
 from onebit.rows import Rows
 from onebit.settings import choice_of, setting
 from onebit.storage.base import Storage
-from onebit.storage.dense_experts import CENTRE, Dense, DenseExperts
+from onebit.storage.dense_experts import Dense, DenseExperts, with_times
 from onebit.storage.experts import (
     AFTER,
     ANSWERED,
@@ -714,14 +714,10 @@ class OneBit(Learner):
             arrays["kept"] = arrays["kept"].astype(np.float64)
         if "numbers" in arrays:
             arrays["numbers"] = with_extremes(arrays["numbers"])
+        if "columns" in arrays:
+            arrays["columns"] = with_times(arrays["columns"], arrays["scales"])
         if "narrow" in arrays and self._storage.planes:
             self._use(self._storage_for(arrays["narrow"].shape[0]))
-
-    def _typical_number(self) -> Callable[[int], float] | None:
-        if self.planes:
-            return None
-        means = self._state.held.columns[CENTRE]
-        return lambda column: float(means[column])
 
     # Numbers of dicts. Their indices are beyond all others, so they are given places in the table.
 

@@ -105,6 +105,12 @@ def may_mark(work):
 
 
 @generic
+def takes_gaps(record):
+    """Whether rows may have gaps: missing numbers, NaN. record: the state or the scratch space."""
+    return False
+
+
+@generic
 def learn_scales(work, row):
     """Take an answered row, as it came, into the scales."""
     return

@@ -199,7 +199,7 @@ def cast(
     """Values in the wanted dtype. line_of: the line of a value by its place, for an error."""
     with np.errstate(over="ignore"):
         made = values.astype(dtype)
-    endless = np.flatnonzero(~np.isfinite(made))
+    endless = np.flatnonzero(np.isinf(made))
     if len(endless):
         place = int(endless[0])
         problem = f"{abs(values[place]):g} is too large for {dtype}"

@@ -1,7 +1,7 @@
 """Rows from the columns of a table.
 
-A table of numbers is an array, or a sparse matrix if it is very wide. In a table with names or
-texts, each row is encoded like the same row as a dict (`contexts.encode`).
+A table of numbers is an array, in which NaN is missing, or a sparse matrix if it is very wide. In a
+table with names or texts, each row is encoded like the same row as a dict (`contexts.encode`).
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def block_of(
     if columns.categories or columns.text is not None:
         rows = _named_rows(options, columns, numbers, texts)
         return Block(hashed(rows, lines.tolist(), options), labels, lines)
-    numbers = np.where(np.isnan(numbers), 0.0, numbers)
     is_array = 0 < width <= MOST_DENSE
+    numbers = numbers if is_array else np.where(np.isnan(numbers), 0.0, numbers)
     names = [columns.names[place] for place in columns.numbers]
     dtype = options.array_dtype if is_array else options.dtype
     values = cast(numbers.ravel(), dtype, options, lambda i: int(lines[i // width]))

@@ -96,7 +96,7 @@ def read(
     matrix. In any other table, a row is encoded like the same row as a dict: strings with white
     space are texts.
 
-    A missing value in a column of names counts as a name; a missing number is 0 in an array,
+    A missing value in a column of names counts as a name; a missing number is NaN in an array,
     and absent in a table with names or texts. A row without a label is refused.
     """
     given = _options(path, options)

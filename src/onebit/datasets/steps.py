@@ -77,7 +77,7 @@ class Steps:
         for name, step in zip(self.names, self._steps, strict=True):
             if step.is_fitted:
                 raise ValueError(f"{name} is fitted already; make a new Steps to fit it anew")
-        X = X.X if hasattr(X, "labels") else X
+        X = _without_gaps(X) if hasattr(X, "labels") else X
         X = X.tocsr() if hasattr(X, "tocsr") else X
         trial = copy.deepcopy(self)
         trial.rows(X[: max([1, *(step.landmarks for step in self._steps)])])
@@ -175,9 +175,16 @@ def _chunk(chunk: Any, steps: Steps) -> Any:
 
 
 def _dataset(data: Any, steps: Steps) -> Any:
+    X = _without_gaps(data)
     for name in ("comparator", "columns"):  # of the unprepared rows
         data = data._replace(**{name: None}) if hasattr(data, name) else data
-    return data._replace(X=steps.rows(data.X), about=f"{data.about}; {', '.join(steps.names)}")
+    return data._replace(X=steps.rows(X), about=f"{data.about}; {', '.join(steps.names)}")
+
+
+def _without_gaps(data: Any) -> Any:
+    """The rows of a Dataset; a missing number of a table from a file is 0."""
+    is_table = getattr(data, "columns", None) is not None
+    return np.where(np.isnan(data.X), 0, data.X) if is_table else data.X
 
 
 class _Arrays(NamedTuple):

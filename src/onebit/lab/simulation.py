@@ -12,7 +12,7 @@ from onebit.contexts import check_within
 from onebit.core.jit import direct
 from onebit.dicts import own_categories
 from onebit.feedback.channels import ChannelStep, check_delays, link_to, steps_of
-from onebit.frames import NamedColumns, listed, warn_of_categories
+from onebit.frames import listed, table_in, warn_of_categories
 from onebit.lab.stream_loop import NoChannel, Pending, Stream, ThroughChannel, nothing_pending, run
 from onebit.learner import Learner
 from onebit.rows import Rows
@@ -186,9 +186,7 @@ def rows_and_places(
 ) -> tuple[Any, np.ndarray]:
     """The rows of a Dataset or of a pair (X, y), and their labels as places."""
     if hasattr(chunk, "labels"):
-        names = getattr(chunk, "columns", None)
-        X = chunk.X if names is None else NamedColumns(chunk.X, names)
-        return X, _places_in(learner, chunk)
+        return table_in(chunk), _places_in(learner, chunk)
     if not isinstance(chunk, tuple) or len(chunk) != 2:
         raise TypeError(f"{name} is a Dataset or a pair (X, y), not {type(chunk).__name__}{hint}")
     warn_of_columns(chunk[0])

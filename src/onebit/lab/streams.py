@@ -10,6 +10,7 @@ import numpy as np
 from onebit import datasets
 from onebit.contexts import FLOAT64, encode_rows
 from onebit.datasets.catalogue import named
+from onebit.frames import NamedColumns, table_in
 from onebit.lab.simulation import shuffled
 from onebit.rows import Rows
 
@@ -68,7 +69,7 @@ def streams(
         ready = [datasets.prepare(table, prepare) for table in in_order]
         return _repeats(data, ready, unordered, size)
     table = datasets.prepare(table, prepare)
-    table = table._replace(X=encoded(table.X))
+    table = table._replace(X=encoded(table_in(table)))
     return _repeats(data, [table] * repeats, orders, size)
 
 
@@ -76,8 +77,11 @@ def encoded(X: Any) -> Rows:
     """Rows for any learner.
 
     Dense rows keep all their digits, for learners that standardise columns. The other rows are in
-    single precision, the precision of most learners.
+    single precision, the precision of most learners. Rows of a table from a file may have gaps.
     """
+    if isinstance(X, NamedColumns):
+        is_single = X.X.dtype == FLOAT32
+        return encode_rows(X, FLOAT32 if is_single else FLOAT64, None, gaps=True)
     if hasattr(X, "tocsr") or getattr(X, "dtype", None) == FLOAT32:
         return encode_rows(X, FLOAT32, None, apart_below=2**32)
     rows = X if isinstance(X, Rows) else encode_rows(X, FLOAT64, None, apart_below=2**32)
@@ -104,7 +108,7 @@ def _repeats(
     made = [
         LabelledStream(
             data=data,
-            rows=encoded(table.X),
+            rows=encoded(table_in(table)),
             y=table.y,
             order=order,
             labels=len(table.labels),

@@ -19,7 +19,7 @@ import numpy as np
 from onebit import datasets
 from onebit._version import __version__
 from onebit.datasets.steps import width_of
-from onebit.frames import listed
+from onebit.frames import listed, table_in
 from onebit.lab import recipes
 from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
 from onebit.lab.simulation import warn_of_columns
@@ -277,7 +277,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
         if labels is not None:
             raise TypeError("a Dataset has its labels already: leave out labels=")
         name, places, count = X.name, np.asarray(X.y), len(X.labels)
-        X = X.X
+        X = table_in(X)
     else:
         among = LabelSet(_found(y) if labels is None else labels)
         places, count = among.places(y), len(among)
@@ -288,7 +288,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
         raise ValueError(f"X has {len(rows.indptr) - 1} rows and y {len(places)} labels")
     if not len(places):
         raise ValueError("there are no rows to tune on")
-    width = width_of(X, None, rows.width)
+    width = width_of(getattr(X, "X", X), None, rows.width)
     columns = width.columns if width.is_known and width.columns else None
     return _Data(name, rows, columns, places, count)
 

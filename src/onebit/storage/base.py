@@ -33,6 +33,7 @@ class Storage:
     callback: Callback | None = None  # a Python function that compiled code calls
     maps_features = False  # features may get rows of the table as they occur
     advice = "Hash the features into fewer columns with features="
+    with_gaps: tuple[str, ...] = ()  # saved arrays in which NaN is a missing number
 
     def lay_out(self, arrays: Arrays, features: int, labels: int) -> Any:
         """The record for this many features and labels, with saved arrays, perhaps of fewer."""

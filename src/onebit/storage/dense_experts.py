@@ -4,6 +4,8 @@ The columns are standardised, and random Fourier features (Rahimi & Recht 2007) 
 lengths are added. Experts of the table `narrow` see the columns alone, those of the table `wide`
 see all features. The scales are those of the first rows that were answered; then they are fixed.
 On the way there, all rounds so far are learned anew a few times, with the scales known by then.
+A missing number, NaN, counts as the mean of its column, and is not taken into its scale; a column
+with missing numbers is scaled by as many values of later rows as are missing.
 Where it takes little room, one more expert is a ridge regression of the columns with full matrices
 (`storage.full`).
 """
@@ -18,7 +20,7 @@ import numpy as np
 from onebit.core.draws import uniforms
 from onebit.core.jit import compiled_as, entry, implement, inline, not_inlined, outline
 from onebit.core.lanes import aligned_zeros, at, lanes_for, state_type
-from onebit.core.rounds import Row
+from onebit.core.rounds import Row, takes_gaps
 from onebit.core.sums import dot, dot_and_variance, number
 from onebit.core.updates import regress
 from onebit.storage.experts import (
@@ -43,13 +45,15 @@ from onebit.storage.full import Full
 from onebit.storage.scales import FARTHEST, within
 
 SCALED_AFTER = (20, 50, 100)  # answered rows: then rounds are learned anew; last, scales are fixed
+SCALED_BY = float(SCALED_AFTER[-1])  # values of a column: then its scale is fixed
 OUTLIER = 30.0  # deviations: farther values of these rows are clipped, to scale the columns
 FEW = 3  # outliers of a column that are told from its other values
 WAVES = 600  # random Fourier features
 SHORTEST, LONGEST = 0.1, 1.0  # their wave lengths, in median distances between rows
 PART = 0.25  # the length of a row's Fourier features; the columns have about 1
 SEEN, MEDIAN = range(2)  # places in Dense.scales; a median of 0: no Fourier features yet
-CENTRE, SQUARES, FACTOR = range(3)  # places in Dense.columns
+CENTRE, SQUARES, FACTOR, TIMES = range(4)  # places in Dense.columns
+UNKNOWN = -1.0  # a factor that has to be computed
 FULL_NUMBERS = 2**20  # full matrices are kept if they have no more numbers together
 LEAST_WEIGHT = 1e-3  # of their expert; below it, their widths are not worth the time
 NEWEST = 10  # kept rows that are compared with the older half of the kept rows
@@ -68,12 +72,13 @@ class Dense(NamedTuple):
     full_row: Any  # scratch space: columns and constant
     full_sums: Any  # [2, lane] scratch space
     scales: Any  # [2] answered rows that were seen; median distance between rows
-    columns: Any  # [3, column] mean, sum of squared distances from it, 1 / standard deviation
+    columns: Any  # [4, column] mean, sum of squared distances, 1 / standard deviation, values
     waves: Any  # [column + 1, wave] a wave's directions, and last its phase, in turns
     distances: Any  # scratch space, for all pairs of the first rows; or for a column of these rows
     every: Any  # 0, 1, 2, ...: the indices of the features
     kept: Any  # [KEPT_ROUNDS + 1, column] rows as they came; the last is the present one
     mapped: Any  # [KEPT_ROUNDS + 1, feature] their features
+    mapped_by: Any  # [KEPT_ROUNDS + 1] how many values the columns had had then
 
 
 def _cosine_series() -> list[float]:
@@ -129,7 +134,7 @@ def _map(kept, mapped, scales, columns, waves, place):
         x[n] = 0.0
     for j in range(count):
         z = (np.float64(row[j]) - columns[CENTRE, j]) * columns[FACTOR, j]
-        z = min(max(z, -FARTHEST), FARTHEST)
+        z = 0.0 if math.isnan(z) else min(max(z, -FARTHEST), FARTHEST)
         x[j] = z * side
         if scales[MEDIAN] > 0.0 and z != 0.0:
             add_waves(waves, j, kind(z), x, count)
@@ -141,6 +146,16 @@ def _map(kept, mapped, scales, columns, waves, place):
 @inline
 def _map_row(held, place):
     _map(held.kept, held.mapped, held.scales, held.columns, held.waves, place)
+    held.mapped_by[place] = _values_of(held.columns)
+
+
+@inline
+def _values_of(columns):
+    """How many values all columns have had."""
+    total = 0.0
+    for j in range(columns.shape[1]):
+        total += columns[TIMES, j]
+    return total
 
 
 @inline
@@ -178,9 +193,14 @@ def _last_dense(state, row):
 @implement(kept_input, Dense)
 def _kept_dense(state, place):
     held = state.held
-    if not _are_fixed(held.scales):  # they have changed since
+    if held.mapped_by[place] != _values_of(held.columns):  # the scales have changed since
         _map_row(held, place)
     return _as_input(state, place)
+
+
+@implement(takes_gaps, Dense)
+def _dense_take_gaps(state):
+    return True
 
 
 @implement(make_room, Dense)
@@ -191,6 +211,7 @@ def _always_room(state, row):
 @implement(keep_row, Dense)
 def _keep_dense(state, row, place):
     kept, mapped, present = state.held.kept, state.held.mapped, _present(state.held)
+    state.held.mapped_by[place] = state.held.mapped_by[present]
     for j in range(kept.shape[1]):
         kept[place, j] = kept[present, j]
     for j in range(mapped.shape[1]):
@@ -259,23 +280,17 @@ def _clear_dense(state):
 @implement(fix_scales, Dense)
 def _fix_scales(state, row):
     held = state.held
-    if _are_fixed(held.scales):
-        return False
+    are_fixed = held.scales[SEEN] >= SCALED_BY  # but for columns with missing numbers
     _take_into_scales(held.scales, held.columns, held.kept[_present(held)])
-    if not _is_time_to_scale(held.scales):
+    if are_fixed or not _is_time_to_scale(held.scales):
         return False
     count = held.experts.count
-    _without_outliers(count, held.kept, held.scales, held.columns, held.distances)
+    _without_outliers(count, held.kept, held.columns, held.distances)
     held.scales[MEDIAN] = 0.0  # the distance between rows does not need Fourier features
     _map_kept(held)
     held.scales[MEDIAN] = _median_distance(count, held.mapped, held.distances, held.kept.shape[1])
     _map_kept(held)
     return True
-
-
-@inline
-def _are_fixed(scales):
-    return scales[SEEN] >= SCALED_AFTER[-1]
 
 
 @inline
@@ -288,34 +303,44 @@ def _is_time_to_scale(scales):
 
 @inline
 def _take_into_scales(scales, columns, row):
-    seen, usual = scales[SEEN] + 1.0, 0.0
+    seen, usual = min(scales[SEEN] + 1.0, SCALED_BY), 0.0
     scales[SEEN] = seen
     for j in range(len(row)):
-        mean, spread = columns[CENTRE, j], columns[SQUARES, j]
-        value = within(np.float64(row[j]), OUTLIER, seen - 1.0, mean, spread)
-        off = value - mean
-        columns[CENTRE, j] += off / seen
-        columns[SQUARES, j] += off * (value - columns[CENTRE, j])
-        usual += columns[SQUARES, j] / len(row)
-    for j in range(len(row)):  # a column that was constant so far is as wide as the others
-        square = columns[SQUARES, j] if columns[SQUARES, j] > 0.0 else usual
-        columns[FACTOR, j] = math.sqrt(seen / square) if square > 0.0 else 0.0
+        times = columns[TIMES, j]
+        if times < SCALED_BY and not math.isnan(row[j]):
+            mean, spread = columns[CENTRE, j], columns[SQUARES, j]
+            value = within(np.float64(row[j]), OUTLIER, times, mean, spread)
+            off, times = value - mean, times + 1.0
+            columns[CENTRE, j] += off / times
+            columns[SQUARES, j] += off * (value - columns[CENTRE, j])
+            columns[TIMES, j], columns[FACTOR, j] = times, UNKNOWN
+        if times > 0.0:
+            usual += columns[SQUARES, j] * (seen / times) / len(row)
+    for j in range(len(row)):
+        if columns[FACTOR, j] == UNKNOWN:
+            times, square = columns[TIMES, j], columns[SQUARES, j]
+            if square == 0.0:  # a column that was constant so far is as wide as the others
+                times, square = seen, usual
+            columns[FACTOR, j] = math.sqrt(times / square) if square > 0.0 else 0.0
 
 
 @outline
-def _without_outliers(count, kept, scales, columns, scratch):
+def _without_outliers(count, kept, columns, scratch):
     """Scale the columns that have outliers among the kept rows anew, as if these were near.
 
     Outliers are at most FEW values of a column, more than OUTLIER deviations of its other values
     away. Running statistics do not clip them if they come among the first rows.
     """
     not_inlined()
-    size = count[KEPT]
-    if size <= 2 * FEW:
-        return
     for j in range(kept.shape[1]):
-        for i in range(size):
-            scratch[i] = kept[place_of(count, i), j]
+        size = 0
+        for i in range(count[KEPT]):
+            value = kept[place_of(count, i), j]
+            if not math.isnan(value):
+                scratch[size] = value
+                size += 1
+        if size <= 2 * FEW:
+            continue
         mean, variance = _mean_and_variance(scratch, size)
         for n in range(1, FEW + 1):
             farthest, last = 0, size - n
@@ -332,7 +357,7 @@ def _without_outliers(count, kept, scales, columns, scratch):
                 outliers += 1
         if outliers > 0:
             mean, variance = _mean_and_variance(scratch, size)
-            columns[CENTRE, j], columns[SQUARES, j] = mean, variance * scales[SEEN]
+            columns[CENTRE, j], columns[SQUARES, j] = mean, variance * columns[TIMES, j]
             columns[FACTOR, j] = 1.0 / math.sqrt(variance)
 
 
@@ -393,11 +418,20 @@ def _median_distance(count, mapped, distances, columns):
 # In Python.
 
 
+def with_times(columns: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """Saved columns; earlier versions did not count the values of each."""
+    if columns.ndim == 2 and len(columns) == TIMES and scales.shape == (2,):
+        times = np.full((1, columns.shape[1]), scales[SEEN], columns.dtype)
+        return np.concatenate([columns, times])
+    return columns
+
+
 class DenseExperts(ExpertStorage):
     """Experts of dense rows, the last of them with Fourier features."""
 
     planes = 0
     advice = "Use fewer columns"
+    with_gaps = ("kept",)
 
     def __init__(
         self,
@@ -452,12 +486,13 @@ class DenseExperts(ExpertStorage):
             full_row=np.zeros(columns + 1),
             full_sums=aligned_zeros((2, lanes_for(labels)), np.float64),
             scales=np.zeros(2),
-            columns=np.zeros((3, columns)),
+            columns=np.zeros((4, columns)),
             waves=np.vstack([self._waves, self._phase]).astype(dtype),
             distances=np.zeros(SCALED_AFTER[-1] * (SCALED_AFTER[-1] - 1) // 2),
             every=np.arange(size, dtype=np.uint32),
             kept=np.zeros((KEPT_ROUNDS + 1, columns)),
             mapped=np.zeros((KEPT_ROUNDS + 1, size), dtype),
+            mapped_by=np.zeros(KEPT_ROUNDS + 1),
         )
         if arrays:
             held.scales[:], held.columns[:] = arrays["scales"], arrays["columns"]
@@ -467,6 +502,7 @@ class DenseExperts(ExpertStorage):
 
     def has_other_scales(self, held: Dense) -> bool:
         kept = held.kept[self._places(held.experts)]
+        kept = np.where(np.isnan(kept), held.columns[CENTRE], kept)
         parts = len(kept) // 2 // NEWEST
         before, now = kept[: parts * NEWEST], kept[-NEWEST:]
         varied = before.var(axis=0) > 0 if parts else np.zeros(self.columns, bool)
@@ -523,7 +559,7 @@ class DenseExperts(ExpertStorage):
                 "wide": ((columns + WAVES, 2 * wide, labels), self._dtype),
                 "kept": ((kept, columns), np.float64),
                 "scales": ((2,), np.float64),
-                "columns": ((3, columns), np.float64),
+                "columns": ((4, columns), np.float64),
             }
         )
 
@@ -541,7 +577,8 @@ class DenseExperts(ExpertStorage):
         number, wide = self._dtype.itemsize, self.columns + WAVES
         tables = self.columns * len(self.narrow_priors) + wide * len(self.wide_priors)
         rows = KEPT_ROUNDS * wide + self.columns * WAVES
-        own = number * (2 * tables * lanes_for(labels) + rows) + 8 * KEPT_ROUNDS * self.columns
+        kept = 8 * KEPT_ROUNDS * (self.columns + 1)
+        own = number * (2 * tables * lanes_for(labels) + rows) + kept
         if self._may_have_full(labels):
             own += self._full.size(self.columns + 1, labels)
         return super().size(features, labels) + own

@@ -6,7 +6,8 @@ rows. So deciding changes nothing, and a row is scaled by what is known when it 
 decision, and again when its feedback comes. A decision therefore holds the row as it came.
 
 A learner with inputs="auto" has one of two records. `Columns`: every column of a dense row is
-standardised, the row is scaled to length 1, and a constant is added as the last feature. `Names`:
+standardised, the row is scaled to length 1, and a constant is added as the last feature. A missing
+number, NaN, counts as the mean of its column, and is not taken into its statistics. `Names`:
 the numbers of dicts are standardised, and the row is scaled to length 1. A number is told from
 other features by the highest bit of its index, `MARK`.
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.lanes import at
-from onebit.core.rounds import Row, learn_scales, may_mark, scaled
+from onebit.core.rounds import Row, learn_scales, may_mark, scaled, takes_gaps
 from onebit.core.slots import MARK, PLAIN
 
 TIMES, MEAN, SPREAD, LEAST, GREATEST = range(5)  # places in a line of statistics
@@ -141,7 +142,7 @@ def _standardise(indices, values, start, stop, lines, row, out_indices, out_valu
     for j in range(len(row)):
         times, off = lines[j + 1, TIMES], row[j] - lines[j + 1, MEAN]
         z = 0.0
-        if times > 0.0:
+        if times > 0.0 and not math.isnan(off):
             deviation = math.sqrt(lines[j + 1, SPREAD] / times)
             z = off / deviation if deviation > 0.0 else np.sign(off)
         row[j] = min(max(z, -FARTHEST), FARTHEST)
@@ -172,7 +173,13 @@ def _count_columns(indices, values, start, stop, lines, row):
     _unpack(indices, values, start, stop, row)
     lines[0, TIMES] += 1.0
     for j in range(len(row)):
-        count_number(lines[j + 1], row[j])
+        if not math.isnan(row[j]):
+            count_number(lines[j + 1], row[j])
+
+
+@implement(takes_gaps, Columns)
+def _columns_take_gaps(work):
+    return True
 
 
 @implement(learn_scales, Columns)

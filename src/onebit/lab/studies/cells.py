@@ -21,6 +21,7 @@ from onebit.contexts import encode_rows
 from onebit.core.sources import SOURCES
 from onebit.datasets import Dataset, Steps, find, prepare
 from onebit.datasets.catalogue_entry import CatalogueEntry
+from onebit.frames import NamedColumns, table_in
 from onebit.lab.lookup import learner_named
 from onebit.lab.simulation import Trace, simulate
 from onebit.lab.studies.conditions import ChannelSpec, SettingValue, study_check_points
@@ -209,7 +210,8 @@ def _table(
     if Steps(steps).order_matters:
         return table, None
     table = prepare(table, steps)
-    return table, encode_rows(table.X, _FLOAT32, None)
+    X = table_in(table)
+    return table, encode_rows(X, _FLOAT32, None, gaps=isinstance(X, NamedColumns))
 
 
 def stream_of(cell: Cell) -> CellStream:
@@ -273,7 +275,7 @@ def _without_fold(cell: Cell, table: Dataset, rows: Rows | None) -> CellStream:
         mixed = draw.permutation(learned)
         learned, judged = mixed[len(mixed) // 10 :], mixed[: len(mixed) // 10]
     order = _shuffled(learned, cell.epochs, cell.repeat)
-    test = (table.X[judged], noisy[judged])
+    test = (table_in(table._replace(X=table.X[judged])), noisy[judged])
     # Folds differ by a row: all have the check points of the shortest.
     epoch = len(learned) if cell.tuning else len(places) - -(-len(places) // cell.folds)
     where = study_check_points(epoch * cell.epochs, epoch)
