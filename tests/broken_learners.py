@@ -37,6 +37,13 @@ class _LooksForNewFeatures(ob.Banditron):
         return scores
 
 
+class _TakesRowsWithGaps(ob.Banditron):
+    def decide(self, x, *, among=None):
+        if isinstance(x, np.ndarray) and not np.isnan(x).all():
+            x = np.nan_to_num(x, posinf=np.inf, neginf=-np.inf)
+        return super().decide(x, among=among)
+
+
 class _LawDoesNotSumToOne(ob.Banditron):
     def probabilities(self, x, *, among=None):
         return super().probabilities(x, among=among) * (1.01 if among is None else 1.0)
@@ -270,6 +277,7 @@ BY_LAW = {
     "a_forged_decision_is_refused_or_harmless": _BelievesForgedDecisions,
     "feedback_twice_is_refused": _LearnsNamedLabelsTwice,
     "a_refused_call_changes_nothing": _CountsRefusedRounds,
+    "a_missing_number_is_refused_or_read_alike": _TakesRowsWithGaps,
     "only_possible_labels_are_said": _IgnoresTheOnlyLabel,
     "it_learns_from_the_bit_alone": _Peeks,
     "certainty_leaves_numbers": _OverflowsWhenTold,

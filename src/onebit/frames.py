@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.dicts import number_of_feature
-from onebit.rows import is_missing, is_number
+from onebit.rows import Rows, is_missing, is_number
 from onebit.texts import composed
 
 
@@ -29,9 +29,8 @@ class NamedColumns(NamedTuple):
 def table_in(data: Any) -> Any:
     """The rows of a Dataset as learners take them: with the names of the columns, if known."""
     names = getattr(data, "columns", None)
-    if names is None or not isinstance(data.X, np.ndarray):
-        return data.X
-    return NamedColumns(data.X, names)
+    is_encoded = isinstance(data.X, Rows)  # and knows the names
+    return data.X if names is None or is_encoded else NamedColumns(data.X, names)
 
 
 def listed(X: Any) -> Any:

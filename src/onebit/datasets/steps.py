@@ -183,8 +183,8 @@ def _dataset(data: Any, steps: Steps) -> Any:
 
 def _without_gaps(data: Any) -> Any:
     """The rows of a Dataset; a missing number of a table from a file is 0."""
-    is_table = getattr(data, "columns", None) is not None
-    return np.where(np.isnan(data.X), 0, data.X) if is_table else data.X
+    has_gaps = getattr(data, "columns", None) is not None and not hasattr(data.X, "tocsr")
+    return np.where(np.isnan(data.X), 0, data.X) if has_gaps else data.X
 
 
 class _Arrays(NamedTuple):
