@@ -103,6 +103,8 @@ def rarities_alike() -> None:
 VARIANTS: dict[str, Callable[[], None]] = {
     "OneBit": lambda: None,
     "no bonus": constants(algorithm, BONUS=0.0),
+    "no allowance for the bonus": constants(algorithm, ALLOWANCE=1e9),
+    "scales after 100 answers alone": constants(dense_experts, SCALED_AFTER=(100,)),
     "no width": constants(algorithm, WIDTH=0.0),
     "no first softmax model": without(0, 0),
     "first softmax model believes all answers": constants(

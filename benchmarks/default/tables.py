@@ -23,7 +23,7 @@ from benchmarks.default.sets import LOADERS
 
 CLEAN = "clean"
 AROW_LINES = ("AROW, given rows", "AROW, standardised")
-TEXTS = ("20news", "rcv1", "amazon7", "amazon3", "rcv1_rarest", "amazon14", "movielens")
+TEXTS = ("20news", "rcv1", "amazon7", "amazon3", "rcv1_rarest", "amazon14", "movielens", "r52")
 
 
 class Score(NamedTuple):
