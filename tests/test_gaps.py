@@ -284,3 +284,16 @@ def test_the_classifier_takes_gaps_if_its_learner_does():
     assert not raw.__sklearn_tags__().input_tags.allow_nan
     with pytest.raises(ValueError, match="NaN"):
         raw.fit(X, y)
+    raw.set_params(learner="OneBit").fit(X, y)
+    with pytest.raises(ValueError, match="NaN"):
+        raw.set_params(learner="UCWL").fit(X, y)
+
+
+@pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
+def test_sparse_learners_of_a_frame_refuse_a_missing_column(make):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.ones((4, 3)), columns=["a", "b", "c"])
+    learner = make(2, inputs="sparse")
+    ob.simulate(learner, frame, [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="column 'c' is missing"):
+        learner.decide({"a": 1.0, "b": 2.0})

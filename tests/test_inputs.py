@@ -482,6 +482,8 @@ def test_a_learner_of_dense_rows_refuses_texts_and_dicts(make, x, words):
     with pytest.raises(ValueError, match=f"row 1: .*{words}" if x != "a text" else "row"):
         learner.predict([np.ones(64), x])
     zeros = learner.decide(np.zeros(64)).row[0].tolist()
+    with pytest.raises(ValueError, match="not a text"):
+        learner.decide("")
     for empty in ({}, ([], [])):
         assert learner.decide(empty).row[0].tolist() == zeros
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import onebit as ob
-from onebit import persist
+from onebit import persist, testing
 from onebit.testing import LABELS  # the laws have had that many compiled
 
 
@@ -739,3 +739,21 @@ def test_whatever_was_learned_can_be_saved_and_loaded(tmp_path, make, scale):
         again = ob.load(tmp_path / "m")
         assert np.isfinite(again.scores(X)).all()
         again.learn(again.decide(X[0]), right=True)
+
+
+def test_only_memories_of_earlier_versions_may_be_shorter():
+    learner = ob.PNewtron(3)
+    head, arrays = learner._dump()
+    persist.restore(head, arrays | {"memory": np.empty(0)}, is_foreign=True)
+    with pytest.raises(ValueError, match="do not fit"):
+        persist.restore(head, arrays | {"memory": arrays["memory"][:1]}, is_foreign=True)
+
+
+def test_more_numbers_of_dicts_than_columns_are_saved(tmp_path):
+    learner = ob.OneBit(2, features=64)
+    for i in range(40):
+        x = {f"number {i}": 1.0 + i, "kind": "A"}
+        learner.learn(learner.decide(x), right=i % 2 == 0)
+    learner.save(tmp_path / "model")
+    loaded = ob.load(tmp_path / "model")
+    assert testing._bytes(loaded) == testing._bytes(learner) == testing._bytes(learner.copy())

@@ -24,7 +24,7 @@ TEXT_COLUMNS = 2**20
 FARTHEST = 5.0  # standard deviations
 COUNTS = ("20news", "amazon7", "amazon3")  # counts of words: everybody gets log(1 + count)
 
-# Not run unless --aside is given: nothing in OneBit was chosen or compared on them.
+# Not run unless --aside is given: no constant of OneBit was chosen on them.
 ASIDE = ("fashion_mnist", "letter", "penbased", "movielens", "r52")
 
 

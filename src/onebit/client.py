@@ -222,12 +222,13 @@ def _as_json(context: Any) -> Any:
     if isinstance(sent, bytes | bytearray):
         raise TypeError("a context is a text, not bytes: decode it")
     if isinstance(sent, list):
+        sent = [value if value == value else None for value in sent]  # NaN: missing
         _check_finite(sent)
     return sent
 
 
 def _check_finite(values: Iterable[Any]) -> None:
-    """JSON has no infinity: it would be sent as null, which is a category."""
+    """JSON has no infinity: it would be sent as null, which is something else."""
     if any(isinstance(value, float) and not math.isfinite(value) for value in values):
         raise ValueError("a context has a number that is not finite; leave it out")
 

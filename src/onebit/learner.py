@@ -166,6 +166,7 @@ class Learner(FeatureTable, Declared):
     variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
     scales_itself: ClassVar[bool] = False  # its storage scales contexts; `inputs` is its own
     may_pause: ClassVar[bool] = False  # `_pause` may have something to do after learning
+    _earlier_memories: ClassVar[tuple[int, ...]] = (0,)  # sizes of `_memory` in earlier versions
     needs: ClassVar[str] = ""  # a setting without a default that only Python can give
 
     def __init__(self, labels: Labels, **given: Any) -> None:
@@ -820,8 +821,7 @@ class Learner(FeatureTable, Declared):
         named = dict_of_row(x) if has_names else named_context(x)
         if named is None:
             return x
-        is_sparse = self._is_scaled or not self._columns  # the table: what is missing is 0
-        gaps = self._reads_columns or is_sparse
+        gaps = self._reads_columns or not self._columns  # of a wide table, what is missing is 0
         row = row_in_columns(named, self._names, self._row_dtype, gaps)
         if self._reads_columns:
             return row

@@ -119,7 +119,7 @@ def restore(
         if fixed and fixed != len(table) and (features is None or fixed > len(table)):
             raise ValueError(_UNFIT)
         learner = _learner_of(head, arrays, given or {}, kind)
-        if memory.ndim == 1:  # it may be from before this learner had such numbers, or all of them
+        if memory.ndim == 1 and len(memory) in learner._earlier_memories:
             memory = np.append(memory, learner._state.memory[len(memory) :].astype(memory.dtype))
     except KeyError as error:
         raise ValueError(f"there is no {error} in this model") from None

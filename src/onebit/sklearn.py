@@ -100,17 +100,16 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def _takes_gaps(self) -> bool:
-        """Whether a matrix may have NaN: the learner reads it as missing."""
-        if hasattr(self, "learner_"):
-            return self.learner_._takes_gaps
+        """Whether `fit` takes a matrix with NaN: the learner reads it as missing."""
         try:
             return make_learner(self.learner, 2, 0)._takes_gaps
-        except (TypeError, ValueError):  # `fit` says what is wrong
+        except Exception:  # of the user's code, or a setting: `fit` says what is wrong
             return False
 
     def _validated(self, *given: Any, reset: bool) -> Any:
         """X, or X and y, checked by scikit-learn."""
-        finite = "allow-nan" if self._takes_gaps() else True
+        takes_gaps = self._takes_gaps() if reset else self.learner_._takes_gaps
+        finite = "allow-nan" if takes_gaps else True
         try:
             return validate_data(self, *given, reset=reset, ensure_all_finite=finite, **_ROWS)
         except ValueError as error:

@@ -552,3 +552,9 @@ def test_no_rows_are_named_as_such():
     for labels in (None, 2):
         with pytest.raises(ValueError, match="there are no rows to tune on"):
             ob.tune(ob.Banditron, np.empty((0, 3)), [], labels=labels)
+
+
+def test_a_column_of_a_frame_may_have_any_name():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"X": np.arange(40.0), "rows": 1.0})
+    assert 0 <= ob.tune("UCWL", frame, [0, 1] * 20, trials=2).error <= 1

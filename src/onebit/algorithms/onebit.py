@@ -578,6 +578,7 @@ class OneBit(Learner):
     scales_itself = True
     may_pause = True
     lockstep = None
+    _earlier_memories = (0, SPENT)
     inputs: Literal["auto", "dense", "sparse"] = setting(  # type: ignore[override] its own choices
         default="auto",
         check=partial(choice_of, choices=("auto", "dense", "sparse")),
@@ -763,7 +764,7 @@ class OneBit(Learner):
             are_numbers = indices >= first
             self._hold_numbers(places[are_numbers])
             width = int(indices[~are_numbers].max(initial=0)) + 1
-        self._width = max(self._width, have, width)
+        self._width = min(max(self._width, have, width), first)
         return places
 
     def _hold_numbers(self, places: np.ndarray) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from onebit import datasets
 from onebit._version import __version__
 from onebit.datasets.steps import width_of
-from onebit.frames import listed, table_in
+from onebit.frames import NamedColumns, listed, table_in
 from onebit.lab import recipes
 from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
 from onebit.lab.simulation import warn_of_columns
@@ -288,7 +288,8 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
         raise ValueError(f"X has {len(rows.indptr) - 1} rows and y {len(places)} labels")
     if not len(places):
         raise ValueError("there are no rows to tune on")
-    width = width_of(getattr(X, "X", X), None, rows.width)
+    matrix = X.X if isinstance(X, NamedColumns) else X
+    width = width_of(matrix, None, rows.width)
     columns = width.columns if width.is_known and width.columns else None
     return _Data(name, rows, columns, places, count)
 

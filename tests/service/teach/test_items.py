@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import math
 import os
 import threading
 import time
@@ -375,7 +376,7 @@ def test_rows_are_dicts_without_the_label(tmp_path):
 def test_rows_of_numbers_are_vectors(tmp_path):
     items = open_items(text_file(tmp_path, b"x\ty\tlabel\n1\t2.5\ta\n?\t-3\tb\n", "t.tsv"))
     np.testing.assert_array_equal(items.context(0), [1, 2.5])
-    np.testing.assert_array_equal(items.context(1), [0, -3])
+    np.testing.assert_array_equal(items.context(1), [math.nan, -3])
     assert items[0].title == "x: 1, y: 2.5, label: a"
     assert items[1].fields == {"x": "", "y": -3, "label": "b"}
 

@@ -26,7 +26,8 @@ def stored_context(context: Any) -> bytes:
     except (TypeError, ValueError) as error:
         raise Refused(f"a context is JSON: {error}", where="$.context") from None
     if b"null" in stored:  # which is what becomes of numbers that are none
-        values = context.values() if isinstance(context, Mapping) else context
+        is_dict = isinstance(context, Mapping)  # in a list, null is a missing number, as NaN is
+        values = context.values() if is_dict else [value for value in context if value == value]
         if any(isinstance(value, float) and not isfinite(value) for value in values):
             raise Refused("a context has a number that is not finite", where="$.context")
     return stored

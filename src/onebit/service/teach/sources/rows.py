@@ -63,8 +63,8 @@ class Rows(Items):
     def _plain_context(self, i: int) -> Any:
         table, row = self._table, self._table.rows[i]
         if self._is_dense:
-            return np.array([row[k] or 0.0 for k in self._columns], np.float32)
-        # A missing number is left out, which is the same as 0.
+            return np.array([math.nan if row[k] is None else row[k] for k in self._columns])
+        # A missing number is left out.
         return {table.names[k]: row[k] for k in self._columns if row[k] is not None}
 
 
