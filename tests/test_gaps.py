@@ -215,6 +215,11 @@ def test_experiments_take_files_with_gaps(tmp_path):
     recipes = [recipe_of(name) for name in ("UCWL", "UCWL:inputs=auto", "OneBit")]
     [panel] = race([str(tmp_path / "n.csv")], recipes, repeats=1)
     assert len(panel.lines) == 3
+    np.savez(tmp_path / "n.npz", X=X, y=y)
+    [of_npz] = race([str(tmp_path / "n.npz")], recipes, repeats=1)
+    errors = [[line.error for line in lines] for lines in (panel.lines, of_npz.lines)]
+    assert np.array_equal(*errors)
+    assert ob.tune(ob.OneBit, ob.datasets.read(tmp_path / "n.npz"), trials=1).error < 0.5
     tuned = ob.tune(ob.UCWL, data, trials=2)
     assert tuned.found and 0 <= tuned.found.error <= 1
     with pytest.raises(ValueError, match="is nan"):

@@ -111,6 +111,7 @@ def test_both_have_the_same_methods():
     ("context", "kept"),
     [
         (np.array([1.0, 2.5]), [1.0, 2.5]),
+        (np.array([1.0, np.nan]), [1.0, None]),
         ((np.array([3, 7]), np.array([1.0, 2.0])), [[3, 1.0], [7, 2.0]]),
         (([3, 7], [1.0, 2.0]), [[3, 1.0], [7, 2.0]]),
         (

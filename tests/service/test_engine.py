@@ -171,6 +171,19 @@ def test_other_forms_of_contexts(home, contexts):
     assert_pure(news)
 
 
+def test_missing_numbers_of_arrays_are_learned_as_they_are_stored(home):
+    place = home('learner = "OneBit"')
+    news = place.start().models["news"]
+    for i in range(24):
+        row = [1.0 * i, None] if i % 3 else np.array([np.nan, 1.0 * i])
+        news.feedback(news.decide(row).id, right=i % 2 == 0)
+    assert_pure(news)
+    with pytest.raises(Refused, match="not finite"):
+        news.decide([1.0, float("inf")])
+    before = bytes_of(news)
+    assert bytes_of(place.restart().models["news"]) == before
+
+
 # Feedback.
 
 

@@ -121,7 +121,16 @@ def test_decide_and_learn(site):
 
 @pytest.mark.parametrize(
     "context",
-    [{}, [], [1, 2.5], [[3, 1.0], [17, 2]], "some text", "", {"a": True, "ü": "x", "": 0}],
+    [
+        {},
+        [],
+        [1, 2.5],
+        [1, None],
+        [[3, 1.0], [17, 2]],
+        "some text",
+        "",
+        {"a": True, "ü": "x", "": 0},
+    ],
 )
 def test_contexts(steady, context):
     told = steady.http.post("/v1/models/news/decisions", json={"context": context})

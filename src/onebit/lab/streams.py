@@ -69,22 +69,24 @@ def streams(
         ready = [datasets.prepare(table, prepare) for table in in_order]
         return _repeats(data, ready, unordered, size)
     table = datasets.prepare(table, prepare)
-    table = table._replace(X=encoded(table_in(table)))
+    table = table._replace(X=encoded(table_in(table), gaps=True))
     return _repeats(data, [table] * repeats, orders, size)
 
 
-def encoded(X: Any) -> Rows:
+def encoded(X: Any, gaps: bool = False) -> Rows:
     """Rows for any learner.
 
     Dense rows keep all their digits, for learners that standardise columns. The other rows are in
-    single precision, the precision of most learners. Rows of a table from a file may have gaps.
+    single precision, the precision of most learners. gaps: dense rows may have missing numbers, as
+    those of a table from a file always may.
     """
     if isinstance(X, NamedColumns):
         is_single = X.X.dtype == FLOAT32
         return encode_rows(X, FLOAT32 if is_single else FLOAT64, None, gaps=True)
+    gaps = gaps and isinstance(X, np.ndarray)
     if hasattr(X, "tocsr") or getattr(X, "dtype", None) == FLOAT32:
-        return encode_rows(X, FLOAT32, None, apart_below=2**32)
-    rows = X if isinstance(X, Rows) else encode_rows(X, FLOAT64, None, apart_below=2**32)
+        return encode_rows(X, FLOAT32, None, apart_below=2**32, gaps=gaps)
+    rows = X if isinstance(X, Rows) else encode_rows(X, FLOAT64, None, 2**32, gaps)
     return rows if rows.columns else encode_rows(rows, FLOAT32, None)
 
 
@@ -108,7 +110,7 @@ def _repeats(
     made = [
         LabelledStream(
             data=data,
-            rows=encoded(table_in(table)),
+            rows=encoded(table_in(table), gaps=True),
             y=table.y,
             order=order,
             labels=len(table.labels),

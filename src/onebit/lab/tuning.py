@@ -283,7 +283,7 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
         places, count = among.places(y), len(among)
         warn_of_columns(X)
     X = listed(X)
-    rows = encoded(X)
+    rows = encoded(X, gaps=y is None)
     if len(rows.indptr) - 1 != len(places):
         raise ValueError(f"X has {len(rows.indptr) - 1} rows and y {len(places)} labels")
     if not len(places):

@@ -23,13 +23,14 @@ Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 # A pair is a list here, not a tuple[int, Number]: msgspec 0.22.0 reads foreign memory where a
 # bounded number and a tuple are alternatives of each other. `context_of` checks pairs instead.
 Entries = Annotated[
-    list[Number | list[Number]],
+    list[Number | list[Number] | None],
     Meta(
-        description="numbers, or pairs of an index and a number, where every index comes once",
+        description="numbers, null where one is missing; or pairs of an index and a number, where "
+        "every index comes once",
         extra_json_schema={
             "items": True,
             "anyOf": [
-                {"items": _BOUNDS},
+                {"items": {**_BOUNDS, "type": ["number", "null"]}},
                 {
                     "items": {"type": "array", "prefixItems": [_INDEX, _BOUNDS], "minItems": 2}
                     | {"maxItems": 2}
@@ -280,8 +281,8 @@ def context_of(context: Context, most: int, where: str = "$.context") -> Any:
     for i, pair in enumerate(pairs):
         if not (type(pair) is list and len(pair) == 2 and _is_index(pair[0])):
             raise Refused(
-                "an entry is a number, or all entries are pairs of an index (a whole number from "
-                f"0 to {INDICES - 1}) and a number",
+                "an entry is a number or null, or all entries are pairs of an index (a whole "
+                f"number from 0 to {INDICES - 1}) and a number",
                 where=f"{where}[{i}]",
             )
     return [[int(index), value] for index, value in pairs]
