@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from onebit.dicts import number_of_feature
 from onebit.rows import Rows, is_missing, is_number
+from onebit.settings import warn
 from onebit.texts import composed
 
 
@@ -73,7 +73,7 @@ def _frame_rows(frame: Any) -> Any:
     return _dicts(frame, names)
 
 
-def warn_of_categories(X: Any, stacklevel: int = 3) -> None:
+def warn_of_categories(X: Any) -> None:
     """Warn of categories of pandas that are numbers: they are read as numbers."""
     if not hasattr(X, "to_dict") or not hasattr(X, "columns"):
         return
@@ -81,12 +81,11 @@ def warn_of_categories(X: Any, stacklevel: int = 3) -> None:
         categories = dtype.categories if str(dtype) == "category" else ()
         if any(is_number(value) and not isinstance(value, bool) for value in categories):
             column = f"frame[{name!r}]"
-            warnings.warn(
+            warn(
                 f"column {name!r} has categories that are numbers, and they are read as numbers, "
                 "because a dict of a row does not tell the type of a column. To have them as "
                 f"categories, make them strings, {column}.astype(str); to keep the numbers, "
-                f"{column}.astype(float)",
-                stacklevel=stacklevel,
+                f"{column}.astype(float)"
             )
 
 

@@ -7,6 +7,8 @@ import functools
 import inspect
 import math
 import shlex
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -109,6 +111,14 @@ def argument(name: str, value: Any = None) -> str:
         listed = isinstance(value, list | tuple)
         words.append(shlex.quote(",".join(map(str, value)) if listed else str(value)))
     return " ".join(words)
+
+
+def warn(message: str) -> None:
+    """Warn, at the line of the user's code that led here."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "onebit":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 # The settings of a learner: its own, and those shared by all learners.

@@ -320,6 +320,25 @@ def test_options_about_files_are_those_of_every_command(main, tmp_path, capsys):
     assert "'u' in column 'b,c' is not a number" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_lines_without_a_place_in_the_program(main, tmp_path, capsys):
+    rows = [f"{'' if i % 10 == 0 else 'ab'[i % 2]},{i},d{i},{i % 3}\n" for i in range(40)]
+    (tmp_path / "t.csv").write_text("label,id,created,a\n" + "".join(rows))
+    args = ("race", "--data", "t.csv", "--learner", "UCWL", "--repeats", "1")
+    assert main(*args, "--missing-label", "skip") == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert [line.split("; ")[0].split(", such")[0] for line in lines] == [
+        "onebit: warning: t.csv: column 'created' has another value in nearly every row",
+        "onebit: warning: t.csv: column 'id' numbers the rows, 1, 2, 3 and so on. If that is no "
+        "measurement, leave it out with --drop id",
+        "onebit: warning: t.csv: 4 of 40 rows have no label and were left out",
+    ]
+    assert main("data", "info", "t.csv", "--missing-label", "skip", "--drop", "created,id") == 0
+    said = capsys.readouterr()
+    assert "36" in said.out and said.err.count("warning") == 1
+    assert "missing_label='skip'" in said.out and "drop=['created', 'id']" in said.out
+
+
 def test_an_option_about_files_is_named_as_it_was_typed(main, tmp_path, capsys):
     (tmp_path / "films.csv").write_text("a;label\n1;x\n")
     for option, value, says in [

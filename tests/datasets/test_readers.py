@@ -941,7 +941,7 @@ SINS = [
     ("undeclared_label.vw", 2, "label '7' was never declared", "labels="),
     ("huge_value.vw", 2, "1e+39 is too large for float32", "scale"),
     ("not_parquet.parquet", 1, "not a Parquet file", "written to its end"),
-    ("no_label.parquet", 2, "the row has no label", "leave the row out"),
+    ("no_label.parquet", 2, "the row has no label", "missing_label='skip'"),
     ("no_label_column.parquet", 1, "no column 'label', but a, class", "label="),
     ("list_column.parquet", 1, "column 'b' is of type List(Float64)", "a column of its own"),
     ("wrong_header.npz", None, "not an npz file", "plain arrays"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import warnings
 
 from cyclopts import App
 
@@ -11,7 +12,7 @@ from onebit._version import __version__
 from onebit.cli.dashboard import dashboard
 from onebit.cli.data import data
 from onebit.cli.journals import backup, export, inspect, replay, retrain
-from onebit.cli.options import show_on_any_terminal
+from onebit.cli.options import show_on_any_terminal, show_warning
 from onebit.cli.race import race
 from onebit.cli.serve import serve
 from onebit.cli.study import study
@@ -52,7 +53,8 @@ def main() -> None:
     show_on_any_terminal()
     gc.disable()  # garbage collection would take a tenth of the start-up time
     try:
-        with command_line():
+        with command_line(), warnings.catch_warnings():
+            warnings.showwarning = show_warning
             app(sys.argv[1:])
     except _SAID as error:
         print(f"onebit: {error}", file=sys.stderr)

@@ -69,13 +69,17 @@ class FileOptions:
         Hash sequences of up to this many words of that column. Default: 2.
     categories
         Columns of names that look like numbers or texts: zip,age (or repeat it).
+    drop
+        Columns to leave out: id,created (or repeat it).
+    missing_label
+        Rows without a label: skip leaves them out and says how many. Default: refuse the file.
     features
         The number of columns that names and words are hashed into (default: 2**20); for a .svm
         file, its number of columns (default: the largest index).
     delimiter
         The field separator: ';' or '\\t'. Default: a comma; a tab in .tsv.
     encoding
-        The encoding of text: cp1252, latin-1, utf-16. Default: utf-8.
+        The encoding of text: cp1252, latin-1. Default: utf-8, or that of the byte order mark.
     zero_based
         Indices in a .svm file start at 0, not at 1.
     format
@@ -86,6 +90,8 @@ class FileOptions:
     text: str | None = None
     ngrams: int | None = None
     categories: list[str] | None = None
+    drop: list[str] | None = None
+    missing_label: Literal["refuse", "skip"] | None = None
     features: int | None = None
     delimiter: str | None = None
     encoding: str | None = None
@@ -95,8 +101,8 @@ class FileOptions:
     def given(self) -> dict[str, Any]:
         """The given options, as arguments of `datasets.read`."""
         found = self._given()
-        if self.categories:
-            found["categories"] = [name for part in self.categories for name in part.split(",")]
+        for columns in found.keys() & {"categories", "drop"}:
+            found[columns] = names_in(found[columns])
         if self.delimiter == "\\t":
             found["delimiter"] = "\t"
         return found
@@ -113,6 +119,11 @@ class FileOptions:
     def _given(self) -> dict[str, Any]:
         options = asdict(self).items()
         return {name: value for name, value in options if value is not None and value is not False}
+
+
+def names_in(given: Sequence[str]) -> list[str]:
+    """The names in an option that takes several: separated by commas, or given again."""
+    return [name for part in given for name in part.split(",")]
 
 
 def repeated(option: str, values: Iterable[str] | None) -> list[str]:
@@ -189,6 +200,11 @@ def table_of(first: str, numbers: Sequence[str], *texts: str, **first_column: An
     for name in texts:
         table.add_column(name, overflow="ellipsis", no_wrap=True)
     return table
+
+
+def show_warning(message: Warning | str, *_: Any) -> None:
+    """A warning as one line: where in the program it arose does not help the user."""
+    print(f"onebit: warning: {message}", file=sys.stderr)
 
 
 def show_on_any_terminal() -> None:

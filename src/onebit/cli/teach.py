@@ -15,19 +15,18 @@ import warnings
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
-
-from onebit.cli.options import serve_extra
+from onebit.cli.options import Repeated, names_in, serve_extra
 
 
 def teach(
     source: Path | None = None,
     /,
     *,
-    labels: Annotated[list[str] | None, Parameter(negative=())] = None,
+    labels: Repeated = None,
     text: str | None = None,
+    drop: Repeated = None,
     embed: str | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
@@ -45,6 +44,7 @@ def teach(
     onebit teach photos/ --labels cat,dog,neither
     onebit teach notes.txt --labels todo,done
     onebit teach tickets.csv --text body --labels billing,bug,other
+    onebit teach tickets.csv --drop id,created
     onebit teach photos/ --embed mymodule:embedding
     ```
 
@@ -57,11 +57,14 @@ def teach(
         What an item can be: cat,dog,bird (or repeat it). The page can add labels.
     text
         The column of a table that holds the text to learn from. Default: all columns.
+    drop
+        Columns of a table to leave out: id,created (or repeat it).
     embed
         A function of yours, module:function, that makes a vector of an image's path, a text, or a
         row. Its code is executed.
     encoding
-        The encoding of a text or csv file: cp1252, latin-1. Default: utf-8.
+        The encoding of a text or csv file: cp1252, latin-1. Default: utf-8, or that of the byte
+        order mark.
     delimiter
         The field separator of a csv file. Default: a comma; a tab in .tsv.
     folder
@@ -91,7 +94,8 @@ def teach(
     warnings.filterwarnings("ignore", "Image size .* exceeds limit")
     port = whole("--port", port, least=0, most=65535)
     named = [name.strip() for part in labels or [] for name in part.split(",") if name.strip()]
-    given = {"text": text, "embed": embed, "encoding": encoding, "delimiter": delimiter}
+    given = {"text": text, "drop": names_in(drop or []) or None, "embed": embed}
+    given |= {"encoding": encoding, "delimiter": delimiter}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     items = open_items(source, **chosen)
     arguments = [repr(str(source))] if source is not None else []
@@ -100,7 +104,8 @@ def teach(
     where = folder or _folder(source)
     again = ["onebit", "teach", *([] if source is None else [str(source)])]
     for name, value in (*chosen.items(), ("folder", folder)):
-        again += [] if value is None else [f"--{name}", str(value)]
+        words = ",".join(value) if isinstance(value, list) else str(value)
+        again += [] if value is None else [f"--{name}", words]
     shown = shlex.join(again)
     with Teacher(items, where, named or list(items.labels), opened, shown) as teacher:
         secret = None if is_loopback(host) else secrets.token_urlsafe(16)

@@ -34,6 +34,8 @@ class ReadOptions(TypedDict, total=False):
     text: str | None
     ngrams: int
     categories: Sequence[str]
+    drop: Sequence[str]
+    missing_label: str
     features: int | None
     zero_based: bool
     delimiter: str | None
@@ -50,6 +52,7 @@ class Options:
         if unknown:
             raise TypeError(f"unknown options of a file: {', '.join(sorted(unknown))}")
         self.path, self.are_names_checked = os.fspath(path), False
+        self.unlabelled = 0  # rows that were left out
         self.label = options.get("label", "label")
         self.text = options.get("text")
         self.ngrams = whole(_typed("ngrams"), options.get("ngrams", NGRAMS), least=1, most=10)
@@ -60,10 +63,10 @@ class Options:
         if name is not None:
             choice_of("dtype", name, ("float32", "float64"))
         self.dtype, self.array_dtype = np.dtype(name or "float32"), np.dtype(name or "float64")
-        categories = options.get("categories", ())
-        if isinstance(categories, str):
-            raise TypeError(f"categories must be a list of columns: [{categories!r}]")
-        self.categories = tuple(categories)
+        self.categories = _columns("categories", options.get("categories", ()))
+        self.drop = _columns("drop", options.get("drop", ()))
+        missing = options.get("missing_label", "refuse")
+        self.skips = choice_of(_typed("missing_label"), missing, ("refuse", "skip")) == "skip"
         features = options.get("features")
         if features is not None:
             features = whole(_typed("features"), features, least=1, most=2**31 - 1)
@@ -72,6 +75,12 @@ class Options:
         if sign is not None and (len(sign) != 1 or sign in '"\r\n'):
             wanted = f"{_typed('delimiter')} must be one character that is no quote"
             raise ValueError(f"{wanted}, not {sign!r}")
+
+
+def _columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        raise TypeError(f"{name} must be a list of columns: [{columns!r}]")
+    return tuple(columns)
 
 
 def _typed(name: str) -> str:
@@ -104,6 +113,18 @@ def bad(path: str, line: int, problem: str, remedy: str) -> ValueError:
     return ValueError(f"{path}, line {line}: {problem}; {remedy}")
 
 
+def has_label(options: Options, line: int, label: str, remedy: str = "give it one") -> bool:
+    """Whether the row is to be taken. A row without a label is refused, or left out and counted."""
+    if label.strip():
+        return True
+    if not options.skips:
+        skip = argument("missing_label", "skip")
+        problem = "the row has no label"
+        raise bad(options.path, line, problem, f"{remedy}, or leave out such rows with {skip}")
+    options.unlabelled += 1
+    return False
+
+
 def number_of(text: str) -> float:
     """The number in a field of a file; a ValueError if it is no number.
 
@@ -113,6 +134,14 @@ def number_of(text: str) -> float:
     if "_" in text or not text.strip().isascii():
         raise ValueError(f"{text!r} is not a number")
     return float(text)
+
+
+def is_number_text(text: str) -> bool:
+    try:
+        number_of(text)
+        return True
+    except ValueError:
+        return False
 
 
 def endings(path: AnyPath) -> tuple[str, str]:
@@ -132,9 +161,12 @@ def text_blocks(path: str, encoding: str = UTF8) -> Iterator[tuple[int, bytes]]:
     """The file in blocks of whole lines in UTF-8, each with the number of its first line."""
     line, unfinished = 1, b""
     packed = endings(path)[1]
-    recode = _recoder(path, encoding)
+    recode: Callable[[bytes, int, bool], bytes] | None = None
     with _OPENERS.get(packed, open)(path, "rb") as file:
         while data := _read(file, path, line, packed):
+            if recode is None:
+                data, encoding = _marked(path, data, encoding)
+                recode = _recoder(path, encoding)
             text = unfinished + recode(data, line, False)
             lines, newline, unfinished = text.rpartition(b"\n")
             if newline:
@@ -142,9 +174,38 @@ def text_blocks(path: str, encoding: str = UTF8) -> Iterator[tuple[int, bytes]]:
                 line += lines.count(b"\n") + 1
             elif len(unfinished) > _LONGEST_LINE:
                 raise bad(path, line, f"longer than {_LONGEST_LINE} bytes", "is this a text file?")
-    unfinished += recode(b"", line, True)
+    if recode is not None:
+        unfinished += recode(b"", line, True)
     if unfinished:
         yield line, unfinished + b"\n"
+
+
+_MARKS = {
+    codecs.BOM_UTF8: UTF8,
+    codecs.BOM_UTF32_LE: "utf-32-le",  # begins like the next one
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+
+
+def _marked(path: str, data: bytes, encoding: str) -> tuple[bytes, str]:
+    """The beginning of a file without its byte order mark, and the encoding that the mark tells.
+
+    No text in UTF-8 begins with the mark of another encoding. UTF-16 without a mark is refused with
+    its name: its bytes may be valid UTF-8.
+    """
+    for mark, marked in _MARKS.items():
+        if data.startswith(mark) and encoding in (UTF8, marked):
+            return data.removeprefix(mark), marked
+    if encoding == UTF8:
+        half = max(len(data[:4096]) // 2, 1)
+        zeros = [data[place : 2 * half : 2].count(0) / half for place in (0, 1)]
+        if max(zeros) > 0.3 and min(zeros) < 0.03:
+            meant = argument("encoding", "utf-16-be" if zeros[0] > zeros[1] else "utf-16-le")
+            problem = "every other byte is 0, as in text in UTF-16"
+            raise bad(path, 1, problem, f"pass {meant}, or convert it")
+    return data, encoding
 
 
 def _recoder(path: str, encoding: str) -> Callable[[bytes, int, bool], bytes]:
@@ -190,7 +251,7 @@ def text_lines(path: str, encoding: str = UTF8) -> Iterator[str]:
                 text = line.decode()
             except UnicodeDecodeError:
                 raise _not_text(path, number, UTF8) from None
-            yield text.removeprefix("\ufeff") if number == 1 else text
+            yield text
 
 
 def cast(

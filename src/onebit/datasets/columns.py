@@ -6,25 +6,26 @@ table with names or texts, each row is encoded like the same row as a dict (`con
 
 from __future__ import annotations
 
-import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from onebit.datasets.blocks import Block, Options, bad, cast
+from onebit.datasets.blocks import Block, Options, bad, cast, is_number_text
 from onebit.datasets.matrices import csr, mixed
-from onebit.dicts import HASHED, encode_named, own_categories
+from onebit.dicts import FEWEST, HASHED, encode_named, own_categories
 from onebit.rows import stacked
-from onebit.settings import argument
+from onebit.settings import argument, warn
 from onebit.texts import Text
 
 MOST_DENSE = 4096  # columns of a table of numbers that is an array
 
 
 class Layout(NamedTuple):
-    """The names of a table's columns, and the places of those with each role."""
+    """The names of a table's columns, and the places of those with each role. Columns that are left
+    out have none."""
 
     names: list[str]
     label: int
@@ -35,24 +36,43 @@ class Layout(NamedTuple):
 
 def layout(options: Options, line: int, names: list[str], is_number: Sequence[bool]) -> Layout:
     """The layout of a table with these columns. line: of the header."""
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise bad(options.path, line, f"column {twice!r} appears twice", "give it another name")
+    check_names(options, line, names)
     special = {"label": options.label} | ({} if options.text is None else {"text": options.text})
     named = [*special.items(), *(("categories", name) for name in options.categories)]
     for setting, wanted in named:
         if wanted not in names:
-            has = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-            problem = f"there is no column {wanted!r}, but {has}"
-            raise bad(options.path, line, problem, f"name the right one with {argument(setting)}")
+            remedy = f"name the right one with {argument(setting)}"
+            if any(map(is_number_text, names)):
+                remedy = "the first line has to name the columns"
+            raise bad(options.path, line, _no_column(wanted, names), remedy)
+        if wanted in options.drop:
+            problem = f"column {wanted!r} is named by {argument(setting)} and by {argument('drop')}"
+            raise bad(options.path, line, problem, "name it by either")
     numbers: list[int] = []
     categories: list[int] = []
     for place, name in enumerate(names):
-        if name not in special.values():
+        if name not in special.values() and name not in options.drop:
             as_number = is_number[place] and name not in options.categories
             (numbers if as_number else categories).append(place)
     text = None if options.text is None else names.index(options.text)
     return Layout(names, names.index(options.label), numbers, categories, text)
+
+
+def check_names(options: Options, line: int, names: Sequence[str]) -> None:
+    """Refuse two columns of one name that are not left out, and unknown ones to leave out."""
+    for name, count in Counter(names).items():
+        if count > 1 and name not in options.drop:
+            remedy = f"give it another name, or leave both out with {argument('drop', [name])}"
+            raise bad(options.path, line, f"column {name!r} appears twice", remedy)
+    for name in options.drop:
+        if name not in names:
+            remedy = f"name the right ones with {argument('drop')}"
+            raise bad(options.path, line, _no_column(name, names), remedy)
+
+
+def _no_column(name: str, names: Sequence[str]) -> str:
+    has = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"there is no column {name!r}, but {has}"
 
 
 def hashed(rows: list[Mapping[str, Any]], lines: Sequence[int], options: Options) -> Any:
@@ -87,12 +107,10 @@ def block_of(
     place, as text; a missing value is empty.
     """
     labels = np.array([label.strip() for label in texts(columns.label)])
-    for line in lines[labels == ""][:1]:
-        remedy = "give it one, or leave the row out"
-        raise bad(options.path, int(line), "the row has no label", remedy)
     if not options.are_names_checked:  # the first rows are enough
         options.are_names_checked = True
-        _check_names(options, columns, texts)
+        _warn_of_names(options, columns, texts)
+        _warn_of_row_numbers(options, columns, numbers)
     width = len(columns.numbers)
     if columns.categories or columns.text is not None:
         rows = _named_rows(options, columns, numbers, texts)
@@ -109,17 +127,32 @@ def block_of(
     return Block(csr(X.data, X.indices.astype(np.int32), indptr, width), labels, lines, names)
 
 
-def _check_names(options: Options, columns: Layout, texts: Callable[[int], Sequence[str]]) -> None:
+def _warn_of_names(
+    options: Options, columns: Layout, texts: Callable[[int], Sequence[str]]
+) -> None:
     """Warn of a column in which nearly every row has a name of its own."""
     for place in columns.categories:
         name, values = columns.names[place], [value for value in texts(place) if value.strip()]
         problem = "" if name in options.categories else own_categories(name, values)
         if problem:
-            warnings.warn(
-                f"{options.path}: {problem}. If these are texts, "
-                f"pass {argument('text', name)}; if they are names, "
-                f"{argument('categories', [name])}; otherwise leave the column out",
-                stacklevel=2,
+            warn(
+                f"{options.path}: {problem}. If these are texts, pass {argument('text', name)}; if "
+                f"they are names, {argument('categories', [name])}; otherwise leave the column out "
+                f"with {argument('drop', [name])}"
+            )
+
+
+def _warn_of_row_numbers(options: Options, columns: Layout, numbers: np.ndarray) -> None:
+    """Warn of a column that counts the rows: it tells the label where rows are sorted by it."""
+    for place, column in zip(columns.numbers, numbers.T, strict=True):
+        steps = np.diff(column)
+        are_whole = bool((steps >= 1).all() and (steps % 1 == 0).all())
+        if len(column) >= FEWEST and are_whole and steps.mean() < 2:  # a few may be missing
+            name = columns.names[place]
+            warn(
+                f"{options.path}: column {name!r} numbers the rows, {column[0]:g}, {column[1]:g}, "
+                f"{column[2]:g} and so on. If that is no measurement, leave it out with "
+                f"{argument('drop', [name])}"
             )
 
 

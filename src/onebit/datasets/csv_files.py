@@ -16,7 +16,7 @@ from itertools import islice
 
 import numpy as np
 
-from onebit.datasets.blocks import Block, Options, bad, number_of, text_lines
+from onebit.datasets.blocks import Block, Options, bad, has_label, is_number_text, text_lines
 from onebit.datasets.columns import Layout, block_of, layout
 from onebit.settings import argument
 
@@ -36,7 +36,9 @@ def csv_blocks(options: Options) -> Iterator[Block]:
         part = list(islice(rows, _ROWS))
         columns = _layout(options, line, names, part)
         while part:
-            yield _block(options, columns, part)
+            labelled = [row for row in part if has_label(options, row[0], row[1][columns.label])]
+            if labelled:
+                yield _block(options, columns, labelled)
             part = list(islice(rows, _ROWS))
 
 
@@ -46,6 +48,9 @@ def _check_header(options: Options, line: int, names: list[str], delimiter: str)
     if len(names) == 1 and options.label not in names and signs:
         problem = f"the header is a single column, {names[0]!r}"
         remedy = f"if {signs[0]!r} separates the columns, pass {argument('delimiter', signs[0])}"
+        if names[0].lower().startswith("sep="):  # which Excel writes before the header
+            problem = f"{names[0]!r} is no header"
+            remedy = f"delete this line, and pass {argument('delimiter', signs[0])}"
         raise bad(options.path, line, problem, remedy)
 
 
@@ -70,10 +75,14 @@ def numbered_rows(options: Options) -> Iterator[NumberedRow]:
         if row:
             if not width:
                 _check_header(options, line, row, delimiter)
+                row = [name.strip() or f"column {place}" for place, name in enumerate(row, 1)]
             width = width or len(row)
             if len(row) != width:
                 problem = f"{len(row)} fields, but the header has {width}"
-                raise bad(path, line, problem, "is the row cut, or a delimiter not quoted?")
+                remedy = "is the row cut, or a delimiter not quoted?"
+                if len(row) == width + 1 and not row[-1]:
+                    remedy = f"if every row ends with {delimiter!r}, let the header do so too"
+                raise bad(path, line, problem, remedy)
             yield line, row
         line = reader.line_num + 1
 
@@ -85,7 +94,7 @@ def _layout(options: Options, line: int, names: list[str], part: list[NumberedRo
         cells = ((number, row[place]) for number, row in part)
         firsts.append(next((cell for cell in cells if not is_missing_cell(cell[1])), (line, "0")))
     are_numbers = [
-        is_number_cell(cell) or holds_truth([row[place] for _, row in part])
+        is_number_text(cell) or holds_truth([row[place] for _, row in part])
         for place, (_, cell) in enumerate(firsts)
     ]
     columns = layout(options, line, names, are_numbers)
@@ -110,19 +119,11 @@ def _layout(options: Options, line: int, names: list[str], part: list[NumberedRo
 def _are_numbers(cells: Sequence[str]) -> bool:
     """Whether nearly all of the cells that are not missing are numbers, and there are any."""
     known = [cell for cell in cells if not is_missing_cell(cell)]
-    return bool(known) and sum(map(is_number_cell, known)) >= _NEARLY_ALL * len(known)
+    return bool(known) and sum(map(is_number_text, known)) >= _NEARLY_ALL * len(known)
 
 
 def is_missing_cell(cell: str) -> bool:
     return cell.strip().lower() in _MISSING
-
-
-def is_number_cell(cell: str) -> bool:
-    try:
-        number_of(cell)
-        return True
-    except ValueError:
-        return False
 
 
 def holds_truth(cells: Sequence[str]) -> bool:
@@ -164,7 +165,7 @@ def _number(path: str, line: int, column: str, cell: str) -> float:
         return math.nan
     if (truth := truth_of(cell)) is not None:
         return truth
-    if not is_number_cell(cell):
+    if not is_number_text(cell):
         problem = f"{cell!r} in column {column!r} is not a number, but values before it are"
         raise bad(path, line, problem, f"mend it, or pass {argument('categories', [column])}")
     if not math.isfinite(float(cell)):

@@ -7,27 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from onebit.datasets.blocks import Block, Options, bad
+from onebit.datasets.blocks import Block, Options, bad, has_label
 from onebit.datasets.columns import Layout, block_of, layout
 from onebit.extras import optional_module
+from onebit.settings import argument
 
 _ROWS = 50_000  # of a block
 
 
 def parquet_blocks(options: Options) -> Iterator[Block]:
     """The rows of a file; the number of a row, from 1, is reported as its line."""
-    are_numbers, parts = parquet_parts(options.path)
+    are_numbers, parts = parquet_parts(options)
     columns = layout(options, 1, list(are_numbers), list(are_numbers.values()))
     for first, part in parts:
-        yield _block(options, columns, part, first)
+        lines = np.arange(first, first + part.height)
+        labels = _texts(part[options.label])
+        kept = [has_label(options, *row) for row in zip(lines.tolist(), labels, strict=True)]
+        if any(kept):
+            yield _block(options, columns, part.filter(kept), lines[kept])
 
 
-def parquet_parts(path: str) -> tuple[dict[str, bool], Iterator[tuple[int, Any]]]:
+def parquet_parts(options: Options) -> tuple[dict[str, bool], Iterator[tuple[int, Any]]]:
     """The columns of a file, with whether each holds numbers; and the parts of the file as data
     frames, each with the number of its first row.
 
-    A column of lists, structs or bytes is refused, as such a value in a dict is.
+    A column of lists, structs or bytes is refused, as such a value in a dict is, unless it is left
+    out.
     """
+    path = options.path
     polars = optional_module("polars", "polars", f"{path}: Parquet is read through")
     with open(path, "rb"):  # raises the usual error if the file is missing
         pass
@@ -49,17 +56,21 @@ def parquet_parts(path: str) -> tuple[dict[str, bool], Iterator[tuple[int, Any]]
 
     kinds = schema.items()
     for name, kind in kinds:
-        if kind.is_nested() or kind == polars.Binary:
+        if (kind.is_nested() or kind == polars.Binary) and name not in options.drop:
             problem = f"column {name!r} is of type {kind}, not of numbers, truth values or strings"
-            remedy = "drop the column, or give each of its numbers a column of its own"
+            mended = "give each of its numbers a column of its own"
             if kind == polars.Binary:
-                remedy = "drop the column, or decode it to strings"
-            raise bad(path, 1, problem, remedy)
+                mended = "decode it to strings"
+            raise bad(path, 1, problem, f"pass {argument('drop', [name])}, or {mended}")
     return {name: k.is_numeric() or k == polars.Boolean for name, k in kinds}, parts()
 
 
-def _block(options: Options, columns: Layout, part: Any, first: int) -> Block:
-    lines = np.arange(first, first + part.height)
+def _texts(column: Any) -> list[str]:
+    """The values of a column as text; a missing value is empty."""
+    return ["" if value is None or value != value else str(value) for value in column.to_list()]
+
+
+def _block(options: Options, columns: Layout, part: Any, lines: np.ndarray) -> Block:
     numbers = np.zeros((part.height, len(columns.numbers)))  # NaN: missing
     for k, place in enumerate(columns.numbers):
         name = columns.names[place]
@@ -69,8 +80,6 @@ def _block(options: Options, columns: Layout, part: Any, first: int) -> Block:
             remedy = "put a number in its place, or null if it is missing"
             raise bad(options.path, int(lines[row]), problem, remedy)
 
-    def texts(place: int) -> list[str]:
-        values = part[columns.names[place]].to_list()
-        return ["" if value is None or value != value else str(value) for value in values]
-
-    return block_of(options, columns, lines, numbers, texts)
+    return block_of(
+        options, columns, lines, numbers, lambda place: _texts(part[columns.names[place]])
+    )

@@ -14,6 +14,7 @@ from onebit.datasets.blocks import (
     ReadOptions,
     bad,
     endings,
+    has_label,
     in_chunks,
     joined,
 )
@@ -21,10 +22,20 @@ from onebit.datasets.csv_files import csv_blocks
 from onebit.datasets.npz_files import npz_blocks
 from onebit.datasets.parquet import parquet_blocks
 from onebit.datasets.svmlight import svmlight_blocks
-from onebit.datasets.tables import Dataset, dataset_of, names_of, npz, whole_number
+from onebit.datasets.tables import (
+    Dataset,
+    are_missing,
+    dataset_of,
+    fields_of,
+    names_of,
+    npz,
+    table_of,
+    whole_number,
+)
 from onebit.datasets.vowpal import vowpal_blocks
+from onebit.dicts import FEWEST, MOST_DISTINCT
 from onebit.labels import LabelSet
-from onebit.settings import argument, choice_of, whole
+from onebit.settings import argument, choice_of, warn, whole
 
 _READERS: dict[str, Callable[[Options], Iterator[Block]]] = {
     "svmlight": svmlight_blocks,
@@ -86,30 +97,36 @@ def read(
     labels: the possible labels; default: the labels found. label ("label"): the column of labels in
     a table. text: a column whose strings are texts even if they are single words, hashed by
     sequences of up to `ngrams` (2) words. categories: columns of names that look like numbers or
-    texts. features: how many columns names are hashed into (default 2**20); for svmlight, how many
-    columns there are. zero_based: svmlight indices start at 0, not 1. delimiter: between the fields
-    of a csv or tsv file; default: a comma or a tab. encoding ("utf-8"): of text. format: "npz",
-    "svmlight", "vw", "csv", "tsv" or "parquet". dtype: of the values; default float32, and float64
-    for a table of numbers.
+    texts. drop: columns to leave out. missing_label: "refuse" or "skip" rows without a label; a
+    warning tells how many. features: how many columns names are hashed into (default 2**20); for
+    svmlight, how many columns there are. zero_based: svmlight indices start at 0, not 1. delimiter:
+    between the fields of a csv or tsv file; default: a comma or a tab. encoding ("utf-8"): of text
+    without a byte order mark. format: "npz", "svmlight", "vw", "csv", "tsv" or "parquet". dtype: of
+    the values; default float32, and float64 for a table of numbers.
 
     A table of numbers is an array with the same columns; with more than 4,096 columns, a sparse
     matrix. In any other table, a row is encoded like the same row as a dict: strings with white
     space are texts.
 
     A missing value in a column of names counts as a name; a missing number is NaN in an array,
-    and absent in a table with names or texts. A row without a label is refused.
+    and absent in a table with names or texts. Labels of which nearly every row has another one are
+    refused, unless they are declared.
     """
     given = _options(path, options)
     declared = None if labels is None else LabelSet(labels)
     if given.format == "npz":
-        table = npz(path)
-        return table if declared is None else _relabelled(table, declared, given.path)
+        table = table_of(path, _labelled(given, fields_of(path)))
+        if declared is not None:
+            return _relabelled(table, declared, given.path)
+        _check_labels(given, table.labels, len(table.y))
+        return table
     block = joined(list(_blocks(given)))
     if declared is not None:
         places = _places(block, declared, given.path)
         return dataset_of(path, block.X, places, declared.names, block.columns)
     found, y = np.unique(block.y, return_inverse=True)
     names, places = np.unique(names_of(found.tolist()), return_inverse=True)  # 9 before 10
+    _check_labels(given, names.tolist(), len(y))
     return dataset_of(path, block.X, places[y], names.tolist(), block.columns)
 
 
@@ -128,7 +145,7 @@ def stream(
     given = _options(path, options)
     declared, rows = LabelSet(labels), whole("rows", rows, least=1, most=10**9)
     if given.format == "npz":
-        chunks = npz_blocks(given.path, rows)
+        chunks = in_chunks(_labelled_blocks(given, npz_blocks(given.path, rows)), rows)
     else:
         with open(path, "rb"):  # raise now if the file is missing
             pass
@@ -149,13 +166,63 @@ def _options(path: AnyPath, options: ReadOptions) -> Options:
 
 def _blocks(options: Options) -> Iterator[Block]:
     """The blocks of a file; an error if there are none."""
-    empty = True
+    rows = 0
     for block in _READERS[options.format](options):
-        empty = False
+        rows += len(block.y)
         yield block
-    if empty:
+    if not rows and not options.unlabelled:
         problem = "there are no rows in this file"
         raise bad(options.path, 1, problem, "was it written to its end?")
+    _tell_unlabelled(options, rows)
+
+
+def _tell_unlabelled(options: Options, rows: int) -> None:
+    """Warn of the rows that were left out. rows: those that were not."""
+    skipped = options.unlabelled
+    if not rows:
+        raise ValueError(f"{options.path}: none of the {skipped:,} rows has a label")
+    if skipped:
+        have = "row has no label and was" if skipped == 1 else "rows have no label and were"
+        warn(f"{options.path}: {skipped:,} of {rows + skipped:,} {have} left out")
+
+
+def _labelled(options: Options, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of an npz file without the rows that have no label."""
+    y, rows = fields.get("y"), fields["X"].shape[0]
+    if y is None or y.shape != (rows,) or not are_missing(y).any():
+        return fields
+    kept = _have_labels(options, y, np.arange(rows) + 1)
+    _tell_unlabelled(options, int(kept.sum()))
+    return {**fields, "X": fields["X"][kept], "y": y[kept]}
+
+
+def _labelled_blocks(options: Options, blocks: Iterator[Block]) -> Iterator[Block]:
+    """The blocks of an npz file without the rows that have no label."""
+    rows = 0
+    for block in blocks:
+        kept = _have_labels(options, block.y, block.lines)
+        rows += int(kept.sum())
+        if kept.all():
+            yield block
+        elif kept.any():
+            yield Block(block.X[kept], block.y[kept], block.lines[kept])
+    _tell_unlabelled(options, rows)
+
+
+def _have_labels(options: Options, y: np.ndarray, lines: np.ndarray) -> np.ndarray:
+    missing = are_missing(y)
+    for line in lines[missing].tolist():
+        has_label(options, line, "")
+    return ~missing
+
+
+def _check_labels(options: Options, labels: Sequence[Any], rows: int) -> None:
+    """Refuse labels of which nearly every row has another one, as a column of dates has."""
+    if rows < FEWEST or len(labels) <= MOST_DISTINCT * rows:
+        return
+    found = f"{len(labels):,} different labels in {rows:,} rows, such as {labels[0]!r}"
+    problem = f"{options.path}: there are {found}; nothing can be learned of a label that never"
+    raise ValueError(f"{problem} comes again. Name the column of labels with {argument('label')}")
 
 
 def _relabelled(table: Dataset, declared: LabelSet, path: str) -> Dataset:

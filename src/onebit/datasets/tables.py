@@ -108,6 +108,13 @@ def check_shapes(path: AnyPath, X: tuple[int, ...], y: tuple[int, ...] | None) -
         raise ValueError(f"{path}: needs y, one label for each of {X[0]} rows")
 
 
+def are_missing(y: np.ndarray) -> np.ndarray:
+    """Which labels are missing: NaN, or empty."""
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    return np.char.strip(y) == "" if y.dtype.kind == "U" else np.zeros(len(y), np.bool_)
+
+
 def check_places(path: AnyPath, y: np.ndarray, classes: int, before: int = 0) -> None:
     """Refuse labels that are no places among the classes. before: rows in earlier blocks."""
     wrong = (y < 0) | (y >= classes)

@@ -14,10 +14,11 @@ from itertools import islice
 
 import numpy as np
 
-from onebit.datasets.blocks import Block, Options, bad, number_of, text_lines
+from onebit.datasets.blocks import Block, Options, bad, has_label, number_of, text_lines
 from onebit.datasets.columns import hashed
 
 _ROWS = 10_000  # of a block
+_REMEDY = "write label | features (a word that touches the bar is a tag)"
 # Labels are numbers in this format: 9.0 and +9 are 9.
 _WHOLE = re.compile(r"^\+?(-?[0-9]+)(?:\.0+)?$")
 
@@ -28,15 +29,19 @@ def vowpal_blocks(options: Options) -> Iterator[Block]:
     while part := list(islice(written, _ROWS)):
         labels: list[str] = []
         rows: list[Mapping[str, float]] = []
+        lines: list[int] = []
         for number, line in part:
             label, names = _row(options.path, number, line)
-            labels.append(label)
-            rows.append(names)
-        lines = [number for number, _ in part]
-        yield Block(hashed(rows, lines, options), np.array(labels), np.array(lines))
+            if has_label(options, number, label, _REMEDY):
+                labels.append(label)
+                rows.append(names)
+                lines.append(number)
+        if rows:
+            yield Block(hashed(rows, lines, options), np.array(labels), np.array(lines))
 
 
 def _row(path: str, number: int, line: str) -> tuple[str, dict[str, float]]:
+    """The label of a row, empty if there is none, and the values of its features."""
     head, *spaces = line.split("|")
     if not spaces:
         raise bad(path, number, "there is no |", "write label | features; is the row cut?")
@@ -50,15 +55,12 @@ def _label(path: str, number: int, head: str) -> str:
     words = head.split()
     if words and (words[-1].startswith("'") or not head[-1].isspace()):
         words.pop()  # a word that touches the bar is a tag
-    if not words:
-        remedy = "write label | features; a word that touches the bar is a tag"
-        raise bad(path, number, "the row has no label", remedy)
     for word in words[1:2]:
         _number(path, number, word, "as importance")
     if len(words) > 2:
         remedy = "one label a row, then importance and 'tag"
         raise bad(path, number, f"{words[2]!r} stands before the |", remedy)
-    return _WHOLE.sub(r"\1", words[0])
+    return _WHOLE.sub(r"\1", words[0]) if words else ""
 
 
 def _add_space(path: str, number: int, space: str, names: dict[str, float]) -> None:

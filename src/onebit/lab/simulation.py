@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +15,7 @@ from onebit.frames import listed, table_in, warn_of_categories
 from onebit.lab.stream_loop import NoChannel, Pending, Stream, ThroughChannel, nothing_pending, run
 from onebit.learner import Learner
 from onebit.rows import Rows
-from onebit.settings import function_or_none, whole
+from onebit.settings import function_or_none, warn, whole
 
 _LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard
 _LOOKED_AT = 1000  # rows, in search of strings that nearly all differ
@@ -196,7 +195,7 @@ def rows_and_places(
 def warn_of_columns(X: Any) -> None:
     """Warn of strings in dicts or in a frame that nearly all differ, as `datasets.read` does, and
     of categories that are numbers."""
-    warn_of_categories(X, stacklevel=5)
+    warn_of_categories(X)
     is_frame = hasattr(X, "columns") and hasattr(X, "to_dict")
     first = listed(X.head(_LOOKED_AT) if is_frame else X)
     columns: dict[str, list[str]] = {}
@@ -207,9 +206,7 @@ def warn_of_columns(X: Any) -> None:
     for name, values in columns.items():
         problem = own_categories(name, values)
         if problem:
-            warnings.warn(
-                f"{problem}. Leave the column out if they do not come again", stacklevel=4
-            )
+            warn(f"{problem}. Leave the column out if they do not come again")
 
 
 def simulate_places(

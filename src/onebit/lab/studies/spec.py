@@ -51,6 +51,8 @@ class Data(_Strict, frozen=True):
     text: str = ""
     ngrams: int | None = None
     categories: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    missing_label: str = ""
     features: int | None = None
     delimiter: str = ""
     encoding: str = ""
@@ -58,8 +60,9 @@ class Data(_Strict, frozen=True):
 
     @property
     def columns(self) -> tuple[tuple[str, Any], ...]:
-        named = ("label", "text", "ngrams", "categories", "features", "delimiter", "encoding")
-        return tuple((key, getattr(self, key)) for key in named if getattr(self, key))
+        named = ("label", "text", "ngrams", "categories", "drop", "missing_label", "features")
+        given = (*named, "delimiter", "encoding")
+        return tuple((key, getattr(self, key)) for key in given if getattr(self, key))
 
 
 class Method(_Strict, frozen=True):

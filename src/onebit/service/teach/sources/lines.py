@@ -70,7 +70,7 @@ def lines_of(path: str, embed: Embed | None, encoding: str) -> Texts:
             if reason:
                 skipped.append((f"line {number}", reason))
                 continue
-            line = data.decode().removeprefix("\ufeff" if number == 1 else "").rstrip("\r")
+            line = data.decode().rstrip("\r")
             if line.strip():
                 texts.append(line)
         check_count(path, texts)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
-from onebit.datasets.blocks import UTF8, AnyPath, encoding_named, endings
+from onebit.datasets.blocks import UTF8, AnyPath, Options, encoding_named, endings
 from onebit.datasets.readers import can_be_read, format_of
 from onebit.lab.lookup import import_learners
 from onebit.service.teach.sources.images import ENDINGS
@@ -20,6 +21,7 @@ def open_items(
     source: AnyPath | None = None,
     *,
     text: str | None = None,
+    drop: Sequence[str] = (),
     embed: str | Embed | None = None,
     cache: AnyPath | None = None,
     encoding: str = UTF8,
@@ -29,17 +31,19 @@ def open_items(
 
     source: None for the built-in digits; a folder of images; a csv, tsv or Parquet file; any other
     file is a text, an item per line. text: the column of a table that is the text to learn from;
-    without it, all columns are. embed: a function, or "module:function", that makes a vector of an
-    image's path, a text, or a row. cache: the folder for small pictures and features; default: in
-    onebit's cache. encoding, delimiter: of a file, as in `onebit.read`.
+    without it, all columns are. drop: columns of a table to leave out. embed: a function, or
+    "module:function", that makes a vector of an image's path, a text, or a row. cache: the folder
+    for small pictures and features; default: in onebit's cache. encoding, delimiter: of a file, as
+    in `onebit.read`.
     """
     made = _embed_named(embed) if isinstance(embed, str) else embed
     encoding = encoding_named(encoding)
     if source is not None and not os.path.exists(source):
         raise FileNotFoundError(f"there is no file or folder {os.fspath(source)}")
     is_table = source is not None and _is_table(source)
-    if text is not None and not is_table:
-        raise ValueError(f"{argument('text', text)} names a column, but there is no table")
+    for name, columns in (("text", text), ("drop", list(drop))):
+        if columns and not is_table:
+            raise ValueError(f"{argument(name, columns)} names a column, but there is no table")
     if source is None:
         return Digits(made)
     if os.path.isdir(source):
@@ -48,7 +52,9 @@ def open_items(
     if not os.path.isfile(path):
         raise ValueError(f"{path} is neither a file nor a folder")
     if is_table:
-        return rows_of(path, text, made, encoding, delimiter)
+        options = Options(path, text=text, drop=drop, encoding=encoding, delimiter=delimiter)
+        options.format = format_of(path)
+        return rows_of(options, made)
     ending = endings(path)[0]
     if ending in ENDINGS or ending in NOT_READ:
         raise ValueError(f"{path} is a single image; name the folder of your images")

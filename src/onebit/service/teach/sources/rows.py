@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from onebit.datasets.blocks import Options
+from onebit.datasets.blocks import Options, is_number_text
+from onebit.datasets.columns import check_names
 from onebit.datasets.csv_files import (
     holds_truth,
     is_missing_cell,
-    is_number_cell,
     numbered_rows,
     truth_of,
 )
 from onebit.datasets.parquet import parquet_parts
-from onebit.datasets.readers import format_of
 from onebit.service.teach.sources.images import shown
 from onebit.service.teach.sources.items import LONGEST_TITLE, Embed, Item, Items, Skipped
 from onebit.service.teach.sources.lines import (
@@ -72,8 +70,10 @@ class _Table:
     """The rows of a csv, tsv or Parquet file: numbers as floats, None where one is missing, and
     all else as strings."""
 
-    def __init__(self, path: str, encoding: str, delimiter: str | None) -> None:
-        self.path = path
+    def __init__(self, options: Options) -> None:
+        self.path = options.path
+        self._options = options
+        self._kept: list[int] = []  # the places of the columns that are not left out
         self.rows: list[list[Any]] = []
         self.lines: list[int] = []  # the numbers of the rows' lines
         self.keys: list[str] = []  # from the cells as they are written
@@ -81,14 +81,12 @@ class _Table:
         self.skipped: list[Skipped] = []
         self.names: list[str] = []
         self.are_numbers: list[bool] = []
-        options = Options(path, encoding=encoding, delimiter=delimiter)
-        options.format = format_of(path)
         if options.format == "parquet":
-            self._read_parquet(path)
+            self._read_parquet()
         else:
-            self._read_delimited(options)
+            self._read_delimited()
         if not self.rows:
-            raise nothing(path, "row", self.skipped)
+            raise nothing(self.path, "row", self.skipped)
 
     def fields(self, i: int) -> dict[str, Any]:
         """A row by the names of its columns, for a person: 1 and not 1.0, nothing for None."""
@@ -113,22 +111,23 @@ class _Table:
                     found.append((sum(words), name))
         return max(found)[1] if found else None
 
-    def _read_parquet(self, path: str) -> None:
-        columns, parts = parquet_parts(path)
-        self._name(list(columns))
-        self.are_numbers = list(columns.values())
+    def _read_parquet(self) -> None:
+        columns, parts = parquet_parts(self._options)
+        self._name(1, list(columns))
+        are_numbers = list(columns.values())
+        self.are_numbers = [are_numbers[k] for k in self._kept]
         for first, part in parts:
             for line, values in enumerate(part.iter_rows(), first):
                 row = [
                     _number(value) if is_number else "" if value is None else str(value)
-                    for value, is_number in zip(values, self.are_numbers, strict=True)
+                    for value, is_number in zip(values, are_numbers, strict=True)
                 ]
                 self._add(line, row)
 
-    def _read_delimited(self, options: Options) -> None:
-        cells = numbered_rows(options)
-        for _, names in cells:  # the header, if there is any
-            self._name(names)
+    def _read_delimited(self) -> None:
+        cells = numbered_rows(self._options)
+        for first, names in cells:  # the header, if there is any
+            self._name(first, names)
             for line, row in cells:
                 self._add(line, row)
         columns = zip(*self.rows, strict=True)
@@ -138,15 +137,13 @@ class _Table:
                 if is_number:
                     row[k] = _number_of_cell(row[k])
 
-    def _name(self, names: list[str]) -> None:
-        self.names = [name or f"column {k}" for k, name in enumerate(names, 1)]
-        twice = [name for name, count in Counter(self.names).items() if count > 1]
-        if twice:
-            raise ValueError(
-                f"{self.path}: column {twice[0]!r} appears twice; give it another name"
-            )
+    def _name(self, line: int, names: list[str]) -> None:
+        check_names(self._options, line, names)
+        self._kept = [k for k, name in enumerate(names) if name not in self._options.drop]
+        self.names = [names[k] for k in self._kept]
 
-    def _add(self, line: int, row: list[Any]) -> None:
+    def _add(self, line: int, whole: list[Any]) -> None:
+        row = [whole[k] for k in self._kept]
         texts = [value for value in row if isinstance(value, str)]
         if any(len(text) > LONGEST_TEXT for text in texts):
             self.skipped.append((f"line {line}", TOO_LONG))
@@ -157,7 +154,7 @@ class _Table:
         else:
             self.rows.append(row)
             self.lines.append(line)
-            self.keys.append(self._digests.key(repr(row)))
+            self.keys.append(self._digests.key(repr(whole)))
             check_count(self.path, self.rows)
 
 
@@ -180,16 +177,14 @@ def _holds_numbers(cells: Sequence[str]) -> bool:
     there are any."""
     known = [cell for cell in cells if not is_missing_cell(cell)]
     return bool(known) and (
-        all(is_number_cell(cell) and abs(float(cell)) <= _LARGEST_NUMBER for cell in known)
+        all(is_number_text(cell) and abs(float(cell)) <= _LARGEST_NUMBER for cell in known)
         or holds_truth(known)
     )
 
 
-def rows_of(
-    path: str, text: str | None, embed: Embed | None, encoding: str, delimiter: str | None
-) -> Items:
+def rows_of(options: Options, embed: Embed | None) -> Items:
     """The items of a table: the texts of a column, or whole rows."""
-    table = _Table(path, encoding, delimiter)
+    path, text, table = options.path, options.text, _Table(options)
     name = Path(path).name
     seen = [column for column in table.names if not _is_truth(column)]
     if not seen:
