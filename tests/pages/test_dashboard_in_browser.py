@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import re
+import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +39,7 @@ FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"),
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
 ]
+NOT_WRITTEN = "Not live: no service writes to this journal"
 WIDE = {"width": 1280, "height": 900}
 
 
@@ -118,6 +125,106 @@ def test_numbers_follow_the_rounds_without_a_reload(browser: Browser, site: Any)
         page.click("#pause")
         expect(page.locator(".tile b").first).to_have_text("60", timeout=10_000)
         assert page.evaluate("window.mine") == 1  # no reload
+
+
+@pytest.mark.parametrize("rate", [5, 50])
+def test_numbers_are_shown_while_traffic_goes_on(browser: Browser, site: Any, rate: int) -> None:
+    """Events that come faster than the page is made do not put off showing it."""
+    engine = site.service.models["news"]
+    play(engine, 1)
+    with tab(browser, site.url) as made, traffic(engine, rate):
+        page = made.open("/dashboard/news")
+        expect(page.locator("#live")).to_have_text("Live")
+        page.evaluate(COUNT_SHOWN)
+        deadline = time.monotonic() + 60
+        while page.evaluate("window.shown.length") < 5:
+            assert time.monotonic() < deadline, page.evaluate("window.shown")
+            page.wait_for_timeout(100)
+        shown = page.evaluate("window.shown.map(text => Number(text.replaceAll(',', '')))")
+        assert shown == sorted(set(shown))
+
+
+# The totals that the page shows, one after the other.
+COUNT_SHOWN = """() => {
+  window.shown = [];
+  const look = () => {
+    const total = document.querySelector('.tile b')?.textContent;
+    if (total && window.shown.at(-1) !== total) window.shown.push(total);
+  };
+  new MutationObserver(look).observe(document.getElementById('parts'),
+    {childList: true, subtree: true, characterData: true});
+}"""
+
+
+@contextmanager
+def traffic(engine: Any, rate: int) -> Iterator[None]:
+    """Decisions in a thread, about so many per second, until the end of the block."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(1 / rate):
+            engine.decide({"goal": 1.0})
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_finished_journal_is_not_live(browser: Browser, tmp_path: Path) -> None:
+    """Nobody writes it; then a service starts on it, and stops again."""
+    configuration = configured(tmp_path)
+    with contextlib.closing(Service(configuration, ticks=False)) as service:
+        play(service.models["news"], 5)
+    journal = Path(configuration.service.journal)
+    with finished(journal) as client, tab(browser, url_of(client)) as made:
+        page = made.open("/dashboard/news")
+        live = page.locator("#live")
+        expect(live).to_have_text(NOT_WRITTEN)
+        assert not live.evaluate("element => element.hasAttribute('data-follows')")
+        with contextlib.closing(Service(configuration, ticks=False)) as service:
+            expect(live).to_have_text("Live", timeout=30_000)
+            play(service.models["news"], 5)
+            expect(page.locator(".tile b").first).to_have_text("10", timeout=30_000)
+        expect(live).to_have_text(NOT_WRITTEN, timeout=30_000)
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_dead_server_is_not_live(browser: Browser, tmp_path: Path, end: int) -> None:
+    """Its connections are closed, or nothing comes over them any more."""
+    with contextlib.closing(Service(configured(tmp_path), ticks=False)) as service:
+        play(service.models["news"], 5)
+        with dashboard_process(tmp_path / "x.journal") as (process, url), tab(browser, url) as made:
+            page = made.open("/dashboard/news")
+            live = page.locator("#live")
+            expect(live).to_have_text("Live", timeout=30_000)
+            process.send_signal(end)
+            expect(live).to_have_text("Not live", timeout=90_000)
+            expect(page.locator("#trouble")).to_contain_text("does not answer", timeout=60_000)
+            assert made.tile("Rounds") == "5"
+            if end == signal.SIGSTOP:
+                process.send_signal(signal.SIGCONT)
+                play(service.models["news"], 5)
+                expect(page.locator(".tile b").first).to_have_text("10", timeout=60_000)
+                expect(live).to_have_text("Live", timeout=60_000)
+            made.complaints = [text for text in made.complaints if "ERR_" not in text]
+
+
+@contextmanager
+def dashboard_process(journal: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-m", "onebit.cli", "dashboard", str(journal), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = re.search(r"http://[^/]*", process.stdout.readline())
+        assert address
+        yield process, address[0]
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_chart_that_was_saved_goes_on(browser: Browser, site: Any) -> None:
@@ -318,7 +425,7 @@ def test_axe_finds_no_fault(browser: Browser, many: Path, tmp_path: Path) -> Non
 def test_everything_can_be_reached_by_keyboard(browser: Browser, many: Path) -> None:
     with finished(many) as client, tab(browser, url_of(client)) as made:
         page = made.open("/dashboard/news")
-        expect(page.locator("#live")).to_have_text("Live")
+        expect(page.locator("#live")).to_have_text(NOT_WRITTEN)
         page.click("#pause")
         reached = set[str]()
         for _ in range(60):
@@ -332,7 +439,7 @@ def test_everything_can_be_reached_by_keyboard(browser: Browser, many: Path) -> 
 def test_a_tooltip_shows_the_numbers_of_a_stretch(browser: Browser, many: Path) -> None:
     with finished(many) as client, tab(browser, url_of(client)) as made:
         page = made.open("/dashboard/news")
-        expect(page.locator("#live")).to_have_text("Live")
+        expect(page.locator("#live")).to_have_text(NOT_WRITTEN)
         page.click("#pause")
         page.locator("#error .chart.wide .curve .point").nth(5).hover(force=True)
         expect(page.locator(".tip")).to_contain_text("wrong")

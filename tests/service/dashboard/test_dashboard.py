@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from urllib.parse import quote
 
 import httpx
@@ -102,6 +103,22 @@ def test_events_tell_that_the_journal_has_gone_on_and_end_with_the_server(site, 
         second = next(line for line in lines if line.startswith("data: "))
         assert int(second.removeprefix("data: ")) == site.service.journal.position
         assert ": alive" in (next(lines), next(lines), next(lines))
+
+
+def test_events_tell_whether_anybody_writes_to_the_journal(tmp_path):
+    configuration = configured(tmp_path)
+    with closing(Service(configuration, ticks=False)) as service:
+        play(service.models["news"], 3)
+        position = service.journal.position
+    with (
+        finished(configuration.service.journal) as client,
+        client.stream("GET", "/dashboard/news/events") as stream,
+    ):
+        lines = (line for line in stream.iter_lines() if line.startswith("data: "))
+        assert next(lines) == f"data: {position} finished"
+        with closing(Service(configuration, ticks=False)):  # the look does not refuse the owner
+            assert "finished" not in next(lines)
+        assert next(line for line in lines if line.endswith("finished"))
 
 
 def test_an_open_stream_does_not_hold_up_a_stop(tmp_path):

@@ -8,9 +8,12 @@
   const login = document.getElementById('login');
   const trouble = document.getElementById('trouble');
   const KEY = 'onebit-token';
-  const WAIT = 1000, POLL = 3000, RETRY = 5000;  // milliseconds
+  // Milliseconds. The server says something every five seconds, also when nothing is new.
+  const WAIT = 1000, POLL = 3000, RETRY = 5000, SILENT = 15000, LONGEST = 30000;
   let query = new URLSearchParams(location.search);
-  let mark = '', running = false, again = false, timer = 0, stream = null, shown = new Map();
+  let mark = '', stream = null, shown = new Map();
+  let running = false, again = false, timer = 0;
+  let fetched = 0, answered = false;  // when the parts were asked for last, and whether they came
 
   // Requests carry the token of this tab, if there is one.
 
@@ -97,11 +100,15 @@
     if (running) { again = true; return; }
     running = true;
     clearTimeout(timer);
+    timer = 0;
+    fetched = Date.now();
     let soon = 0;
+    answered = false;
     try {
       query.set('only', 'parts');
       const headers = mark ? {'If-None-Match': mark} : {};
-      const answer = await ask(`${parts.dataset.address}?${query}`, {headers});
+      const signal = AbortSignal.timeout(LONGEST);
+      const answer = await ask(`${parts.dataset.address}?${query}`, {headers, signal});
       if (answer.status === 401 || answer.status === 403) {
         stop();
         ask_for_token(await explain(answer));
@@ -117,15 +124,29 @@
         complain(await explain(answer));
         return;
       }
+      answered = true;
       complain('');
       if (parts.querySelector('[data-unread]')) soon = 50;  // the journal is long: go on reading
       else if (parts.querySelector('[data-later]')) soon = WAIT;
     } catch {
+      soon = RETRY;
       complain('The server does not answer. The numbers are those of the last answer.');
     } finally {
       running = false;
-      if (again || soon) { again = false; timer = setTimeout(fetch_parts, soon || WAIT); }
+      if (soon) fetch_in(soon);
+      else if (again) fetch_soon();
+      again = false;
     }
+  };
+
+  const fetch_in = wait => {
+    clearTimeout(timer);
+    timer = setTimeout(fetch_parts, wait);
+  };
+
+  // Once a second at most. What comes meanwhile must not put it off.
+  const fetch_soon = () => {
+    if (!timer) fetch_in(Math.max(0, fetched + WAIT - Date.now()));
   };
 
   // Events say that there is something new. fetch is used, since EventSource sends no token.
@@ -135,33 +156,42 @@
   const listen = async () => {
     const mine = stream = new AbortController();
     const address = parts.dataset.events;
+    let alarm = 0;
+    const expect_news = () => { alarm = setTimeout(() => mine.abort(), SILENT); };
     try {
       if (!address || !window.ReadableStream) throw new Error('no events here');
+      expect_news();
       const answer = await ask(address, {signal: mine.signal});
       if (!answer.ok || !answer.body) throw new Error(answer.status);
-      say('Live', true);
       complain('');
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (let last = 0;;) {
+      for (let text = '';;) {
         const {value, done} = await reader.read();
+        clearTimeout(alarm);
         if (done) break;
-        if (!value.includes('data:') || document.hidden) continue;
-        const wait = Math.max(0, last + WAIT - Date.now());
-        last = Date.now() + wait;
-        clearTimeout(timer);
-        timer = setTimeout(fetch_parts, wait);
+        expect_news();
+        const events = (text + value).split('\n\n');
+        text = events.pop();
+        const news = events.findLast(event => event.startsWith('data:'));
+        if (!news) continue;
+        if (news.endsWith('finished')) say('Not live: no service writes to this journal');
+        else say('Live', true);
+        if (!document.hidden) fetch_soon();
       }
       if (stream === mine) listen();  // a stream ends after a while
     } catch {
+      clearTimeout(alarm);
       if (stream !== mine) return;
-      say(`Updated every ${POLL / 1000} seconds`, true);
+      if (live.textContent) say('Not live');
       poll(mine, Date.now() + RETRY);
     }
   };
 
-  const poll = (mine, until) => {
+  const poll = async (mine, until) => {
     if (stream !== mine) return;
-    if (!document.hidden) fetch_parts();
+    if (!document.hidden) await fetch_parts();
+    if (stream !== mine) return;
+    say(answered ? `Updated every ${POLL / 1000} seconds` : 'Not live', answered);
     if (parts.dataset.events && Date.now() > until) listen();
     else setTimeout(poll, POLL, mine, until);
   };
@@ -170,6 +200,7 @@
     stream?.abort();
     stream = null;
     clearTimeout(timer);
+    timer = 0;
   };
 
   const start = async () => {

@@ -83,7 +83,7 @@ class Dashboard:
         self._lock = threading.Lock()
         self._statistics: dict[str, Statistics] = {}
         self._influences: dict[str, Influences] = {}
-        self._seen, self._looked = 0, -LOOK_EVERY
+        self._seen, self._looked = (0, False), -LOOK_EVERY
 
     def routes(self) -> list[Route]:
         def route(path: str, run: Callable[[Request], Awaitable[Response]]) -> Route:
@@ -156,30 +156,33 @@ class Dashboard:
         return Response(text, media_type="text/csv", headers=headers)
 
     async def events(self, request: Request) -> Response:
-        """Server-sent events: the journal has gone on."""
+        """Server-sent events: the last position of the journal, and whether it is finished."""
         self._checked(request)
         is_stopping = request.scope.get("is_stopping", lambda: False)
         return StreamingResponse(self._stream(is_stopping), media_type="text/event-stream")
 
     async def _stream(self, is_stopping: Callable[[], bool]) -> AsyncIterator[bytes]:
         started = told = time.monotonic()
-        seen = -1
+        seen = None
         while not is_stopping() and time.monotonic() - started < LONGEST:
-            position = await run_in_threadpool(self._last_position)
-            if position != seen:
-                yield b"data: %d\n\n" % position
-                seen, told = position, time.monotonic()
+            found = await run_in_threadpool(self._look)
+            if found != seen:
+                position, is_written = found
+                yield b"data: %d%s\n\n" % (position, b"" if is_written else b" finished")
+                seen, told = found, time.monotonic()
             elif time.monotonic() - told >= BEAT:
                 yield b": alive\n\n"
                 told = time.monotonic()
             await asyncio.sleep(LOOK_EVERY)
 
-    def _last_position(self) -> int:
-        """The last position of the journal; all streams share a look at it."""
+    def _look(self) -> tuple[int, bool]:
+        """The last position of the journal, and whether anybody writes to it; all streams share a
+        look at it."""
         with self._lock:
             if time.monotonic() - self._looked >= LOOK_EVERY:
-                with viewing(self._journal()) as view:
-                    self._seen = view.last_position()
+                journal = self._journal()
+                with viewing(journal) as view:
+                    self._seen = view.last_position(), journal.is_written
                 self._looked = time.monotonic()
             return self._seen
 

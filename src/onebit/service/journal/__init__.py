@@ -39,6 +39,7 @@ from onebit.service.journal.files import (
     close_without_checkpoint,
     copy_what_is_readable,
     finish_copy,
+    has_owner,
     is_full,
     named_damage,
     open_reader,
@@ -254,6 +255,11 @@ class Journal(Queries):
         self.check_failure()
         if self._group.size + rows > self._queue:
             raise Busy(f"{self._group.size} rows wait to be written", retry_after=1)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether a process writes to it, and can."""
+        return self.failure is None
 
     def check_failure(self) -> None:
         """Refuse everything while nobody knows what is on disk."""
@@ -551,6 +557,10 @@ class ReadOnlyJournal(Journal):
         self, *rows: Any, statements: Iterable[tuple[str, Any]] = (), truncates: bool = False
     ) -> Commit:
         raise Unavailable(f"{self.path} is only read here")
+
+    @property
+    def is_written(self) -> bool:
+        return has_owner(self.path)
 
     def flush(self) -> None:
         """Nothing waits to be written."""

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,9 +22,7 @@ def own(path: Path) -> int:
         lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise Unavailable(f"{path}: the journal cannot be opened: {error.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not _take(lock):
         owner = os.pread(lock, 20, 0).decode(errors="replace").strip()
         os.close(lock)
         raise JournalInUse(
@@ -34,6 +33,33 @@ def own(path: Path) -> int:
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
     return lock
+
+
+def _take(lock: int) -> bool:
+    """Whether the lock could be taken. `has_owner` may have it for a moment."""
+    for pause in (0.01, 0.1, 0.0):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(pause)
+        else:
+            return True
+    return False
+
+
+def has_owner(path: Path) -> bool:
+    """Whether a process owns a journal. The look takes a shared lock for a moment."""
+    try:
+        lock = os.open(f"{path}.lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
