@@ -622,21 +622,28 @@ function show_labels() {
   by_id('only').replaceChildren(make('option', {value: -1, textContent: 'what is it?'}),
     ...stats.labels.map((label, i) => make('option', {value: i, textContent: `is it ${label}?`})));
   by_id('only').value = ask.only === null ? -1 : stats.labels.indexOf(ask.only);
-  by_id('revise-label').replaceChildren(
+  by_id('revise-label').replaceChildren(make('option', {value: '', textContent: 'choose a label'}),
     ...stats.labels.map((label, i) => make('option', {value: i, textContent: label})));
+  choose_revision();
 }
 
 // Changing an answer.
 
 let revised = null;
 
+// Nothing is chosen beforehand: saving what nobody has looked at could turn wrong into right.
+function choose_revision(label = '') {
+  by_id('revise-label').value = label;
+  by_id('revise-save').disabled = label === '';
+}
+by_id('revise-label').addEventListener('change', event => choose_revision(event.target.value));
+
 function revise(lesson) {
   revised = lesson;
   const image = lesson.picture ? make('img', {src: lesson.picture, alt: lesson.title}) : '';
   by_id('revised').replaceChildren(image, make('p', {dir: 'auto', textContent:
     `${lesson.title}: ${question(lesson)}, and the answer was ${verdict(lesson)}.`}));
-  const chosen = stats.labels.indexOf(lesson.label ?? lesson.said);
-  by_id('revise-label').value = Math.max(chosen, 0);
+  choose_revision();
   const is_question = lesson.kind === 'yes' || lesson.kind === 'no';
   for (const [name, words] of [['right', is_question ? 'Yes' : 'Right'],
     ['wrong', is_question ? 'No' : 'Wrong']])
