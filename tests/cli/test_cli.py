@@ -250,6 +250,9 @@ def test_the_output_says_how_often_rows_come(main, tmp_path, capsys):
     assert main(*args) == 0
     printed, page = capsys.readouterr().out, (tmp_path / "race.html").read_text()
     assert "40 rounds: each row once; repeats: 2" in printed
+    assert printed.count("commonest label *") == 2 and "always down" in printed
+    assert printed.count("Rows are scaled for every learner") == 1  # texts have length 1
+    assert page.count("Rows are scaled for every learner") == 1 and "always down" in page
     assert "150 rounds: each row once; repeats: 2" in printed
     assert "<dt>rounds</dt><dd>films 40, iris 150</dd>" in page
     assert "40 rounds: each row once." in page and "more than once" not in page

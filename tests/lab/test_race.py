@@ -7,15 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import onebit as ob
 from onebit import datasets
 from onebit.lab import bounds, race, recipes, streams
+from onebit.pages.race import COMMONEST
 
 
 def test_bounds_are_the_mean_over_the_repeats_where_a_comparator_is_known():
     entrants = [recipes.recipe_of("Banditron"), recipes.recipe_of("UCWL")]
     more = {"rounds": 20, "repeats": 2, "seed": 3}
     (panel,) = race.race(["synnonsep"], entrants, prove=True, **more)
-    bound, other = (line.bound for line in panel.lines)
+    bound, other, _ = (line.bound for line in panel.lines)
     each, points = [], np.array(panel.lines[0].rounds)
     for seed in (3, 4):
         data = datasets.synnonsep(20, seed=seed)
@@ -45,6 +47,60 @@ def test_a_race_is_the_same_every_time_and_settings_suit_the_data():
     for panel in one:
         for line in panel.lines:
             assert line.low[-1] <= line.error[-1] <= line.high[-1] and line.rounds[-1] == 100
+
+
+def test_the_commonest_label_is_a_line_that_needs_no_learning():
+    (panel,) = race.race(["iris"], [recipes.recipe_of("UCWL")], rounds=200, repeats=3, seed=5)
+    line = panel.lines[-1]
+    assert line.learner == COMMONEST and line.full_information and line.rounds_per_second is None
+    found, said = [], []
+    for stream in streams.streams("iris", 200, 3, 5)[2]:
+        labels = np.array(stream.names)[stream.y[stream.order]]
+        names, counts = np.unique(labels, return_counts=True)
+        said.append(names[counts.argmax()])
+        found.append([np.mean(labels[:t] != said[-1]) for t in line.rounds])
+    assert line.rounds[-1] == 200 and line.error == pytest.approx(np.mean(found, axis=0))
+    assert line.low == pytest.approx(np.min(found, axis=0))
+    assert line.greedy_error == line.error[-1] < 2 / 3
+    assert line.settings == f"always {' or '.join(dict.fromkeys(said))}"
+    (drawn,) = race.race(["synsep"], [recipes.recipe_of("UCWL")], rounds=30, repeats=9)
+    assert drawn.lines[-1].settings.endswith(" or others")
+
+
+def uneven(tmp_path):
+    """A table of three columns in different units, whose labels are in the small ones."""
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(300, 3)) * [0.01, 0.02, 1000] + [1, 5, 0], 4)
+    y = np.where(X[:, 0] - 1 + X[:, 1] - 5 > 0, "up", "down")
+    lines = [",".join(map(str, row)) + f",{label}\n" for row, label in zip(X, y, strict=True)]
+    (path := tmp_path / "uneven.csv").write_text("a,b,c,label\n" + "".join(lines))
+    return str(path)
+
+
+def test_a_table_is_scaled_for_every_learner(tmp_path):
+    names = ("AROW", "AROW:inputs=auto", "AROW:inputs=raw", "OneBit", "UniformRandom")
+    entrants = [recipes.recipe_of(name) for name in names]
+    file = tmp_path / "tuned.toml"
+    recipes.Recipe(ob.AROW, {"r": 1.0}).save(file)
+    entrants.append(recipes.recipe_of(str(file)))
+    (panel,) = race.race([uneven(tmp_path)], entrants, repeats=2)
+    scaled, same, raw, itself, random, tuned, commonest = panel.lines
+    assert scaled.learner == "AROW" and "inputs=auto" in scaled.settings and "auto" in panel.scaling
+    assert scaled.error == same.error and scaled.error[-1] < 0.2
+    assert raw.error == tuned.error and raw.error[-1] > 0.3
+    assert "inputs" not in raw.settings + tuned.settings + random.settings + commonest.settings
+    assert itself.error[-1] < 0.3
+
+
+@pytest.mark.parametrize(
+    ("data", "steps"),
+    [("digits", ()), ("synsep", ()), ("", ("standardise",)), ("", ("unit_norm",))],
+)
+def test_rows_that_are_prepared_or_of_length_1_are_taken_as_they_are(tmp_path, data, steps):
+    entrants = [recipes.recipe_of("AROW")]
+    names = [data or uneven(tmp_path)]
+    (panel,) = race.race(names, entrants, rounds=20, repeats=1, prepare=steps)
+    assert panel.scaling == "" and panel.lines[0].settings == "r=1"
 
 
 def test_a_table_is_gone_through_once_unless_rounds_are_given(monkeypatch):

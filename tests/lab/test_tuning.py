@@ -135,8 +135,8 @@ def test_lengths_are_tried_only_where_rows_differ_in_length():
     unit = quick(ob.UCWL, seed=2, prepare=["unit_norm"])
     assert all("inputs" not in trial.settings for trial in unit.table)
     rows = encode_rows(np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 5.0]]) / 5, np.dtype("f4"), None)
-    assert tuning._have_length_1(rows)
-    assert not tuning._have_length_1(rows._replace(values=rows.values * np.float32(1.01)))
+    assert streams.have_length_1(rows)
+    assert not streams.have_length_1(rows._replace(values=rows.values * np.float32(1.01)))
 
 
 def test_the_learners_to_tune_hear_one_bit():

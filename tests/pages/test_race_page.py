@@ -13,7 +13,7 @@ from jinja2 import UndefinedError
 from markup import Checker, charts, coordinates
 
 from onebit.pages.charts import COLOURS, one_two_five, spread
-from onebit.pages.race import Bound, Line, Panel, race_page
+from onebit.pages.race import COMMONEST, Bound, Line, Panel, race_page
 from onebit.pages.rendering import TEMPLATES, render, static
 from onebit.service.dashboard import page as dashboard  # noqa: F401 it adds filters to templates
 
@@ -291,6 +291,20 @@ def test_exact_values_are_in_the_tooltips() -> None:
         line, rounds=line.rounds[:3], error=line.error[:3], low=line.low[:3], high=line.high[:3]
     )
     assert "after 1 round;" in page_of(make_panel(brief))
+
+
+def test_the_commonest_label_and_the_scaling_of_rows_are_stated() -> None:
+    constant = replace(
+        make_line(COMMONEST, 0.6, told=True, settings="always <b>"), rounds_per_second=None
+    )
+    panel = replace(make_panel(make_line("A"), TOLD[0], constant), scaling="Rows are scaled.")
+    page = page_of(panel)
+    rows = [row for row in Checker(page).rows if len(row) == 9]
+    assert rows[-1][:3] == ["R2", "commonest labelreference", "60.00"]
+    assert rows[-1][-2:] == ["–", "always <b>"]
+    assert "Rows are scaled." in page and "Rows are scaled." not in page_of(make_panel(constant))
+    assert "60% wrong\nafter 100 rounds" in page and "known when all is over" in page
+    assert page.count("(reference: receives the true label)") > 0
 
 
 def without_errors() -> Line:

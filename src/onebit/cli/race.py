@@ -31,7 +31,9 @@ def race(
     """Run learners on the same data and rank them by mistakes.
 
     Each learner sees a row, says a label and receives right or wrong. References, marked *,
-    receive the true label. The command prints a table, and writes a page with the curves.
+    receive the true label; one of them only says the commonest label always. Rows of tables and
+    files are scaled for every learner, unless --prepare says how (inputs=raw turns it off). The
+    command prints a table, and writes a page with the curves.
 
     ```
     onebit race
@@ -110,10 +112,16 @@ def race(
 
 
 def _print(panels: list[Panel]) -> None:
+    from rich.markup import escape
+
+    from onebit.pages.race import COMMONEST
+
     console = options.console(width=120)
     for panel in panels:
         console.print(f"\n[bold]{panel.data}[/bold]: {panel.about}")
         console.print(f"{panel.length}; repeats: {panel.repeats}")
+        if panel.scaling:
+            console.print(panel.scaling, soft_wrap=True)
         # Cut long names and settings, not numbers: rich would shrink all columns.
         lengths = [len(line.learner + " *" * line.full_information) for line in panel.lines]
         longest = min(max([23, *lengths]), max(console.width - 66, 23))
@@ -126,8 +134,8 @@ def _print(panels: list[Panel]) -> None:
                 options.percent(line.error[-1]),
                 options.percent(line.error_sd),
                 options.percent(line.explored),
-                f"{line.rounds_per_second / 1e6:.2f} M",
-                line.settings,
+                _speed(line.rounds_per_second),
+                escape(line.settings),  # a label may look like markup
                 style="dim" if line.full_information else None,
             )
         console.print(table)
@@ -135,7 +143,12 @@ def _print(panels: list[Panel]) -> None:
             if line.bound:
                 bound = f"bound on error % {options.percent(line.bound.error[-1])}"
                 console.print(f"{line.learner}: {bound} ({line.bound.source})")
-    if any(line.full_information for panel in panels for line in panel.lines):
-        console.print(
-            "* a reference: it receives the true label; the others receive right or wrong"
-        )
+    console.print(
+        f"* a reference: it receives the true label; {COMMONEST}: what always saying the label of "
+        "most rounds would have come to. The others receive right or wrong",
+        soft_wrap=True,
+    )
+
+
+def _speed(rounds_per_second: float | None) -> str:
+    return "-" if rounds_per_second is None else f"{rounds_per_second / 1e6:.2f} M"

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +17,20 @@ import numpy as np
 from onebit.datasets.matrices import csr
 from onebit.lab import bounds
 from onebit.lab.recipes import Recipe, settings_text
-from onebit.lab.simulation import Trace, simulate
-from onebit.lab.streams import LabelledStream, streams
+from onebit.lab.simulation import Trace, check_points, simulate
+from onebit.lab.streams import LabelledStream, have_length_1, streams
 from onebit.learner import Learner
-from onebit.pages.race import Bound, Line, Panel
+from onebit.pages.race import COMMONEST, Bound, Line, Panel
 
 # Data sets with known good weights to compare with, and what these weights are.
 COMPARED = {"synsep": "key words", "synnonsep": "key words"}
+
+
+# What inputs="auto" does.
+SCALING = (
+    "Rows are scaled for every learner: numbers to mean 0 and deviation 1, as learned so far, and "
+    "rows to length 1 (inputs=auto). NAME:inputs=raw takes rows as they are."
+)
 
 
 class TimedTrace(NamedTuple):
@@ -46,6 +54,10 @@ def race(
 ) -> list[Panel]:
     """Run a learner of every recipe on every stream, on all cores.
 
+    Beside them stands what always saying the commonest label would have come to. Learners that take
+    rows as they are get inputs="auto" on a table, unless its rows have length 1, are prepared by
+    steps, or the recipe names `inputs` or comes from a file.
+
     rounds: of each run; default: every row of a table once, and 100,000 rounds of synthetic data.
     columns: the options of `datasets.read` for files. prepare: steps applied to the rows. prove:
     add the papers' bounds for Banditron and the Perceptron, where a comparator is known. progress:
@@ -57,7 +69,7 @@ def race(
     stop = threading.Event()
 
     def run(recipe: Recipe, stream: LabelledStream, repeat: int) -> TimedTrace:
-        learner = recipe.suited_to(stream.data).make(stream.labels, seed=seed + repeat)
+        learner = recipe.make(stream.labels, seed=seed + repeat)
         reported = 0
 
         def report(done: int) -> None:
@@ -81,12 +93,16 @@ def race(
                 first = made[0]
                 total = sum(stream.rounds for stream in made) * len(recipes)
                 progress(name, 0, total)
-                learners = [recipe.suited_to(name).make(first.labels) for recipe in recipes]
+                is_scaled = first.table is not None and not prepare
+                is_scaled = is_scaled and not have_length_1(first.rows)
+                suited = [recipe.suited_to(name) for recipe in recipes]
+                suited = [_scaled(recipe) for recipe in suited] if is_scaled else suited
+                learners = [recipe.make(first.labels) for recipe in suited]
                 for learner in learners:  # compile here, so that the timing excludes compilation
                     simulate(learner, first.rows, first.y, order=[0])
                 jobs = [
                     [pool.submit(run, recipe, stream, i) for i, stream in enumerate(made)]
-                    for recipe in recipes
+                    for recipe in suited
                 ]
                 wait([job for of_recipe in jobs for job in of_recipe], return_when=FIRST_EXCEPTION)
                 known = [_known(stream) for stream in made] if prove and name in COMPARED else []
@@ -95,12 +111,23 @@ def race(
                     runs = [job.result() for job in of_recipe]
                     bound = _bound(name, learner, known, runs[0].trace.rounds)
                     lines.append(_line(recipe.name, learner, runs, bound))
-                panels.append(Panel(title, about, first.rounds, repeats, lines, first.table))
+                lines.append(_commonest(made))
+                size = first.rounds, repeats
+                panels.append(Panel(title, about, *size, lines, first.table, SCALING * is_scaled))
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
     return panels
+
+
+def _scaled(recipe: Recipe) -> Recipe:
+    """The recipe for rows that need scaling. A learner that scales them itself or learns nothing
+    needs no setting, and a recipe from a file says how its rows are scaled."""
+    learner = recipe.learner
+    if learner.scales_itself or not learner.planes or recipe.file:
+        return recipe
+    return replace(recipe, settings={"inputs": "auto", **recipe.settings})
 
 
 def _check_comparators(
@@ -157,6 +184,39 @@ def _mistake_bound(learner: Learner) -> Callable[..., Any] | None:
     return bound
 
 
+def _commonest(made: Sequence[LabelledStream]) -> Line:
+    """What always saying the label of most rounds would have come to: nobody learns."""
+    rounds = np.array(check_points(made[0].rounds))
+    errors, said = [], []
+    for stream in made:
+        truth = stream.truth
+        label = int(np.bincount(truth).argmax())
+        errors.append(np.cumsum(truth != label)[rounds - 1] / rounds)
+        said.append(str(stream.names[label]))
+    others = " or others" if len(set(said)) > 3 else ""  # synthetic data are drawn anew
+    error = float(np.mean(errors, axis=0)[-1])
+    return Line(
+        learner=COMMONEST,
+        settings=f"always {' or '.join([*dict.fromkeys(said)][:3])}{others}",
+        full_information=True,
+        **_spread(rounds, np.array(errors)),
+        greedy_error=error,
+        explored=0.0,
+        updates=0.0,
+    )
+
+
+def _spread(rounds: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
+    """The mean and the spread of errors [repeat, check point], as a line has them."""
+    return {
+        "rounds": rounds.tolist(),
+        "error": errors.mean(axis=0).tolist(),
+        "low": errors.min(axis=0).tolist(),
+        "high": errors.max(axis=0).tolist(),
+        "error_sd": float(errors[:, -1].std(ddof=1)) if len(errors) > 1 else None,
+    }
+
+
 def _line(name: str, learner: Learner, runs: list[TimedTrace], bound: Bound | None) -> Line:
     errors = np.array([run.trace.error for run in runs])
     last = np.array([[counts[-1] for counts in run.trace[1:]] for run in runs])
@@ -166,14 +226,10 @@ def _line(name: str, learner: Learner, runs: list[TimedTrace], bound: Bound | No
         learner=name,
         settings=settings_text(learner.settings),
         full_information=learner.full_information,
-        rounds=rounds.tolist(),
-        error=errors.mean(axis=0).tolist(),
-        low=errors.min(axis=0).tolist(),
-        high=errors.max(axis=0).tolist(),
+        **_spread(rounds, errors),
         greedy_error=float(greedy),
         explored=float(explored),
         updates=float(updates),
-        error_sd=float(errors[:, -1].std(ddof=1)) if len(runs) > 1 else None,
         rounds_per_second=float(np.median([run.rounds_per_second for run in runs])),
         bound=bound,
     )

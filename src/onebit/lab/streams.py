@@ -26,12 +26,18 @@ class LabelledStream(NamedTuple):
     y: np.ndarray
     order: np.ndarray  # the row of each round; empty: each row once, in its order
     labels: int
+    names: Sequence[Any]  # of the labels
     comparator: np.ndarray | None = None
     table: int | None = None  # rows of the table that the rounds are from; None: synthetic data
 
     @property
     def rounds(self) -> int:
         return len(self.order) or len(self.y)
+
+    @property
+    def truth(self) -> np.ndarray:
+        """The label of each round."""
+        return self.y[self.order] if len(self.order) else self.y
 
     @property
     def simulated_order(self) -> Any:
@@ -90,6 +96,14 @@ def encoded(X: Any, gaps: bool = False) -> Rows:
     return rows if rows.columns else encode_rows(rows, FLOAT32, None)
 
 
+def have_length_1(rows: Rows) -> bool:
+    """Whether all rows that are not empty have length 1, but for rounding."""
+    sizes = np.diff(rows.indptr)
+    row_of = np.repeat(np.arange(len(sizes)), sizes)
+    squares = np.bincount(row_of, np.square(rows.values, dtype=np.float64), len(sizes))
+    return bool(np.allclose(squares[sizes > 0], 1, rtol=1e-4, atol=0))
+
+
 def load(
     data: str, columns: Mapping[str, Any] | None = None, *, rows: int = DRAWN, seed: int = 0
 ) -> datasets.Dataset:
@@ -114,6 +128,7 @@ def _repeats(
             y=table.y,
             order=order,
             labels=len(table.labels),
+            names=table.labels,
             comparator=getattr(table, "comparator", None),
             table=size,
         )

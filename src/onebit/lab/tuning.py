@@ -23,7 +23,7 @@ from onebit.frames import NamedColumns, listed, table_in
 from onebit.lab import recipes
 from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
 from onebit.lab.simulation import warn_of_columns
-from onebit.lab.streams import encoded
+from onebit.lab.streams import encoded, have_length_1
 from onebit.lab.sweeping import sweep
 from onebit.labels import LabelSet, column_of
 from onebit.learner import Labels, Learner
@@ -185,7 +185,7 @@ def tune(
         return encoded(datasets.prepare(_taken(data.rows, order), fresh))
 
     tried, first_part = [Preparation(steps)], prepared(course[:rounds], steps)
-    if not _have_length_1(first_part):
+    if not have_length_1(first_part):
         tried.append(Preparation(steps, "unit"))
     if first_part.columns or first_part.numbers is not None:
         tried.append(Preparation(steps, "auto"))
@@ -317,14 +317,6 @@ def _taken(rows: Rows, places: np.ndarray) -> Rows:
     width = int(indices.max()) + 1 if len(indices) else 0
     numbers = None if rows.numbers is None else _taken(rows.numbers, places)
     return Rows(indices, rows.values[source], indptr, width, rows.columns, numbers)
-
-
-def _have_length_1(rows: Rows) -> bool:
-    """Whether all rows that are not empty have length 1, but for rounding."""
-    sizes = np.diff(rows.indptr)
-    row_of = np.repeat(np.arange(len(sizes)), sizes)
-    squares = np.bincount(row_of, np.square(rows.values, dtype=np.float64), len(sizes))
-    return bool(np.allclose(squares[sizes > 0], 1, rtol=1e-4, atol=0))
 
 
 # The candidates.

@@ -13,6 +13,8 @@ from onebit.pages import charts
 from onebit.pages.charts import Looks, Point, Series
 from onebit.pages.rendering import counted, percent, render
 
+COMMONEST = "commonest label"  # a reference: the label of most rounds, which nobody knows before
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -35,7 +37,7 @@ class Line:
 
     learner: str
     settings: str
-    full_information: bool  # a reference that receives the true label
+    full_information: bool  # a reference: it knows more than right or wrong
     rounds: list[int]  # check points 1, 2, 5, 10, ...
     error: list[float]  # mean error of the said labels up to each check point
     low: list[float]  # least over the repeats
@@ -44,8 +46,16 @@ class Line:
     explored: float
     updates: float
     error_sd: float | None  # None: a single run
-    rounds_per_second: float
+    rounds_per_second: float | None = None  # None: nothing runs
     bound: Bound | None = None
+
+    @property
+    def reference(self) -> str:
+        """What makes the line a reference; empty for a learner."""
+        if not self.full_information:
+            return ""
+        is_learner = self.learner != COMMONEST
+        return "receives the true label" if is_learner else "known when all is over, not before"
 
     @property
     def final_error(self) -> float:
@@ -62,6 +72,7 @@ class Panel:
     repeats: int
     lines: list[Line]
     rows: int | None = None  # of the table that the rounds come from; None: rows are drawn
+    scaling: str = ""  # how rows are scaled for every learner; empty: they are taken as they are
 
     @property
     def length(self) -> str:
@@ -237,7 +248,7 @@ def _exact(value: float) -> str:
 
 
 def _tip(entry: Entry, rounds: int, error: float, low: float, high: float) -> str:
-    reference = "\n(reference: receives the true label)" if entry.line.full_information else ""
+    reference = f"\n(reference: {entry.line.reference})" if entry.line.reference else ""
     is_alone = entry.line.error_sd is None
     repeats = "" if is_alone else f"; repeats {_exact(low)} to {_exact(high)}"
     after = f"after {counted(rounds, 'round')}{repeats}"
