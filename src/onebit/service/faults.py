@@ -112,6 +112,12 @@ class WrongMediaType(ServiceError):
     status, title = 415, "wrong media type"
 
 
+class Misdirected(ServiceError):
+    """The address in the request line names another host than the header `host`."""
+
+    status, title = 421, "this service is no proxy"
+
+
 class Refused(ServiceError):
     """The request is understood, but a value in it cannot be used."""
 

@@ -57,7 +57,7 @@ class App:
         except HTTPException as refusal:
             headers: Headers = []
             fault = _wrong_method(scope["method"], (refusal.headers or {})["Allow"], headers)
-            await _send(send, fault.status, PROBLEM, _encode(problem_of(fault)), headers)
+            await answer(send, fault.status, PROBLEM, _encode(problem_of(fault)), headers)
 
 
 def make_app(service: Service) -> App:
@@ -100,7 +100,7 @@ class _Resource:
         if self._app.service.configuration.service.access_log:
             _log_access(scope, call, status, seconds)
         if status != 499:
-            await _send(send, status, media, body, call.headers)
+            await answer(send, status, media, body, call.headers)
 
     def _refuse(self, method: str, call: Call) -> None:
         if not self._operations:
@@ -126,14 +126,22 @@ class _Resource:
         if chosen.decode is not None:
             data = await _read(headers, receive, configuration.service.limits.body)
             call.body = _decoded(chosen, data)
-        answer = await chosen.run(call)
-        if isinstance(answer, bytes):
-            return chosen.answer.encode(), answer
-        return JSON, _encode(answer)
+        said = await chosen.run(call)
+        if isinstance(said, bytes):
+            return chosen.answer.encode(), said
+        return JSON, _encode(said)
 
 
-async def _send(send: Any, status: int, media: bytes, body: bytes, headers: Headers) -> None:
-    described = [(b"content-type", media), (b"content-length", b"%d" % len(body)), *headers]
+async def answer(
+    send: Any, status: int, media: bytes, body: bytes, headers: Headers | None = None
+) -> None:
+    """Send an answer as a whole."""
+    described = [
+        (b"content-type", media),
+        (b"content-length", b"%d" % len(body)),
+        (b"x-content-type-options", b"nosniff"),
+        *(headers or ()),
+    ]
     await send({"type": "http.response.start", "status": status, "headers": described})
     await send({"type": "http.response.body", "body": body})
 
@@ -216,17 +224,16 @@ async def _read(headers: dict[bytes, bytes], receive: Any, limit: int) -> bytes:
         raise faults.WrongMediaType("send JSON, with the header content-type: application/json")
     if int(headers.get(b"content-length", b"0")) > limit:
         raise faults.TooLarge(f"a body has at most {limit:,} bytes")
-    parts: list[bytes] = []
-    size, unfinished = 0, True
+    body, unfinished = bytearray(), True
     while unfinished:
         event = await receive()
         if event["type"] == "http.disconnect":
             raise _Gone
-        parts.append(event.get("body", b""))
-        size, unfinished = size + len(parts[-1]), event.get("more_body", False)
-        if size > limit:
+        body += event.get("body", b"")
+        unfinished = event.get("more_body", False)
+        if len(body) > limit:
             raise faults.TooLarge(f"a body has at most {limit:,} bytes")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return bytes(body)
 
 
 def _decoded(chosen: Operation, data: bytes) -> Any:
