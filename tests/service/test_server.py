@@ -126,7 +126,12 @@ def attack(port, connections, once, again, reads):
         time.sleep(0.2)  # for what was sent last
 
 
-@pytest.mark.parametrize("way", WAYS)
+ALWAYS = ("pipelined requests, slow reading", "trailers", "many headers", "many connections")
+
+
+@pytest.mark.parametrize(
+    "way", [pytest.param(w, marks=[] if w in ALWAYS else pytest.mark.thorough) for w in WAYS]
+)
 def test_memory_is_bounded(child, way):
     port, pid = child
     httpx.get(f"http://127.0.0.1:{port}/openapi.json")  # whatever is made only once
