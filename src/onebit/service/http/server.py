@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
+import time
 from asyncio import AbstractEventLoop, TimerHandle, Transport
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -101,7 +102,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._fault: ServiceError | None = None  # why the parser was stopped
         self._refusal: ServiceError | None = None  # waits until earlier requests are answered
         self._answering: RequestResponseCycle | None = None  # what the application has
-        self._idle_since = self.loop.time()
+        self._idle_since = time.monotonic()
         self.origin = ""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -276,7 +277,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return self._answering is None or self._answering.response_complete
 
     def on_response_complete(self) -> None:
-        self._idle_since = self.loop.time()
+        self._idle_since = time.monotonic()
         if self.is_stopping():
             self.timeout_keep_alive = LAST_CALL  # type: ignore[assignment]
         super().on_response_complete()  # the next request may begin
@@ -300,7 +301,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _wait_for_request(self) -> None:
         """Close the connection if it is not used for some time."""
         self._unset_keepalive_if_required()
-        waited = self.loop.time() - self._idle_since
+        waited = time.monotonic() - self._idle_since
         longest = LAST_CALL if self.is_stopping() else self.timeout_keep_alive
         self.timeout_keep_alive_task = self.loop.call_later(
             max(0.0, longest - waited), self.timeout_keep_alive_handler
