@@ -32,7 +32,8 @@ except ImportError as error:
 from onebit.adapters import LearnerMaker, label_probabilities, make_learner
 from onebit.decision import Decision
 from onebit.frames import NamedColumns, dicts_of, listed, names_of, row_of_frame
-from onebit.lab.simulation import simulate_places, warn_of_columns
+from onebit.lab.simulation import simulate_rows, warn_of_columns
+from onebit.lab.truth import TrueLabels
 from onebit.rows import is_missing
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
@@ -165,7 +166,8 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         if isinstance(X, np.ndarray) and names is not None:
             X = NamedColumns(X, names.tolist())
-        trace = simulate_places(self.learner_, X, places, epochs, order, None, (), None)
+        truths = TrueLabels(places)
+        trace = simulate_rows(self.learner_, X, truths, epochs, order, None, (), None)
         self.mistakes_ += int(trace.mistakes[-1])
         return self
 

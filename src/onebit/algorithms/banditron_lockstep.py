@@ -66,10 +66,10 @@ def run(params, like, tables, memories, work, stream, seeds, firsts, counts, scr
         scratch.stay[r] = 1.0 / ((1.0 - gamma) + share) - 1.0
         scratch.away[r] = 1.0 / share
     wrong, no_step, updates = number(like, -1.0), number(like, 0.0), 0
-    i = next_row(stream, begin % len(stream.labels) - 1, begin)
+    i = next_row(stream, begin % (len(stream.indptr) - 1) - 1, begin)
     for t in range(begin, end):
         row = Row(stream.indices, stream.values, stream.indptr[i], stream.indptr[i + 1])
-        truth = stream.labels[i]
+        truth = stream.truths.places[i]
         if t + 1 < end:
             i = next_row(stream, i, t + 1)
         ahead = stream.indptr[i] - row.start

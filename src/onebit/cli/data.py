@@ -92,8 +92,12 @@ def _facts_of_rows(entry: CatalogueEntry, how: dict[str, Any]) -> dict[str, str]
     X: Any = table.X
     stored = np.diff(X.indptr) if hasattr(X, "indptr") else np.count_nonzero(X, axis=1)
     drawn = " (as many as wanted)" if entry.drawn else ""
-    counts = np.bincount(table.y, minlength=len(table.labels)).tolist()
-    per_label = [f"{label}: {count:,}" for label, count in zip(table.labels, counts, strict=True)]
+    if table.y.ndim == 2:  # several labels may be right
+        counts = table.y.sum(axis=0)
+    else:
+        counts = np.bincount(table.y, minlength=len(table.labels))
+    named = zip(table.labels, counts.tolist(), strict=True)
+    per_label = [f"{label}: {count:,.0f}" for label, count in named]
     shown = ", ".join(per_label[:30]) + (", ..." if len(per_label) > 30 else "")
     return {
         "rows": f"{len(table.y):,}{drawn}",

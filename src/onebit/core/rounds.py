@@ -132,4 +132,4 @@ def next_row(stream, i, t):
     """The number of the row of round t in a stream. i: the number in the round before."""
     if len(stream.order):
         return stream.order[t]
-    return i + 1 if i + 1 < len(stream.labels) else 0
+    return i + 1 if i + 2 < len(stream.indptr) else 0

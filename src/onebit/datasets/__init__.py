@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onebit.datasets.catalogue import find, get
+from onebit.datasets.clicks import clicks
 from onebit.datasets.fetching import fetch
 from onebit.datasets.linear import LinearNoise, linear_noise
 from onebit.datasets.readers import read, stream
@@ -14,6 +15,7 @@ __all__ = [
     "Dataset",
     "LinearNoise",
     "Steps",
+    "clicks",
     "digits",
     "fetch",
     "find",

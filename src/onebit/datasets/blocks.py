@@ -100,12 +100,14 @@ def encoding_named(name: str) -> str:
 
 
 class Block(NamedTuple):
-    """Consecutive rows of a file, their labels as written, and the line number of each row."""
+    """Consecutive rows of a file, their labels as written (or a matrix of which labels are right),
+    and the line number of each row."""
 
     X: Any  # CSR, or an array
     y: np.ndarray
     lines: np.ndarray
     columns: list[str] | None = None  # their names, of a table of numbers
+    classes: list[Any] | None = None  # names of the columns of a matrix y
 
 
 def bad(path: str, line: int, problem: str, remedy: str) -> ValueError:
@@ -274,7 +276,7 @@ def joined(blocks: list[Block]) -> Block:
         return blocks[0]
     y = np.concatenate([block.y for block in blocks])
     lines = np.concatenate([block.lines for block in blocks])
-    return Block(_joined([block.X for block in blocks]), y, lines, blocks[0].columns)
+    return blocks[0]._replace(X=_joined([block.X for block in blocks]), y=y, lines=lines)
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -294,7 +296,7 @@ def _joined(parts: list[Any]) -> Any:
 
 def _part(block: Block, start: int, stop: int) -> Block:
     y, lines = block.y[start:stop], block.lines[start:stop]
-    return Block(_slice(block.X, start, stop), y, lines, block.columns)
+    return block._replace(X=_slice(block.X, start, stop), y=y, lines=lines)
 
 
 def _slice(X: Any, start: int, stop: int) -> Any:

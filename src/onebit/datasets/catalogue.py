@@ -16,6 +16,7 @@ from typing import Any
 from onebit.datasets import catalogue_entry
 from onebit.datasets.blocks import stem
 from onebit.datasets.catalogue_entry import CatalogueEntry, folders, folders_in_words
+from onebit.datasets.clicks import clicks
 from onebit.datasets.linear import linear_noise
 from onebit.datasets.readers import can_be_read
 from onebit.datasets.synthetic import synnonsep, synsep
@@ -84,7 +85,8 @@ def fetch_folder() -> Path:
     raise ValueError("there is no folder for data; set ONEBIT_DATA to one")
 
 
-_MAKERS = {maker.__name__: maker for maker in (synsep, synnonsep, linear_noise, digits, iris)}
+_BUILT_IN = (synsep, synnonsep, linear_noise, clicks, digits, iris)
+_MAKERS = {maker.__name__: maker for maker in _BUILT_IN}
 
 
 def _known(line: dict[str, Any]) -> CatalogueEntry:

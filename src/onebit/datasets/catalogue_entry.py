@@ -112,6 +112,15 @@ def plain(fields: Fields) -> Fields:
     return {**fields, "X": fields["X"].astype(np.float32)}
 
 
+def tags(fields: Fields) -> Fields:
+    """Several labels are right in a row. Bits are packed along rows."""
+    rights = np.unpackbits(fields["Y"], axis=1, count=int(fields["k"]))
+    X = fields["X"]
+    if X.dtype == np.uint8:
+        X = np.unpackbits(X, axis=1, count=int(fields["d"]))
+    return {"X": X.astype(np.float32), "y": rights, "classes": fields["labels"]}
+
+
 def one_topic(fields: Fields) -> Fields:
     has_topic = fields["y"] < len(fields["classes"])
     return _only(has_topic & np.logical_not(fields.get("repeat", False)), fields)

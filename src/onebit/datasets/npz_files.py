@@ -41,17 +41,22 @@ def _blocks(path: str, names: list[str], rows: int) -> Iterator[Block]:
     start = 0
     try:
         with zipfile.ZipFile(path) as archive:
-            X = _Dense(archive) if "X" in names else _Sparse(archive)
-            y = _Member(archive, "y")
-            placed = "classes" in names and y.dtype.kind in "iu"
-            classes = _all_of(archive, "classes") if placed else np.empty(0)
-            while start < y.shape[0]:
-                size = min(rows, y.shape[0] - start)
+            X = _Dense(archive, "X") if "X" in names else _Sparse(archive)
+            y: Any = _Member(archive, "y")
+            total, is_matrix, has_classes = y.shape[0], len(y.shape) == 2, "classes" in names
+            placed = has_classes and y.dtype.kind in "iu" and not is_matrix
+            classes = _all_of(archive, "classes") if has_classes else np.empty(0)
+            columns = classes.tolist() if is_matrix and has_classes else None
+            if is_matrix:
+                y = _Dense(archive, "y")
+            while start < total:
+                size = min(rows, total - start)
                 labels = y.take(size)
                 if placed:
                     check_places(path, labels, len(classes), start)
                     labels = classes[labels]
-                yield Block(X.take(size), labels, np.arange(start, start + size) + 1)
+                lines = np.arange(start, start + size) + 1
+                yield Block(X.take(size), labels, lines, classes=columns)
                 start += size
     except _DAMAGE:
         remedy = "fetch or make the file again"
@@ -85,10 +90,10 @@ def _all_of(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 class _Dense:
-    """Rows of X, flattened."""
+    """Rows of an array, flattened."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
-        self._rows = _Member(archive, "X")
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        self._rows = _Member(archive, name)
         self._whole: np.ndarray | None = None
         if self._rows.by_columns and len(self._rows.shape) > 1:
             # Stored by columns, so all rows have to be read at once.

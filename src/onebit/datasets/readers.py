@@ -227,13 +227,30 @@ def _check_labels(options: Options, labels: Sequence[Any], rows: int) -> None:
 
 def _relabelled(table: Dataset, declared: LabelSet, path: str) -> Dataset:
     """A table with the declared labels instead of the labels found."""
+    if table.y.ndim == 2:
+        columns = _columns(table.labels, declared, path)
+        return table._replace(y=table.y[:, columns], labels=declared.names)
     lines = np.array([np.argmax(table.y == place) + 1 for place in range(len(table.labels))])
     places = _places(Block(table.X, np.asarray(table.labels), lines), declared, path)
     return table._replace(y=places[table.y], labels=declared.names)
 
 
+def _columns(names: Sequence[Any], declared: LabelSet, path: str) -> list[int]:
+    """The columns of the declared labels in a matrix of which labels are right."""
+    column = {str(name): i for i, name in enumerate(names)}
+    if column.keys() != set(map(str, declared.names)):
+        raise ValueError(
+            f"{path}: y has columns for {', '.join(list(column)[:8])}, and the declared labels are "
+            f"{', '.join(map(str, declared.names[:8]))}; a matrix needs a column for each label"
+        )
+    return [column[str(name)] for name in declared.names]
+
+
 def _places(block: Block, declared: LabelSet, path: str) -> np.ndarray:
-    """The labels of a block, as places among the declared ones."""
+    """The labels of a block, as places among the declared ones; or a matrix in their order."""
+    if block.y.ndim == 2:
+        names = range(block.y.shape[1]) if block.classes is None else block.classes
+        return block.y[:, _columns(names, declared, path)]
     found, first, y = np.unique(block.y, return_index=True, return_inverse=True)
     are_numbers = isinstance(declared.names[0], int)
     places = np.empty(len(found), np.int64)

@@ -17,12 +17,12 @@ CSR = ("data", "indices", "indptr", "shape")
 
 
 class Dataset(NamedTuple):
-    """Rows and their true labels."""
+    """Rows, and which labels are right in them."""
 
     name: str
     about: str
     X: Any  # an array or a CSR matrix
-    y: np.ndarray  # 0..K-1
+    y: np.ndarray  # 0..K-1; or [row, label]: 1 where a label is right, else 0, or its chance
     labels: list[Any]  # the names of 0..K-1
     comparator: np.ndarray | None = None  # good weights [label, feature], of synthetic data
     columns: list[str] | None = None  # their names, of a table of numbers
@@ -57,7 +57,9 @@ def npz(path: AnyPath) -> Dataset:
     """A data set from an .npz file: y and X, or y and data, indices, indptr, shape (CSR).
 
     X may be images, of shape [n, h, w] or [n, h, w, c]; their rows are flattened. With `classes`
-    (names), y holds their positions.
+    (names), y holds their positions. Where several labels may be right, or none, y is a matrix
+    with a column per label (in the order of `classes`): 1 where the label is right, else 0, or the
+    chance that it is right.
     """
     return table_of(path, fields_of(path))
 
@@ -88,8 +90,9 @@ def check_names(path: AnyPath, names: list[str]) -> None:
 def table_of(path: AnyPath, fields: dict[str, Any]) -> Dataset:
     """The data set of these fields of a file."""
     check_shapes(path, fields["X"].shape, fields["y"].shape if "y" in fields else None)
-    y, labels = places_of(path, fields["y"], fields.get("classes"))
-    return dataset_of(path, fields["X"], y, labels)
+    given, classes = fields["y"], fields.get("classes")
+    places = rights_of if given.ndim == 2 else places_of
+    return dataset_of(path, fields["X"], *places(path, given, classes))
 
 
 def dataset_of(
@@ -101,11 +104,15 @@ def dataset_of(
 
 
 def check_shapes(path: AnyPath, X: tuple[int, ...], y: tuple[int, ...] | None) -> None:
-    """Refuse an X without rows, and a y that does not have one label per row."""
+    """Refuse an X without rows, and a y that has no label, or no row of a matrix, for each."""
     if len(X) not in (2, 3, 4) or X[0] == 0:
         raise ValueError(f"{path}: X must be a matrix with rows, or images, not of shape {X}")
-    if y != (X[0],):
+    if y is None or len(y) not in (1, 2) or y[0] != X[0]:
         raise ValueError(f"{path}: needs y, one label for each of {X[0]} rows")
+    if len(y) == 2 and y[1] < 2:
+        raise ValueError(
+            f"{path}: y has the shape {y}; it needs one dimension, or a column for each label"
+        )
 
 
 def are_missing(y: np.ndarray) -> np.ndarray:
@@ -139,6 +146,23 @@ def places_of(
             "there must be at least two classes"
         )
     return y.astype(np.int64), found.tolist()
+
+
+def rights_of(
+    path: AnyPath, given: np.ndarray, classes: np.ndarray | None
+) -> tuple[np.ndarray, list[Any]]:
+    """A matrix of which labels are right, and their names: `classes` if given, else 0, 1, 2, ..."""
+    names = list(range(given.shape[1])) if classes is None else names_of(classes.tolist())
+    if len(names) != given.shape[1]:
+        raise ValueError(
+            f"{path}: y has {given.shape[1]} columns, and there are {len(names)} classes"
+        )
+    if given.dtype.kind not in "biuf" or not ((given >= 0) & (given <= 1)).all():
+        raise ValueError(
+            f"{path}: y is a matrix, and needs 1 where a label is right, 0 where it is wrong, or "
+            "the chance that it is right"
+        )
+    return given, names
 
 
 def names_of(found: list[Any]) -> list[Any]:

@@ -198,6 +198,22 @@ def drifted(link, round, label, labels):
 
 
 @inline
+def undrifted(steps, seed, round, label, labels):
+    """The label that has become this one by drift: the reverse of `drifted`."""
+    for step in range(len(steps)):
+        i = len(steps) - 1 - step
+        kind, a, b, c = steps[i]
+        if kind == SWAP and round >= a:
+            if label == b:
+                label = int(c)
+            elif label == c:
+                label = int(b)
+        elif kind == ROTATE and uniform(seed, round, STREAM + 2 * i) < (round - a) / b:
+            label = (label - 1) % labels
+    return label
+
+
+@inline
 def noisy(link, round, label, labels):
     """The true label after label noise."""
     for i in range(len(link.steps)):

@@ -10,8 +10,9 @@ from onebit.core.jit import entry
 from onebit.core.lanes import pick
 from onebit.core.replicas import BEYOND_CACHE, ask_ahead, column
 from onebit.core.rounds import Turn, next_row, settle
-from onebit.feedback.channels import Link, drifted
-from onebit.lab.stream_loop import answer, decide, learn, row_at
+from onebit.feedback.channels import Link, understood
+from onebit.lab.stream_loop import decide, learn, row_at
+from onebit.lab.truth import answer, drifted_truth, truth_at
 
 
 @entry
@@ -25,9 +26,9 @@ def run_in_lockstep(
     """
     count, table = like.table.shape[2], like.whole.table
     far = table.size * table.itemsize > BEYOND_CACHE
-    i = next_row(stream, begin % len(stream.labels) - 1, begin)
+    i = next_row(stream, begin % (len(stream.indptr) - 1) - 1, begin)
     for t in range(begin, end):
-        row, label = row_at(stream, i), stream.labels[i]
+        row, undrifted = row_at(stream, i), truth_at(stream.truths, i)
         if t + 1 < end:
             i = next_row(stream, i, t + 1)
             if far:
@@ -39,9 +40,10 @@ def run_in_lockstep(
             own_link = Link(
                 link.steps, turn.seed, link.fixed, link.mean, link.given, link.longest, link.hearing
             )
-            truth = drifted(own_link, turn.round, label, count)
+            truth = drifted_truth(undrifted, own_link, turn)
             choice = decide(own, state, work, row, turn, truth, counts[replica])
-            bit, named = answer(own_link, turn, truth, choice.label)
+            bit, named = answer(truth, own_link, turn, choice.label)
+            bit = understood(own_link, turn.round, bit)
             if bit >= 0:
                 counts[replica, 3] += learn(own, state, work, row, turn, choice, bit == 1, named)
         settle(params, like, row)

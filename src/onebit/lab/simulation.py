@@ -13,6 +13,16 @@ from onebit.dicts import own_categories
 from onebit.feedback.channels import ChannelStep, check_delays, link_to, steps_of
 from onebit.frames import listed, table_in, warn_of_categories
 from onebit.lab.stream_loop import NoChannel, Pending, Stream, ThroughChannel, nothing_pending, run
+from onebit.lab.truth import (
+    TrueLabels,
+    Truths,
+    after_unused,
+    is_matrix,
+    no_counts,
+    size_of,
+    through,
+    truths_of,
+)
 from onebit.learner import Learner
 from onebit.rows import Rows
 from onebit.settings import function_or_none, warn, whole
@@ -26,8 +36,8 @@ class Trace(NamedTuple):
     """The result of a run: counts up to each check point, as arrays."""
 
     rounds: np.ndarray
-    mistakes: np.ndarray  # the said label was not the true one
-    greedy_mistakes: np.ndarray  # the greedy label was not
+    mistakes: np.ndarray  # the said label was wrong; expected mistakes if y has chances
+    greedy_mistakes: np.ndarray  # the greedy label was
     explored: np.ndarray  # the said label was not the greedy one
     updates: np.ndarray  # rounds that changed the weights
 
@@ -42,6 +52,14 @@ class Trace(NamedTuple):
         return self.greedy_mistakes / self.rounds
 
 
+def trace_of(points: np.ndarray, counts: np.ndarray) -> Trace:
+    """counts: [point, mistakes and so on]."""
+    mistakes, greedy_mistakes, explored, updates = counts.T.copy()
+    whole_numbers = (points, explored, updates)
+    rounds, explored, updates = (numbers.astype(np.int64) for numbers in whole_numbers)
+    return Trace(rounds, mistakes, greedy_mistakes, explored, updates)
+
+
 class _Carried:
     """State between chunks: feedback on its way, and the rows that it is about."""
 
@@ -50,12 +68,11 @@ class _Carried:
         self._rows: Rows | None = None
         self.kept = 0
 
-    def in_front_of(self, rows: Rows, labels: np.ndarray) -> tuple[Rows, np.ndarray]:
-        """The kept rows, then these. Labels of kept rows are not used again, so they are zeros."""
+    def in_front_of(self, rows: Rows, truths: Truths) -> tuple[Rows, Truths]:
+        """The kept rows, then these. What is right in kept rows is not asked again."""
         if self._rows is None:
-            return rows, labels
-        unused = np.zeros(self.kept, np.int64)
-        return _joined(self._rows, rows), np.concatenate([unused, labels])
+            return rows, truths
+        return _joined(self._rows, rows), after_unused(truths, self.kept)
 
     def keep(self, pending: Pending, rows: Rows, rounds: int) -> None:
         """Keep the last rows of a chunk of `rounds` rounds, as many as may still get feedback."""
@@ -102,7 +119,10 @@ def simulate(
     """Run a learner over labelled rows as if the labels were hidden, and count its mistakes.
 
     X: an array, a sparse matrix, or a list of contexts. y: their true labels; a learner with
-    one-bit feedback receives only whether the said label was right. epochs: the number of passes.
+    one-bit feedback receives only whether the said label was right. Or y is a matrix with a column
+    per label: 1 where the label is right and 0 where it is wrong, or the chance that it is right.
+    With chances, whether the said label is right is drawn in each round, and mistakes are expected
+    mistakes: the sum of 1 - chance of the said labels. epochs: the number of passes.
     order: "given", "shuffled" in each epoch by the learner's seed, or row numbers.
     checkpoints: the rounds after which to count; default 1, 2, 5, 10, 20, ... channel: changes to
     the feedback on its way, a channel or a list of them; mistakes are counted against the truth.
@@ -120,8 +140,8 @@ def simulate(
     channel = steps_of(channel)
     function_or_none("progress", progress)
     if y is not None or hasattr(X, "labels"):  # a whole Dataset
-        X, labels = rows_and_places(learner, X if y is None else (X, y))
-        return simulate_places(learner, X, labels, epochs, order, checkpoints, channel, progress)
+        X, truths = rows_and_truths(learner, X if y is None else (X, y))
+        return simulate_rows(learner, X, truths, epochs, order, checkpoints, channel, progress)
     if whole("epochs", epochs, least=1, most=10**9) != 1 or not _is_given(order):
         raise ValueError("chunks come once and in order: leave out epochs and order")
     return _in_chunks(learner, X, checkpoints, channel, progress)
@@ -131,10 +151,12 @@ def _is_given(order: Any) -> bool:
     return isinstance(order, str) and order == "given"
 
 
-def _places_in(learner: Learner, data: Any) -> np.ndarray:
-    """The labels of a Dataset as places among the learner's."""
+def _truths_in(learner: Learner, data: Any) -> Truths:
+    """What is right in the rows of a Dataset."""
+    if is_matrix(data.y):
+        return truths_of(learner, data.y, data.labels)
     try:
-        return learner._labels.places(np.asarray(data.labels))[data.y]
+        return TrueLabels(learner._labels.places(np.asarray(data.labels))[data.y])
     except ValueError:
         raise ValueError(
             f"the data have labels that the learner does not have: {_listed(data.labels)} are not "
@@ -156,40 +178,39 @@ def _in_chunks(
     """Run chunks one after another. Rounds and counts continue from chunk to chunk."""
     points = points_of(check_points(_ENDLESS) if checkpoints is None else checkpoints, _ENDLESS)
     kept = np.zeros((0, 5), np.int64)
-    done = np.zeros(5, np.int64)  # rounds and the four counts
+    done: Any = np.zeros(5, np.int64)  # rounds and the four counts
     carried = _Carried()
     tell = progress and (lambda rounds: progress(int(done[0]) + rounds))
     if not isinstance(chunks, Iterable):
         raise TypeError(f"simulate needs rows and their labels, X and y, not {chunks!r}")
     for chunk in chunks:
-        X, labels = rows_and_places(learner, chunk)
-        if not len(labels):
+        X, truths = rows_and_truths(learner, chunk)
+        size = size_of(truths)
+        if not size:
             continue
-        due = [p - int(done[0]) for p in points if done[0] < p <= done[0] + len(labels)]
-        trace = simulate_places(
-            learner, X, labels, 1, "given", due or [len(labels)], channel, tell, carried
-        )
+        due = [p - int(done[0]) for p in points if done[0] < p <= done[0] + size]
+        trace = simulate_rows(learner, X, truths, 1, "given", due or [size], channel, tell, carried)
         counts = np.stack(trace, axis=1) + done
         kept = np.concatenate([kept, counts[: len(due)]])
         done = counts[-1]
     if done[0] and (not len(kept) or kept[-1, 0] != done[0]):
         kept = np.concatenate([kept, done[None]])
-    return Trace(*kept.T.copy())
+    return trace_of(kept[:, 0], kept[:, 1:])
 
 
-def rows_and_places(
+def rows_and_truths(
     learner: Learner,
     chunk: Any,
     name: str = "without y, X is chunks, and a chunk",
     hint: str = "; for rows and their labels, write simulate(learner, X, y)",
-) -> tuple[Any, np.ndarray]:
-    """The rows of a Dataset or of a pair (X, y), and their labels as places."""
+) -> tuple[Any, Truths]:
+    """The rows of a Dataset or of a pair (X, y), and what is right in them."""
     if hasattr(chunk, "labels"):
-        return table_in(chunk), _places_in(learner, chunk)
+        return table_in(chunk), _truths_in(learner, chunk)
     if not isinstance(chunk, tuple) or len(chunk) != 2:
         raise TypeError(f"{name} is a Dataset or a pair (X, y), not {type(chunk).__name__}{hint}")
     warn_of_columns(chunk[0])
-    return chunk[0], learner._labels.places(chunk[1])
+    return chunk[0], truths_of(learner, chunk[1])
 
 
 def warn_of_columns(X: Any) -> None:
@@ -209,10 +230,10 @@ def warn_of_columns(X: Any) -> None:
             warn(f"{problem}. Leave the column out if they do not come again")
 
 
-def simulate_places(
+def simulate_rows(
     learner: Learner,
     X: Any,
-    labels: np.ndarray,
+    truths: Truths,
     epochs: int,
     order: Any,
     checkpoints: Sequence[int] | None,
@@ -220,22 +241,22 @@ def simulate_places(
     progress: Callable[[int], None] | None,
     carried: _Carried | None = None,
 ) -> Trace:
-    """`simulate` with labels as places. carried: the state that earlier chunks left."""
+    """`simulate` with a record of what is right. carried: the state that earlier chunks left."""
     with learner._lock:  # other threads wait until the stream is done
         rows = learner._rows(X)
         names = rows.names
         size = len(rows.indptr) - 1
-        if len(labels) != size:
-            raise ValueError(f"X has {size} rows and y {len(labels)} labels")
+        check_size(size, truths)
         epochs = whole("epochs", epochs, least=1, most=10**9)
         order_rows = order_of(order, size, epochs, learner.seed)
         total = len(order_rows) if len(order_rows) else size * epochs
         points = points_of(checkpoints, total)
         link = link_to(learner, channel)
+        truths = through(truths, link)
         pending = (carried and carried.pending) or nothing_pending(link.longest)
         check_delays(link, pending.before + total)
         if carried:
-            rows, labels = carried.in_front_of(rows, labels)
+            rows, truths = carried.in_front_of(rows, truths)
         if learner._is_open and rows.columns:
             check_within(rows.width - 1, rows.columns)  # chunks before may have had texts
             learner._meet(rows.columns)
@@ -243,14 +264,13 @@ def simulate_places(
         learner._columns = learner._columns or rows.columns
         learner._names = learner._names or names
         front = carried.kept if carried else 0
-        stream = Stream(placed.indices, rows.values, rows.indptr, labels, order_rows, front)
-        counts = np.zeros(4, np.int64)
-        kept = np.zeros((len(points), 4), np.int64)
+        stream = Stream(placed.indices, rows.values, rows.indptr, truths, order_rows, front)
+        counts, kept = no_counts(truths, 4), no_counts(truths, len(points), 4)
         first, done, kind, answers = learner.round, 0, learner._kind, learner._answers
         all_heard = not (channel or learner._thins)
         way: Any = NoChannel() if all_heard else ThroughChannel(link, pending, answers.marks(first))
         args = (learner._params, learner._state, learner._work, stream, way, learner._draws, first)
-        compiled = direct(run, (kind, type(way)), *args, 0, 0, learner._size, counts)
+        compiled = direct(run, (kind, type(way), type(truths)), *args, 0, 0, learner._size, counts)
         compiled = learner._storage.guarded(compiled)
         for i, point in enumerate(points):
             while done < point:
@@ -282,7 +302,14 @@ def simulate_places(
             kept[i] = counts
         if carried:
             carried.keep(pending, rows, total)
-        return Trace(np.array(points, np.int64), *kept.T.copy())
+        return trace_of(np.array(points, np.int64), kept)
+
+
+def check_size(rows: int, truths: Truths) -> None:
+    """Refuse rows of which some have no label, and labels without a row."""
+    if size_of(truths) != rows:
+        what = "labels" if isinstance(truths, TrueLabels) else "rows"
+        raise ValueError(f"X has {rows} rows and y {size_of(truths)} {what}")
 
 
 def _run_rounds(

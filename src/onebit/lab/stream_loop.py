@@ -25,16 +25,17 @@ from onebit.core.rounds import (
     score,
 )
 from onebit.feedback.answered import mark
-from onebit.feedback.channels import UNHEARD, delay_of, drifted, heard, noisy, understood
+from onebit.feedback.channels import UNHEARD, delay_of, understood
+from onebit.lab.truth import answer, drifted_truth, is_right, mistake, named_label, truth_at
 
 
 class Stream(NamedTuple):
-    """Rows, their true labels, and the row of each round (empty: the given order)."""
+    """Rows, what is right in them, and the row of each round (empty: the given order)."""
 
     indices: Any
     values: Any
     indptr: Any
-    labels: Any
+    truths: Any  # a record of `lab.truth`
     order: Any
     kept: Any  # number of rows from earlier chunks, which come first
 
@@ -49,18 +50,10 @@ def decide(params, state, work, row, turn, truth, counts):
     """Say a label, and count the mistakes."""
     score(params, state, work, row, turn)
     choice = say(params, state, work, turn)
-    counts[0] += choice.label != truth
-    counts[1] += choice.greedy != truth
+    counts[0] += mistake(truth, turn, choice.label)
+    counts[1] += mistake(truth, turn, choice.greedy)
     counts[2] += choice.label != choice.greedy
     return choice
-
-
-@inline
-def answer(link, turn, truth, said):
-    """The feedback on the said label, and the true label, both after the channel."""
-    named = noisy(link, turn.round, truth, turn.count)
-    bit = heard(link, turn.round, int(said == named))
-    return understood(link, turn.round, bit), named
 
 
 @inline
@@ -102,14 +95,15 @@ def nothing_pending(longest: int) -> Pending:
 
 
 @generic
-def truth_of(way, turn, label):
-    return label
+def truth_of(way, turn, truth):
+    return truth
 
 
 @generic
 def send(way, params, state, work, row, read, turn, choice, truth, i, t):
     """Send the answer on its way; if it is heard at once, learn from it. read: the row, scaled."""
-    is_changed = learn(params, state, work, read, turn, choice, choice.label == truth, truth)
+    right, label = is_right(truth, turn, choice.label), named_label(truth)
+    is_changed = learn(params, state, work, read, turn, choice, right, label)
     learn_scales(work, row)
     return is_changed
 
@@ -121,8 +115,8 @@ def deliver(way, params, state, work, stream, seed, count, t):
 
 
 @implement(truth_of, ThroughChannel)
-def _drifted_truth(way, turn, label):
-    return drifted(way.link, turn.round, label, turn.count)
+def _truth_after_drift(way, turn, truth):
+    return drifted_truth(truth, way.link, turn)
 
 
 @inline
@@ -143,7 +137,8 @@ def _post(pending, place, arrival, i, round, choice, bit, named):
 
 @implement(send, ThroughChannel)
 def _post_answer(way, params, state, work, row, read, turn, choice, truth, i, t):
-    bit, named = answer(way.link, turn, truth, choice.label)
+    bit, named = answer(truth, way.link, turn, choice.label)
+    bit = understood(way.link, turn.round, bit)
     if bit != UNHEARD:
         time, ring = way.pending.before + t, len(way.pending.first)
         arrival = (time + delay_of(way.link, turn.round, time)) % ring
@@ -180,11 +175,11 @@ def run(params, state, work, stream, way, seed, first, begin, end, count, counts
     first: the learner's round number at round 0 of the stream.
     """
     updates = 0 + deliver(way, params, state, work, stream, seed, count, begin - 1)  # after a pause
-    t, i = begin, (stream.kept + begin) % len(stream.labels) - 1
+    t, i = begin, (stream.kept + begin) % (len(stream.indptr) - 1) - 1
     while t < end and not must_pause(state):
         i = next_row(stream, i, t)
         row, turn = row_at(stream, i), Turn(seed, first + t, count)
-        truth = truth_of(way, turn, stream.labels[i])
+        truth = truth_of(way, turn, truth_at(stream.truths, i))
         read = scaled(work, row)
         choice = decide(params, state, work, read, turn, truth, counts)
         updates += send(way, params, state, work, row, read, turn, choice, truth, i, t)

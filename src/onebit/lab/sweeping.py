@@ -25,8 +25,17 @@ from onebit.core.slots import no_slots, place_rows, widened, width_of
 from onebit.core.updates import Waiting
 from onebit.feedback.channels import ChannelStep, Delay, check_delays, link_to, steps_of
 from onebit.lab.lockstep_loop import run_in_lockstep
-from onebit.lab.simulation import Trace, order_of, points_of, rows_and_places, simulate_places
+from onebit.lab.simulation import (
+    Trace,
+    check_size,
+    order_of,
+    points_of,
+    rows_and_truths,
+    simulate_rows,
+    trace_of,
+)
 from onebit.lab.stream_loop import Stream
+from onebit.lab.truth import TrueLabels, Truths, mean_mistakes, no_counts, size_of, through
 from onebit.learner import Learner
 from onebit.rows import Rows
 from onebit.settings import function_or_none, whole
@@ -185,11 +194,11 @@ class _Course(NamedTuple):
 
     rows: Rows
     shared: SharedRows
-    places: np.ndarray
+    truths: Truths
     order: np.ndarray
     points: list[int]
     channel: Sequence[ChannelStep]
-    test: tuple[Any, np.ndarray] | None  # rows, and their labels as places
+    test: tuple[Any, Truths] | None
 
 
 def _course(
@@ -202,25 +211,24 @@ def _course(
     test: Any = None,
 ) -> _Course:
     like = learners[0]
-    X, places = rows_and_places(like, data)
+    X, truths = rows_and_truths(like, data)
     rows = like._encoded(X)
     like = like._after_meeting(rows.columns)
     size = len(rows.indptr) - 1
-    if len(places) != size:
-        raise ValueError(f"X has {size} rows and y {len(places)} labels")
+    check_size(size, truths)
     rounds = order_of(order, size, whole("epochs", epochs, least=1, most=10**9), like.seed)
     total = len(rounds) if len(rounds) else size * epochs
     points = points_of(checkpoints, total)
     if test is not None:
-        test = rows_and_places(like, test, "test", "")
+        test = rows_and_truths(like, test, "test", "")
         test_rows = like._encoded(test[0])
         check_columns(test_rows.columns, rows.columns)
         size = len(test_rows.indptr) - 1
-        if not size or size != len(test[1]):
+        if not size or size != size_of(test[1]):
             raise ValueError(
-                f"test has {size} rows and {len(test[1])} labels; it needs a label a row"
+                f"test has {size} rows and {size_of(test[1])} labels; it needs a label a row"
             )
-    return _Course(rows, _shared(learners, rows, rounds), places, rounds, points, channel, test)
+    return _Course(rows, _shared(learners, rows, rounds), truths, rounds, points, channel, test)
 
 
 def _groups(
@@ -267,9 +275,9 @@ def _run_alone(learner: Learner, course: _Course, report: Callable[[int], None])
 
     order: Any = course.order if len(course.order) else "given"
     total = course.points[-1] if course.points else 0
-    epochs = 1 if len(course.order) else max(total // max(len(course.places), 1), 1)
-    trace = simulate_places(
-        learner, course.rows, course.places, epochs, order, course.points, course.channel, progress
+    epochs = 1 if len(course.order) else max(total // max(size_of(course.truths), 1), 1)
+    trace = simulate_rows(
+        learner, course.rows, course.truths, epochs, order, course.points, course.channel, progress
     )
     return _result_of(learner, trace, course)
 
@@ -278,8 +286,8 @@ def _result_of(learner: Learner, trace: Trace, course: _Course) -> Run:
     """The result of a learner that has finished its rounds, with its error on the test rows."""
     error = np.nan
     if course.test is not None:
-        X, places = course.test
-        error = float(np.mean(learner._score(X)[1] != places))
+        X, truths = course.test
+        error = mean_mistakes(truths, learner._score(X)[1])
     return Run({**learner.settings, "seed": learner.seed}, trace, error, learner._found_rates())
 
 
@@ -289,18 +297,20 @@ def _run_lockstep(
     first, count = learners[0], len(learners)
     rows, shared = course.rows, course.shared
     together = _Together(learners, size, shared.table_rows, shared.slots)
-    stream = Stream(shared.indices, rows.values, rows.indptr, course.places, course.order, 0)
+    way = link_to(first, course.channel)
+    truths = through(course.truths, way)
+    stream = Stream(shared.indices, rows.values, rows.indptr, truths, course.order, 0)
     seeds = np.array([learner._draws for learner in learners], np.int64)
     firsts = np.array([learner.round for learner in learners], np.int64)
-    counts = np.zeros((count, 4), np.int64)
-    own_loop = first.lockstep_loop
+    counts = no_counts(truths, count, 4)
+    own_loop = first.lockstep_loop if isinstance(truths, TrueLabels) else None
     if own_loop is not None and not course.channel and not first._thins:
         loop, last = own_loop.run, own_loop.scratch_for(size, learners)
     else:
-        loop, last = run_in_lockstep, link_to(first, course.channel)
+        loop, last = run_in_lockstep, way
     records = (*together.records, first.copy()._work, stream, seeds, firsts, counts, last)
-    run = direct(loop, (first._kind, together.kind), *records, 0, 0)
-    kept = np.zeros((len(course.points), count, 4), np.int64)
+    run = direct(loop, (first._kind, together.kind, type(truths)), *records, 0, 0)
+    kept = no_counts(truths, len(course.points), count, 4)
     done, longest = 0, max(_LONGEST_CALL // count, 1)
     for i, point in enumerate(course.points):
         while done < point:
@@ -312,7 +322,7 @@ def _run_lockstep(
     points = np.array(course.points, np.int64)
     runs = []
     for replica, learner in enumerate(learners):
-        trace = Trace(points, *kept[:, replica].T.copy())
+        trace = trace_of(points, kept[:, replica])
         learned = learner if course.test is None else together.learner(replica, learner)
         runs.append(_result_of(learned, trace, course))
     return runs

@@ -25,6 +25,7 @@ from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
 from onebit.lab.simulation import warn_of_columns
 from onebit.lab.streams import encoded, have_length_1
 from onebit.lab.sweeping import sweep
+from onebit.lab.truth import is_matrix, matrix_of
 from onebit.labels import LabelSet, column_of
 from onebit.learner import Labels, Learner
 from onebit.rows import Rows
@@ -150,7 +151,8 @@ def tune(
         learner = tuned.make(labels=["sport", "politics", "tech"], seed=7)
 
     learner: a class, or several to choose from; "Confidit:width=log" keeps a setting fixed. X, y:
-    rows and their true labels, or a Dataset. labels: the possible labels; default: those found.
+    rows and their true labels (or a matrix, as in `simulate`), or a Dataset. labels: the possible
+    labels; default: those found.
 
     Each learner runs with `trials` settings: its defaults, the settings known to suit a data set of
     this name, and settings drawn evenly from its `ranges`. Those drawn are shared evenly among
@@ -204,13 +206,13 @@ def tune(
             else:
                 order = part
             y, last = data.places[order], [len(order)]
-            found: dict[int, int] = {}
+            found: dict[int, float] = {}
             for steps in dict.fromkeys(recipe.prepare for recipe in tried):
                 places = [place for place, recipe in enumerate(tried) if recipe.prepare == steps]
                 learners = [tried[place].make(data.labels, seed=seed + repeat) for place in places]
                 rows = prepared(order, steps)
                 runs = sweep(learners, rows, y, checkpoints=last, progress=report)
-                ends = (int(run.trace.mistakes[-1]) for run in runs)
+                ends = (run.trace.mistakes[-1].item() for run in runs)
                 found.update(zip(places, ends, strict=True))
             counts.append([found[place] for place in range(len(tried))])
         return np.array(counts).T
@@ -265,7 +267,7 @@ class _Data(NamedTuple):
     name: str
     rows: Rows
     columns: int | None  # None: not known
-    places: np.ndarray
+    places: np.ndarray  # of the true labels; or a matrix of which labels are right
     labels: int
 
 
@@ -278,6 +280,10 @@ def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
             raise TypeError("a Dataset has its labels already: leave out labels=")
         name, places, count = X.name, np.asarray(X.y), len(X.labels)
         X = table_in(X)
+    elif is_matrix(y):
+        places = matrix_of(y)
+        count = places.shape[1] if labels is None else len(LabelSet(labels))
+        warn_of_columns(X)
     else:
         among = LabelSet(_found(y) if labels is None else labels)
         places, count = among.places(y), len(among)
