@@ -73,6 +73,8 @@ class FileOptions:
         Columns to leave out: id,created (or repeat it).
     missing_label
         Rows without a label: skip leaves them out and says how many. Default: refuse the file.
+    several
+        The sign between labels, such as ',' or '|', if a row may have several labels or none.
     features
         The number of columns that names and words are hashed into (default: 2**20); for a .svm
         file, its number of columns (default: the largest index).
@@ -92,6 +94,7 @@ class FileOptions:
     categories: list[str] | None = None
     drop: list[str] | None = None
     missing_label: Literal["refuse", "skip"] | None = None
+    several: str | None = None
     features: int | None = None
     delimiter: str | None = None
     encoding: str | None = None

@@ -36,6 +36,7 @@ class ReadOptions(TypedDict, total=False):
     categories: Sequence[str]
     drop: Sequence[str]
     missing_label: str
+    several: str | None
     features: int | None
     zero_based: bool
     delimiter: str | None
@@ -67,6 +68,10 @@ class Options:
         self.drop = _columns("drop", options.get("drop", ()))
         missing = options.get("missing_label", "refuse")
         self.skips = choice_of(_typed("missing_label"), missing, ("refuse", "skip")) == "skip"
+        self.several = options.get("several")
+        if self.several is not None and (not self.several or self.several.isspace()):
+            wanted = f"{_typed('several')} must be the sign between labels, such as ',' or '|'"
+            raise ValueError(f"{wanted}, not {self.several!r}")
         features = options.get("features")
         if features is not None:
             features = whole(_typed("features"), features, least=1, most=2**31 - 1)
@@ -117,7 +122,7 @@ def bad(path: str, line: int, problem: str, remedy: str) -> ValueError:
 
 def has_label(options: Options, line: int, label: str, remedy: str = "give it one") -> bool:
     """Whether the row is to be taken. A row without a label is refused, or left out and counted."""
-    if label.strip():
+    if label.strip() or options.several:
         return True
     if not options.skips:
         skip = argument("missing_label", "skip")

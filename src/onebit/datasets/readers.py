@@ -98,11 +98,13 @@ def read(
     a table. text: a column whose strings are texts even if they are single words, hashed by
     sequences of up to `ngrams` (2) words. categories: columns of names that look like numbers or
     texts. drop: columns to leave out. missing_label: "refuse" or "skip" rows without a label; a
-    warning tells how many. features: how many columns names are hashed into (default 2**20); for
-    svmlight, how many columns there are. zero_based: svmlight indices start at 0, not 1. delimiter:
-    between the fields of a csv or tsv file; default: a comma or a tab. encoding ("utf-8"): of text
-    without a byte order mark. format: "npz", "svmlight", "vw", "csv", "tsv" or "parquet". dtype: of
-    the values; default float32, and float64 for a table of numbers.
+    warning tells how many. several: the sign between labels, such as "," or "|", if a row may have
+    several of them or none; then y is a matrix of which labels are right. features: how many
+    columns names are hashed into (default 2**20); for svmlight, how many columns there are.
+    zero_based: svmlight indices start at 0, not 1. delimiter: between the fields of a csv or tsv
+    file; default: a comma or a tab. encoding ("utf-8"): of text without a byte order mark. format:
+    "npz", "svmlight", "vw", "csv", "tsv" or "parquet". dtype: of the values; default float32, and
+    float64 for a table of numbers.
 
     A table of numbers is an array with the same columns; with more than 4,096 columns, a sparse
     matrix. In any other table, a row is encoded like the same row as a dict: strings with white
@@ -121,9 +123,11 @@ def read(
         _check_labels(given, table.labels, len(table.y))
         return table
     block = joined(list(_blocks(given)))
+    if declared is None and given.several:
+        declared = LabelSet(_all_labels(given, block))
     if declared is not None:
-        places = _places(block, declared, given.path)
-        return dataset_of(path, block.X, places, declared.names, block.columns)
+        y = _truth(given, block, declared)
+        return dataset_of(path, block.X, y, declared.names, block.columns)
     found, y = np.unique(block.y, return_inverse=True)
     names, places = np.unique(names_of(found.tolist()), return_inverse=True)  # 9 before 10
     _check_labels(given, names.tolist(), len(y))
@@ -151,9 +155,7 @@ def stream(
             pass
         chunks = in_chunks(_blocks(given), rows)
     return (
-        dataset_of(
-            path, chunk.X, _places(chunk, declared, given.path), declared.names, chunk.columns
-        )
+        dataset_of(path, chunk.X, _truth(given, chunk, declared), declared.names, chunk.columns)
         for chunk in chunks
     )
 
@@ -161,6 +163,11 @@ def stream(
 def _options(path: AnyPath, options: ReadOptions) -> Options:
     checked = Options(path, **options)
     checked.format = format_of(path, options.get("format"))
+    if checked.several and checked.format == "npz":
+        raise ValueError(
+            f"{checked.path}: leave out {argument('several')}; in an npz file, y is a matrix with "
+            "a column per label where several may be right"
+        )
     return checked
 
 
@@ -200,6 +207,10 @@ def _labelled_blocks(options: Options, blocks: Iterator[Block]) -> Iterator[Bloc
     """The blocks of an npz file without the rows that have no label."""
     rows = 0
     for block in blocks:
+        if block.y.ndim == 2:  # a matrix may have no right label in a row
+            rows += len(block.y)
+            yield block
+            continue
         kept = _have_labels(options, block.y, block.lines)
         rows += int(kept.sum())
         if kept.all():
@@ -233,6 +244,35 @@ def _relabelled(table: Dataset, declared: LabelSet, path: str) -> Dataset:
     lines = np.array([np.argmax(table.y == place) + 1 for place in range(len(table.labels))])
     places = _places(Block(table.X, np.asarray(table.labels), lines), declared, path)
     return table._replace(y=places[table.y], labels=declared.names)
+
+
+def _several(options: Options, block: Block) -> list[list[str]]:
+    """The labels of each row that has several of them, or none."""
+    written = (labels.split(options.several) for labels in block.y.tolist())
+    return [[label.strip() for label in labels if label.strip()] for labels in written]
+
+
+def _all_labels(options: Options, block: Block) -> list[Any]:
+    """The labels that are in the rows, sorted."""
+    found = {label for labels in _several(options, block) for label in labels}
+    if len(found) < 2:
+        named = f"there is only the label {next(iter(found))!r}" if found else "no row has a label"
+        problem = f"{named}, with {options.several!r} between labels"
+        raise bad(options.path, 1, problem, f"is {argument('several')} the right sign?")
+    return sorted(names_of(list(found)))
+
+
+def _truth(options: Options, block: Block, declared: LabelSet) -> np.ndarray:
+    """The labels of a block as places; where several may be right, a matrix of which are."""
+    if not options.several:
+        return _places(block, declared, options.path)
+    labels = _several(options, block)
+    rows = np.repeat(np.arange(len(labels)), [len(found) for found in labels])
+    named = np.array([label for found in labels for label in found], str)
+    rights = np.zeros((len(labels), len(declared)), np.uint8)
+    each = Block(block.X, named, block.lines[rows])
+    rights[rows, _places(each, declared, options.path)] = 1
+    return rights
 
 
 def _columns(names: Sequence[Any], declared: LabelSet, path: str) -> list[int]:

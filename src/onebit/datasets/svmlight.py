@@ -39,9 +39,26 @@ class Out(NamedTuple):
 
 def svmlight_blocks(options: Options) -> Iterator[Block]:
     for first_line, text in text_blocks(options.path, options.encoding):
-        block = _block(options, first_line, text)
+        if options.several:
+            labels, text = _without_labels(text)
+            block = _block(options, first_line, text)._replace(y=np.array(labels))
+        else:
+            block = _block(options, first_line, text)
         if len(block.y):
             yield block
+
+
+def _without_labels(text: bytes) -> tuple[list[str], bytes]:
+    """The labels of each row as written, maybe none; and the rows with the label 0 instead."""
+    labels, rows = [], []
+    for line in text.splitlines():
+        words = line.split(maxsplit=1)
+        if words and not words[0].startswith(b"#"):
+            has_labels = b":" not in words[0]
+            labels.append(words[0].decode(errors="replace") if has_labels else "")
+            line = b"0 " + (b"".join(words[1:]) if has_labels else line)
+        rows.append(line)
+    return labels, b"\n".join([*rows, b""])
 
 
 def _block(options: Options, first_line: int, text: bytes) -> Block:

@@ -53,6 +53,7 @@ class Data(_Strict, frozen=True):
     categories: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     missing_label: str = ""
+    several: str = ""
     features: int | None = None
     delimiter: str = ""
     encoding: str = ""
@@ -60,7 +61,16 @@ class Data(_Strict, frozen=True):
 
     @property
     def columns(self) -> tuple[tuple[str, Any], ...]:
-        named = ("label", "text", "ngrams", "categories", "drop", "missing_label", "features")
+        named = (
+            "label",
+            "text",
+            "ngrams",
+            "categories",
+            "drop",
+            "missing_label",
+            "several",
+            "features",
+        )
         given = (*named, "delimiter", "encoding")
         return tuple((key, getattr(self, key)) for key in given if getattr(self, key))
 
