@@ -37,8 +37,9 @@ BODY = {"context": {f"word{i}": 0.5 + i / 7 for i in range(45)}, "among": ["spor
 ANSWER = {
     "id": "0192f0a1-7c3e-7b52-9d7e-3a54c1d2e6f7",
     "label": "sport",
+    "confidence": 0.88,
     "propensity": 0.97,
-    "probabilities": {"sport": 0.97, "tech": 0.03},
+    "propensities": {"sport": 0.97, "tech": 0.03},
     "explored": False,
     "round": 17,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+import msgspec
 import numpy as np
 
 import onebit as ob
@@ -45,8 +46,13 @@ class _TakesRowsWithGaps(ob.Banditron):
 
 
 class _LawDoesNotSumToOne(ob.Banditron):
-    def probabilities(self, x, *, among=None):
-        return super().probabilities(x, among=among) * (1.01 if among is None else 1.0)
+    def propensities(self, x, *, among=None):
+        return super().propensities(x, among=among) * (1.01 if among is None else 1.0)
+
+
+class _IsSureOfEverything(ob.Banditron):
+    def decide(self, x, *, among=None):
+        return msgspec.structs.replace(super().decide(x, among=among), confidence=1.0)
 
 
 class _RandomBeyondSeedTen(ob.Banditron):
@@ -263,6 +269,7 @@ BY_LAW = {
     "features_that_never_occurred_count_as_in_a_decision": _LooksForNewFeatures,
     "propensities_are_a_law": _LawDoesNotSumToOne,
     "propensities_match_frequencies": _ExploresLessThanItSays,
+    "confidence_is_the_estimate_for_the_said_label": _IsSureOfEverything,
     "the_same_seed_gives_the_same_run": _RandomBeyondSeedTen,
     "round_by_round_equals_the_whole_stream": _MishearsInDouble,
     "lockstep_equals_runs_one_by_one": _LosesUpdatesInLockstep,

@@ -87,7 +87,7 @@ class Twin:
     def greedy(self, x: np.ndarray, round: int = 0) -> int:
         return int(np.argmax(self.scores(x, round)))
 
-    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+    def propensities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         return one_hot(self.greedy(x, round), self.K)
 
     def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
@@ -111,7 +111,7 @@ class Optimist(Twin):
         s = self.upper(x, round)
         return int(np.flatnonzero(s >= s.max() - UCB_TOLERANCE)[0])
 
-    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+    def propensities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         return one_hot(self.said(x, round), self.K)
 
     def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
@@ -123,7 +123,7 @@ class EpsilonUniform(Twin):
 
     gamma: float
 
-    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+    def propensities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         return (1 - self.gamma) * one_hot(self.greedy(x, round), self.K) + self.gamma / self.K
 
     def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
@@ -136,7 +136,7 @@ class Sampled(Twin):
     """Samples from `probabilities` by inverting the cumulative sum."""
 
     def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
-        p = self.probabilities(x, round)
+        p = self.propensities(x, round)
         above = np.flatnonzero(np.cumsum(p) > draw(0))
         a = above[0] if len(above) else np.flatnonzero(p > 0)[-1]
         return Choice(int(a), self.greedy(x, round), float(p[a]))
@@ -149,7 +149,7 @@ class UniformRandom(Twin):
         super().__init__(K, d)
         self.W = np.zeros((K, d))
 
-    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+    def propensities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         return np.full(self.K, 1 / self.K)
 
     def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
@@ -332,13 +332,13 @@ class NewtronRound(Sampled):
         """p = P(W', x), Section 2.2."""
         return softmax(self.alpha * dot(self.W, x))
 
-    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+    def propensities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         """p', line 4."""
         return (1 - self.gamma) * self.softmax(x) + self.gamma / self.K
 
     def gradient(self, x: np.ndarray, a: int, right: bool) -> tuple[np.ndarray, float]:
         """The estimate of the gradient and kappa, lines 7 to 11."""
-        p, p1 = self.softmax(x)[a], self.probabilities(x)[a]
+        p, p1 = self.softmax(x)[a], self.propensities(x)[a]
         e = one_hot(a, self.K)
         if any(self.rho):
             c = (p - proxy(right, self.rho)) / p1
@@ -513,7 +513,7 @@ class LinearThompson(Ridge):
     def spread(self, x: np.ndarray) -> np.ndarray:
         return self.c * np.sqrt(dot(self.variance, x**2))
 
-    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+    def propensities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         """P(i) = E over N_i of the product over j != i of P(sample_j < sample_i)."""
         u, s = self.scores(x), self.spread(x)
         if not np.all(s > 0):
@@ -542,7 +542,7 @@ class LinearThompson(Ridge):
 
     def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
         a = int(np.argmax(self.scores(x) + self.spread(x) * self.normals(draw)))
-        p = float(self.probabilities(x)[a]) if self.exact_propensity else math.nan
+        p = float(self.propensities(x)[a]) if self.exact_propensity else math.nan
         return Choice(a, self.greedy(x), p)
 
 
@@ -742,7 +742,7 @@ class BanditPerceptron(Twin):
         """S = {i : w_i . x >= 0}."""
         return dot(self.W, x) >= 0
 
-    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+    def propensities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         if np.any(self.yes(x)):
             return one_hot(self.greedy(x), self.K)
         return np.full(self.K, 1 / self.K)
@@ -820,7 +820,7 @@ class SquareCB(Regressor, Sampled):
     def weights(self, g: np.ndarray, gamma: float) -> np.ndarray:
         return 1 / (self.K + gamma * (np.max(g) - g))
 
-    def probabilities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+    def propensities(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         g, b = self.scores(x), self.greedy(x)
         p = self.weights(g, self.scale * (round + 1) ** self.expo)
         p[b] = 0.0
@@ -1216,7 +1216,7 @@ class KernelBanditron(FirstOrder):
         super().__init__(K, k, **kept)
         self.gamma = gamma
 
-    probabilities = EpsilonUniform.probabilities
+    propensities = EpsilonUniform.propensities
     decide = EpsilonUniform.decide
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
@@ -1343,10 +1343,10 @@ class KernelNewtron(Dual, Sampled):
     def softmax(self, x: np.ndarray) -> np.ndarray:
         return softmax(self.alpha * self.scores(x))
 
-    probabilities = NewtronRound.probabilities
+    propensities = NewtronRound.propensities
 
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
-        p, p1 = self.softmax(x)[choice.label], self.probabilities(x)[choice.label]
+        p, p1 = self.softmax(x)[choice.label], self.propensities(x)[choice.label]
         c, kappa = (-(1 - p) / p1, p1) if right else (p / p1, 1.0)
         if c == 0:
             return True

@@ -59,7 +59,7 @@ def test_a_row_of_zeros_is_a_row(make, tmp_path):
     for learner in (chunks, play(make(), X.tolist(), y), pairs, restarted):
         assert testing._bytes(learner) == testing._bytes(whole)
     zeros = whole.decide(np.zeros(2))
-    assert zeros.label == LABELS[0] and whole.probabilities([0, 0])[0] == zeros.propensity
+    assert zeros.label == LABELS[0] and whole.propensities([0, 0])[0] == zeros.propensity
     [run] = ob.sweep([make()], X, y, test=(X, y))
     assert run.trace.mistakes.tolist() == trace.mistakes.tolist() and run.test_error == 0
 

@@ -554,7 +554,7 @@ def test_a_refused_context_leaves_the_learner_byte_for_byte_as_it_was(case, lear
         learner.decide(x)
     assert state(learner) == before
     with pytest.raises(error, match=words):
-        learner.probabilities(x)
+        learner.propensities(x)
     assert state(learner) == before
 
 
@@ -681,7 +681,7 @@ def test_dense_rows_have_the_width_of_the_first():
         lambda: learner.decide(X[0]),
         lambda: learner.decide(X[0].tolist()),
         lambda: learner.decide(X[:1]),
-        lambda: learner.probabilities(X[0]),
+        lambda: learner.propensities(X[0]),
         lambda: learner.predict(X),
         lambda: learner.scores([X[0]]),
         lambda: ob.simulate(learner, X, [0, 1, 2, 0]),
@@ -710,7 +710,7 @@ def test_rows_that_are_not_dense_are_free_to_grow():
     for x in (([9], [1.0]), {"a": 1}, sp.csr_matrix((1, 4)), []):
         later.decide(x)
     later.predict(np.eye(2))  # looking fixes nothing
-    later.probabilities([1.0])
+    later.propensities([1.0])
     later.decide([1.0, 2.0, 3.0, 4.0])
     with pytest.raises(ValueError, match="rows before it had 4"):
         later.predict(np.eye(2))
@@ -803,7 +803,7 @@ def test_numbers_of_every_sort(make, x, same):
 @pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, partial(ob.UCWL, inputs="auto")])
 @pytest.mark.parametrize(("x", "words"), REFUSED)
 def test_what_is_no_context_is_refused_with_a_remedy(make, x, words):
-    for call in (make(2).decide, make(2).probabilities):
+    for call in (make(2).decide, make(2).propensities):
         with pytest.raises((TypeError, ValueError), match=words):
             call(x)
     if not isinstance(x, float):  # a list of numbers is a row itself

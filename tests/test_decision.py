@@ -67,12 +67,16 @@ def test_a_decision_comes_back_from_its_bytes_unchanged(labels, dtype, among):
 @given(
     st.dictionaries(st.integers(0, 2**24 - 1), st.floats(-1e30, 1e30), max_size=20),
     st.sampled_from(["float32", "float64"]),
+    st.none() | st.floats(0, 1),
 )
 @settings(deadline=None, database=None, max_examples=60)
-def test_any_context_comes_back_from_the_bytes(context, dtype):
+def test_any_context_comes_back_from_the_bytes(context, dtype, confidence):
     indices = np.array(sorted(context), np.uint32)
     values = np.array([context[j] for j in sorted(context)], dtype)
-    d = Decision("a", "b", 0.25, 7, (indices, values), 0, 1, 0.5, -1.5, 2, (0, 1), b"12345678")
+    d = Decision(
+        "a", "b", 0.25, 7, (indices, values), 0, 1, 0.5, -1.5, 2, (0, 1), b"12345678",
+        confidence=confidence,
+    )  # fmt: skip
     alike(Decision.from_bytes(d.to_bytes()), d)
 
 
@@ -319,6 +323,8 @@ def test_a_decision_shows_what_matters():
     row = np.arange(2, dtype=np.uint32), np.ones(2)
     d = Decision("a", "a", 1 / 3, 7, row, 0, 0, 0.0, 0.0, 3, None, b"")
     assert repr(d) == "Decision('a', propensity=0.3333, round=7, 2 features)"
+    d = msgspec.structs.replace(d, confidence=0.87654)
+    assert repr(d) == "Decision('a', confidence=0.8765, propensity=0.3333, round=7, 2 features)"
 
 
 @pytest.mark.parametrize("make", [ob.Banditron, ob.PNewtron, ob.SOBA, ob.BPA])

@@ -53,7 +53,7 @@ def test_round_by_round_equals_the_stream_chunks_and_sweeps(make, settings, half
     settings = {**settings, "half_life": half_life, "seed": 3}
     one, two, three = (make(LABELS, **settings) for _ in range(3))
     for t, (x, label) in enumerate(zip(X, y, strict=True)):
-        law = one.probabilities(x)
+        law = one.propensities(x)
         decision = one.decide(x)
         assert abs(law[decision.place] - decision.propensity) < 1e-9
         told = {"label": int(label)} if make is ob.AROW else {"right": decision.label == label}
@@ -101,7 +101,7 @@ def test_a_refused_decision_does_not_fade():
             learner.decide(wrong)
     with pytest.raises(ValueError, match="empty"):
         learner.decide([1.0, 2.0], among=[])
-    learner.probabilities([1.0, 2.0])
+    learner.propensities([1.0, 2.0])
     assert everything(learner) == before
 
 

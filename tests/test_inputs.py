@@ -37,7 +37,7 @@ def stream(rows=40):
 
 def play(learner, X, y):
     for x, label in zip(X, y, strict=True):
-        law = learner.probabilities(x)
+        law = learner.propensities(x)
         decision = learner.decide(x)
         assert abs(law[decision.place] - decision.propensity) < 1e-9
         told = (
@@ -190,7 +190,7 @@ def test_units_change_nothing_and_late_answers_are_the_streams(make, dense):
     waiting = []
     for x, label in zip(X, y, strict=True):
         waiting.append((late.decide(x), label))
-        late.probabilities(X[3])
+        late.propensities(X[3])
         late.propose(X[5])
         if len(waiting) > 4:
             decision, truth = waiting.pop(0)
@@ -350,7 +350,7 @@ def test_an_empty_context_does_not_decide_the_kind(make, is_answered, tmp_path):
         whole.save(tmp_path / "model")
         whole = ob.load(tmp_path / "model")
         before = testing._bytes(whole)
-        law, scores = whole.probabilities(X[0]), whole.scores(X)
+        law, scores = whole.propensities(X[0]), whole.scores(X)
         proposed = whole.propose(X[0])
         assert whole.explain(X[0]).label in whole.labels
         assert testing._bytes(whole) == before, "reading changed the learner"
@@ -399,7 +399,7 @@ def test_a_learner_of_other_contexts_refuses_dense_rows(make, x, tmp_path):
             lambda learner: learner.decide(X[0]),
             lambda learner: learner.decide(X[0].tolist()),
             lambda learner: learner.propose(X[0]),
-            lambda learner: learner.probabilities(X[0]),
+            lambda learner: learner.propensities(X[0]),
             lambda learner: learner.explain(X[0]),
             lambda learner: learner.predict(X),
             lambda learner: learner.scores(X.tolist()),
@@ -471,7 +471,7 @@ def test_a_learner_of_dense_rows_refuses_texts_and_dicts(make, x, words):
     for call in (
         lambda: learner.decide(x),
         lambda: learner.propose(x),
-        lambda: learner.probabilities(x),
+        lambda: learner.propensities(x),
         lambda: learner.explain(x),
         lambda: learner.predict([x]),
         lambda: ob.simulate(learner, [x], [0]),
@@ -500,7 +500,7 @@ def test_the_first_dense_row_is_read_in_double_precision(make):
         lambda learner: learner.decide(X[0]),
         lambda learner: learner.decide(X[0].tolist()),
         lambda learner: learner.redo(X[0], learner.propose(X[0])),
-        lambda learner: learner.probabilities(X[0]),
+        lambda learner: learner.propensities(X[0]),
         lambda learner: learner.explain(X[0]),
         lambda learner: learner.predict(X),
         lambda learner: learner.scores(X.tolist()),

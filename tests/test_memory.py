@@ -49,7 +49,7 @@ def test_a_few_names_make_a_small_file(make, tmp_path):
     again = ob.load(tmp_path / "model.onebit")
     for x in ({"late": 1}, {"crash": 1, "never met": 3}):
         assert np.array_equal(again.scores([x]), learner.scores([x]))
-        assert np.array_equal(again.probabilities(x), learner.probabilities(x))
+        assert np.array_equal(again.propensities(x), learner.propensities(x))
 
 
 @pytest.mark.parametrize("make", [ob.Banditron, ob.Confidit, ob.OneBit])
@@ -88,7 +88,7 @@ def test_rounds_streams_chunks_and_copies_agree(make, half_life, tmp_path):
         decision = rounds.decide(X[i])
         rounds.learn(decision, right=decision.label == y[i])
         if i % 20 == 9:
-            rounds.probabilities(X[59 - i])  # these features have places before their turn
+            rounds.propensities(X[59 - i])  # these features have places before their turn
             rounds.save(tmp_path / "model.onebit")
             rounds = ob.load(tmp_path / "model.onebit")
     for learner in (chunks, rounds):

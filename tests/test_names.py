@@ -49,7 +49,7 @@ def test_a_dict_is_a_row_of_the_table(make, tmp_path):
     assert np.array_equal(learner.scores(dicts), learner.scores(X[:20]))
     assert np.array_equal(learner.scores(shuffled), learner.scores(X[:20]))
     assert learner.predict(dicts).tolist() == learner.predict(X[:20]).tolist()
-    assert learner.probabilities(dicts[0]).tolist() == learner.probabilities(X[0]).tolist()
+    assert learner.propensities(dicts[0]).tolist() == learner.propensities(X[0]).tolist()
     assert {part for part, _ in learner.explain(dicts[0]).parts} <= set(NAMES)
     by_rows, by_dicts = learner.copy(), learner.copy()
     for row, x, label in zip(X[:20], dicts, y, strict=False):
@@ -160,7 +160,7 @@ def test_a_wide_table_has_names_too(make, common, tmp_path, monkeypatch):
         row = frame.iloc[0] if library == "pandas" else frame[0]
         decision = learner.copy().decide(row)
         assert decision.row[0].tolist() == plain.copy().decide(data.X[0]).row[0].tolist()
-        assert learner.probabilities(row).tolist() == plain.probabilities(data.X[0]).tolist()
+        assert learner.propensities(row).tolist() == plain.propensities(data.X[0]).tolist()
         if "features" not in common:  # a frame of numbers is dense rows
             assert np.array_equal(learner.scores(frame), wanted)
     assert {part for part, _ in learner.explain(dicts[0]).parts} <= set(NAMES)
@@ -222,7 +222,7 @@ def test_a_learner_of_dicts_reads_rows_with_names_as_dicts(make, tmp_path):
     for rows in forms:
         assert np.array_equal(learner.scores(rows), wanted)
     for x in (frame.iloc[0], frame.iloc[[0]]):
-        assert learner.probabilities(x).tolist() == learner.probabilities(dicts[0]).tolist()
+        assert learner.propensities(x).tolist() == learner.propensities(dicts[0]).tolist()
         assert learner.explain(x) == learner.explain(dicts[0])
     assert testing._bytes(learner) == before
     by_dict = learner.copy()
@@ -242,7 +242,7 @@ def test_a_learner_of_dicts_refuses_rows_without_names(make, tmp_path):
     for rows in (X, X.tolist(), [X[0]]):
         with pytest.raises(ValueError, match="knows numbers by their names"):
             learner.predict(rows)
-    for call in (learner.decide, learner.probabilities, learner.explain):
+    for call in (learner.decide, learner.propensities, learner.explain):
         for row in (X[0], X[0].tolist(), X[:1]):
             with pytest.raises(ValueError, match="knows numbers by their names"):
                 call(row)

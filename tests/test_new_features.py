@@ -54,7 +54,7 @@ def test_reading_gives_the_scores_of_a_decision_and_changes_nothing(make, featur
         assert np.array_equal([scores], decided.scores([x]))
         assert np.array_equal(learner.scores([x]), [scores])
         assert [decision.greedy] == learner.predict([x])
-        assert np.array_equal(learner.probabilities(x), wider.probabilities(x))
+        assert np.array_equal(learner.propensities(x), wider.propensities(x))
         assert learner.propose(x).label == decision.label
         explained, expected = learner.explain(x), wider.explain(x)
         assert explained == expected
@@ -68,7 +68,7 @@ def test_a_new_learner_reads_new_features():
         before = testing._bytes(learner)
         assert np.isfinite(learner.scores(NEW)).all()
         for x in NEW:
-            assert np.isfinite(learner.probabilities(x)).all()
+            assert np.isfinite(learner.propensities(x)).all()
         assert testing._bytes(learner) == before
 
 
@@ -109,7 +109,7 @@ def test_full_matrices_and_kernels_get_room_in_a_copy():
         wider = learner.copy()
         wider._reserve_for(np.array(new[0], np.uint32))
         assert np.array_equal(learner.scores([new]), wider.scores([new]))
-        assert np.array_equal(learner.probabilities(new), wider.probabilities(new))
+        assert np.array_equal(learner.propensities(new), wider.propensities(new))
         assert testing._bytes(learner) == before
 
 
@@ -121,7 +121,7 @@ def test_threads_read_new_features_while_others_learn():
         try:
             while not stop.is_set():
                 assert np.isfinite(shared.scores(NEW)).all()
-                shared.probabilities(NEW[0])
+                shared.propensities(NEW[0])
         except BaseException as error:
             faults.append(error)
 

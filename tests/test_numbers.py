@@ -98,7 +98,7 @@ def test_deciding_and_looking_change_no_statistics():
         learner.decide(x)
         learner.propose(x)
         learner.explain(x)
-        learner.probabilities(x)
+        learner.propensities(x)
     learner.predict(X)
     assert learned(learner) == before
     seen = learner._state.held.numbers[0, 0]
@@ -362,7 +362,7 @@ def test_rows_that_lost_their_numbers_are_refused(kind, tmp_path):
     for rows in (sparse.vstack([X]), sparse.csr_matrix(X), [sparse.csr_matrix(X[0])]):
         with pytest.raises(ValueError, match="knows numbers by their names"):
             learner.predict(rows)
-    for call in (learner.decide, learner.probabilities, learner.explain):
+    for call in (learner.decide, learner.propensities, learner.explain):
         with pytest.raises(ValueError, match="knows numbers by their names"):
             call(sparse.csr_matrix(X[0]))
         with pytest.raises(ValueError, match="computed from a table with numbers"):

@@ -79,7 +79,7 @@ def test_deciders_draw_independently_and_say_how_likely_it_was():
     for salt in ("", "web-1", "web-2"):
         decider = learner.copy()
         decider._set_salt(salt)
-        law = decider.probabilities(X[0])
+        law = decider.propensities(X[0])
         said = [decider.decide(X[0]) for _ in range(4000)]
         saids.append(np.array([d.place for d in said]))
         seen = np.bincount(saids[-1], minlength=4)

@@ -281,7 +281,7 @@ def test_frames_that_cannot_be_read_change_nothing(frame):
         for call in (learner.predict, lambda X: ob.simulate(learner, X, [0, 1, 2])):
             with pytest.raises((TypeError, ValueError), match=says):
                 call(wrong)
-    for call in (learner.decide, learner.probabilities):
+    for call in (learner.decide, learner.propensities):
         with pytest.raises(ValueError, match="one context is one row, not 3"):
             call(frame)
     assert persist.pack(*learner._dump()) == before

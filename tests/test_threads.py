@@ -94,7 +94,7 @@ def test_random_calls_from_many_threads(make):
     def look(draw):
         i = draw.randrange(40)
         assert np.isfinite(learner.scores(X[i])).all() and learner.predict(X[i]).shape == (1,)
-        assert abs(learner.probabilities(testing._pair(X, i)).sum() - 1) < 1e-9
+        assert abs(learner.propensities(testing._pair(X, i)).sum() - 1) < 1e-9
         assert np.isfinite(learner.weights).all()
 
     def keep(draw):

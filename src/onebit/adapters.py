@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from onebit.explanation import shares_of
 from onebit.lab.recipes import Recipe, recipe_of
 from onebit.learner import Labels, Learner
 
@@ -42,14 +41,16 @@ def make_learner(maker: LearnerMaker, labels: Labels, seed: int) -> Learner:
 
 
 def label_probabilities(learner: Learner, X: Any) -> np.ndarray:
-    """The probabilities [row, label] that the labels are right.
+    """Probabilities [row, label] with the sum 1.
 
-    Scores that are forecasts, as those of OneBit, are clipped at 0 and divided by their sum.
-    Scores of the remaining learners have no unit: their softmax orders the labels as the scores do,
-    and is not calibrated.
+    Of OneBit and the regressions, `Learner.probabilities` divided by their sum. Scores of the
+    remaining learners have no unit: their softmax orders the labels as the scores do, and is not
+    calibrated.
     """
-    scores = learner.scores(X).astype(np.float64)
     if learner.forecasts:
-        return shares_of(scores)
-    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        shares = np.nan_to_num(learner.probabilities(X))
+        shares[shares.sum(axis=1) == 0] = 1.0
+    else:
+        scores = learner.scores(X).astype(np.float64)
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
     return shares / shares.sum(axis=1, keepdims=True)

@@ -247,7 +247,7 @@ def _told(told: D) -> D:
     """JSON has no keys but texts: labels that are numbers become numbers again."""
     if isinstance(told.label, str):
         return told
-    return replace(told, probabilities={int(k): p for k, p in told.probabilities.items()})
+    return replace(told, propensities={int(k): p for k, p in told.propensities.items()})
 
 
 # Sending.

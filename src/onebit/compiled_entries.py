@@ -63,22 +63,24 @@ def _is_genuine(params, state, work, row, turn, choice):
 
 @entry
 def _decide(params, state, work, indices, values, seed, round, count):
-    """Returns label, greedy label, propensity, and the algorithm's two numbers."""
+    """Returns label, greedy label, propensity, the algorithm's two numbers, and the said label's
+    score."""
     row, turn = placed(state, work, indices, values), Turn(seed, round, count)
     if row.stop == NO_ROOM:
-        return NO_ROOM, 0, 0.0, 0.0, 0.0
+        return NO_ROOM, 0, 0.0, 0.0, 0.0, 0.0
     rounds.score(params, state, work, rounds.scaled(work, row), turn)
     choice = rounds.say(params, state, work, turn)
     propensity = choice.propensity
     if propensity < 0:
         rounds.law(params, state, work, turn)
-        propensity = work.probabilities[choice.label]
-    return choice.label, choice.greedy, propensity, choice.note, choice.second_note
+        propensity = work.propensities[choice.label]
+    score = float(work.scores[choice.label])
+    return choice.label, choice.greedy, propensity, choice.note, choice.second_note, score
 
 
 @entry
-def _probabilities(params, state, work, indices, values, seed, round, count):
-    """Fill `work.probabilities`. indices: places in the table."""
+def _propensities(params, state, work, indices, values, seed, round, count):
+    """Fill `work.propensities`. indices: places in the table."""
     row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
     rounds.score(params, state, work, rounds.scaled(work, row), turn)
     rounds.law(params, state, work, turn)
@@ -165,7 +167,7 @@ def score_rows(params, state, work, indices, values, indptr, round, out_scores, 
 _DECISION = (0, 0, 0.0, 0.0, 0.0)  # label, greedy, propensity, note, other
 _ENTRIES: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that follow `count`
     "decide": (_decide,),
-    "probabilities": (_probabilities,),
+    "propensities": (_propensities,),
     "vet": (_vet, *_DECISION),
     "learn": (_learn, *_DECISION, True, True, True),
     "learn_label": (_learn_label, 0),

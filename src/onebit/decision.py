@@ -1,4 +1,4 @@
-"""A decision: the said label, its probability, and the context. A value, not a handle.
+"""A decision: the said label, how sure the learner was, and the context. A value, not a handle.
 
 A decision has everything that learning needs, so feedback may come in any order, on another day, in
 another process. `Learner.learn` checks that the algorithm can have written every number in it.
@@ -43,6 +43,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     among: tuple[int, ...] | None  # the possible ones, if not all were
     origin: bytes  # identifies the learner
     salt: str = ""  # identifies one of several processes that decide with one model
+    confidence: float | None = None  # estimated chance that the label is right; None: no estimate
 
     @property
     def indices(self) -> np.ndarray:
@@ -61,8 +62,9 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def __repr__(self) -> str:
         explored = ", explored" if self.explored else ""
+        sure = "" if self.confidence is None else f"confidence={self.confidence:.4g}, "
         return (
-            f"Decision({self.label!r}, propensity={self.propensity:.4g}, "
+            f"Decision({self.label!r}, {sure}propensity={self.propensity:.4g}, "
             f"round={self.round}{explored}, {len(self.indices)} features)"
         )
 
@@ -74,6 +76,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
             self.note, self.other, self.size, self.among, self.origin, values.dtype.name,
             indices.astype("<u4", copy=False).tobytes(),
             values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes(), self.salt,
+            self.confidence,
         )  # fmt: skip
         body = _MAGIC + _encode(stored)
         if len(body) + _DIGEST > MOST_BYTES:
@@ -113,8 +116,9 @@ _SHARED = [name for name in Decision.__struct_fields__ if name != "row"]
 _Stored: Any = msgspec.defstruct(  # what `to_bytes` writes: these fields, in this order
     "_Stored",
     [
-        *((field.name, field.type) for field in fields(Decision) if field.name in _SHARED[:-1]),
-        *(("dtype", str), ("indices", bytes), ("values", bytes), ("salt", str, "")),
+        *((f.name, f.type) for f in fields(Decision) if f.name in _SHARED and f.required),
+        *(("dtype", str), ("indices", bytes), ("values", bytes)),
+        *(("salt", str, ""), ("confidence", float | None, None)),  # missing in earlier versions
     ],
     frozen=True,
     array_like=True,
@@ -137,6 +141,8 @@ def _restored(stored: Any) -> Decision:
         raise ValueError("its label is not among its possible labels")
     if not (0 < stored.propensity <= 1 and np.isfinite([stored.note, stored.other]).all()):
         raise ValueError("its propensity is not a probability")
+    if stored.confidence is not None and not 0 <= stored.confidence <= 1:
+        raise ValueError("its confidence is not a probability")
     are_gaps = np.isnan(values) & (dtype == np.float64)  # where columns are standardised
     if len(indices) != len(values) or not (np.isfinite(values) | are_gaps).all():
         raise ValueError("its context is not a row of numbers")

@@ -37,15 +37,14 @@ Part = tuple[str, Callable[[], Context]]  # its name, and a function that makes 
 class Explanation(NamedTuple):
     """The label that a learner would say for a context, and the reasons.
 
-    OneBit's scores estimate the probability that a label is right, but may be below 0 or above 1,
-    and need not sum to 1: `probabilities` has them clipped at 0 and divided by their sum. Scores of
-    the remaining learners have no unit.
+    Of OneBit and the regressions, `probabilities` has the estimated chance of each label to be
+    right, as `Learner.probabilities`. Scores of the remaining learners have no unit.
     """
 
     label: Any  # the label that is most likely to be said
     greedy: Any  # the label with the best score
     explores: bool  # label and greedy differ: the label is said to explore
-    probabilities: dict[Any, float]  # of being right, by label; empty if scores have no unit
+    probabilities: dict[Any, float]  # of being right, by label; empty if there is no estimate
     propensities: dict[Any, float]  # by label: the probability of being said
     scores: dict[Any, float]  # by label; the best is the largest
     parts: list[tuple[str, float]]  # of the context, with their support for the label
@@ -76,16 +75,9 @@ def _listed(sizes: list[tuple[str, float]]) -> str:
     return ", ".join(f"{name} {size:.3g}" for name, size in sizes) or "nothing"
 
 
-def shares_of(forecasts: np.ndarray) -> np.ndarray:
-    """Forecasts [row, label] that labels are right, as probabilities: clipped, with the sum 1."""
-    shares = np.maximum(forecasts, 0.0)
-    shares[shares.sum(axis=1) == 0] = 1.0
-    return shares / shares.sum(axis=1, keepdims=True)
-
-
 def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
     """See `Learner.explain`."""
-    law = learner.probabilities(x, among=among)
+    law = learner.propensities(x, among=among)
     places = list(range(len(learner.labels)) if among is None else learner._places(among))
     names, law = [learner.labels[place] for place in places], law[places]
     x = row_of_frame(x)
@@ -98,12 +90,14 @@ def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
     rivals = np.delete(scores, said, axis=1)
     lead = scores[:, said] - (rivals.max(axis=1) if rivals.size else 0)
     spoken = [(name, float(lead[0] - lead[1 + i])) for i, (name, _) in enumerate(parts)]
-    shares = shares_of(scores[:1])[0].tolist()
+    chances: dict[Any, float] = {}
+    if learner.forecasts and len(whole[0][0]) + len(whole[1][0]):
+        chances = dict(zip(names, learner._chances(scores[:1])[0].tolist(), strict=True))
     return Explanation(
         names[said],
         names[greedy],
         said != greedy,
-        dict(zip(names, shares, strict=True)) if learner.forecasts else {},
+        chances,
         dict(zip(names, law.tolist(), strict=True)),
         dict(zip(names, scores[0].tolist(), strict=True)),
         sorted((part for part in spoken if part[1]), key=lambda part: -part[1]),

@@ -158,7 +158,10 @@ class Learner(FeatureTable, Declared):
     )
 
     rescores = True  # whether learning reads the row's present scores
-    forecasts: ClassVar[bool] = False  # scores estimate probabilities, which a new label changes
+    # The scores of a label that is surely wrong and of one that is surely right, if scores estimate
+    # the chance of being right.
+    forecasts: ClassVar[tuple[float, float] | None] = None
+    shares_chances: ClassVar[bool] = False  # a new label changes those of the others
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
     infers_the_other: ClassVar[bool] = False  # wrong means that the other of two labels is right
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
@@ -174,6 +177,8 @@ class Learner(FeatureTable, Declared):
         self._values: dict[Setting, Any] = {}
         self._take_settings(given)
         self._check_settings()
+        forecasts: tuple[float, float] | None = self.forecasts
+        self._chance = forecasts and (forecasts[0], 1.0 / (forecasts[1] - forecasts[0]))
         self._storage = storage = self._make_storage()
         self._check_values = storage.check
         self._params = self._make_params()
@@ -289,12 +294,17 @@ class Learner(FeatureTable, Declared):
                 work, count = self._restricted(places), len(places)
             decide, params, seed = self._entries.decide, self._params, self._draws
             while True:
-                label, greedy, propensity, note, other = decide(
+                label, greedy, propensity, note, other, score = decide(
                     params, self._state, work, indices, values, seed, round, count
                 )
                 if label != NO_ROOM:
                     break
                 work = self._reserve_for(indices, columns_of(x), work)
+            confidence, line = None, self._chance
+            if line is not None and len(indices):  # as in `_chances`
+                confidence = (score - line[0]) * line[1]
+                if not 0.0 <= confidence <= 1.0:
+                    confidence = 1.0 if confidence > 1.0 else 0.0
             names = self._labels.names
             if not is_pair and not self._columns:
                 self._columns = columns_of(x)
@@ -303,7 +313,7 @@ class Learner(FeatureTable, Declared):
             self.round = round + 1
             decision = Decision(
                 names[label], names[greedy], propensity, round, row, label, greedy, note, other,
-                self._size, places, self._origin, self.salt,
+                self._size, places, self._origin, self.salt, confidence,
             )  # fmt: skip
         except BaseException:
             self._release_if_held()
@@ -635,12 +645,34 @@ class Learner(FeatureTable, Declared):
         warn_of_categories(X)
         return self._score(X)[0]
 
-    def probabilities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
+    def probabilities(self, X: Any) -> np.ndarray:
+        """The estimated chance [row, label] that a label is right; NaN for an empty context.
+
+        Only for learners whose scores are such estimates: OneBit and the regressions. Labels are
+        estimated one by one, so the chances of a row need not sum to 1.
+        """
+        warn_of_categories(X)
+        rows = self._rows(X)
+        return self._chances(self._score(rows)[0], np.diff(rows.indptr) > 0)
+
+    def _chances(self, scores: np.ndarray, are_told: Any = True) -> np.ndarray:
+        """Scores as chances of being right. are_told: False where a context is empty."""
+        if self._chance is None:
+            raise TypeError(
+                f"the scores of {type(self).__name__} only order the labels: they do not estimate "
+                "how likely a label is right. OneBit, Confidit, FastCB and SquareCB estimate it"
+            )
+        low, factor = self._chance
+        chances = np.clip((scores.astype(np.float64) - low) * factor, 0.0, 1.0)
+        chances[~np.broadcast_to(are_told, len(chances))] = np.nan
+        return chances
+
+    def propensities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """The probability of each label to be said now for a context, in the order of `labels`."""
         x = self._in_columns(x)
         met = self._after_meeting(columns_of(x))
         if met is not self:
-            return met.probabilities(x, among=among)
+            return met.propensities(x, among=among)
         self._check_kind(x)
         indices, values = self._encode(x, self._columns)
         if self._is_unit:
@@ -651,12 +683,12 @@ class Learner(FeatureTable, Declared):
             if self.round >= self._fades_at:  # `decide` would fade first; here a copy does
                 faded = self.copy()
                 faded._fade(self.round)
-                return faded.probabilities((indices, values), among=among)
+                return faded.propensities((indices, values), among=among)
             places = range(self._size) if among is None else self._places(among)
             work, count = self._restricted(places), len(places)
             return self._law(work, indices, values, self.round, count)
 
-    def _probabilities_then(self, decision: Decision) -> np.ndarray:
+    def _propensities_then(self, decision: Decision) -> np.ndarray:
         """The probability of each label to be said in the last decision."""
         with self._lock:
             work, count = self._as_then(decision)
@@ -667,9 +699,9 @@ class Learner(FeatureTable, Declared):
     ) -> np.ndarray:
         row = Rows(indices, values, np.array([0, len(indices)]), self._width_for(indices))
         reader, state, row = self._to_read(row)
-        work, fill = reader._work._replace(mask=work.mask), reader._entries.probabilities
+        work, fill = reader._work._replace(mask=work.mask), reader._entries.propensities
         fill(self._params, state, work, row.indices, values, self._draws, round, count)
-        return work.probabilities[: self._size].copy()
+        return work.propensities[: self._size].copy()
 
     def explain(self, x: Any, *, among: Iterable[Any] | None = None) -> Explanation:
         """Which label would be said for a context, and which parts of the context support it.
@@ -957,8 +989,8 @@ class Learner(FeatureTable, Declared):
         scores, widths, bounds, mask = (aligned_zeros((lanes,), self._dtype) for _ in range(4))
         mask[self._size :] = -np.inf
         no_places = np.zeros(0, np.uint32)
-        probabilities, slots = np.zeros(lanes), self._slots
-        self._work = Work(scores, widths, bounds, mask, probabilities, slots, no_places)
+        propensities, slots = np.zeros(lanes), self._slots
+        self._work = Work(scores, widths, bounds, mask, propensities, slots, no_places)
         self._make_room_to_scale(0)
         records = (self._params, self._state, self._work)
         kinds = (*map(type, (self._params, self._state, self._state.held, self._scales)),)

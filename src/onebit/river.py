@@ -99,8 +99,9 @@ class OneBitClassifier(base.Classifier):
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Any, float]:
         """The probabilities of the labels so far, without exploration.
 
-        OneBit's forecasts that a label is right, clipped at 0 and divided by their sum. Of the
-        remaining learners, the softmax of their scores, which is not calibrated.
+        Of OneBit and the regressions, the estimated chances that a label is right
+        (`Learner.probabilities`), divided by their sum. Of the remaining learners, the softmax of
+        their scores, which is not calibrated.
         """
         growing = self._growing
         if growing.learner is None:

@@ -179,8 +179,9 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probabilities of the labels, in the order of `classes_`.
 
-        OneBit's forecasts that a label is right, clipped at 0 and divided by their sum. Of the
-        remaining learners, the softmax of their scores, which is not calibrated.
+        Of OneBit and the regressions, the estimated chances that a label is right
+        (`Learner.probabilities`), divided by their sum. Of the remaining learners, the softmax of
+        their scores, which is not calibrated.
         """
         rows = self._rows(X)
         return label_probabilities(self.learner_, rows)

@@ -153,8 +153,8 @@ def deciding_and_predicting_change_nothing_learned(make: Make) -> None:
     before = _learned(learner)
     for i in range(20):
         learner.decide(_pair(X, i))
-        learner.probabilities(_pair(X, i))
-    assert _learned(learner) == before, "decide or probabilities changed the learned state"
+        learner.propensities(_pair(X, i))
+    assert _learned(learner) == before, "decide or propensities changed the learned state"
     complete = _bytes(learner)
     learner.predict(X)
     assert _bytes(learner) == complete, "predict changed the learner"
@@ -164,7 +164,7 @@ def deciding_and_predicting_change_nothing_learned(make: Make) -> None:
     for read in (learner.predict, learner.scores):
         read(new)
         assert _bytes(learner) == complete, f"{read.__name__} changed the learner"
-    for read in (learner.probabilities, learner.explain, learner.propose):
+    for read in (learner.propensities, learner.explain, learner.propose):
         read(_pair(new, 0))
         assert _bytes(learner) == complete, f"{read.__name__} changed the learner"
 
@@ -179,7 +179,7 @@ def features_that_never_occurred_count_as_in_a_decision(make: Make) -> None:
     assert scores[0].argmax() == decision.greedy_place, "another label has the best score"
     wider._reserve_for(decision.row[0])  # as `decide` does
     assert np.array_equal(scores, wider.scores(new)), "other scores"
-    assert (learner.probabilities(x) == wider.probabilities(x)).all(), "other probabilities"
+    assert (learner.propensities(x) == wider.propensities(x)).all(), "other propensities"
     explained = np.array([*learner.explain(x).scores.values()])
     assert np.array_equal(scores[0].astype(np.float64), explained), "other scores in explain"
 
@@ -194,9 +194,9 @@ def propensities_are_a_law(make: Make) -> None:
     learner, (X, y) = make(LABELS), _stream()
     for i in range(X.shape[0]):
         x = _pair(X, i)
-        law = learner.probabilities(x)
-        assert (law >= 0).all(), f"negative probability in {law}"
-        assert abs(law.sum() - 1) < 1e-9, f"probabilities sum to {law.sum()}"
+        law = learner.propensities(x)
+        assert (law >= 0).all(), f"negative propensity in {law}"
+        assert abs(law.sum() - 1) < 1e-9, f"propensities sum to {law.sum()}"
         decision = learner.decide(x)
         assert 0 < decision.propensity <= 1
         assert abs(law[decision.place] - decision.propensity) < 1e-9, "propensity is not the law's"
@@ -207,11 +207,33 @@ def propensities_match_frequencies(make: Make) -> None:
     learner, X, _ = _taught(make, 60)
     x, expected, seen = _pair(X, 1), np.zeros(LABELS), np.zeros(LABELS)
     for _ in range(DRAWS):
-        expected += learner.probabilities(x)
+        expected += learner.propensities(x)
         seen[learner.decide(x).place] += 1
     spread = np.sqrt(expected * np.maximum(1 - expected / DRAWS, 0)) + 1e-6
     off = np.abs(seen - expected) / spread
     assert off.max() < 5, f"said {seen} times, expected {expected}"
+
+
+def confidence_is_the_estimate_for_the_said_label(make: Make) -> None:
+    """Only learners whose scores are estimates of the chance of being right have one."""
+    learner, (X, y) = make(LABELS), _stream()
+    for i in range(X.shape[0]):
+        x = _pair(X, i)
+        if learner.forecasts is None:
+            decision = learner.decide(x)
+            assert decision.confidence is None, "there is no estimate"
+            _refusal(lambda x=x: learner.probabilities([x]), "scores that are no estimates")
+        else:
+            chances, explained = learner.probabilities([x])[0], learner.explain(x).probabilities
+            decision = learner.decide(x)
+            if decision.confidence is None:
+                assert not len(decision.indices) and np.isnan(chances).all() and not explained
+            else:
+                assert 0 <= decision.confidence <= 1, f"a confidence of {decision.confidence}"
+                assert decision.confidence == chances[decision.place], "another estimate"
+                assert explained[decision.label] == decision.confidence, "explained otherwise"
+        assert Decision.from_bytes(decision.to_bytes()).confidence == decision.confidence
+        _teach(learner, decision, int(y[i]))
 
 
 def the_same_seed_gives_the_same_run(make: Make) -> None:
@@ -381,7 +403,7 @@ def late_feedback_equals_the_stream_with_the_same_delay(make: Make) -> None:
             waiting.append(rounds.decide(_pair(X, i)))
             rounds.predict(X[3])
             rounds.scores(X[5])
-            rounds.probabilities(_pair(X, 7))
+            rounds.propensities(_pair(X, 7))
             if len(waiting) > delay:
                 _teach(rounds, waiting.pop(0), int(y[i - delay]))
         simulate(stream, X, y, channel=[Delay(delay)])
@@ -510,7 +532,7 @@ def only_possible_labels_are_said(make: Make) -> None:
     learner, (X, y) = make(LABELS), _stream()
     for i in range(60):
         among = [1, 3] if i % 2 else [4]
-        law = learner.probabilities(_pair(X, i), among=among)
+        law = learner.propensities(_pair(X, i), among=among)
         assert abs(law[among].sum() - 1) < 1e-9
         decision = learner.decide(_pair(X, i), among=among)
         assert decision.label in among and decision.greedy in among
@@ -547,7 +569,7 @@ def a_new_label_keeps_what_was_learned(make: Make) -> None:
         _rounds(learner, X, y % labels)
         weights, scores = learner.weights, learner.scores(X)
         learner.add_label()
-        if learner.forecasts:  # probabilities change with the number of labels, weights do not
+        if learner.shares_chances:  # scores change with the number of labels, weights do not
             assert np.allclose(learner.weights[:labels], weights, rtol=1e-6, atol=1e-9)
         else:
             assert np.allclose(learner.scores(X)[:, :labels], scores, rtol=1e-6, atol=1e-9)
@@ -594,6 +616,7 @@ LAWS: list[Callable[[Make], None]] = [
     features_that_never_occurred_count_as_in_a_decision,
     propensities_are_a_law,
     propensities_match_frequencies,
+    confidence_is_the_estimate_for_the_said_label,
     the_same_seed_gives_the_same_run,
     round_by_round_equals_the_whole_stream,
     lockstep_equals_runs_one_by_one,

@@ -222,7 +222,7 @@ def play(twin, data, seed, laws=None):
         assert not decided_by_rounding(twin, x, t)
         draw = draws(seed, t)
         if laws is not None and t % 5 == 0:
-            laws[t] = twin.probabilities(x, t)
+            laws[t] = twin.propensities(x, t)
         choice = twin.decide(x, t, draw)
         if isinstance(twin, FULL_TWINS):
             changed = twin.learn(x, int(y))
@@ -276,7 +276,7 @@ def compare_with_twin(case, K, d, rounds, seed, noise) -> None:
     learner = case.learner(K, features=d, seed=seed, dtype="float64")
     for t, (x, y) in enumerate(zip(*data, strict=True)):
         if t in laws:
-            assert_allclose(learner.probabilities(x), laws[t], rtol=1e-11, atol=1e-15)
+            assert_allclose(learner.propensities(x), laws[t], rtol=1e-11, atol=1e-15)
         d_t = learner.decide(x)
         assert (d_t.label, d_t.greedy) == choices[t][:2]
         assert d_t.propensity == pytest.approx(choices[t].propensity, rel=1e-12)
@@ -311,7 +311,7 @@ def test_thompson_says_the_propensity_of_its_draws(case, K, d):
         assert (d_t.label, d_t.greedy) == choice[:2]
         assert d_t.propensity == pytest.approx(choice.propensity, abs=1e-4)
         if t % 5 == 0:
-            assert_allclose(learner.probabilities(x), twin.probabilities(x), atol=1e-4)
+            assert_allclose(learner.propensities(x), twin.propensities(x), atol=1e-4)
         feed(learner, d_t, y)
         twin.learn(x, choice, choice.label == y, t, draws(seed, t))
     assert_same_state(case, learner, twin)
@@ -407,7 +407,7 @@ def test_other_names_for_the_labels_permute_the_state(case):
         scores = one.scores(x[None])[0]
         if case.name != "UniformRandom" and np.sum(scores == scores.max()) > 1:
             continue  # of predictions clipped to [0, 1]
-        assert_allclose(two.probabilities(x), one.probabilities(x)[order], rtol=1e-9)
+        assert_allclose(two.propensities(x), one.propensities(x)[order], rtol=1e-9)
         said, again = one.decide(x), two.decide(x)
         if case.name != "UniformRandom":  # to whom all labels are equal
             assert again.greedy == said.greedy
@@ -478,7 +478,7 @@ def test_banditron_estimates_the_perceptron_update_without_bias(y):
     K, d, gamma = 5, 8, 0.3
     learner = trained(Case("Banditron", {"gamma": gamma}), K, d)
     x, eye = np.linspace(-1, 2, d), np.eye(K)
-    P, said = learner.probabilities(x), learner.decide(x)
+    P, said = learner.propensities(x), learner.decide(x)
     mean, second = np.zeros((K, d)), 0.0
     for a in range(K):
         after = learner.copy()
@@ -501,7 +501,7 @@ def test_pnewtron_estimates_the_gradient_without_bias(y):
     settings = {"gamma": gamma, "alpha": 3.0, "beta": 1e-13, "D": 5.0}
     learner = trained(Case("PNewtron", settings), K, d)
     x = np.linspace(-1, 2, d)
-    P, said, u = learner.probabilities(x), learner.decide(x), learner.scores(x[None])[0]
+    P, said, u = learner.propensities(x), learner.decide(x), learner.scores(x[None])[0]
     p = (P - gamma / K) / (1 - gamma)
     assert np.ptp(p) > 0.1
     mean = np.zeros((K, d))
@@ -571,9 +571,9 @@ def test_pnewtron_starts_uniform_and_stays_in_the_ball(case, dtype):
     learner, active = case.learner(5, features=8, dtype=dtype), 0
     D, gamma = (learner.settings[name] for name in ("D", "gamma"))
     X, y = stream(5, 8, 80)
-    assert_allclose(learner.probabilities(X[1]), np.full(5, 1 / 5), rtol=1e-12)
+    assert_allclose(learner.propensities(X[1]), np.full(5, 1 / 5), rtol=1e-12)
     for x, label in zip(X, y, strict=True):
-        assert learner.probabilities(x).min() >= gamma / 5 * (1 - 1e-9)
+        assert learner.propensities(x).min() >= gamma / 5 * (1 - 1e-9)
         one_round(learner, x, label)
         norm = np.linalg.norm(learner.weights.astype(np.float64))
         assert norm <= D * (1 + 1e-6)
@@ -734,7 +734,7 @@ def test_inverse_gap_weighting_is_as_printed(case):
     K, learner = 5, trained(case, 5, 8)
     scale, expo = learner.settings["scale"], learner.settings["expo"]
     for t, x in enumerate(stream(K, 8, 40, seed=2).X, start=60):
-        g, P = learner.scores(x[None])[0], learner.probabilities(x)
+        g, P = learner.scores(x[None])[0], learner.propensities(x)
         b, gamma = int(np.argmax(g)), scale * (t + 1) ** expo
         least = 1.0 if case.name == "SquareCB" else max(1 - g[b], 1e-6)
         for i in set(range(K)) - {b}:
@@ -753,7 +753,7 @@ def test_only_labels_that_are_possible_are_said(case):
     learner, rng = case.learner(K, features=d, dtype="float64"), np.random.default_rng(3)
     for x, y in zip(*stream(K, d, 40, seed=3), strict=True):
         among = sorted(rng.permutation(K)[: rng.integers(1, K + 1)].tolist())
-        P, said = learner.probabilities(x, among=among), learner.decide(x, among=among)
+        P, said = learner.propensities(x, among=among), learner.decide(x, among=among)
         assert said.label in among and said.greedy in among
         assert np.all(P >= 0)
         assert P[among].sum() == pytest.approx(1, abs=1e-9)

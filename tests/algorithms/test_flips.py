@@ -55,7 +55,7 @@ def test_what_stands_for_the_bit_has_the_bit_for_its_mean(rho):
 
 def outcomes(learner, x, y, rho):
     """All that may happen when x with label y comes: probability, and the learner after it."""
-    law, said = learner.probabilities(x), learner.decide(x)
+    law, said = learner.propensities(x), learner.decide(x)
     scores = learner.scores(x[None])[0]
     for a in range(K):
         forced = msgspec.structs.replace(
@@ -134,7 +134,7 @@ def test_pnewtron_estimates_the_gradient_without_bias(rho):
     given = {"gamma": 0.2, "alpha": 3.0, "beta": 1e-13, "D": 5.0}
     learner = trained(ob.PNewtron, **given, rho0=rho[0], rho1=rho[1])
     x, y = np.linspace(-1, 2, D), 3
-    p = (learner.probabilities(x) - 0.2 / K) / 0.8
+    p = (learner.propensities(x) - 0.2 / K) / 0.8
 
     def b(one):
         table = one._table()
@@ -151,7 +151,7 @@ def test_newtron_estimates_the_gradient_without_bias(rho):
     given = {"gamma": 0.2, "alpha": 3.0, "beta": 1e-13, "D": 5.0}
     learner = trained(ob.Newtron, **given, rho0=rho[0], rho1=rho[1])
     x, y = np.linspace(-1, 2, D), 3
-    p = (learner.probabilities(x) - 0.2 / K) / 0.8
+    p = (learner.propensities(x) - 0.2 / K) / 0.8
     pulls = learner._table()[:, 1].T
     mean = sum(c * (a._table()[:, 1].T - pulls) for c, a in outcomes(learner, x, y, rho))
     assert_allclose(mean, np.outer(p - np.eye(K)[y], x), atol=1e-8)

@@ -315,7 +315,7 @@ def test_what_a_function_raises_is_raised_and_nothing_is_learned():
     for call in (
         lambda: learner.decide([9.0]),
         lambda: learner.predict([[9.0]]),
-        lambda: learner.probabilities([9.0]),
+        lambda: learner.propensities([9.0]),
         lambda: ob.simulate(learner, [[9.0]] * 3, [1] * 3),
         lambda: ob.simulate(learner, [[9.0]] * 3, [1] * 3, channel=[ob.Silence(0.1)]),
         lambda: ob.sweep([learner], [[9.0]] * 3, [1] * 3),

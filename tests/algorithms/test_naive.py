@@ -122,7 +122,7 @@ def test_contract(name):
         if not changed:
             assert same(state(before), state(twin))
         if name != "Thompson" or t % 10 == 0:
-            p = before.probabilities(x, t)
+            p = before.propensities(x, t)
             assert np.all(p >= 0)
             assert np.sum(p) == pytest.approx(1, abs=1e-9 if name == "Thompson" else 1e-12)
             if name != "Thompson":
@@ -154,7 +154,7 @@ def test_labels_are_played_with_their_probabilities(name):
     """All draws of a fine grid, one per cell: frequencies are the probabilities."""
     twin, n = trained(name), 400
     x = np.ones(d)
-    p = twin.probabilities(x, 60)
+    p = twin.propensities(x, 60)
     grid = (np.arange(n) + 0.5) / n
     pairs = [(u0, u1) for u0 in grid for u1 in grid[5::10]]
     count = np.zeros(K)
@@ -170,7 +170,7 @@ def test_labels_are_played_with_their_probabilities(name):
 def test_banditron_update_is_unbiased(y):
     """KSST08: E[U~] = (e_y - e_h) x', and the second moments used in the bound."""
     twin, x, eye = trained("Banditron"), np.linspace(-1, 2, d), np.eye(K)
-    h, P = twin.greedy(x), twin.probabilities(x, 60)
+    h, P = twin.greedy(x), twin.propensities(x, 60)
     mean, second = np.zeros((K, d)), 0.0
     for a in range(K):
         after = copy.deepcopy(twin)
@@ -248,7 +248,7 @@ def numeric_gradient(function, at, h=1e-6):
 def test_newtron_gradient_is_unbiased(y):
     """HK11 eq. (8) and Lemma 1: E[g] = (p - e_y) x' = the gradient of the log loss at W'."""
     twin, x = trained("PNewtron"), np.linspace(-1, 2, d)
-    p, P = twin.softmax(x), twin.probabilities(x)
+    p, P = twin.softmax(x), twin.propensities(x)
     mean = sum(P[a] * twin.gradient(x, a, a == y)[0] for a in range(K))
     assert mean == pytest.approx(np.outer(p - np.eye(K)[y], x), abs=1e-12)
 
@@ -263,7 +263,7 @@ def test_newtron_gradient_is_unbiased(y):
 def test_newtron_curvature_is_bounded(y):
     """HK11 eq. (10): kappa = p'(y) when right, else 1, keeps E[kappa g g'] below 10 x x'."""
     twin, x = trained("PNewtron"), np.eye(d)[0]
-    P, H = twin.probabilities(x), np.zeros((K, K))
+    P, H = twin.propensities(x), np.zeros((K, K))
     for a in range(K):
         g, kappa = twin.gradient(x, a, a == y)
         assert kappa == (P[a] if a == y else 1)
@@ -306,13 +306,13 @@ def test_newtron_stays_in_the_ball(D):
         norm = np.linalg.norm(twin.W)
         assert norm <= D * (1 + 1e-12)
         active += norm > D * (1 - 1e-12)
-        assert np.all(before.probabilities(x) >= 0.1 / K)
+        assert np.all(before.propensities(x) >= 0.1 / K)
     assert active > 0 or D > 1
 
 
 def test_newtron_first_round_is_uniform():
     twin = naive.PNewtron(K, d, gamma=0.1)
-    assert twin.probabilities(np.ones(d), 0) == pytest.approx(np.full(K, 1 / K), abs=1e-15)
+    assert twin.propensities(np.ones(d), 0) == pytest.approx(np.full(K, 1 / K), abs=1e-15)
 
 
 # ------------------------------------------------------------------------- Confidit, Thompson
@@ -396,7 +396,7 @@ def test_greedy_label_has_no_bonus(name):
 
 def test_thompson_plays_its_probabilities():
     twin, x, n = trained("Thompson"), np.ones(d), 20000
-    p, rng = twin.probabilities(x), np.random.default_rng(5)
+    p, rng = twin.propensities(x), np.random.default_rng(5)
     count = np.zeros(K)
     for _ in range(n):
         u = rng.random(2 * K)
@@ -417,7 +417,7 @@ def test_thompson_probabilities_of_two_labels_are_closed_form():
         twin.b[:, 0] = [0.3, 0.5 * precision]
         s = 0.7 * np.sqrt(1 + 1 / precision)
         expected = 0.5 * math.erfc((0.5 - 0.3) / s / math.sqrt(2))
-        assert twin.probabilities(np.ones(1)) == pytest.approx([expected, 1 - expected], abs=1e-9)
+        assert twin.propensities(np.ones(1)) == pytest.approx([expected, 1 - expected], abs=1e-9)
 
 
 # --------------------------------------------------------------------------------------- SOBA
@@ -724,7 +724,7 @@ def test_inverse_gap_weighting(name):
     rng = np.random.default_rng(2)
     for t in range(50):
         x = rng.normal(size=d)
-        g, p = twin.scores(x), twin.probabilities(x, t)
+        g, p = twin.scores(x), twin.propensities(x, t)
         gamma, b = 10 * (t + 1) ** 0.5, int(np.argmax(g))
         regret = p @ (g[b] - g)
         least = 1.0 if name == "SquareCB" else max(1 - g[b], 1e-6)
@@ -739,7 +739,7 @@ def test_fastcb_survives_saturated_predictions():
     twin = naive.FastCB(3, 1, scale=1000.0, lr=0.3)
     for w in ([50.0, 40.0, 0.0], [14.5, 14.0, 14.2], [900.0, 900.0, -900.0]):
         twin.W[:, 0] = w
-        p = twin.probabilities(np.ones(1), 10**6)
+        p = twin.propensities(np.ones(1), 10**6)
         assert np.all(p >= 0)
         assert np.sum(p) == pytest.approx(1, abs=1e-12)
 

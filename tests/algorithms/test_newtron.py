@@ -140,7 +140,7 @@ def test_newtron_estimates_the_gradient_without_bias(y, among):
     learner = ob.Newtron(K, gamma=gamma, alpha=3.0, beta=1e-13, D=5.0, features=d)
     ob.simulate(learner, *stream(K, d, 60))
     x, possible = np.linspace(-1, 2, d), among or range(K)
-    law, said = learner.probabilities(x, among=among), learner.decide(x, among=among)
+    law, said = learner.propensities(x, among=among), learner.decide(x, among=among)
     p, u = np.zeros(K), learner.scores(x[None])[0]
     p[possible] = (law[possible] - gamma / len(possible)) / (1 - gamma)
     mean = np.zeros((K, d))

@@ -179,7 +179,7 @@ def test_a_learner_may_be_used_while_it_is_simulated(monkeypatch):
     one, two = ob.Banditron(3), ob.Banditron(3)
     ob.simulate(one, X, y)
     wide = two.copy()
-    ob.simulate(two, X, y, progress=lambda done: two.probabilities(([2 + done], [1.0])))
+    ob.simulate(two, X, y, progress=lambda done: two.propensities(([2 + done], [1.0])))
     assert np.array_equal(one.weights, two.weights[:, :3])
     with pytest.raises(RuntimeError, match="a label was added"):
         ob.simulate(wide, X, y, progress=lambda done: [wide.add_label() for _ in range(9)])

@@ -98,8 +98,9 @@ class FakeEngine:
         told = Told(
             id=f"{self.name}-{len(self.ids)}",
             label=labels[0],
+            confidence=0.75,
             propensity=share,
-            probabilities=dict.fromkeys(labels, share),
+            propensities=dict.fromkeys(labels, share),
             explored=False,
             round=round,
         )

@@ -1,4 +1,4 @@
-"""Write the journal that later versions must be able to open: journals/v1.journal, .toml, .json.
+"""Write the journal that later versions must be able to open: journals/v2.journal, .toml, .json.
 
 Run it once, when a schema is new (`SCHEMA` in src/onebit/service/journal), and add its files:
 
@@ -33,6 +33,9 @@ labels = ["yes", "no"]
 learner = "Banditron"
 deferred = true
 expires_after = "1000d"
+[models.sure]
+labels = 3
+learner = "SquareCB"
 """
 
 
@@ -47,7 +50,7 @@ def digest(learner: Learner) -> str:
 def fill(home: Home) -> Service:
     """Something of everything that a journal may hold."""
     service = home.start()
-    news, shown = service.models["news"], service.models["shown"]
+    news, shown, sure = (service.models[name] for name in ("news", "shown", "sure"))
     ids = play(news, 20, every=2)
     news.decide(context(3), among=["sport", "tech"], key="a key")
     news.feedback(ids[1], label="tech", source="anna")
@@ -71,6 +74,9 @@ def fill(home: Home) -> Service:
     for id in proposed[2:4]:
         shown.feedback(id, right=True)
     shown.cancel(proposed[5])
+    for i in range(8):
+        sure.feedback(sure.decide(named(i % 2)).id, right=i % 3 == 0)
+    sure.erase(sure.decide(named(8)).id)
     return service
 
 
@@ -82,6 +88,7 @@ def state(service: Service) -> dict:
     records = [service.models[names[model]].look(f"{at:x}-{token}") for at, token, model in rows]
     return {
         "learners": {name: digest(model.replayed()) for name, model in service.models.items()},
+        "confidences": {x.id: x.confidence for x in records if x.confidence is not None},
         "decisions": {
             record.id: [
                 record.model, record.label, record.propensity, record.state, record.context,

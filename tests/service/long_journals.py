@@ -35,7 +35,7 @@ def fill(path: Path, *, rounds: int, labels: int | Sequence[str], seed: int = 1)
             context = json.dumps({"goal": i % 7, "match": 2, "word": f"x{i % 50}"}).encode()
             yield DecisionRow(
                 2 * i + 1, f"{i:08x}", 1, 1, START + i / 2, None, context, None, names[said[i]],
-                0.97, int(explored[i]), i + 1, json.dumps(law), b"x" * 150, 0, 2 * i + 1, 0,
+                0.97, int(explored[i]), i + 1, json.dumps(law), b"x" * 150, 0, 2 * i + 1, 0, None,
             )  # fmt: skip
 
     def answers() -> Iterator[AnswerRow]:

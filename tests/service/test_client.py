@@ -66,7 +66,8 @@ def test_every_method(site, make):
     with make(f"{site.url}/") as client:
         assert client.ready() == client.models() == ["news", "counted"]
         told = client.decide("news", {"goal": 1}, among=["tech", "sport"])
-        assert told.label == "tech" and told.probabilities == {"tech": 0.5, "sport": 0.5}
+        assert told.label == "tech" and told.propensities == {"tech": 0.5, "sport": 0.5}
+        assert told.confidence == 0.75
         assert client.feedback(told.id, right=True, source="me").state == "learned"
         assert client.revise(told.id, label="sport").state == "learned"
         record = client.look(told.id)
@@ -76,8 +77,8 @@ def test_every_method(site, make):
         assert client.cancel(told.id).state == "cancelled"
         assert client.erase(told.id).state == "erased"
         counted = client.decide("counted", [1.0, 2.0])
-        assert counted.label == 0 and set(counted.probabilities) == {0, 1, 2}
-        assert set(client.look(counted.id).probabilities) == {0, 1, 2}
+        assert counted.label == 0 and set(counted.propensities) == {0, 1, 2}
+        assert set(client.look(counted.id).propensities) == {0, 1, 2}
         questions = [{"context": "a text"}, {"context": [1], "among": ["tech"]}]
         many = client.decide_many("news", questions)
         assert [told.label for told in many] == ["sport", "tech"]
@@ -222,8 +223,8 @@ def response(status, body, *headers):
 
 GOOD = response(
     "201 Created",
-    b'{"id": "a", "label": "x", "propensity": 1, "probabilities": {"x": 1}, "explored": false, '
-    b'"round": 0}',
+    b'{"id": "a", "label": "x", "confidence": 0.5, "propensity": 1, "propensities": {"x": 1}, '
+    b'"explored": false, "round": 0}',
 )
 
 

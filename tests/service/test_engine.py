@@ -547,7 +547,7 @@ def test_labels_added_and_retired(home):
     news = place.start().models["news"]
     ids = play(news, 5, every=2)
     news.submit_labels(LabelChange(add=["weather"], retire=["tech"])).future.result()
-    assert set(news.decide(context(7)).probabilities) == {"sport", "politics", "weather"}
+    assert set(news.decide(context(7)).propensities) == {"sport", "politics", "weather"}
     assert_pure(news)
     with pytest.raises(Refused, match="retired"):
         news.decide(context(7), among=["tech"])
@@ -808,7 +808,7 @@ def test_erased_contexts_leave_no_bytes(home, mode, size):
             news.feedback(ids[i], right=True)
     record = news.look(ids[31])
     assert record.context is None and record.state == "erased" and record.feedback == []
-    assert record.probabilities == {}  # not that the label was certain
+    assert record.propensities == {}  # not that the label was certain
     play(news, 5)
     news = place.restart().models["news"]
     assert_pure(news)
@@ -1118,7 +1118,32 @@ def test_two_models_retrain_at_once(home, monkeypatch):
     assert service.tally.failures == 0
 
 
-def test_probabilities_of_old_decisions_keep_their_labels(home):
+def test_confidence_is_what_it_was_when_it_was_said(home):
+    place = home('learner = "OneBit"\n')
+    news, twin = place.start().models["news"], ob.OneBit(LABELS)
+    told = []
+    for i in range(24):
+        decision = twin.decide(named(i % 3))
+        told.append(news.decide(named(i % 3)))
+        assert told[-1].confidence == decision.confidence
+        right = decision.label == LABELS[i % 3]
+        news.feedback(told[-1].id, right=right)
+        twin.learn(decision, right=right)
+    assert told[0].confidence < 0.5 and told[0].propensities["sport"] == 1.0
+    assert told[-1].confidence > 0.6
+    empty = news.decide({})
+    assert empty.confidence is None
+    assert news.erase(told[4].id).state == "erased"
+    for _ in range(2):
+        records = [news.look(said.id) for said in told]
+        for i, (said, record) in enumerate(zip(told, records, strict=True)):
+            assert record.confidence == (None if i == 4 else said.confidence)
+        assert news.look(empty.id).confidence is None
+        news = place.restart().models["news"]
+        assert_pure(news)
+
+
+def test_propensities_of_old_decisions_keep_their_labels(home):
     place = home("settings = { gamma = 0.4 }")
     news = place.start().models["news"]
     told = news.decide(context(1), key="a")
@@ -1126,7 +1151,7 @@ def test_probabilities_of_old_decisions_keep_their_labels(home):
     news = place.restart().models["news"]
     news.settle()
     assert news.card().labels == ["tech", "sport", "politics"]
-    assert news.look(told.id).probabilities == told.probabilities
+    assert news.look(told.id).propensities == told.propensities
     assert news.decide(context(1), key="a") == told
 
 
@@ -1425,23 +1450,24 @@ def test_migration(home, monkeypatch):
     place = home()
     play(place.start().models["news"], 3)
     place.stop()
-    monkeypatch.setattr(journal_module, "SCHEMA", 2)
+    schema = journal_module.SCHEMA
+    monkeypatch.setattr(journal_module, "SCHEMA", schema + 1)
 
     def fails(connection):
         connection.execute("ALTER TABLE decisions ADD COLUMN extra")
         raise RuntimeError("in the middle")
 
-    monkeypatch.setitem(journal_module.MIGRATIONS, 1, fails)
+    monkeypatch.setitem(journal_module.MIGRATIONS, schema, fails)
     with pytest.raises(RuntimeError):
         place.start()
 
     def adds_a_table(connection):
         connection.execute("CREATE TABLE extra (name)")
 
-    monkeypatch.setitem(journal_module.MIGRATIONS, 1, adds_a_table)
+    monkeypatch.setitem(journal_module.MIGRATIONS, schema, adds_a_table)
     service = place.start()
     with service.journal.reading() as connection:
-        assert journal_module.schema_of(connection, place.journal) == 2
+        assert journal_module.schema_of(connection, place.journal) == schema + 1
         connection.execute("SELECT name FROM extra").fetchall()
     assert_pure(service.models["news"])
 

@@ -38,13 +38,13 @@ def test_a_row_per_decision(journal, tmp_path, monkeypatch):
     assert (named["right"] == (named["label"] == named["true_label"])).all() and len(named) > 3
     for row in table.iter_rows(named=True):
         assert json.loads(row["context"])
-        shares = json.loads(row["probabilities"])
+        shares = json.loads(row["propensities"])
         assert sum(shares.values()) == pytest.approx(1)
         assert shares[row["label"]] == pytest.approx(row["propensity"])
         if row["model"] == "sizes":
             assert list(shares) == ["0", "1", "2"]
     last = table.filter(polars.col("model") == "news").tail(1)
-    assert list(json.loads(last["probabilities"][0])) == ["sport", "tech", "art"]
+    assert list(json.loads(last["propensities"][0])) == ["sport", "tech", "art"]
 
 
 def test_rows_are_what_the_engine_says(journal, tmp_path):
@@ -60,6 +60,7 @@ def test_rows_are_what_the_engine_says(journal, tmp_path):
         ):
             record = engine.look(id_of(row))
             assert exported["id"] == record.id and exported["label"] == record.label
+            assert exported["confidence"] == record.confidence
             assert json.loads(exported["context"]) == record.context
             assert exported["time"].timestamp() == pytest.approx(record.time, abs=1e-5)
 
@@ -74,7 +75,7 @@ def test_beside_a_service_and_of_nothing(tmp_path):
         engine.erase(told.id)
         assert export(tmp_path / "j", tmp_path / "one.parquet") == 1
     (row,) = polars.read_parquet(tmp_path / "one.parquet").iter_rows(named=True)
-    assert row["state"] == "erased" and row["context"] is None and row["probabilities"] is None
+    assert row["state"] == "erased" and row["context"] is None and row["propensities"] is None
     leftovers = [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
     assert not leftovers
 

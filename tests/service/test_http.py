@@ -98,8 +98,9 @@ def test_decide_and_learn(site):
     assert told == {
         "id": "news-0",
         "label": "sport",
+        "confidence": 0.75,
         "propensity": 0.5,
-        "probabilities": {"sport": 0.5, "tech": 0.5},
+        "propensities": {"sport": 0.5, "tech": 0.5},
         "explored": False,
         "round": 0,
     }
@@ -140,7 +141,7 @@ def test_contexts(steady, context):
 
 def test_among_and_labels_that_are_numbers(site):
     told = decide(site, "counted", among=[2, 1])
-    assert told["label"] == 2 and told["probabilities"] == {"1": 0.5, "2": 0.5}
+    assert told["label"] == 2 and told["propensities"] == {"1": 0.5, "2": 0.5}
     answer = site.http.post(f"/v1/decisions/{told['id']}/feedback", json={"label": 1})
     assert answer.json()["state"] == "learned"
 

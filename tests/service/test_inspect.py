@@ -17,7 +17,7 @@ import onebit as ob
 from onebit import cli, persist
 from onebit.service.engine import Engine
 from onebit.service.faults import Damaged, JournalInUse, Unavailable, UnknownModel
-from onebit.service.journal import Journal, ReadOnlyJournal
+from onebit.service.journal import SCHEMA, Journal, ReadOnlyJournal
 from onebit.service.journal import repair as repairing
 from onebit.service.journal.backup import back_up
 from onebit.service.journal.repair import repair
@@ -27,6 +27,7 @@ from onebit.service.upkeep.journals import chosen_model
 from onebit.service.upkeep.replay import Replay
 
 PAGE = 4096
+KEPT = Path(__file__).with_name("journals") / "v1.journal"
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,7 @@ def damage(path, rng, pages, how):
 
 def test_a_healthy_journal(journal):
     facts = inspect(journal)
-    assert not facts.problems and facts.schema == 1
+    assert not facts.problems and facts.schema == SCHEMA
     news, sizes = facts.models
     assert (news.name, sizes.name) == ("news", "sizes")
     assert news.decisions + sizes.decisions == 401
@@ -98,6 +99,19 @@ def test_a_healthy_journal(journal):
     assert not found.pages and not found.rows and found.snapshots is None
     assert rows_of(journal) == before and rows_of(found.kept) == before
     assert found.events == {table: len(before[table]) for table in found.events}
+
+
+def test_a_journal_whose_first_rows_are_of_an_earlier_schema(tmp_path):
+    """SQLite adds a column without writing the rows again, and a repair reads them as they are."""
+    path = Path(shutil.copy(KEPT, tmp_path / "journal"))
+    with closing(Journal(path)) as journal:  # it is brought up to date
+        later = ("UPDATE decisions SET confidence = 0.25 WHERE position % 2", ())
+        journal.append(statements=[later]).done.result()
+    before = rows_of(path)
+    assert {row[-1] for row in before["decisions"]} == {None, 0.25}
+    found = repair(path)
+    assert not found.pages and not found.rows
+    assert rows_of(path) == before
 
 
 @pytest.mark.parametrize("how", ["zeros", "noise", "torn"])

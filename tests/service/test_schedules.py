@@ -237,7 +237,7 @@ class Schedule:
         assert record.label == known.told.label and record.propensity == known.told.propensity
         if known.state != "erased":
             assert record.context == context(known.number)
-            assert record.probabilities == known.told.probabilities
+            assert record.propensities == known.told.propensities
 
     def check_all(self) -> None:
         for id in self.known:
@@ -267,8 +267,8 @@ class Schedule:
         state = "waiting" if self.deferred else "open"
         time = self.news.look(told.id).time
         self.known[told.id] = Known(number, told, key, state, time, time)
-        assert abs(sum(told.probabilities.values()) - 1) < 1e-5
-        assert not self.retired & set(told.probabilities)
+        assert abs(sum(told.propensities.values()) - 1) < 1e-5
+        assert not self.retired & set(told.propensities)
 
     def decide(self) -> None:
         self.number += 1

@@ -44,7 +44,7 @@ def warmed(monkeypatch):
 def rounds(monkeypatch):
     """The kinds of contexts and answers of all rounds, and the kinds whose shares were asked."""
     seen, shares, decide, learn = set(), set(), Learner.decide, Learner.learn
-    probabilities, kinds = Learner.probabilities, {}
+    propensities, kinds = Learner.propensities, {}
 
     def decided(learner, x, **options):
         decision = decide(learner, x, **options)
@@ -57,11 +57,11 @@ def rounds(monkeypatch):
 
     def asked(learner, x, **options):
         shares.add(type(x).__name__)
-        return probabilities(learner, x, **options)
+        return propensities(learner, x, **options)
 
     monkeypatch.setattr(Learner, "decide", decided)
     monkeypatch.setattr(Learner, "learn", learned)
-    monkeypatch.setattr(Learner, "probabilities", asked)
+    monkeypatch.setattr(Learner, "propensities", asked)
     return seen, shares
 
 

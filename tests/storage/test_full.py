@@ -108,7 +108,7 @@ def project(scores, widths, alpha):
     scores, widths = np.array(scores, float), np.array(widths, float)
     work = Work(scores, widths, scores.copy(), np.zeros(len(scores)), np.zeros(len(scores)))
     run_projection(ob.Confidit.Params(0.1, alpha, 0, True, 1.0, 0.05), work)
-    return work.probabilities
+    return work.propensities
 
 
 @entry

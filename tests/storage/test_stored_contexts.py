@@ -262,7 +262,7 @@ def test_contexts_that_a_kernel_has_no_number_for_are_refused(kernel, length, wo
     decision.row[1][:] *= length  # a decision travels; somebody may have changed it
     for call in (
         lambda: learner.decide(long[-1]),
-        lambda: learner.probabilities(long[-1]),
+        lambda: learner.propensities(long[-1]),
         lambda: learner.scores(long),
         lambda: learner.predict(long),
         lambda: ob.simulate(learner, long, y),
@@ -517,7 +517,7 @@ def test_what_a_function_cannot_say_is_raised_and_nothing_is_learned(name, failu
     decision.row[1][:] *= 90  # a decision travels; somebody may have changed it
     for call in (
         lambda: learner.decide(long[0]),
-        lambda: learner.probabilities(long[0]),
+        lambda: learner.propensities(long[0]),
         lambda: learner.scores(long),
         lambda: learner.predict(long),
         lambda: learner.learn(decision, right=True),

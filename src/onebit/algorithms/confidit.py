@@ -104,7 +104,7 @@ def price(params, work, bar):
 @inline
 def projected(params, work):
     """Fill the probabilities with the scores after projection, in O(K log K)."""
-    points, size = work.probabilities, 0
+    points, size = work.propensities, 0
     for label in range(len(work.mask)):
         if work.mask[label] == 0:
             v = np.float64(work.widths[label])
@@ -228,10 +228,10 @@ class Confidit(_UpperConfidence):
         top = -math.inf
         for label in range(len(work.mask)):
             if work.mask[label] == 0:
-                work.probabilities[label] += factor * math.sqrt(np.float64(work.widths[label]))
-                top = max(top, work.probabilities[label])
+                work.propensities[label] += factor * math.sqrt(np.float64(work.widths[label]))
+                top = max(top, work.propensities[label])
         for label in range(len(work.mask)):
-            if work.mask[label] == 0 and work.probabilities[label] >= top - TIE:
+            if work.mask[label] == 0 and work.propensities[label] >= top - TIE:
                 return label
         return nth_possible(work, 0)
 
@@ -245,7 +245,7 @@ class Confidit(_UpperConfidence):
             for label in range(len(work.mask)):
                 if work.mask[label] == 0:
                     own = np.float64(work.scores[label])
-                    away = work.probabilities[label] - own
+                    away = work.propensities[label] - own
                     if away != 0.0:
                         step = away / np.float64(work.widths[label])
                         if label == said:
@@ -266,6 +266,10 @@ class Confidit(_UpperConfidence):
         def hear(params, state, work, row, turn, choice, right):
             regress(state, row, choice.label, target_of(params, turn, right), 1.0)
             return True
+
+    @property
+    def forecasts(self) -> tuple[float, float]:  # type: ignore[override] it depends on a setting
+        return -self.alpha, 1.0
 
     def _check_settings(self) -> None:
         by_coordinate = self.update == "coordinate" and not _is_full(self)

@@ -573,7 +573,8 @@ class OneBit(Learner):
     """
 
     planes = 2 * NARROW + 1
-    forecasts = True
+    forecasts = (0.0, 1.0)
+    shares_chances = True
     infers_the_other = True
     scales_itself = True
     may_pause = True

@@ -63,10 +63,10 @@ def softmax(params, state, work):
         e = 0.0
         if work.mask[label] == 0:
             e = math.exp(params.alpha * np.float64(work.scores[label] - top))
-        work.probabilities[label] = e
+        work.propensities[label] = e
         total += e
     for label in range(len(work.mask)):
-        work.probabilities[label] /= total
+        work.propensities[label] /= total
     return greedy, total
 
 
@@ -74,8 +74,8 @@ def softmax(params, state, work):
 def mix_in_uniform(params, work, turn):
     for label in range(len(work.mask)):
         if work.mask[label] == 0:
-            p = work.probabilities[label]
-            work.probabilities[label] = (1.0 - params.gamma) * p + params.gamma / turn.count
+            p = work.propensities[label]
+            work.propensities[label] = (1.0 - params.gamma) * p + params.gamma / turn.count
 
 
 @inline
@@ -85,7 +85,7 @@ def draw(params, state, work, turn):
     mix_in_uniform(params, work, turn)
     label = sample(work, turn)
     p = math.exp(params.alpha * np.float64(work.scores[label] - work.scores[greedy])) / total
-    return Choice(label, greedy, work.probabilities[label], p, np.float64(work.scores[label]))
+    return Choice(label, greedy, work.propensities[label], p, np.float64(work.scores[label]))
 
 
 @inline

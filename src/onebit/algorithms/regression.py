@@ -38,9 +38,9 @@ def gap_weighting(params, work, turn, greedy, loss):
         if work.mask[label] == 0 and label != greedy:
             gap = np.float64(work.scores[greedy]) - np.float64(work.scores[label])
             p = loss / (turn.count * loss + gamma * gap)
-        work.probabilities[label] = p
+        work.propensities[label] = p
         left -= p
-    work.probabilities[greedy] = left
+    work.propensities[greedy] = left
 
 
 @update_of_planes
@@ -58,6 +58,7 @@ class _Regressor(Learner):
     """A learner by regression: its record has `lr` and `logistic`."""
 
     planes = 2
+    forecasts = (0.0, 1.0)
     lockstep = descend
 
     @staticmethod

@@ -57,7 +57,7 @@ def add_node(params, work, point, weight):
             own = normal_cdf(z)
             if own > 0.0:
                 density = math.exp(-0.5 * z * z) / (deviation * math.sqrt(2.0 * math.pi))
-                work.probabilities[i] += weight * density * below / own
+                work.propensities[i] += weight * density * below / own
 
 
 class LinearThompson(Learner):
@@ -69,6 +69,7 @@ class LinearThompson(Learner):
 
     planes = 2
     rescores = False
+    forecasts = (-1.0, 1.0)
     form: FormName = FORM
     c: float = setting(default=0.1, above=0, search=Range(0.001, 1), doc="width of the draws")
     reg: float = setting(default=1.0, above=0, search=Range(0.01, 10), doc="the prior")
@@ -100,10 +101,10 @@ class LinearThompson(Learner):
         milliseconds; learning does not need it, so whole streams never compute it.
         """
         labels = len(work.mask)
-        work.probabilities[:] = 0.0
+        work.propensities[:] = 0.0
         greedy = best(state, work)
         if work.widths[greedy] <= 0.0:  # an empty row: every number is 0
-            work.probabilities[greedy] = 1.0
+            work.propensities[greedy] = 1.0
             return
         point, end = -math.inf, -math.inf
         for i in range(labels):
@@ -136,10 +137,10 @@ class LinearThompson(Learner):
         total = 0.0
         for i in range(labels):
             if work.mask[i] == 0:
-                work.probabilities[i] = max(work.probabilities[i], 1e-12)
-                total += work.probabilities[i]
+                work.propensities[i] = max(work.propensities[i], 1e-12)
+                total += work.propensities[i]
         for i in range(labels):
-            work.probabilities[i] /= total
+            work.propensities[i] /= total
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):

@@ -274,8 +274,8 @@ def export(journal: Path, /, *, out: Path, model: str | None = None) -> None:
     """Write the rounds of a journal to a Parquet file, a row per decision.
 
     The columns: model, id, position, round, version, time, key, context (JSON), among (JSON),
-    label, propensity, probabilities (JSON), explored, state, answer_time, right, true_label,
-    source, answer_key. The service may run meanwhile.
+    label, confidence, propensity, propensities (JSON), explored, state, answer_time, right,
+    true_label, source, answer_key. The service may run meanwhile.
 
     ```
     onebit export onebit.journal --out rounds.parquet

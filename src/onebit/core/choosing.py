@@ -94,24 +94,24 @@ def explore_uniformly(work, turn, gamma, greedy):
 @inline
 def uniform_exploration_law(work, turn, gamma, greedy):
     for label in range(len(work.mask)):
-        work.probabilities[label] = gamma / turn.count if work.mask[label] == 0 else 0.0
-    work.probabilities[greedy] += 1.0 - gamma
+        work.propensities[label] = gamma / turn.count if work.mask[label] == 0 else 0.0
+    work.propensities[greedy] += 1.0 - gamma
 
 
 @inline
 def certain_law(work, label):
-    work.probabilities[:] = 0.0
-    work.probabilities[label] = 1.0
+    work.propensities[:] = 0.0
+    work.propensities[label] = 1.0
 
 
 @inline
 def sample(work, turn):
-    """A label drawn by `work.probabilities`, from one uniform number."""
+    """A label drawn by `work.propensities`, from one uniform number."""
     u = uniform(turn.seed, turn.round, 0)
     total = 0.0
     last = nth_possible(work, 0)
     for label in range(len(work.mask)):
-        p = work.probabilities[label]
+        p = work.propensities[label]
         if p > 0:
             total += p
             last = label
@@ -203,6 +203,6 @@ def sampled(law):
     def say(params, state, work, turn):
         drawn_law(params, state, work, turn)
         label = sample(work, turn)
-        return Choice(label, best(state, work), work.probabilities[label], 0.0, 0.0)
+        return Choice(label, best(state, work), work.propensities[label], 0.0, 0.0)
 
     return say

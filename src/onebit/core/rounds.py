@@ -4,7 +4,7 @@ An algorithm says what to do in a round by compiled functions, members of its cl
 
 - `score`: fill `work.scores` (and `work.widths`, the variances, if it has them) for one row;
 - `say`: from these, choose a label, and return its probability;
-- `law`: fill `work.probabilities`, the law by which `say` chooses;
+- `law`: fill `work.propensities`, the law by which `say` chooses;
 - `could_say`: whether `say` can have made this choice in some earlier round; forged decisions are
   refused by it;
 - `hear`: learn from one bit (`hear_label`: from the true label, for references). Both may read
@@ -29,7 +29,7 @@ class Work(NamedTuple):
     widths: Any
     bounds: Any
     mask: Any  # 0 where the label may be said, -infinity elsewhere
-    probabilities: Any  # float64, also with float32 weights
+    propensities: Any  # float64, also with float32 weights
     slots: Any = None  # where features are in the table: see `core.slots`
     places: Any = None  # those of one row
     scales: Any = None  # by which rows are scaled; None: they are taken as they come

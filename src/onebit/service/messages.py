@@ -144,8 +144,9 @@ class Told(Struct, frozen=True, kw_only=True):
 
     id: str
     label: Label
+    confidence: float | None  # estimated chance that this label is right; null: no estimate
     propensity: float  # the probability with which this label was said
-    probabilities: dict[str | int, float]  # of every label that was possible; empty: erased
+    propensities: dict[str | int, float]  # of every label that was possible; empty: erased
     explored: bool  # whether another label had the best score
     round: int
 

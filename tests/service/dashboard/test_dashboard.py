@@ -65,7 +65,8 @@ def test_numbers_are_those_of_the_card(site):
     assert len(found["decisions"]) == 20
     first = found["decisions"][0]
     assert first["round"] == 29 and first["answer"] == "wrong" and first["source"] == "web"
-    assert sum(first["probabilities"].values()) == pytest.approx(1)
+    assert sum(first["propensities"].values()) == pytest.approx(1)
+    assert first["confidence"] is None  # Banditron has no estimate
     assert json.loads(first["context"])["goal"] == 1.0
 
 
@@ -169,7 +170,7 @@ def test_numbers_as_csv(site, table):
     for row, known in zip(rows, numbers, strict=True):
         assert set(row) == set(known)
         if table == "decisions":
-            assert json.loads(row["probabilities"]) == known["probabilities"]
+            assert json.loads(row["propensities"]) == known["propensities"]
 
 
 def test_hostile_labels_and_contexts_are_text(tmp_path):

@@ -16,7 +16,7 @@ from onebit.service import snapshots
 from onebit.service.journal import Journal
 from onebit.service.messages import Label
 
-SHOWN = 5  # probabilities of a decision
+SHOWN = 5  # propensities of a decision
 LONGEST = 160  # characters of a context
 _decode = msgspec.json.decode
 
@@ -45,9 +45,10 @@ class ShownDecision(Struct):
     round: int
     time: float
     label: Label
+    confidence: float | None
     propensity: float
     explored: bool
-    probabilities: list[tuple[Label, float]]  # the largest, the largest first
+    propensities: list[tuple[Label, float]]  # the largest, the largest first
     labels: int  # that were possible
     context: str  # as JSON; cut if it is long
     answer: str  # "right", "wrong", "silence", or empty: none yet
@@ -97,12 +98,12 @@ def decisions_at(
 
 
 def _shown(row: Any, labels: Sequence[Label]) -> ShownDecision:
-    (position, token, round, time, label, propensity, explored, probabilities, among, context,
-     answer_time, right, named, source) = row  # fmt: skip
+    (position, token, round, time, label, confidence, propensity, explored, propensities, among,
+     context, answer_time, right, named, source) = row  # fmt: skip
     possible = labels if among is None else _decode(among)
     shares = [(label, 1.0)]
-    if probabilities is not None:
-        shares = list(zip(possible, _decode(probabilities), strict=False))
+    if propensities is not None:
+        shares = list(zip(possible, _decode(propensities), strict=False))
         shares.sort(key=lambda pair: -pair[1])
     answer = ""
     if answer_time is not None:
@@ -114,9 +115,10 @@ def _shown(row: Any, labels: Sequence[Label]) -> ShownDecision:
         round=round,
         time=time,
         label=label,
+        confidence=confidence,
         propensity=propensity,
         explored=bool(explored),
-        probabilities=shares[:SHOWN],
+        propensities=shares[:SHOWN],
         labels=len(possible),
         context=text if len(text) <= LONGEST else text[:LONGEST] + "…",
         answer=answer,

@@ -427,10 +427,11 @@ def rows_of(table: str, view: View) -> list[dict[str, Any]]:
     return [
         {
             "id": shown.id, "round": shown.round, "time": shown.time, "label": shown.label,
-            "propensity": shown.propensity, "explored": shown.explored, "answer": shown.answer,
+            "confidence": shown.confidence, "propensity": shown.propensity,
+            "explored": shown.explored, "answer": shown.answer,
             "named_as_true": shown.named, "delay": shown.delay, "source": shown.source,
             "context": shown.context,
-            "probabilities": {str(label): share for label, share in shown.probabilities},
+            "propensities": {str(label): share for label, share in shown.propensities},
         }
         for shown in view.decisions
     ]  # fmt: skip

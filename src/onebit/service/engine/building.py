@@ -213,7 +213,7 @@ class Builder:
             try:
                 for answer in answers:
                     copy.learn(copy.decide(self.prepared(context)), **answer)
-                copy.probabilities(self.prepared(context))
+                copy.propensities(self.prepared(context))
             except REFUSED:  # the learner takes other contexts: they compile it when they come
                 log.debug("%s: no warming up with %r", self._name, type(context).__name__)
 

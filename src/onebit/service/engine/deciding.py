@@ -170,11 +170,12 @@ class Deciding(Rebuilding):
             propensity=float(decision.propensity),
             explored=int(decision.explored),
             round=decision.round,
-            probabilities=None if shares is None else _encode(shares.tolist()).decode(),
+            propensities=None if shares is None else _encode(shares.tolist()).decode(),
             decision=decision.to_bytes(),
             deferred=int(deferred),
             active=None if deferred else position,
             state=ACTIVE,
+            confidence=None if decision.confidence is None else float(decision.confidence),
         )
         entry = Entry(row, None, decision, None)
         self._remember(entry)
@@ -188,7 +189,7 @@ class Deciding(Rebuilding):
         if self.model.deferred and not learner._can_propose(x):
             learner = learner.copy()  # which knows what is new in the context; nothing was counted
             learner.redo(x, decision)
-        return learner._probabilities_then(decision)
+        return learner._propensities_then(decision)
 
     def _append(self, entries: Sequence[Entry]) -> None:
         if not entries:

@@ -90,16 +90,17 @@ class Records(EngineState):
         labels = self._labels_then(row) if row.among is None else _decode(row.among)
         if row.state == ERASED:
             shares = {}
-        elif row.probabilities is None:
+        elif row.propensities is None:
             shares = dict.fromkeys(labels, 0.0)
             shares[row.label] = 1.0
         else:  # labels that were added later come last, and have none
-            shares = dict(zip(labels, _decode(row.probabilities), strict=False))
+            shares = dict(zip(labels, _decode(row.propensities), strict=False))
         return Told(
             id=id_of(row),
             label=row.label,
+            confidence=row.confidence,
             propensity=row.propensity,
-            probabilities=shares,
+            propensities=shares,
             explored=bool(row.explored),
             round=row.round,
         )

@@ -7,9 +7,9 @@ share one fsync (group commit). Readers have connections of their own, which can
 
 Every event has a position, its place in the one order of all events:
 
-- `decisions`: what was said, on what context, with which probabilities. A decision that was only
-  proposed (`deferred`) has no effect until it is shown; `active` is the position of that, at which
-  a change (`shown`) has its time.
+- `decisions`: what was said, on what context, with which confidence and propensities. A decision
+  that was only proposed (`deferred`) has no effect until it is shown; `active` is the position of
+  that, at which a change (`shown`) has its time.
 - `answers`: feedback. A decision has at most one answer at a time.
 - `changes`: everything else, such as a new label. Some changes alter the past, such as a revised
   answer: `affects` is the first position from which a learner has to be built again.
@@ -30,6 +30,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from heapq import merge
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -89,14 +90,20 @@ __all__ = [
     "schema_of",
 ]
 Durability = Literal["full", "normal"]
-SCHEMA = 1
+SCHEMA = 2
 # After so many commits or rows, the write-ahead log is copied into the database: about 16 MiB.
 CHECKPOINT_COMMITS, CHECKPOINT_ROWS = 1_000, 10_000
 EMPTYING = 1.0  # seconds between two attempts to empty the log while somebody reads it
 CHUNK = 2_000  # positions that are read at once: who reads keeps the log from being emptied
 
+
+def _add_confidence(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE decisions RENAME COLUMN probabilities TO propensities")
+    connection.execute("ALTER TABLE decisions ADD COLUMN confidence REAL")
+
+
 # From one schema to the next: MIGRATIONS[n] takes a journal of schema n to n + 1.
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _add_confidence}
 
 
 class Commit:
@@ -511,7 +518,7 @@ def _events(
     size = len(AnswerRow._fields)
     queries: list[Any] = [
         ((row[0], DecisionRow(*row)) for row in decisions),
-        ((row[-2], DecisionRow(*row)) for row in shown),
+        ((event.active, event) for event in starmap(DecisionRow, shown)),
         ((row[0], Answered(AnswerRow(*row[:size]), DecisionRow(*row[size:]))) for row in answers),
         ((row[0], ChangeRow(*row)) for row in changes),
     ]

@@ -13,14 +13,15 @@ _decode = msgspec.json.Decoder().decode
 IS_RIGHT = "CASE WHEN a.label IS NULL THEN a.right ELSE a.label = d.label END"
 _ROUNDS = """
 SELECT m.name, d.position, d.token, d.round, d.configuration, d.time, d.key, d.context, d.among,
-    d.label, d.propensity, d.probabilities, d.explored, d.state, d.active,
+    d.label, d.confidence, d.propensity, d.propensities, d.explored, d.state, d.active,
     a.time, a.right, a.label, a.source, a.key
 FROM decisions d JOIN models m ON m.number = d.model LEFT JOIN answers a ON a.decision = d.position
 WHERE d.position > ? AND d.position <= ? AND (? IS NULL OR m.name = ?)
 ORDER BY d.position LIMIT ?"""
 _SHOWN = """
-SELECT d.position, d.token, d.round, d.time, d.label, d.propensity, d.explored, d.probabilities,
-    d.among, substr(CAST(d.context AS TEXT), 1, ?), a.time, a.right, a.label, a.source
+SELECT d.position, d.token, d.round, d.time, d.label, d.confidence, d.propensity, d.explored,
+    d.propensities, d.among, substr(CAST(d.context AS TEXT), 1, ?),
+    a.time, a.right, a.label, a.source
 FROM decisions d LEFT JOIN answers a ON a.decision = d.position
 WHERE d.position IN ({}) ORDER BY d.position DESC"""
 # A decision that was shown later counts from then on. Early journals do not have that time.

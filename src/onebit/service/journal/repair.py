@@ -223,7 +223,7 @@ def _is_json(value: Any) -> bool:
 
 def _is_decision(row: tuple[Any, ...]) -> bool:
     made = DecisionRow(*row)
-    if not all(_is_json(text) for text in (made.context, made.among, made.probabilities) if text):
+    if not all(_is_json(text) for text in (made.context, made.among, made.propensities) if text):
         return False
     if made.decision is None:
         return made.state != 0
@@ -250,7 +250,7 @@ _TABLES: dict[str, tuple[str, Callable[[tuple[Any, ...]], bool]]] = {
     "models": ("it", lambda _: True),
     "configurations": ("iirtB", lambda row: _is_json(row[3])),
     "bases": ("iiib", lambda _: True),
-    "decisions": ("itiirTBTlriiTBiIi", _is_decision),
+    "decisions": ("itiirTBTlriiTBiIiR", _is_decision),
     "answers": ("iiirIlTT", _is_answer),
     "changes": ("iirtIt", _is_change),
 }
@@ -261,9 +261,11 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "b": (bytes,),
     "l": (str, int, type(None)),
     "I": (int, type(None)),
+    "R": (float, int, type(None)),
     "T": (str, type(None)),
     "B": (bytes, type(None)),
 }
+_WIDTH_OF_SCHEMA_1 = 17  # of decisions, which had no confidence
 _BY_WIDTH = {len(types): (table, types, check) for table, (types, check) in _TABLES.items()}
 
 
@@ -346,6 +348,8 @@ class _Pages:
             if not values or values[0] is not None:
                 continue  # of a table without numbers: the list of tables
             row = (rowid, *values[1:])
+            if len(row) == _WIDTH_OF_SCHEMA_1:  # SQLite leaves such rows as they are
+                row = (*row, None)
             table = _table_of(row)
             if table is None:
                 self.lost.append(f"page {number}, row {rowid}")

@@ -59,7 +59,7 @@ def erase(decision: int) -> list[Statement]:
     return [
         (
             "UPDATE decisions SET state = ?, context = NULL, decision = NULL, "
-            "key = NULL, among = NULL, probabilities = NULL WHERE position = ?",
+            "key = NULL, among = NULL, propensities = NULL, confidence = NULL WHERE position = ?",
             (ERASED, decision),
         ),
         ("DELETE FROM answers WHERE decision = ?", (decision,)),

@@ -15,8 +15,8 @@ CREATE TABLE decisions (
     position INTEGER PRIMARY KEY, token TEXT NOT NULL, model INTEGER NOT NULL,
     configuration INTEGER NOT NULL, time REAL NOT NULL, key TEXT, context BLOB, among TEXT,
     label, propensity REAL NOT NULL, explored INTEGER NOT NULL, round INTEGER NOT NULL,
-    probabilities TEXT, decision BLOB, deferred INTEGER NOT NULL, active INTEGER,
-    state INTEGER NOT NULL);
+    propensities TEXT, decision BLOB, deferred INTEGER NOT NULL, active INTEGER,
+    state INTEGER NOT NULL, confidence REAL);
 CREATE UNIQUE INDEX decision_keys ON decisions (model, key) WHERE key IS NOT NULL;
 CREATE INDEX shown_decisions ON decisions (active) WHERE deferred = 1;
 CREATE TABLE answers (
@@ -50,11 +50,12 @@ class DecisionRow(NamedTuple):
     propensity: float
     explored: int
     round: int
-    probabilities: str | None  # JSON: a number for each label; None: the label was certain
+    propensities: str | None  # JSON: a number for each label; None: the label was certain
     decision: bytes | None  # `Decision.to_bytes`
     deferred: int
     active: int | None
     state: int
+    confidence: float | None  # `Decision.confidence`; None also in rows of schema 1
 
 
 class AnswerRow(NamedTuple):

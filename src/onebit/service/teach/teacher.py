@@ -106,7 +106,7 @@ class Guess(Struct, kw_only=True):
     item: dict[str, Any]
     kind: Kind
     label: Label
-    sure: float  # how sure the learner is of the label, from 0 to 1
+    sure: float  # estimated chance that the label is right
     best: Label  # the label that it is most sure of, among those that are possible
     scores: list[tuple[Label, float]]  # the highest ones
     explored: bool
@@ -276,7 +276,7 @@ class Teacher:
                 copy.learn(copy.decide(context), right=False)
                 copy.learn(copy.decide(context), label=self._labels[0])
                 copy.propose(context)
-                copy.probabilities(context)
+                copy.propensities(context)
                 copy.scores([context])
         finally:
             self._warm.set()
@@ -350,7 +350,7 @@ class Teacher:
             context = self.items.context(place)
         except ItemError:
             return None
-        return self._kept(id, place, kind, row.label, bool(row.explored), context)
+        return self._kept(id, place, kind, row.label, bool(row.explored), row.confidence, context)
 
     def _row(self, id: str) -> tuple[Any, int | None]:
         """A guess as the journal has it, and the place of its item."""
@@ -398,23 +398,32 @@ class Teacher:
         futures.append(pending.future)
         told = pending.value
         self._lessons.skipped.discard(key)
-        return self._kept(told.id, place, kind, told.label, told.explored, context)
+        return self._kept(told.id, place, kind, told.label, told.explored, told.confidence, context)
 
     def _kept(
-        self, id: str, place: int, kind: Kind, label: Label, explored: bool, context: Any
+        self,
+        id: str,
+        place: int,
+        kind: Kind,
+        label: Label,
+        explored: bool,
+        confidence: float | None,
+        context: Any,
     ) -> Guess:
         item = self.items[place]
         scores = self._scores(context)
         possible = self._possible(item.key, kind, label)
         order = sorted(range(len(self._labels)), key=lambda i: -scores[i])[:SHOWN_LABELS]
         shares = np.clip(scores, 0, 1)  # estimates may lie a little outside
+        if kind in ("yes", "no") or confidence is None:  # of a single label, it is certain
+            confidence = float(shares[self._labels.index(label)])
         guess = Guess(
             id=id,
             place=place,
             item=shown_item(place, item, self.picture_of(place)),
             kind=kind,
             label=label,
-            sure=float(shares[self._labels.index(label)]),
+            sure=confidence,
             best=self._best(scores, possible),
             scores=[(self._labels[i], float(shares[i])) for i in order],
             explored=explored,

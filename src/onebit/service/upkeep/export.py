@@ -31,8 +31,9 @@ COLUMNS = {
     "context": "String",
     "among": "String",
     "label": "String",
+    "confidence": "Float64",
     "propensity": "Float64",
-    "probabilities": "String",
+    "propensities": "String",
     "explored": "Boolean",
     "state": "String",
     "answer_time": "Datetime",
@@ -108,8 +109,9 @@ def _row(
     context: bytes | None,
     among: str | None,
     label: Any,
+    confidence: float | None,
     propensity: float,
-    probabilities: str | None,
+    propensities: str | None,
     explored: int,
     state: int,
     active: int | None,
@@ -123,17 +125,17 @@ def _row(
     if state != 2:  # not erased
         possible = _decode(among) if among is not None else labels(version, position)
         told = [float(name == label) for name in possible]
-        if probabilities is not None:
-            told = _decode(probabilities)
+        if propensities is not None:
+            told = _decode(propensities)
         shares = _encode(dict(zip(map(str, possible), told, strict=False))).decode()
     is_right = None
     if answer_time is not None:
         is_right = bool(right) if true_label is None else true_label == label
     return (
         model, f"{position:x}-{token}", position, round, version, _moment(time), key,
-        None if context is None else context.decode(), among, _text(label), propensity, shares,
-        bool(explored), _state(state, active, answer_time), _moment(answer_time), is_right,
-        _text(true_label), source, answer_key,
+        None if context is None else context.decode(), among, _text(label), confidence,
+        propensity, shares, bool(explored), _state(state, active, answer_time),
+        _moment(answer_time), is_right, _text(true_label), source, answer_key,
     )  # fmt: skip
 
 
