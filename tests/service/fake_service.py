@@ -250,6 +250,7 @@ class FakeService:
             path="fake.toml", service=ServiceOptions(**options), models=models, tokens=tokens
         )
         self.commits, self.ids = FakeCommits(), {}
+        self.building = {}
         self.models = {
             name: FakeEngine(name, held, self.commits, self.ids) for name, held in labels.items()
         }

@@ -865,10 +865,10 @@ def test_compacting_waits_for_a_learner_that_is_being_built(home, monkeypatch):
     go = slow_building(monkeypatch)
     replayed = building.Builder.replayed
 
-    def starts_retraining(builder, learner, after, until=None):
+    def starts_retraining(*args):
         monkeypatch.setattr(building.Builder, "replayed", replayed)
         news.submit_retrain(Retraining(learner="UCWL"))
-        return replayed(builder, learner, after, until)
+        return replayed(*args)
 
     monkeypatch.setattr(building.Builder, "replayed", starts_retraining)
     assert news.compact(place.clock.now) == 0
@@ -900,8 +900,8 @@ def test_a_past_that_changes_all_the_time_still_gets_new_learners(home, monkeypa
     taken, replayed = [], building.Builder.replayed
     take_over = Engine._take_over
 
-    def changed_meanwhile(self, learner, after, until=None):
-        result = replayed(self, learner, after, until)
+    def changed_meanwhile(self, learner, after, until=None, *rest):
+        result = replayed(self, learner, after, until, *rest)
         if until is not None and len(taken) < 3:
             news.revise(ids[len(taken)], label="tech")
         return result
@@ -1360,7 +1360,7 @@ def test_a_damaged_snapshot_is_not_used(home, caplog):
         service.tick()
     place.stop()
     before = testing._bytes(ob.load(place.snapshots[-1]))
-    assert len(place.snapshots) == 3  # `snapshots` of the configuration
+    assert len(place.snapshots) == 4  # `snapshots` of the configuration, and an older one
     for count in range(1, 4):
         path = place.snapshots[-count]
         data = bytearray(path.read_bytes())

@@ -22,7 +22,7 @@ import pytest
 from running import LABELS, Home, assert_pure, context
 
 from onebit.service import journal as journal_module
-from onebit.service.engine import rebuilding, state
+from onebit.service.engine import progress, rebuilding, state
 from onebit.service.faults import (
     Busy,
     Cancelled,
@@ -500,6 +500,7 @@ def run(folder: Path, seed: int, patch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     patch.setattr(rebuilding, "AT_ONCE", random.choice([-1, 20, 500]))
     patch.setattr(state, "RECENT", random.choice([3, 1000]))
+    patch.setattr(progress, "WRITING", random.choice([0.05, 1e9]))  # snapshots on the way
     patch.setattr(rebuilding, "threading", SimpleNamespace(Thread=LaterThread))
     patch.setattr(journal_module, "CHECKPOINT_COMMITS", random.choice([5, 1000]))
     patch.setattr(journal_module, "CHUNK", random.choice([5, 1000]))

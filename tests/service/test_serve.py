@@ -183,9 +183,9 @@ def test_before_the_models_are_there(configuration, monkeypatch):
     may_start, seen = threading.Event(), []
 
     class Slow(command.Service):
-        def __init__(self, *args):
+        def __init__(self, *args, **options):
             assert may_start.wait(60)
-            super().__init__(*args)
+            super().__init__(*args, **options)
 
     monkeypatch.setattr(command, "Service", Slow)
     run = command.Run(check(configuration), lambda: check(configuration))
@@ -232,7 +232,7 @@ def ended(configuration, monkeypatch):
 def test_a_stop_while_the_journal_is_read(configuration, monkeypatch, caplog, ended):
     caplog.set_level("INFO", "onebit.service")
     may_end = threading.Event()
-    monkeypatch.setattr(command, "Service", lambda _: may_end.wait(60))
+    monkeypatch.setattr(command, "Service", lambda *_, **__: may_end.wait(60))
     run = command.Run(check(configuration), lambda: check(configuration))
     with meanwhile(lambda: wait_for(lambda: run._server.started)):
         run()

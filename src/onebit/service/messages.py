@@ -259,11 +259,20 @@ class Health(Struct, frozen=True):
     status: Literal["ok"] = "ok"
 
 
+class Building(Struct, frozen=True, kw_only=True):
+    """How far a learner is that is being built from the journal."""
+
+    rounds: int  # that it has gone through
+    of: int
+    seconds_left: float | None  # about; None: nobody knows yet
+
+
 class Readiness(Struct, frozen=True, omit_defaults=True):
     """The models that are compiled and caught up with the journal."""
 
     status: Literal["ready"]
     models: list[str]
+    building: dict[str, Building] = {}  # learners that are built while the present ones answer
     problems: dict[str, str] = {}  # of models that answer, by another learner than was asked for
 
 

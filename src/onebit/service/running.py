@@ -19,8 +19,11 @@ from msgspec.json import encode
 
 from onebit._version import __version__
 from onebit.service.configuration import Configuration, Difference
-from onebit.service.faults import ServiceError, Unavailable
-from onebit.service.http.app import make_app
+from onebit.service.engine.progress import Progress, told
+from onebit.service.faults import NotPermitted, ServiceError, Unavailable
+from onebit.service.http.app import explain, make_app, readable
+from onebit.service.http.metrics import CONTENT_TYPE, metrics_of_start
+from onebit.service.http.operation import JSON, PROBLEM
 from onebit.service.http.server import make_server
 from onebit.service.messages import Health, problem_of
 from onebit.service.service import Service
@@ -43,7 +46,7 @@ class Run:
         self._configuration, self._read = configuration, read
         self._service: Service | None = None
         self._failure: BaseException | None = None
-        self._front = Front()
+        self._front = Front(configuration)
         self._server = make_server(self._front, configuration.service)
         # True: reload; False: stop. A handler of a signal may put into a SimpleQueue at any time.
         self._orders: SimpleQueue[bool] = SimpleQueue()
@@ -100,7 +103,7 @@ class Run:
         """Read the models, compile, and let requests in."""
         started = time.perf_counter()
         try:
-            self._service = service = Service(self._configuration)
+            self._service = service = Service(self._configuration, building=self._front.building)
             for name, engine in service.models.items():
                 learner = engine._learner
                 log.info(
@@ -171,26 +174,37 @@ def end_process() -> None:
 class Front:
     """The application before and after the start."""
 
-    def __init__(self) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         self.app: Any = None
         self.reason = "the models are being read from the journal"
+        self.building: dict[str, Progress] = {}
+        self._configuration = configuration
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if self.app is not None:
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
-            await self._answer_later(scope["path"], send)
+            await self._answer_early(scope, send)
 
-    async def _answer_later(self, path: str, send: Any) -> None:
-        fault = Unavailable(f"the service starts: {self.reason}")
-        status, media, body = 503, b"application/problem+json", encode(problem_of(fault))
-        if path == "/health":
-            status, media, body = 200, b"application/json", encode(Health())
-        headers = [(b"content-type", media), (b"content-length", b"%d" % len(body))]
-        if status == 503:
-            headers.append((b"retry-after", b"%d" % (fault.retry_after or 1)))
+    async def _answer_early(self, scope: Any, send: Any) -> None:
+        status, headers = 200, []
+        try:
+            media, body = self._early(scope["path"], dict(scope["headers"]))
+        except ServiceError as fault:
+            status, media, body = fault.status, PROBLEM, encode(problem_of(fault))
+            explain(fault, headers)
+        headers += [(b"content-type", media), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    def _early(self, path: str, headers: dict[bytes, bytes]) -> tuple[bytes, bytes]:
+        if path == "/health":
+            return JSON, encode(Health())
+        if path == "/metrics":
+            if not readable(self._configuration, headers)("*"):
+                raise NotPermitted("this token is not for read on every model")
+            return CONTENT_TYPE.encode(), metrics_of_start(self.building)
+        raise Unavailable(told(f"the service starts: {self.reason}", self.building))
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from onebit.service import snapshots
 from onebit.service.configuration import Configuration, Difference, Model, difference
 from onebit.service.engine import Engine, parsed_id
+from onebit.service.engine.progress import Progress, told
 from onebit.service.faults import Contradiction, ServiceError, UnknownDecision, UnknownModel
 from onebit.service.journal import Journal
 from onebit.service.tally import JournalTally
@@ -38,7 +39,8 @@ RETRY = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to recover; t
 class Service:
     """All models of a configuration. Closing it, or leaving a `with`, waits for what was accepted.
 
-    clock, tokens: for tests. ticks: whether a thread calls `tick`.
+    clock, tokens: for tests. ticks: whether a thread calls `tick`. building: tells by name how far
+    the learners are that are being built, also before the models are there.
     """
 
     def __init__(
@@ -49,9 +51,11 @@ class Service:
         tokens: Callable[[], str] | None = None,
         ticks: bool = True,
         snapshot_every: int = 10_000,
+        building: dict[str, Progress] | None = None,
     ) -> None:
         self.configuration = configuration
         self._snapshot_every = snapshot_every
+        self.building = {} if building is None else building
         options = configuration.service
         given = {} if tokens is None else {"tokens": tokens}
         self.journal = Journal(
@@ -109,6 +113,7 @@ class Service:
             keep=options.snapshots,
             snapshot_every=self._snapshot_every,
             retention=options.retention,
+            building=self.building,
         )
         try:
             engine.follow(model)
@@ -149,7 +154,9 @@ class Service:
     def unready(self) -> str:
         """Why requests cannot be taken now; empty if they can."""
         failure = self.journal.failure
-        return self._unready if failure is None else f"the journal cannot be written: {failure}"
+        if failure is not None:
+            return told(f"the journal cannot be written: {failure}", self.building)
+        return self._unready and told(self._unready, self.building)
 
     # Another configuration.
 

@@ -8,6 +8,10 @@ A snapshot is a model file (`onebit.load` reads it) whose name says which events
 The last change of the past is the position of the newest change that it knows of. If a later one
 affects a position that the snapshot has learned, the snapshot is of no use. The token is that of
 the model's last decision up to its position: a journal restored from a backup has another one.
+
+A change of the past makes all snapshots after it useless, so that the learner is built from the
+newest one before it. Therefore older ones are kept too, the fewer the older: at most twice as many
+events as came after the change have to be learned again.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import contextlib
 import logging
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,27 +41,91 @@ class Snapshot(NamedTuple):
 
 
 def path_of(
-    journal: Journal, folder: Path, model: str, number: int, version: int, position: int
+    journal: Journal, folder: Path, model: str, number: int, version: int, position: int, edit: int
 ) -> Path:
     """Where to write a learner that has learned all up to a position.
 
-    All that it has learned must be on disk already.
+    All that it has learned must be on disk already. edit: the last change of the past that it
+    knows of.
     """
-    edit = journal.last_change_of_the_past(number)
     token = journal.last_token(number, position)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{model}@{position:012d}-{version}-{edit}-{token}.onebit"
 
 
-def drop_old(
-    journal: Journal, folder: Path, model: str, number: int, version: int, keep: int
-) -> None:
-    """Remove all snapshots of a model but the newest `keep`, and those that cannot be used."""
-    kept = 0
+def drop_old(journal: Journal, folder: Path, model: str, number: int, keep: int) -> None:
+    """Remove the snapshots of a model that are of no use, or are not worth their space.
+
+    keep: as in `worth_keeping`, of each version that is in charge or is being built.
+    """
+    start, everything = journal.compacted_upto(number)[0], found(folder, model)
+    kept: set[Snapshot] = set()
+    for version in journal.versions_in_use(number):
+        useful = [
+            snapshot
+            for snapshot in everything
+            if snapshot.version == version
+            and snapshot.position >= start
+            and is_current(journal, number, snapshot)
+        ]
+        kept |= set(worth_keeping(useful, start, keep, journal.tally.bytes))
+    for snapshot in everything:
+        if snapshot not in kept:
+            snapshot.path.unlink(missing_ok=True)
+
+
+def worth_keeping(
+    snapshots: Sequence[Snapshot], start: int, keep: int, room: int
+) -> list[Snapshot]:
+    """The newest `keep` of some snapshots, which are given from the newest, and few of the others.
+
+    An older one is left out if the next older one lies less than twice as far back as the one that
+    is kept before it. start: where a learner begins without a snapshot. room: bytes that all but
+    the newest may take; to keep to it, still more of them are left out.
+    """
+    newest, factor = list(snapshots[:keep]), 2
+    while True:
+        deep = _thinned(snapshots, start, keep, factor)
+        if sum(map(_size, deep)) <= room:
+            return newest + deep
+        factor *= 2
+
+
+def _thinned(snapshots: Sequence[Snapshot], start: int, keep: int, factor: int) -> list[Snapshot]:
+    deep: list[Snapshot] = []
+    if len(snapshots) > keep:
+        end = snapshots[0].position
+        depth = max(end - snapshots[keep - 1].position, 1)
+        older = [snapshot.position for snapshot in snapshots[keep + 1 :]] + [start]
+        for snapshot, following in zip(snapshots[keep:], older, strict=True):
+            if end - following > factor * depth:
+                deep.append(snapshot)
+                depth = end - snapshot.position
+    return deep
+
+
+def _size(snapshot: Snapshot) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        return snapshot.path.stat().st_size
+    return 0
+
+
+def drop_erased(journal: Journal, folder: Path, model: str, number: int) -> None:
+    """Remove snapshots whose learner may know a context that was erased since.
+
+    Erasing removes them, too; a process that ended just then has left them. Of what was compacted,
+    nobody knows what was erased.
+    """
+    base = journal.compacted_upto(number)[0]
     for snapshot in found(folder, model):
-        is_used = snapshot.version == version and is_current(journal, number, snapshot)
-        kept += is_used
-        if not is_used or kept > keep:
+        if snapshot.position < base or journal.has_erased(number, snapshot.edit, snapshot.position):
+            snapshot.path.unlink(missing_ok=True)
+
+
+def drop_version(folder: Path, model: str, version: int) -> None:
+    """Remove the snapshots of a version of a model."""
+    for snapshot in found(folder, model):
+        if snapshot.version == version:
             snapshot.path.unlink(missing_ok=True)
 
 

@@ -44,7 +44,6 @@ class ModelTally:
     open: int = 0
     answers: int = 0  # in the journal now, as they stand after revisions
     mistakes: int = 0  # answers among them that say wrong
-    lag: int = 0  # events of the journal that are not yet learned
     smallest_propensity: float = 1.0
     delay: Spread = field(default_factory=lambda: Spread(DELAYS))  # from decision to feedback
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +38,8 @@ from onebit.service.journal import Answered, AnswerRow, DecisionRow, Journal, Ve
 
 RULES = 1  # raise it when `Builder` learns the same events in another way
 REFUSED = (TypeError, ValueError, OverflowError, MemoryError)  # by a learner
+# Is told of each event that was learned: the learner, the position, whether it was a decision.
+Watch = Callable[[Learner, int, bool], None]
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 log = logging.getLogger("onebit.service")
 
@@ -163,9 +165,12 @@ class Builder:
         return self._journal.compacted_upto(self._number)[0]
 
     def replayed(
-        self, learner: Learner, after: int, until: int | None = None
+        self, learner: Learner, after: int, until: int | None = None, watch: Watch | None = None
     ) -> tuple[Learner, int]:
-        """Let a learner learn the events after a position; returns the last position too."""
+        """Let a learner learn the events after a position; returns the last position too.
+
+        watch: called after each event.
+        """
         reached = after
         for event in self._journal.history(self._number, after, until):
             try:
@@ -192,6 +197,8 @@ class Builder:
                 if not self._is_repaired:
                     raise Damaged(said) from error
                 log.warning("%s; left out, because events before it were lost", said)
+            if watch is not None:
+                watch(learner, reached, isinstance(event, DecisionRow))
         return learner, reached
 
     def warm_up(self, learner: Learner) -> None:

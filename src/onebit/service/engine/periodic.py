@@ -7,8 +7,8 @@ from pathlib import Path
 
 from onebit import persist
 from onebit.learner import Learner
-from onebit.service import snapshots
 from onebit.service.engine.feedback import Feedback
+from onebit.service.engine.progress import Pace
 from onebit.service.engine.revisions import SILENCE, Given
 from onebit.service.journal import ACTIVE, statements
 
@@ -58,25 +58,10 @@ class PeriodicWork(Feedback):
             if self._is_stale:
                 return None
             position, version, dumped = self._reached, self._version.number, self._learner._dump()
-            edits = len(self._edits)
+            past = self._past()
         self.journal.flush()
-        with self._lock:
-            if edits != len(self._edits) or version != self._version.number:
-                return None
-            self._snapshot_at = position
-            path = snapshots.path_of(
-                self.journal, self._folder, self.name, self.number, version, position
-            )
-        # Without the lock: a large learner takes long to write, and requests go on meanwhile.
-        persist.write(path, *dumped)
-        with self._lock:
-            if edits != len(self._edits):  # it may have learned what was erased meanwhile
-                path.unlink(missing_ok=True)
-                return None
-            snapshots.drop_old(
-                self.journal, self._folder, self.name, self.number, version, self._keep
-            )
-        return path
+        self._snapshot_at = position
+        return self._write_snapshot(dumped, version, position, past)
 
     def _compact_old(self, retention: float) -> None:
         """Compact rounds that are older than the retention time.
@@ -114,7 +99,8 @@ class PeriodicWork(Feedback):
             log.info("%s: rounds are kept because of a source in quarantine", self.name)
         if until <= start:
             return 0
-        learner, _ = builder.replayed(*builder.start(until + 1), until)
+        pace = Pace(lambda: self.journal.position, self._closing)
+        learner, _ = builder.replayed(*builder.start(until + 1), until, lambda *_: pace())
         with self._lock:
             is_same = edits == len(self._edits) and builder is self._builder
             if self._rebuilding is not None or not is_same:

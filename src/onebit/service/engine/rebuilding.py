@@ -16,17 +16,20 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onebit.learner import Learner
+from onebit.service import snapshots
 from onebit.service.engine.building import (
     REFUSED,
     Builder,
+    Code,
     Version,
     code_of,
     fresh,
     is_unlearnable,
     recorded_code,
 )
+from onebit.service.engine.progress import Interrupted, Pace
 from onebit.service.engine.records import Records
-from onebit.service.engine.state import READ_ANEW
+from onebit.service.engine.state import READ_ANEW, Past
 from onebit.service.faults import Damaged, ServiceError, Unavailable
 from onebit.service.journal import ChangeRow
 from onebit.service.journal.statements import Statement
@@ -103,10 +106,9 @@ class Rebuilding(Records):
             if self._rebuilding is not None and version is None:
                 return  # that one sees the change, and starts again if it has to
             self._rebuilding = threading.Thread(
-                target=self._build_behind, args=(builder, start, self._reached, len(self._edits)),
+                target=self._build_behind, args=(builder, start, self._reached, self._past()),
                 name=f"build {self.name}", daemon=True,
             )  # fmt: skip
-            self.tally.lag = self.journal.position - start[1]
             self._rebuilding.start()
 
     def _compile(self, version: Version) -> None:
@@ -116,18 +118,19 @@ class Rebuilding(Records):
                 self._builder_of(version).warm_up(fresh(version))
 
     def _build_behind(
-        self, builder: Builder, start: tuple[Learner, int] | None, until: int, edits: int
+        self, builder: Builder, start: tuple[Learner, int] | None, until: int, past: Past
     ) -> None:
         """Build a learner while the present one goes on answering, then let it take over.
 
-        until: where the model was when the start was chosen; edits: how many changes of the past
-        there were. Up to there all is on disk. What came later is learned under the lock.
+        until: where the model was when the start was chosen; past: what was known of changes of
+        the past. Up to there all is on disk. What came later is learned under the lock.
 
         If the past changes meanwhile, the learner takes over all the same, because it is nearer to
         the journal than the present one, and another one is built. Otherwise a model whose past
         changes all the time would never get a new learner.
         """
         is_outdated, started = False, monotonic()
+        first = past  # what was known when the learner was begun, from which it may go on later
         try:
             while not self._closing.is_set():
                 try:
@@ -136,19 +139,20 @@ class Rebuilding(Records):
                         with self._lock:
                             self.journal.flush()
                             start = builder.start()
-                            until, edits = self._reached, len(self._edits)
-                    learner, reached = builder.replayed(*start, until)
+                            until, past = self._reached, self._past()
+                        first = past
+                    learner, reached = self._replayed_behind(builder, start, until, first)
                     if builder is not self._builder:
                         builder.warm_up(learner)
                     with self._lock:
-                        start, came = None, self._edits[edits:]
+                        start, came = None, self._edits[past.edits :]
                         if READ_ANEW in came:
                             continue
                         is_outdated |= any(affects <= until for affects in came)
                         self.journal.flush()
                         if self._reached - until > max(AT_ONCE, 0):
                             start, until = (learner, reached), self._reached
-                            edits = len(self._edits)
+                            past = self._past()
                             continue  # much has come meanwhile: learn it without the lock first
                         self._take_over(builder, builder.replayed(learner, reached)[0])
                         if not is_outdated:
@@ -160,11 +164,13 @@ class Rebuilding(Records):
                 except Unavailable as error:
                     with self._lock:
                         # What was learned before a change may not fit what came after it.
-                        is_outdated |= edits != len(self._edits)
+                        is_outdated |= past.edits != len(self._edits)
                         if isinstance(error, Damaged) and not is_outdated:
                             raise
                     start = None
                     sleep(0.1)  # the journal has failed: go on when it has been read anew
+        except Interrupted:
+            log.info("model %s: the next start goes on building its learner", self.name)
         except Exception as error:
             with self._lock:
                 self.problem = self._not_in_charge(builder.version, error)
@@ -177,13 +183,28 @@ class Rebuilding(Records):
             if self._is_stale and builder is not self._builder and not self._closing.is_set():
                 self._build_again()  # changes of the past have relied on this thread
 
+    def _replayed_behind(
+        self, builder: Builder, start: tuple[Learner, int], until: int, first: Past
+    ) -> tuple[Learner, int]:
+        """Let a learner learn the events up to a position, while requests go first.
+
+        first: what was known of changes of the past when the learner was begun.
+        """
+        pace = Pace(lambda: self.journal.position, self._closing)
+        with self._telling(self._progress(builder, start[1], until, first, pace)) as progress:
+            try:
+                return builder.replayed(*start, until, progress)
+            except Interrupted:
+                progress.write(start[0])
+                raise
+
     def _not_in_charge(self, version: Version, error: Exception) -> str:
         """Says that the learner of a version could not be built."""
         wanted, present = version.body["learner"], self._version.body["learner"]
         return f"{wanted} could not be built from the journal; {present} stays in charge: {error}"
 
     def _end_building(self) -> None:
-        self._rebuilding, self.tally.lag = None, 0
+        self._rebuilding = None
 
     def _take_over(self, builder: Builder, learner: Learner) -> None:
         if builder is not self._builder:
@@ -223,6 +244,8 @@ class Rebuilding(Records):
         if version is None:
             return False
         try:
+            if not code_of(version.body).same_bits(Code(*version.body.get("code", ("", "")))):
+                snapshots.drop_version(self._folder, self.name, version.number)
             self._build_again(None, version)
             return True
         except ServiceError as fault:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 import numpy as np
 
+from onebit import persist
 from onebit.learner import Learner
+from onebit.service import snapshots
 from onebit.service.configuration import Limits, Model
 from onebit.service.engine.building import (
     Builder,
@@ -27,6 +30,7 @@ from onebit.service.engine.building import (
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.entries import Entry, id_of, parsed_id
 from onebit.service.engine.pending import DONE
+from onebit.service.engine.progress import Pace, Progress
 from onebit.service.faults import Cancelled, Damaged, Expired, UnknownDecision
 from onebit.service.journal import CANCELLED, ERASED, DecisionRow, Journal, statements
 from onebit.service.journal.statements import Statement
@@ -52,11 +56,19 @@ class _MustWait(Exception):
     """What was submitted cannot be done at once."""
 
 
+class Past(NamedTuple):
+    """What was known of changes of the past when a learner was built, or was started with."""
+
+    edit: int  # the position of the last one
+    edits: int  # how many the engine had seen
+
+
 class EngineState:
     """The learner of a model, and its place in the journal.
 
-    journal: where everything is kept. folder: for snapshots. keep: how many of them.
+    journal: where everything is kept. folder: for snapshots. keep: how many of the newest.
     snapshot_every: events between two of them. retention: the age at which rounds are compacted.
+    building: tells by name how far a learner is that is being built.
     """
 
     _builder: Builder
@@ -73,10 +85,12 @@ class EngineState:
         keep: int = 3,
         snapshot_every: int = 10_000,
         retention: float | None = None,
+        building: dict[str, Progress] | None = None,
     ) -> None:
         self.journal, self.model, self.name = journal, model, model.name
         self.limit(limits or Limits(), keep, retention)
         self._snapshot_every = snapshot_every
+        self._building = {} if building is None else building
         self._compacted = 0.0  # up to which time
         self._lock = threading.RLock()
         self._may_wait = True  # for the disk, or for a learner to be built
@@ -89,6 +103,7 @@ class EngineState:
         self._sources: dict[str, float] = {}  # the weights of sources of feedback
         self.replayed_from = 0  # the position of the snapshot that start-up has used
         self.problem = ""  # why the learner that was asked for last is not in charge
+        snapshots.drop_erased(journal, folder, self.name, self.number)
         self.load()
         self._begin()
 
@@ -160,7 +175,65 @@ class EngineState:
         """The learner as the journal has it."""
         start = self._builder.start()
         self.replayed_from = start[1]
-        self._learner, self._reached = self._builder.replayed(*start)
+        until, past = self.journal.position, self._past()
+        with self._telling(self._progress(self._builder, start[1], until, past)) as progress:
+            self._learner, self._reached = self._builder.replayed(*start, None, progress)
+
+    def _progress(
+        self, builder: Builder, after: int, until: int, past: Past, pace: Pace | None = None
+    ) -> Progress:
+        """Watches over a learner that is built from one position to another."""
+        version = builder.version.number
+
+        def write(learner: Learner, position: int) -> None:
+            if not self._has_changed(past, position):
+                self._write_snapshot(learner._dump(), version, position, past)
+
+        return Progress(
+            self.name,
+            after,
+            until,
+            self.journal.rounds_between(self.number, after, until),
+            every=self._snapshot_every,
+            write=write,
+            pace=pace,
+        )
+
+    @contextmanager
+    def _telling(self, progress: Progress) -> Iterator[Progress]:
+        """Lets others know how far a learner is."""
+        self._building[self.name] = progress
+        try:
+            yield progress
+        finally:
+            self._building.pop(self.name, None)
+
+    def _past(self) -> Past:
+        return Past(self.journal.last_change_of_the_past(self.number), len(self._edits))
+
+    def _has_changed(self, past: Past, position: int) -> bool:
+        """Whether a change has come that affects what is learned up to a position."""
+        return any(affects <= position for affects in self._edits[past.edits :])
+
+    def _write_snapshot(
+        self, dumped: tuple[Any, Any], version: int, position: int, past: Past
+    ) -> Path | None:
+        """Write a learner down; None: a change of the past has come.
+
+        All that it has learned must be on disk. Called without the lock, because a large learner
+        takes long to write, and requests go on meanwhile.
+        """
+        folder = self._folder
+        path = snapshots.path_of(
+            self.journal, folder, self.name, self.number, version, position, past.edit
+        )
+        persist.write(path, *dumped)
+        with self._lock:
+            if self._has_changed(past, position):  # it may have learned what was erased meanwhile
+                path.unlink(missing_ok=True)
+                return None
+        snapshots.drop_old(self.journal, folder, self.name, self.number, self._keep)
+        return path
 
     def _has_own_code(self) -> bool:
         """Whether the code that runs now has learned the events of the learner."""

@@ -88,7 +88,7 @@ class _Resource:
                 status = chosen.status
         except ServiceError as fault:
             body, status = _encode(problem_of(fault)), fault.status
-            _explain(fault, call.headers)
+            explain(fault, call.headers)
         except _Gone:
             status = 499  # the client closed the connection; there is nobody to answer
         except Exception:
@@ -155,7 +155,7 @@ class _Gone(Exception):
     """The client closed the connection in the middle of its request."""
 
 
-def _explain(fault: ServiceError, headers: Headers) -> None:
+def explain(fault: ServiceError, headers: Headers) -> None:
     """Headers that belong to a fault."""
     if fault.retry_after is not None:
         headers.append((b"retry-after", b"%d" % math.ceil(fault.retry_after)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 from typing import Any
 
@@ -16,6 +16,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from onebit.service.engine.progress import Progress
 from onebit.service.service import Service
 from onebit.service.tally import ModelTally, Spread
 
@@ -32,9 +33,15 @@ _COUNTS = {
 }
 _GAUGES = {
     "open": "Decisions that wait for feedback, or expired since they were last counted.",
-    "lag": "Events of the journal that are not learned yet.",
     "smallest_propensity": "Smallest probability with which a label was said.",
 }
+_BUILDING: dict[str, tuple[str, Callable[[Progress], int]]] = {
+    "lag": ("Events that a learner which is being built has to learn.", lambda it: it.lag),
+    "building_rounds": (
+        "Rounds that a learner which is being built goes through.", lambda it: it.rounds
+    ),
+    "building_rounds_done": ("Rounds that it has gone through.", lambda it: it.done),
+}  # fmt: skip
 
 
 class Requests:
@@ -59,7 +66,9 @@ class _Tallies(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield from self._models({name: e.tally for name, e in self._service.models.items()})
+        yield from _building(self._service.building, self._service.models)
         yield from self._journal()
+        yield _ready(not self._service.unready())
         answered = CounterMetricFamily(
             "onebit_http_requests", "Requests answered.", labels=["method", "route", "status"]
         )
@@ -108,9 +117,37 @@ class _Tallies(Collector):
         buckets, total = _histogram(tally.sync)
         text = "Time of a commit, with its fsync."
         yield HistogramMetricFamily("onebit_journal_sync_seconds", text, buckets, total)
-        text = "1 if requests are taken, else 0."
-        ready = not self._service.unready()
-        yield GaugeMetricFamily("onebit_ready", text, value=float(ready))
+
+
+class _Start(Collector):
+    def __init__(self, building: Mapping[str, Progress]) -> None:
+        self._progress = building
+
+    def collect(self) -> Iterable[Metric]:
+        yield from _building(self._progress, list(self._progress))
+        yield _ready(False)
+
+
+def metrics_of_start(building: Mapping[str, Progress]) -> bytes:
+    """What `/metrics` shows until the models are read from the journal."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Start(building))
+    return generate_latest(registry)
+
+
+def _ready(is_ready: bool) -> Metric:
+    text = "1 if requests are taken, else 0."
+    return GaugeMetricFamily("onebit_ready", text, value=float(is_ready))
+
+
+def _building(building: Mapping[str, Progress], models: Iterable[str]) -> Iterable[Metric]:
+    """How far the learners are that are being built."""
+    known = {name: building.get(name) for name in models}
+    for name, (text, value) in _BUILDING.items():
+        family = GaugeMetricFamily(f"onebit_{name}", text, labels=["model"])
+        for model, progress in known.items():
+            family.add_metric([model], 0 if progress is None else value(progress))
+        yield family
 
 
 def _family(kind: Any, name: str, text: str, tallies: dict[str, ModelTally], value: Any) -> Metric:

@@ -302,7 +302,8 @@ async def ready(call: Call) -> messages.Readiness:
     # The reason is on the card, for those who may read it.
     told = "the learner that was asked for could not be built; the model card says why"
     problems = {name: told for name, engine in models.items() if engine.problem}
-    return messages.Readiness("ready", list(models), problems)
+    building = {name: far.told() for name, far in dict(call.service.building).items()}
+    return messages.Readiness("ready", list(models), building, problems)
 
 
 @operation("GET", "/metrics", "read", answer=CONTENT_TYPE)

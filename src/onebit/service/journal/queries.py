@@ -176,6 +176,15 @@ class Queries:
         row = self._row(query + condition, *values)
         return None if row is None else Version(row[0], _decode(row[1]), row[2])
 
+    def versions_in_use(self, model: int) -> list[int]:
+        """The version that decides, and those that are being built, which came after it."""
+        rows = self._rows(
+            "SELECT number FROM configurations WHERE model = ? "
+            "AND number >= (SELECT value FROM meta WHERE name = ?)",
+            model, in_charge(model),
+        )  # fmt: skip
+        return [number for (number,) in rows]
+
     def newest_version(self, model: int) -> tuple[int, float, dict[str, Any]]:
         """The number of the newest version of a model, since when it is, and its body; zeros and
         an empty body if the journal has none."""
@@ -397,6 +406,20 @@ class Queries:
             )
             is not None
         )  # fmt: skip
+
+    def has_erased(self, model: int, after: int, upto: int) -> bool:
+        """Whether a context of what came up to a position was erased after another position."""
+        row = self._row(
+            "SELECT 1 FROM changes WHERE model = ? AND position > ? AND affects <= ? "
+            "AND kind = 'erase' LIMIT 1",
+            model, after, upto,
+        )  # fmt: skip
+        return row is not None
+
+    def rounds_between(self, model: int, after: int, upto: int) -> int:
+        """How many decisions a model made after a position, up to another one."""
+        query = "SELECT count(*) FROM decisions WHERE position > ? AND position <= ? AND model = ?"
+        return self._row(query, after, upto, model)[0]
 
     def last_change_of_the_past(self, model: int) -> int:
         """The position of the newest change that has affected the past."""
