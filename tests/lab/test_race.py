@@ -10,7 +10,7 @@ import pytest
 import onebit as ob
 from onebit import datasets
 from onebit.lab import bounds, race, recipes, streams
-from onebit.pages.race import COMMONEST
+from onebit.pages.race import BEST_FIXED, BEST_OF_EACH, COMMONEST
 
 
 def test_bounds_are_the_mean_over_the_repeats_where_a_comparator_is_known():
@@ -124,3 +124,27 @@ def test_a_table_is_gone_through_once_unless_rounds_are_given(monkeypatch):
     _, _, made = streams.streams("synsep", None, 1, 0)
     assert (made[0].rounds, made[0].table) == (70, None)
     assert replace(panels[0], rounds=60, rows=None).length == "60 rounds"
+
+
+def test_where_several_labels_may_be_right_references_sit_out():
+    entrants = [recipes.recipe_of(name) for name in ("UCWL", "AROW", "Banditron:gamma=0.3")]
+    (panel,) = race.race(["clicks"], entrants, rounds=300, repeats=3, seed=5)
+    assert panel.several and panel.sat_out == ["AROW"]
+    assert [line.learner for line in panel.lines] == [
+        "UCWL", "Banditron gamma=0.3", BEST_FIXED, BEST_OF_EACH,
+    ]  # fmt: skip
+    made = streams.streams("clicks", 300, 3, 5)[2]
+    fixed = [[1 - s.y[:t, s.y.mean(axis=0).argmax()].mean() for t in (100, 300)] for s in made]
+    assert panel.lines[2].error[-1] == pytest.approx(np.mean(fixed, axis=0)[1])
+    assert panel.lines[2].error[panel.lines[2].rounds.index(100)] == pytest.approx(
+        np.mean(fixed, axis=0)[0]
+    )
+    least = np.mean([1 - s.y.max(axis=1).mean() for s in made])
+    assert panel.lines[3].error[-1] == pytest.approx(least) == 1 - panel.shown(least)
+    alone = [
+        ob.simulate(recipes.recipe_of("UCWL").make(10, seed=5 + i), s.rows, s.y).error[-1]
+        for i, s in enumerate(made)
+    ]
+    assert panel.lines[0].error[-1] == pytest.approx(np.mean(alone))
+    with pytest.raises(ValueError, match="clicks: several labels may be right"):
+        race.race(["clicks"], entrants[1:2], rounds=10, repeats=1)

@@ -13,7 +13,7 @@ from jinja2 import UndefinedError
 from markup import Checker, charts, coordinates
 
 from onebit.pages.charts import COLOURS, one_two_five, spread
-from onebit.pages.race import COMMONEST, Bound, Line, Panel, race_page
+from onebit.pages.race import BEST_OF_EACH, COMMONEST, Bound, Line, Panel, race_page
 from onebit.pages.rendering import TEMPLATES, render, static
 from onebit.service.dashboard import page as dashboard  # noqa: F401 it adds filters to templates
 
@@ -305,6 +305,21 @@ def test_the_commonest_label_and_the_scaling_of_rows_are_stated() -> None:
     assert "Rows are scaled." in page and "Rows are scaled." not in page_of(make_panel(constant))
     assert "60% wrong\nafter 100 rounds" in page and "known when all is over" in page
     assert page.count("(reference: receives the true label)") > 0
+
+
+def test_where_several_labels_may_be_right_the_share_of_right_ones_is_shown() -> None:
+    ceiling = replace(make_line(BEST_OF_EACH, 0.5, told=True), rounds_per_second=None)
+    line = replace(make_line("A"), error=[0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.12345])
+    panel = make_panel(line, replace(make_line("B"), greedy_error=0.96), ceiling)
+    page = page_of(replace(panel, several=True, sat_out=["AROW", "CW"]))
+    assert "Learners that need the true label sit out: AROW, CW." in page
+    assert "A: 87.655% right\nafter 100 rounds" in page and "wrong\nafter" not in page
+    assert "right so far" in page and "wrong so far" not in page
+    rows = [row for row in Checker(page).rows if len(row) == 9]
+    assert rows[0][1:3] == ["Learner", "Right %"] and rows[0][4] == "Greedy right %"
+    assert [row[2] for row in rows[1:] if row[0] in ("1", "R1")] == ["87.66", "50.00"]
+    assert "the higher, the better" in page
+    assert "the higher, the better" not in page_of(panel)
 
 
 def without_errors() -> Line:

@@ -51,8 +51,8 @@ def race(
     ----------
     data
         A name, as `onebit data list` shows them: synsep, digits, ...; or the path of a file: .npz
-        with X and y, .svm, .vw, .csv, .tsv, .parquet (repeat for several). Default: synnonsep
-        and digits.
+        with X and y, .svm, .vw, .csv, .tsv, .parquet (repeat for several). Default: synnonsep,
+        digits and clicks.
     learner
         A learner, with settings if need be: Banditron or PNewtron:gamma=0.01:D=10; or a file that
         `onebit tune` wrote: tuned.toml (repeat for several). Default: all fast learners;
@@ -90,7 +90,7 @@ def race(
             print(f"onebit: note: {recipe.file} was tuned with {wanted}", file=sys.stderr)
     with options.rounds_bar("racing") as update:
         panels = race(
-            data or ["synnonsep", "digits"],
+            data or ["synnonsep", "digits", "clicks"],
             recipes,
             prepare=steps,
             columns=files.given() if files else {},
@@ -114,24 +114,27 @@ def race(
 def _print(panels: list[Panel]) -> None:
     from rich.markup import escape
 
-    from onebit.pages.race import COMMONEST
+    from onebit.pages.race import BEST_FIXED, BEST_OF_EACH, COMMONEST
 
     console = options.console(width=120)
     for panel in panels:
         console.print(f"\n[bold]{panel.data}[/bold]: {panel.about}")
         console.print(f"{panel.length}; repeats: {panel.repeats}")
+        if panel.several:
+            out = f"; {', '.join(panel.sat_out)} sit out" if panel.sat_out else ""
+            console.print(f"Several labels of a row may be right, or none{out}", soft_wrap=True)
         if panel.scaling:
             console.print(panel.scaling, soft_wrap=True)
         # Cut long names and settings, not numbers: rich would shrink all columns.
         lengths = [len(line.learner + " *" * line.full_information) for line in panel.lines]
         longest = min(max([23, *lengths]), max(console.width - 66, 23))
-        numbers = ("error %", "±", "explored %", "rounds/s")
+        numbers = ("right %" if panel.several else "error %", "±", "explored %", "rounds/s")
         table = options.table_of("learner", numbers, "settings", width=longest)
         table.columns[-1].max_width = max(console.width - longest - 53, 8)
         for line in sorted(panel.lines, key=lambda line: line.error[-1]):
             table.add_row(
                 line.learner + " *" * line.full_information,
-                options.percent(line.error[-1]),
+                options.percent(panel.shown(line.error[-1])),
                 options.percent(line.error_sd),
                 options.percent(line.explored),
                 _speed(line.rounds_per_second),
@@ -143,9 +146,12 @@ def _print(panels: list[Panel]) -> None:
             if line.bound:
                 bound = f"bound on error % {options.percent(line.bound.error[-1])}"
                 console.print(f"{line.learner}: {bound} ({line.bound.source})")
+    several = ""
+    if any(panel.several for panel in panels):
+        several = f"; {BEST_FIXED}: likewise; {BEST_OF_EACH}: as often as anybody can be right"
     console.print(
         f"* a reference: it receives the true label; {COMMONEST}: what always saying the label of "
-        "most rounds would have come to. The others receive right or wrong",
+        f"most rounds would have come to{several}. The others receive right or wrong",
         soft_wrap=True,
     )
 

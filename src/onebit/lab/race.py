@@ -20,7 +20,7 @@ from onebit.lab.recipes import Recipe, settings_text
 from onebit.lab.simulation import Trace, check_points, simulate
 from onebit.lab.streams import LabelledStream, have_length_1, streams
 from onebit.learner import Learner
-from onebit.pages.race import COMMONEST, Bound, Line, Panel
+from onebit.pages.race import BEST_FIXED, BEST_OF_EACH, COMMONEST, Bound, Line, Panel
 
 # Data sets with known good weights to compare with, and what these weights are.
 COMPARED = {"synsep": "key words", "synnonsep": "key words"}
@@ -54,7 +54,8 @@ def race(
 ) -> list[Panel]:
     """Run a learner of every recipe on every stream, on all cores.
 
-    Beside them stands what always saying the commonest label would have come to. Learners that take
+    Beside them stands what always saying the commonest label would have come to. Where several
+    labels may be right, learners that need the true label sit out. Learners that take
     rows as they are get inputs="auto" on a table, unless its rows have length 1, are prepared by
     steps, or the recipe names `inputs` or comes from a file.
 
@@ -91,11 +92,14 @@ def race(
             for name in data:
                 title, about, made = streams(name, rounds, repeats, seed, columns, prepare)
                 first = made[0]
-                total = sum(stream.rounds for stream in made) * len(recipes)
+                several = first.y.ndim == 2
+                playing = [r for r in recipes if not (several and r.learner.full_information)]
+                _check_playing(title, playing)
+                total = sum(stream.rounds for stream in made) * len(playing)
                 progress(name, 0, total)
                 is_scaled = first.table is not None and not prepare
                 is_scaled = is_scaled and not have_length_1(first.rows)
-                suited = [recipe.suited_to(name) for recipe in recipes]
+                suited = [recipe.suited_to(name) for recipe in playing]
                 suited = [_scaled(recipe) for recipe in suited] if is_scaled else suited
                 learners = [recipe.make(first.labels) for recipe in suited]
                 for learner in learners:  # compile here, so that the timing excludes compilation
@@ -107,18 +111,28 @@ def race(
                 wait([job for of_recipe in jobs for job in of_recipe], return_when=FIRST_EXCEPTION)
                 known = [_known(stream) for stream in made] if prove and name in COMPARED else []
                 lines = []
-                for recipe, learner, of_recipe in zip(recipes, learners, jobs, strict=True):
+                for recipe, learner, of_recipe in zip(playing, learners, jobs, strict=True):
                     runs = [job.result() for job in of_recipe]
                     bound = _bound(name, learner, known, runs[0].trace.rounds)
                     lines.append(_line(recipe.name, learner, runs, bound))
-                lines.append(_commonest(made))
+                lines += _known_afterwards(made)
                 size = first.rounds, repeats
-                panels.append(Panel(title, about, *size, lines, first.table, SCALING * is_scaled))
+                panel = Panel(title, about, *size, lines, first.table, SCALING * is_scaled)
+                out = [recipe.name for recipe in recipes if recipe not in playing]
+                panels.append(replace(panel, several=several, sat_out=out))
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
     return panels
+
+
+def _check_playing(data: str, playing: Sequence[Recipe]) -> None:
+    if not playing:
+        raise ValueError(
+            f"{data}: several labels may be right in a row, and all of the learners need the one "
+            "true label; add one that hears right or wrong"
+        )
 
 
 def _scaled(recipe: Recipe) -> Recipe:
@@ -184,23 +198,39 @@ def _mistake_bound(learner: Learner) -> Callable[..., Any] | None:
     return bound
 
 
-def _commonest(made: Sequence[LabelledStream]) -> Line:
-    """What always saying the label of most rounds would have come to: nobody learns."""
-    rounds = np.array(check_points(made[0].rounds))
-    errors, said = [], []
-    for stream in made:
-        truth = stream.truth
-        label = int(np.bincount(truth).argmax())
-        errors.append(np.cumsum(truth != label)[rounds - 1] / rounds)
-        said.append(str(stream.names[label]))
+def _known_afterwards(made: Sequence[LabelledStream]) -> list[Line]:
+    """What saying some labels without learning would have come to: of whole streams it is known
+    which."""
+    if made[0].y.ndim == 1:
+        commonest = [int(np.bincount(stream.truth).argmax()) for stream in made]
+        wrong = [s.truth != label for s, label in zip(made, commonest, strict=True)]
+        return [_without_learning(COMMONEST, _always(made, commonest), wrong)]
+    rights = [stream.truth for stream in made]
+    best = [int(right.mean(axis=0).argmax()) for right in rights]
+    wrong = [1.0 - right[:, label] for right, label in zip(rights, best, strict=True)]
+    least = [1.0 - right.max(axis=1) for right in rights]
+    return [
+        _without_learning(BEST_FIXED, _always(made, best), wrong),
+        _without_learning(BEST_OF_EACH, "nobody can be right more often", least),
+    ]
+
+
+def _always(made: Sequence[LabelledStream], labels: Sequence[int]) -> str:
+    said = [str(stream.names[label]) for stream, label in zip(made, labels, strict=True)]
     others = " or others" if len(set(said)) > 3 else ""  # synthetic data are drawn anew
-    error = float(np.mean(errors, axis=0)[-1])
+    return f"always {' or '.join([*dict.fromkeys(said)][:3])}{others}"
+
+
+def _without_learning(name: str, settings: str, wrong: Sequence[np.ndarray]) -> Line:
+    """wrong: by repeat, how wrong the label of each round is."""
+    rounds = np.array(check_points(len(wrong[0])))
+    errors = np.array([np.cumsum(of_rounds)[rounds - 1] / rounds for of_rounds in wrong])
     return Line(
-        learner=COMMONEST,
-        settings=f"always {' or '.join([*dict.fromkeys(said)][:3])}{others}",
+        learner=name,
+        settings=settings,
         full_information=True,
-        **_spread(rounds, np.array(errors)),
-        greedy_error=error,
+        **_spread(rounds, errors),
+        greedy_error=float(errors[:, -1].mean()),
         explored=0.0,
         updates=0.0,
     )

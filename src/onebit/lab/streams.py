@@ -23,7 +23,7 @@ class LabelledStream(NamedTuple):
 
     data: str
     rows: Rows
-    y: np.ndarray
+    y: np.ndarray  # places of labels; or a matrix of which labels are right
     order: np.ndarray  # the row of each round; empty: each row once, in its order
     labels: int
     names: Sequence[Any]  # of the labels
@@ -36,7 +36,7 @@ class LabelledStream(NamedTuple):
 
     @property
     def truth(self) -> np.ndarray:
-        """The label of each round."""
+        """The label of each round, or which labels are right in it."""
         return self.y[self.order] if len(self.order) else self.y
 
     @property

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,11 @@ from onebit.pages import charts
 from onebit.pages.charts import Looks, Point, Series
 from onebit.pages.rendering import counted, percent, render
 
-COMMONEST = "commonest label"  # a reference: the label of most rounds, which nobody knows before
+# References that need no learning. Nobody knows them before: the label of most rounds; the label
+# that is right most often, and the label that is likeliest to be right in each row.
+COMMONEST, BEST_FIXED = "commonest label", "best fixed label"
+BEST_OF_EACH = "best label of each row"
+KNOWN_AFTERWARDS = (COMMONEST, BEST_FIXED, BEST_OF_EACH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Line:
         """What makes the line a reference; empty for a learner."""
         if not self.full_information:
             return ""
-        is_learner = self.learner != COMMONEST
+        is_learner = self.learner not in KNOWN_AFTERWARDS
         return "receives the true label" if is_learner else "known when all is over, not before"
 
     @property
@@ -73,6 +77,8 @@ class Panel:
     lines: list[Line]
     rows: int | None = None  # of the table that the rounds come from; None: rows are drawn
     scaling: str = ""  # how rows are scaled for every learner; empty: they are taken as they are
+    several: bool = False  # whether several labels of a row may be right, or none
+    sat_out: Sequence[str] = ()  # learners that need the true label, where there is none
 
     @property
     def length(self) -> str:
@@ -87,6 +93,10 @@ class Panel:
         times = self.rounds / self.rows
         often = f"{times:.0f}" if times.is_integer() else f"about {times:.1f}"
         return f"{rounds}: each of {self.rows:,} rows {often} times"
+
+    def shown(self, error: float) -> float:
+        """The share to show: of mistakes, or of right labels where every label is often wrong."""
+        return 1 - error if self.several else error
 
     @property
     def is_repeating(self) -> bool:
@@ -113,6 +123,7 @@ def race_page(panels: list[Panel], command: str, version: str, settings: dict[st
             _race(panel, _entries(panel, looks), f"race{number}")
             for number, panel in enumerate(panels, 1)
         ],
+        shows_right=any(panel.several for panel in panels),
         has_bands=any(panel.repeats > 1 for panel in panels),
         begins_late=any(_first_drawn(panel) > 1 for panel in panels),
         command=command,
@@ -123,11 +134,14 @@ def race_page(panels: list[Panel], command: str, version: str, settings: dict[st
 
 def _race(panel: Panel, entries: list[Entry], where: str) -> dict[str, Any]:
     """The data of a panel for the template; without any result there are no charts."""
-    has_results = any(_points(entry, 1) for entry in entries)
+    has_results = any(_points(panel, entry, 1) for entry in entries)
     return {
         "panel": panel,
         "where": where,
         "entries": entries,
+        "wrong": "right" if panel.several else "wrong",
+        "error": "Right %" if panel.several else "Error %",
+        "greedy_error": "Greedy right %" if panel.several else "Greedy error %",
         "learners": [entry for entry in entries if not entry.line.full_information],
         "references": [entry for entry in entries if entry.line.full_information],
         "charts": _charts(panel, entries, where) if has_results else "",
@@ -184,15 +198,17 @@ def _first_drawn(panel: Panel) -> int:
     return charts.first_drawn([t for line in panel.lines for t in line.rounds])
 
 
-def _points(entry: Entry, first: int) -> list[Point]:
+def _points(panel: Panel, entry: Entry, first: int) -> list[Point]:
     """The check points from this round on whose error is a number."""
     line, points = entry.line, []
     for t, error, low, high in zip(line.rounds, line.error, line.low, line.high, strict=True):
         if t >= first and math.isfinite(error):
             low, high = (x if math.isfinite(x) else error for x in (low, high))
+            low, high = sorted((panel.shown(low), panel.shown(high)))
+            shares = (panel.shown(error), low, high)
             # No mistake yet is drawn as half a mistake, since a logarithmic axis has no zero.
-            seen = [max(share, 0.5 / t) for share in (error, low, high)]
-            points.append(Point(t, *seen, tip=_tip(entry, t, error, low, high)))
+            seen = [max(share, 0.5 / t) for share in shares]
+            points.append(Point(t, *seen, tip=_tip(panel, entry, t, *shares)))
     return points
 
 
@@ -206,8 +222,8 @@ def _bound_points(entry: Entry, first: int) -> list[Point]:
     return points
 
 
-def _label(entry: Entry) -> tuple[str, ...]:
-    return _lines(f"{entry.key} {entry.name} {percent(entry.line.final_error, 1)}%")
+def _label(panel: Panel, entry: Entry) -> tuple[str, ...]:
+    return _lines(f"{entry.key} {entry.name} {percent(panel.shown(entry.line.final_error), 1)}%")
 
 
 def _lines(text: str) -> tuple[str, ...]:
@@ -217,8 +233,8 @@ def _lines(text: str) -> tuple[str, ...]:
 def _charts(panel: Panel, entries: list[Entry], where: str) -> Markup:
     """The same chart twice: for a desktop, and for a phone, where ranks stand for the names."""
     first = _first_drawn(panel)
-    drawn = [(entry, points) for entry in entries if (points := _points(entry, first))]
-    wide = [Series(entry.key, entry.looks, points, _label(entry)) for entry, points in drawn]
+    drawn = [(entry, points) for entry in entries if (points := _points(panel, entry, first))]
+    wide = [Series(entry.key, entry.looks, points, _label(panel, entry)) for entry, points in drawn]
     narrow = [replace(series, label=(series.key,)) for series in wide]
     for entry in entries:  # a bound has the key of its learner: pointing at one lights up both
         bound = entry.line.bound
@@ -226,12 +242,13 @@ def _charts(panel: Panel, entries: list[Entry], where: str) -> Markup:
             text = f"bound on {entry.key} by {bound.comparator} {percent(bound.error[-1], 1)}%"
             wide.append(Series(entry.key, entry.looks.bound, points, _lines(text)))
             narrow.append(replace(wide[-1], label=(f"≤{entry.key}",)))
-    best = ", ".join(" ".join(_label(entry)) for entry, _ in drawn)
+    best = ", ".join(" ".join(_label(panel, entry)) for entry, _ in drawn)
+    measure = "Share of right labels" if panel.several else "Mean error"
     words = charts.Words(
-        title=f"{panel.data}: mean error so far against rounds, both logarithmic",
-        desc=f"Error at the end, best first: {best}.\nThe table below has the numbers.",
+        title=f"{panel.data}: {measure.lower()} so far against rounds, both logarithmic",
+        desc=f"{measure} at the end, best first: {best}.\nThe table below has the numbers.",
         x=charts.from_round(first),
-        y="wrong so far",
+        y="right so far" if panel.several else "wrong so far",
         where=where,
     )
     large = charts.Frame("wide", 1000, 480)
@@ -247,9 +264,10 @@ def _exact(value: float) -> str:
     return f"{100 * value:.5g}%"
 
 
-def _tip(entry: Entry, rounds: int, error: float, low: float, high: float) -> str:
+def _tip(panel: Panel, entry: Entry, rounds: int, share: float, low: float, high: float) -> str:
     reference = f"\n(reference: {entry.line.reference})" if entry.line.reference else ""
     is_alone = entry.line.error_sd is None
     repeats = "" if is_alone else f"; repeats {_exact(low)} to {_exact(high)}"
     after = f"after {counted(rounds, 'round')}{repeats}"
-    return f"{entry.name}: {_exact(error)} wrong\n{after}{reference}"
+    wrong = "right" if panel.several else "wrong"
+    return f"{entry.name}: {_exact(share)} {wrong}\n{after}{reference}"
