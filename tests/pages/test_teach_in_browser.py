@@ -404,6 +404,8 @@ def test_a_label_on_the_way_and_other_questions(serve: Any, context: BrowserCont
     tab.guess()
     tab.page.fill("#label", "<script>smudge</script>")
     tab.page.keyboard.press("Enter")
+    assert "New label “<script>smudge</script>”?" in tab.text("#new-label")
+    tab.page.keyboard.press("Enter")
     tab.wait("document.querySelector('#by-label').textContent.includes('<script>smudge</script>')")
     tab.guess()
     tab.page.keyboard.press("7")  # names the label 7
@@ -411,6 +413,7 @@ def test_a_label_on_the_way_and_other_questions(serve: Any, context: BrowserCont
     tab.page.select_option("#only", label="is it 7?")
     tab.wait("document.querySelector('#guess').textContent", "7?")
     assert tab.text("#ask") == "Is it" and "Yes" in tab.text("#right")
+    assert re.match(r"it expects (yes|no), |the likeliest, |no idea yet", tab.text("#sure"))
     tab.page.keyboard.press("ArrowLeft")
     tab.wait("document.querySelector('#answers').textContent", "4")
     tab.wait("document.querySelector('#last .guess').textContent", "7?")
@@ -811,6 +814,47 @@ def test_a_label_that_is_added_at_the_end_opens_an_item_again(
     tab.page.fill("#label", "c")
     tab.page.keyboard.press("Enter")
     assert tab.guess() == "c"
+    assert tab.complaints == []
+
+
+def test_a_mistyped_label_is_asked_about(
+    serve: Any, context: BrowserContext, tmp_path: Path
+) -> None:
+    """By keys alone: Enter takes the label that was meant."""
+    (tmp_path / "notes.txt").write_text("\n".join(f"note {i}" for i in range(20)))
+    server = serve("notes.txt", "--labels", "billing,bug,Café au lait,2024,2025")
+    tab = Tab(context.new_page(), server)
+    for count, (typed, meant) in enumerate(
+        (("biling", "billing"), ("cafe-au-lait", "Café au lait"), ("blilings", "billing")), 1
+    ):
+        tab.guess()
+        tab.page.fill("#label", typed)
+        tab.page.keyboard.press("Enter")
+        assert f"New label “{typed}”?" in tab.text("#new-label")
+        tab.page.keyboard.press("Enter")
+        tab.saved(count)
+        tab.wait("document.activeElement.id", "stage")
+        assert meant in tab.text("#last li:first-child")
+    tab.guess()
+    tab.page.fill("#label", "  bug ")  # there is such a label
+    tab.page.keyboard.press("Enter")
+    tab.saved(4)
+    tab.guess()
+    tab.page.fill("#label", "biling")
+    tab.page.keyboard.press("Enter")
+    tab.page.keyboard.press("Escape")  # nothing has happened
+    tab.wait("document.activeElement.id", "label")
+    assert tab.page.input_value("#label") == "biling"
+    tab.page.click("#add-label")
+    assert tab.page.locator("#similar-labels button").all_inner_texts() == ["billing"]
+    tab.page.keyboard.press("Escape")
+    tab.page.fill("#label", "question")  # which is like no other
+    tab.page.keyboard.press("Enter")
+    assert not tab.page.is_visible("#did-you-mean")
+    tab.page.keyboard.press("Enter")
+    tab.saved(5)
+    wanted = ["billing", "bug", "Café au lait", "2024", "2025", "question"]
+    tab.wait("[...document.querySelectorAll('#labels option')].map(o => o.value)", wanted)
     assert tab.complaints == []
 
 

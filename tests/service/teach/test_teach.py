@@ -38,7 +38,7 @@ from onebit.service.teach.app import POLICY, make_app
 from onebit.service.teach.export import python_lines
 from onebit.service.teach.lessons import Lesson, Lessons
 from onebit.service.teach.sources import open_items
-from onebit.service.teach.teacher import Ask, Teacher
+from onebit.service.teach.teacher import AnswerTurn, Ask, Teacher, whole_percents
 
 LABELS = ["fruit", "animal", "tool"]
 WORDS = {
@@ -916,3 +916,29 @@ def test_a_folder_that_is_removed_is_told_at_the_end(notes: Path, tmp_path: Path
     words = process.communicate(timeout=60)[0]
     assert process.returncode != 0 and "the answers in it are lost" in words
     assert "Traceback" not in words and "saved" not in words
+
+
+def test_chances_are_whole_percents_that_add_up():
+    rng = np.random.default_rng(0)
+    for size in (2, 3, 10, 300):
+        for total in (0.3, 0.8, 1.0):
+            chances = total * rng.dirichlet(np.ones(size))
+            shares = whole_percents(chances)
+            assert round(100 * shares.sum()) == round(100 * total)
+            assert np.allclose(100 * shares, np.round(100 * shares))
+            assert np.abs(shares - chances).max() < 0.01
+    assert set(whole_percents(np.full(3, 1 / 3))) == {0.33}
+
+
+def test_sureness_adds_up(notes, tmp_path):
+    with Teacher(open_items(notes), tmp_path / "kept", LABELS) as teacher:
+        turn = AnswerTurn(page="page", id="")
+        (guess, *_) = teacher.ahead(turn)
+        assert guess.sure is None  # it knows nothing yet
+        for _ in range(20):
+            turn.id, turn.right = guess.id, guess.label == truth_of(guess.item["text"])
+            (guess, *_) = teacher.answer(turn)
+            shares = dict(guess.scores)
+            assert round(100 * sum(shares.values())) in (99, 100)
+            assert guess.sure == shares[guess.label]
+            assert all(shares[label] == 0 for label in guess.ruled_out)

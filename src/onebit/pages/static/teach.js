@@ -8,6 +8,7 @@ import {
 } from './teach_basics.js';
 import {item_parts, picture} from './teach_item.js';
 import {keys_of_labels, start_keys} from './teach_keys.js';
+import {choose_label, known_label} from './teach_labels.js';
 import {question, show_curve, show_panels, show_samples, verdict} from './teach_panels.js';
 
 const WAIT = 15; // ms that a guess made earlier waits for a newer one
@@ -80,8 +81,7 @@ function reveal() {
   by_id('ask').textContent =
     is_question ? 'Is it' : current.kind === 'again' ? 'Then it guesses' : 'It guesses';
   by_id('guess').textContent = current.label + (is_question ? '?' : '');
-  const knows = current.scores.some(([, share]) => share !== current.scores[0][1]);
-  by_id('sure').textContent = knows ? `${percent(current.sure)} sure` : 'no idea yet';
+  by_id('sure').textContent = how_sure(current);
   const hints = [];
   if (current.explored && !is_question)
     hints.push(`It tries “${current.label}” to learn more about it; “${current.best}” seems likelier.`);
@@ -96,6 +96,17 @@ function reveal() {
     measure(pressed, current);
     pressed = null;
   }
+}
+
+// Of a question: which answer it expects. Of a guess that is more likely wrong than right: no word
+// that sounds sure.
+function how_sure({kind, sure, explored}) {
+  if (sure === null) return 'no idea yet';
+  if (kind === 'no') return `it expects no, ${percent(1 - sure)} sure`;
+  if (kind === 'yes')
+    return sure < 0.5 ? `the likeliest, at ${percent(sure)}` : `it expects yes, ${percent(sure)} sure`;
+  if (explored) return `a try, ${percent(sure)} likely`;
+  return sure < 0.5 ? `not sure: ${percent(sure)} likely` : `${percent(sure)} sure`;
 }
 
 // How long it took until the guess and its picture were painted.
@@ -441,24 +452,14 @@ function take_back(id, guess = null) {
   }, PATIENCE);
 }
 
-function name_label(text) {
-  const label = as_label(text);
-  if (label === null || !can_act()) return;
-  if (!stats.labels.includes(label)) add_label(text);
+function name_label(label) {
+  if (!can_act()) return;
+  if (!stats.labels.includes(label)) add_label(label);
   answer({label});
 }
 
-// Labels may be numbers; what a person types is text.
-function as_label(text) {
-  const words = text.trim().replace(/\s+/g, ' ');
-  if (!words) return null;
-  return stats.labels.find(label => String(label) === words) ?? words;
-}
-
-function add_label(text) {
-  const words = text.trim().replace(/\s+/g, ' ');
-  if (!words) return;
-  enqueue('labels', {add: [words]});
+function add_label(label) {
+  enqueue('labels', {add: [label]});
 }
 
 function flash(kind) {
@@ -478,14 +479,19 @@ for (const button of document.querySelectorAll('[data-action]'))
 
 by_id('name-label').addEventListener('submit', event => {
   event.preventDefault();
-  (current ? name_label : add_label)(by_id('label').value);
-  by_id('label').value = '';
-  by_id('stage').focus({preventScroll: true});
+  const guess = current;
+  choose_label(by_id('label').value, stats.labels, guess !== null, label => {
+    if (guess !== current) return; // it was answered elsewhere meanwhile
+    (guess ? name_label : add_label)(label);
+    by_id('label').value = '';
+    by_id('stage').focus({preventScroll: true});
+  });
 });
-by_id('add-label').addEventListener('click', () => {
-  add_label(by_id('label').value);
-  by_id('label').value = '';
-});
+by_id('add-label').addEventListener('click', () =>
+  choose_label(by_id('label').value, stats.labels, false, label => {
+    if (!stats.labels.includes(label)) add_label(label);
+    by_id('label').value = '';
+  }));
 by_id('start').addEventListener('submit', async event => {
   event.preventDefault();
   const add = by_id('first-labels').value.split(',').map(x => x.trim()).filter(Boolean);
@@ -613,7 +619,7 @@ function show_labels() {
     if (key !== undefined && key !== String(label))
       chip.append(' ', make('kbd', {textContent: key}));
     chip.addEventListener('click', event => {
-      name_label(String(label));
+      name_label(label);
       if (event.detail) by_id('stage').focus({preventScroll: true});
     });
     return chip;
@@ -708,7 +714,8 @@ function poll() {
 
 setInterval(adopt, 10000);
 start_keys({
-  ...act, name_label, labels: () => stats?.labels ?? [], keys_changed: show_labels,
+  ...act, name_label: text => name_label(known_label(text, stats.labels)),
+  labels: () => stats?.labels ?? [], keys_changed: show_labels,
 });
 show_saved();
 adopt();

@@ -44,7 +44,8 @@ MOST_BYTES, MOST_BYTES_OF_LABELS = 2**16, 2**20  # of a body
 LESSON = "onebit-lesson"  # the header that says for which lesson a request is
 STATIC = (
     *("page.css", "teach.css", "icon.svg"),
-    *("teach.js", "teach_basics.js", "teach_item.js", "teach_keys.js", "teach_panels.js"),
+    *("teach.js", "teach_basics.js", "teach_item.js", "teach_keys.js", "teach_labels.js"),
+    "teach_panels.js",
 )
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

@@ -106,9 +106,9 @@ class Guess(Struct, kw_only=True):
     item: dict[str, Any]
     kind: Kind
     label: Label
-    sure: float  # estimated chance that the label is right
+    sure: float | None  # the chance that it is the label; None: the learner knows nothing yet
     best: Label  # the label that it is most sure of, among those that are possible
-    scores: list[tuple[Label, float]]  # the highest ones
+    scores: list[tuple[Label, float]]  # the highest chances, in whole percents
     explored: bool
     ruled_out: list[Label]
     context: Any = None  # not for the page
@@ -414,16 +414,20 @@ class Teacher:
         scores = self._scores(context)
         possible = self._possible(item.key, kind, label)
         order = sorted(range(len(self._labels)), key=lambda i: -scores[i])[:SHOWN_LABELS]
-        shares = np.clip(scores, 0, 1)  # estimates may lie a little outside
-        if kind in ("yes", "no") or confidence is None:  # of a single label, it is certain
-            confidence = float(shares[self._labels.index(label)])
+        out = self._lessons.ruled_out(item.key)
+        open_ones = np.array([known not in out for known in self._labels])
+        said = self._labels.index(label)
+        is_question = kind in ("yes", "no")  # about a single label: its confidence says nothing
+        shares = whole_percents(
+            _chances(scores, open_ones, said, None if is_question else confidence)
+        )
         guess = Guess(
             id=id,
             place=place,
             item=shown_item(place, item, self.picture_of(place)),
             kind=kind,
             label=label,
-            sure=confidence,
+            sure=float(shares[said]) if np.ptp(scores) else None,
             best=self._best(scores, possible),
             scores=[(self._labels[i], float(shares[i])) for i in order],
             explored=explored,
@@ -890,6 +894,31 @@ def shown_item(place: int, item: Item, picture: str | None) -> dict[str, Any]:
         "text": _cut(item.text, SHOWN_TEXT),
         "fields": {name: _cut(str(value), SHOWN_CELL) for name, value in item.fields.items()},
     }
+
+
+def _chances(
+    scores: np.ndarray, possible: np.ndarray, said: int, confidence: float | None
+) -> np.ndarray:
+    """The chance of each label, of which one at most is right. possible: those that are not ruled
+    out. confidence: the chance of the said one, where it is known."""
+    shares = np.where(possible, np.clip(scores, 0, 1), 0.0)  # estimates may lie a little outside
+    total = min(float(np.clip(scores, 0, 1).sum()), 1.0)
+    if confidence is None:
+        return shares * (total / max(float(shares.sum()), 1e-9))
+    shares[said] = 0
+    shares *= max(total - confidence, 0.0) / max(float(shares.sum()), 1e-9)
+    shares[said] = confidence
+    return shares
+
+
+def whole_percents(chances: np.ndarray) -> np.ndarray:
+    """Chances that add up to 1 at most, in whole percents that add up to the same."""
+    percents = 100 * chances
+    whole = np.floor(percents + 1e-6)
+    if np.ptp(chances):  # equal chances stay equal
+        missing = max(round(percents.sum() - whole.sum()), 0)
+        whole[np.argsort(whole - percents, kind="stable")[:missing]] += 1
+    return whole / 100
 
 
 def _cut(text: str, most: int) -> str:
