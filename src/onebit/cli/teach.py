@@ -51,7 +51,8 @@ def teach(
     Parameters
     ----------
     source
-        A folder of images; a .csv, .tsv or .parquet file; or a text with an item per line.
+        A folder of images or of .txt files; a .csv, .tsv or .parquet file; or a text with an item
+        per line.
         Default: built-in images of handwritten digits.
     labels
         What an item can be: cat,dog,bird (or repeat it). The page can add labels.
@@ -68,7 +69,7 @@ def teach(
     delimiter
         The field separator of a csv file. Default: a comma; a tab in .tsv.
     folder
-        Where the progress is kept. Default: .onebit in a folder of images, FILE.teach beside a
+        Where the progress is kept. Default: .onebit in the folder, FILE.teach beside a
         file, and digits.teach here.
     host
         The address to listen on. With one that other machines can reach, only those who know the

@@ -143,17 +143,24 @@ def _warn_of_names(
 
 
 def _warn_of_row_numbers(options: Options, columns: Layout, numbers: np.ndarray) -> None:
-    """Warn of a column that counts the rows: it tells the label where rows are sorted by it."""
     for place, column in zip(columns.numbers, numbers.T, strict=True):
-        steps = np.diff(column)
-        are_whole = bool((steps >= 1).all() and (steps % 1 == 0).all())
-        if len(column) >= FEWEST and are_whole and steps.mean() < 2:  # a few may be missing
-            name = columns.names[place]
+        name = columns.names[place]
+        if problem := row_numbers(name, column):
             warn(
-                f"{options.path}: column {name!r} numbers the rows, {column[0]:g}, {column[1]:g}, "
-                f"{column[2]:g} and so on. If that is no measurement, leave it out with "
+                f"{options.path}: {problem}. If that is no measurement, leave it out with "
                 f"{argument('drop', [name])}"
             )
+
+
+def row_numbers(name: str, column: np.ndarray) -> str:
+    """What is to be said of a column that counts the rows; else "". It tells the label where rows
+    are sorted by it."""
+    steps = np.diff(column)
+    are_whole = bool((steps >= 1).all() and (steps % 1 == 0).all())
+    if len(column) < FEWEST or not are_whole or steps.mean() >= 2:  # a few may be missing
+        return ""
+    first = ", ".join(f"{number:g}" for number in column[:3])
+    return f"column {name!r} numbers the rows, {first} and so on"
 
 
 def _named_rows(

@@ -235,7 +235,7 @@ def test_files_and_folders_without_permission(tmp_path, monkeypatch):
         patch.setattr("onebit.service.teach.sources.images.os.open", refuse)
         with pytest.raises(ItemError, match=r"cannot be read \(Permission denied\)"):
             items.context(0)
-    found = photos._Found(tmp_path)
+    found = photos.images_below(tmp_path)
     found._unreadable(PermissionError(13, "Permission denied", str(tmp_path / "sub")))
     assert found.skipped == [("sub", "the folder cannot be read (Permission denied)")]
     with pytest.raises(PermissionError):
@@ -244,11 +244,67 @@ def test_files_and_folders_without_permission(tmp_path, monkeypatch):
 
 @with_images
 def test_a_folder_without_images_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"no image in .*; images are files that end in \.jpg"):
+    with pytest.raises(
+        ValueError, match=r"no image and no text in .*; images are files that end in \.jpg"
+    ):
         open_items(tmp_path)
     (tmp_path / "a.heic").write_bytes(b"x")
     with pytest.raises(ValueError, match="heic images are not read; export them"):
         open_items(tmp_path)
+
+
+def test_a_folder_of_texts(tmp_path):
+    """A text per file, known by its path. What cannot be read is skipped with its reason."""
+    (tmp_path / "sub").mkdir()
+    for name, data in {
+        "b.txt": b"second\n\nwith lines\n",
+        "a.TXT": b"first",
+        "sub/c.md": "dritter Text, gr\u00fcn".encode(),
+        "empty.txt": b"",
+        "blank.txt": b" \n ",
+        "latin.txt": b"gr\xfcn",
+        "long.txt": b"x" * 500_000,
+        "nul.txt": b"a\0b",
+        "marked.txt": b"\xef\xbb\xbfmarked",
+        "table.xlsx": b"x",
+        ".hidden.txt": b"hidden",
+    }.items():
+        (tmp_path / name).write_bytes(data)
+    items = open_items(tmp_path)
+    assert keys(items) == ["a.TXT", "b.txt", "marked.txt", "sub/c.md"]
+    assert [items.context(i) for i in range(4)] == [
+        "first", "second\n\nwith lines", "marked", "dritter Text, grün",
+    ]  # fmt: skip
+    assert items[1].title == "b.txt" and items.kind == "text" and items.name == tmp_path.name
+    reasons = dict(items.skipped)
+    assert set(reasons) == {
+        "empty.txt", "blank.txt", "latin.txt", "long.txt", "nul.txt", "table.xlsx",
+    }  # fmt: skip
+    assert "cp1252" in reasons["latin.txt"] and "100,000" in reasons["long.txt"]
+    assert reasons["table.xlsx"] == "not a text by its ending"
+    assert open_items(tmp_path, encoding="cp1252").place("latin.txt") is not None
+
+
+@with_images
+def test_images_come_before_texts(tmp_path):
+    draw(tmp_path / "a.png")
+    (tmp_path / "readme.txt").write_text("about the images")
+    items = open_items(tmp_path)
+    assert keys(items) == ["a.png"]
+    assert items.skipped == [("readme.txt", "not an image by its ending")]
+
+
+def test_identifiers_of_rows_are_warned_of(tmp_path):
+    path = tmp_path / "tickets.csv"
+    rows = [f"{100 + i},k{i * 7919 % 1000},{i % 3},{'xyz'[i % 3]}" for i in range(40)]
+    path.write_text("\n".join(["id,key,size,kind", *rows]))
+    with pytest.warns(UserWarning, match="leave it out with") as warned:
+        open_items(path)
+    said = [str(warning.message) for warning in warned]
+    assert len(said) == 2 and "'id' numbers the rows, 100, 101, 102" in said[0]
+    assert "'key' has another value in nearly every row" in said[1]
+    assert all("drop=" in words for words in said)
+    open_items(path, drop=["id", "key"])  # without a warning
 
 
 @with_images

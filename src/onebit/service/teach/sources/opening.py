@@ -1,18 +1,20 @@
-"""Open a source of items: the built-in digits, a folder of images, a text, or a table."""
+"""Open a source of items: the built-in digits, a folder of images or texts, a text, or a table."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from onebit.datasets.blocks import UTF8, AnyPath, Options, encoding_named, endings
 from onebit.datasets.readers import can_be_read, format_of
 from onebit.lab.lookup import import_learners
+from onebit.service.teach.sources.folders import Found
 from onebit.service.teach.sources.images import ENDINGS
 from onebit.service.teach.sources.items import Embed, Items
-from onebit.service.teach.sources.lines import lines_of
-from onebit.service.teach.sources.photos import NOT_READ, Digits, Photos
+from onebit.service.teach.sources.lines import TEXTS, files_of, lines_of
+from onebit.service.teach.sources.photos import NOT_READ, Digits, Photos, images_below
 from onebit.service.teach.sources.rows import rows_of
 from onebit.settings import argument
 
@@ -29,12 +31,12 @@ def open_items(
 ) -> Items:
     """The items of a source.
 
-    source: None for the built-in digits; a folder of images; a csv, tsv or Parquet file; any other
-    file is a text, an item per line. text: the column of a table that is the text to learn from;
-    without it, all columns are. drop: columns of a table to leave out. embed: a function, or
-    "module:function", that makes a vector of an image's path, a text, or a row. cache: the folder
-    for small pictures and features; default: in onebit's cache. encoding, delimiter: of a file, as
-    in `onebit.read`.
+    source: None for the built-in digits; a folder of images or of texts, an item per file; a csv,
+    tsv or Parquet file; any other file is a text, an item per line. text: the column of a table
+    that is the text to learn from; without it, all columns are. drop: columns of a table to leave
+    out. embed: a function, or "module:function", that makes a vector of an image's path, a text, or
+    a row. cache: the folder for small pictures and features; default: in onebit's cache. encoding,
+    delimiter: of a file, as in `onebit.read`.
     """
     made = _embed_named(embed) if isinstance(embed, str) else embed
     encoding = encoding_named(encoding)
@@ -47,7 +49,7 @@ def open_items(
     if source is None:
         return Digits(made)
     if os.path.isdir(source):
-        return Photos(source, made, cache)
+        return _files_of(Path(os.path.realpath(source)), source, made, cache, encoding)
     path = os.fspath(source)
     if not os.path.isfile(path):
         raise ValueError(f"{path} is neither a file nor a folder")
@@ -64,6 +66,21 @@ def open_items(
             "name a folder of images, a text, or a csv or Parquet file"
         )
     return lines_of(path, made, encoding)
+
+
+def _files_of(
+    root: Path, folder: AnyPath, embed: Embed | None, cache: AnyPath | None, encoding: str
+) -> Items:
+    """The images of a folder; if there is none, its texts."""
+    images, texts = images_below(root), Found(root, TEXTS, "text")
+    if images.paths:
+        return Photos(root, images, embed, cache)
+    if texts.paths:
+        return files_of(root.name, texts, embed, encoding)
+    raise ValueError(
+        f"there is no image and no text in {os.fspath(folder)}{images.usual_reason}; images are "
+        f"files that end in {', '.join(ENDINGS)}, texts are files that end in {', '.join(TEXTS)}"
+    )
 
 
 def _is_table(source: AnyPath) -> bool:

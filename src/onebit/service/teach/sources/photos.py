@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
-from onebit.datasets.blocks import UTF8, AnyPath
+from onebit.datasets.blocks import AnyPath
 from onebit.datasets.tables import digits
-from onebit.service.teach.sources import items
 from onebit.service.teach.sources.ahead import Kept, Made, Recent
+from onebit.service.teach.sources.folders import LEADS_OUT, Found, is_inside
 from onebit.service.teach.sources.images import (
     EDGE,
     ENDINGS,
@@ -31,12 +30,16 @@ from onebit.service.teach.sources.items import (
     Embed,
     Item,
     Items,
-    Skipped,
 )
 
 NOT_READ = (".heic", ".heif", ".raw", ".cr2", ".nef", ".arw", ".dng", ".svg", ".psd")
 _SIZES = (128, 256, 512, EDGE)  # pixels of a picture's longer side
-_LEADS_OUT = "a link that leads out of the folder is not followed"
+
+
+def images_below(root: Path) -> Found:
+    """The images of a folder and its folders."""
+    refused = {x: f"{x} images are not read; export them as JPEG or PNG" for x in NOT_READ}
+    return Found(root, ENDINGS, "image", refused)
 
 
 class Digits(Items):
@@ -75,18 +78,10 @@ class Photos(Items):
 
     kind = "image"
 
-    def __init__(self, folder: AnyPath, embed: Embed | None = None, cache: AnyPath | None = None):
+    def __init__(self, root: Path, found: Found, embed: Embed | None, cache: AnyPath | None):
         pillow()  # raises now if it is missing
-        self._root = Path(os.path.realpath(folder))
-        found = _Found(self._root)
+        self._root = root
         keys = sorted(found.paths)
-        if not keys:
-            reasons = Counter(reason for _, reason in found.skipped)
-            most = f" ({reasons.most_common(1)[0][0]})" if reasons else ""
-            raise ValueError(
-                f"there is no image in {os.fspath(folder)}{most}; "
-                f"images are files that end in {', '.join(ENDINGS)}"
-            )
         self._paths = [found.paths[key] for key in keys]
         self._kept = Kept(None if cache is None else Path(cache))
         self._recent: Recent[Made] = Recent(MOST_MEMORY)
@@ -157,77 +152,13 @@ class Photos(Items):
         return made
 
     def _made_now(self, i: int, path: Path) -> Made:
-        if not _is_inside(path, self._root):
-            raise self._unusable(i, _LEADS_OUT)
+        if not is_inside(path, self._root):
+            raise self._unusable(i, LEADS_OUT)
         try:
             image = read_image(path)
         except ImageError as error:
             raise self._unusable(i, str(error)) from None
         return Made(*encoded(image), features_of(image).astype("<f4").tobytes())
-
-
-class _Found:
-    """The images below a folder, by their keys; and what was skipped."""
-
-    def __init__(self, root: Path) -> None:
-        self.paths: dict[str, Path] = {}
-        self.skipped: list[Skipped] = []
-        self._root = root
-        for folder, folders, files in os.walk(root, onerror=self._unreadable):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            for name in folders:
-                if os.path.islink(os.path.join(folder, name)):  # os.walk does not follow it
-                    self._skip(Path(folder, name), "a link to a folder is not followed")
-            for name in sorted(files):
-                if not name.startswith("."):
-                    self._add(Path(folder, name))
-
-    def _unreadable(self, error: OSError) -> None:
-        path = Path(error.filename or self._root)
-        if path == self._root:
-            raise error
-        self._skip(path, f"the folder cannot be read ({error.strerror})")
-
-    def _add(self, path: Path) -> None:
-        reason, key = _why_not(path, self._root), self._key(path)
-        if reason:
-            self.skipped.append((key, reason))
-        elif key in self.paths:
-            self.skipped.append((key, "another file has the same name but for unreadable signs"))
-        elif len(self.paths) == items.MOST_ITEMS:
-            raise ValueError(
-                f"there are more than {items.MOST_ITEMS:,} images; take a part of them"
-            )
-        else:
-            self.paths[key] = path
-
-    def _skip(self, path: Path, reason: str) -> None:
-        self.skipped.append((self._key(path), reason))
-
-    def _key(self, path: Path) -> str:
-        """The relative path, in signs that can be stored and sent."""
-        relative = path.relative_to(self._root).as_posix()
-        return os.fsencode(relative).decode(UTF8, "backslashreplace")
-
-
-def _why_not(path: Path, root: Path) -> str:
-    """Why a file is no item; "" if it may be one."""
-    ending = path.suffix.lower()
-    if ending in NOT_READ:
-        return f"{ending} images are not read; export them as JPEG or PNG"
-    if ending not in ENDINGS:
-        return "not an image by its ending"
-    if path.is_symlink() and not _is_inside(path, root):
-        return _LEADS_OUT
-    try:
-        status = path.stat()
-    except OSError as error:
-        return f"the file cannot be read ({error.strerror})"
-    return "" if status.st_size else "the file is empty"
-
-
-def _is_inside(path: Path, root: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(root)
 
 
 def _size(size: int) -> int:

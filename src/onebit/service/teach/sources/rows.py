@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onebit.datasets.blocks import Options, is_number_text
-from onebit.datasets.columns import check_names
+from onebit.datasets.columns import check_names, row_numbers
 from onebit.datasets.csv_files import (
     holds_truth,
     is_missing_cell,
@@ -18,6 +18,7 @@ from onebit.datasets.csv_files import (
     truth_of,
 )
 from onebit.datasets.parquet import parquet_parts
+from onebit.dicts import own_categories
 from onebit.service.teach.sources.images import shown
 from onebit.service.teach.sources.items import LONGEST_TITLE, Embed, Item, Items, Skipped
 from onebit.service.teach.sources.lines import (
@@ -29,7 +30,7 @@ from onebit.service.teach.sources.lines import (
     check_count,
     nothing,
 )
-from onebit.settings import argument
+from onebit.settings import argument, warn
 
 _LARGEST_NUMBER = 3e38  # of float32
 
@@ -110,6 +111,22 @@ class _Table:
                 if words[len(words) // 2] >= 3:
                     found.append((sum(words), name))
         return max(found)[1] if found else None
+
+    def warn_of_identifiers(self) -> None:
+        """Warn of columns that tell rows apart and say nothing about other rows."""
+        for k, name in enumerate(self.names):
+            cells = [row[k] for row in self.rows if row[k] not in (None, "")]
+            if _is_truth(name):
+                continue
+            if self.are_numbers[k]:
+                problem = row_numbers(name, np.array(cells, float))
+            else:
+                problem = own_categories(name, cells)
+            if problem:
+                warn(
+                    f"{self.path}: {problem}. The learner sees it: leave it out with "
+                    f"{argument('drop', [name])}, or name a column of texts with {argument('text')}"
+                )
 
     def _read_parquet(self) -> None:
         columns, parts = parquet_parts(self._options)
@@ -192,6 +209,7 @@ def rows_of(options: Options, embed: Embed | None) -> Items:
     if text is None and seen == [table.wordiest()]:
         text = seen[0]
     if text is None:
+        table.warn_of_identifiers()
         return Rows(name, table, embed)
     if text not in table.names:
         has = ", ".join(table.names[:12]) + (", ..." if len(table.names) > 12 else "")
