@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from html import escape
 from urllib.parse import quote
 
 import httpx
@@ -367,6 +368,36 @@ def test_the_command_refuses_with_a_sentence(tmp_path):
         dashboard(tmp_path / "text")
     with pytest.raises(ValueError, match="needs --tokens"):
         dashboard(tmp_path / "text", host="0.0.0.0")
+
+
+def test_the_title_of_a_model(tmp_path):
+    """Live and on the finished journal; an early journal has none."""
+    for title in ("", "Front <page>", "Another page"):
+        configuration = configured(tmp_path, title=title)
+        shown = escape(title)
+        with serving(Service(configuration, ticks=False)) as site:
+            play(site.service.models["news"], 1)
+            assert f'dir="auto">{shown}</' in site.http.get("/dashboard/news").text or not title
+        with finished(configuration.service.journal) as client:
+            assert ('class="title"' in client.get("/dashboard").text) == bool(title)
+            assert f'dir="auto">{shown}</' in client.get("/dashboard").text or not title
+            card = client.get("/dashboard/news/numbers").json()["card"]
+            assert card["title"] == title
+
+
+def test_exploring_by_rule_is_not_called_by_chance(tmp_path):
+    """OneBit tries labels without drawing: its propensities are 1."""
+    configuration = configured(tmp_path, learner="OneBit", labels=[f"{i}" for i in range(20)])
+    with serving(Service(configuration, ticks=False)) as site:
+        tile = re.compile(r"<dt>Explored</dt><dd><b>(.*)</b><small>(.*)</small>")
+        news = site.service.models["news"]
+        play(news, 1)
+        assert tile.search(site.http.get("/dashboard/news").text)[2] == "nothing left to chance"
+        for i in range(60):
+            told = news.decide({f"word{i % 7}": 1.0})
+            news.feedback(told.id, right=i % 11 == 0)
+        share, words = tile.search(site.http.get("/dashboard/news").text).groups()
+        assert float(share.split()[0]) > 0 and words == "by rule, not by chance"
 
 
 def test_words():

@@ -30,7 +30,7 @@ from onebit.learner import Learner
 from onebit.service import faults, snapshots
 from onebit.service.dashboard import page
 from onebit.service.dashboard.influence import Influences
-from onebit.service.dashboard.model_card import card_of, decisions_at
+from onebit.service.dashboard.model_card import card_of, decisions_at, title_of
 from onebit.service.dashboard.page import ORDERS, TABLES, Counted, View
 from onebit.service.dashboard.statistics import Statistics
 from onebit.service.faults import ServiceError
@@ -223,7 +223,8 @@ class Dashboard:
         for name in names:
             statistics = self._statistics_of(name)
             statistics.refresh(READ_FOR / len(names))
-            shown.append(Counted(name, statistics.report()))
+            title = title_of(statistics.journal, statistics.number)
+            shown.append(Counted(name, title, statistics.report()))
         return shown
 
     def _statistics_of(self, model: str) -> Statistics:

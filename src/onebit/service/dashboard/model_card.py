@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from onebit.service import snapshots
 from onebit.service.journal import Journal
+from onebit.service.journal.queries import titled
 from onebit.service.messages import Label
 
 SHOWN = 5  # propensities of a decision
@@ -24,6 +25,7 @@ _decode = msgspec.json.decode
 class ModelCard(Struct):
     """How the learner of a model was made, and where it stands."""
 
+    title: str
     learner: str
     settings: dict[str, Any]
     seed: int
@@ -74,6 +76,7 @@ def card_of(journal: Journal, model: str) -> ModelCard:
             retired.pop(event.label, None)
     found = snapshots.found(Path(f"{journal.path}.snapshots"), model)
     return ModelCard(
+        title=title_of(journal, number),
         learner=made.get("learner", ""),
         settings=made.get("settings", {}),
         seed=made.get("seed", 0),
@@ -87,6 +90,11 @@ def card_of(journal: Journal, model: str) -> ModelCard:
         snapshot=found[0].path.name if found else None,
         snapshot_position=found[0].position if found else None,
     )
+
+
+def title_of(journal: Journal, number: int) -> str:
+    """The title of a model, for people; "" if it has none."""
+    return journal.note(titled(number)) or ""
 
 
 def decisions_at(

@@ -128,6 +128,7 @@ class Counted:
     """A model and its totals."""
 
     name: str
+    title: str
     report: Report
 
 
@@ -151,6 +152,7 @@ def parts(view: View) -> Markup:
             total=report.total,
             lately=report.lately,
             recent=RECENT[1],
+            exploring=_exploring(report),
             figures=_figures(report, stretches),
             median=report.quantile(0.5),
             most=report.quantile(0.9),
@@ -160,6 +162,15 @@ def parts(view: View) -> Markup:
             further_count=len(further),
         )
     )
+
+
+def _exploring(report: Report) -> str:
+    """How labels other than the best were chosen: by chance, or by a rule that uses none."""
+    if not report.total.decisions:
+        return ""
+    if report.smallest_propensity < 1:
+        return f"by chance, smallest propensity {report.smallest_propensity:.2g}"
+    return "by rule, not by chance" if report.total.explored else "nothing left to chance"
 
 
 def _chosen_labels(

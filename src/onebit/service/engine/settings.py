@@ -16,7 +16,8 @@ from onebit.service.engine.checks import refusing
 from onebit.service.engine.pending import DONE, Pending, all_done
 from onebit.service.engine.rebuilding import Rebuilding
 from onebit.service.faults import Busy, Contradiction, Refused, ServiceError, TooLarge
-from onebit.service.journal import ChangeRow, Version
+from onebit.service.journal import ChangeRow, Version, statements
+from onebit.service.journal.queries import titled
 from onebit.service.messages import Card, LabelChange, Retraining
 
 _encode = msgspec.json.Encoder().encode
@@ -151,4 +152,7 @@ class Settings(Rebuilding):
                     log.error("%s: %s", self.name, self.problem)
             if now != self._followed():
                 note = self._follow_note(now["labels"], now["identity"])
+                self.journal.append(statements=[note]).done.result()
+            if model.title != (self.journal.note(titled(self.number)) or ""):
+                note = statements.note(titled(self.number), model.title)
                 self.journal.append(statements=[note]).done.result()

@@ -130,6 +130,11 @@ def in_charge(number: int) -> str:
     return f"version of {number}"
 
 
+def titled(number: int) -> str:
+    """Where the journal keeps the title of a model, for people."""
+    return f"title of {number}"
+
+
 class Queries:
     """Reads a journal."""
 
