@@ -90,6 +90,7 @@ from onebit.storage.scales import (
     scales_of_columns,
     scales_of_names,
 )
+from onebit.warming import warm_up
 
 Labels = int | Sequence[str] | Sequence[int]
 
@@ -320,6 +321,19 @@ class Learner(FeatureTable, Declared):
             raise
         self._release()
         return decision
+
+    def warm_up(self, x: Any = None) -> None:
+        """Compile what `decide`, `learn` and `predict` will need, also once there are more labels.
+
+        Otherwise the first call of each kind compiles, for seconds or up to a minute. Compiled code
+        is kept on disk, so later processes only load it. The learner does not change.
+
+        x: a context such as will come. Without it, a learner that has not learned from any context
+        yet is compiled for every kind, which takes longer.
+        """
+        with self._lock:
+            copy = self.copy()
+        warm_up(copy, x)
 
     # Logs. A service that keeps its decisions can build its learner again from them.
 

@@ -69,8 +69,9 @@ def test_every_kind_of_request_is_played(home, rounds):
     service = home.start()
     service.warm_up()
     seen, shares = rounds
-    assert seen == {(kind, said) for kind in ("dict", "str", "list") for said in ("right", "label")}
-    assert shares == {"dict", "str", "list"}
+    kinds = {"dict", "str", "tuple", "list"}
+    assert seen == {(kind, said) for kind in kinds for said in ("right", "label")}
+    assert shares == kinds
     assert service.models["news"].card().rounds == 0
     # A learner of rows takes nothing else.
     service.models["news"].decide([1.0, 2.0])
@@ -83,7 +84,7 @@ def test_every_kind_of_request_is_played(home, rounds):
 def test_learners_of_true_labels(home, rounds):
     home.write('learner = "Perceptron"')
     home.start().warm_up()
-    assert rounds[0] == {("dict", "label"), ("str", "label"), ("list", "label")}
+    assert rounds[0] == {(kind, "label") for kind in ("dict", "str", "tuple", "list")}
 
 
 def test_a_new_model_takes_requests_once_it_is_compiled(home, monkeypatch):
@@ -118,8 +119,14 @@ def test_another_learner_takes_over_once_it_is_compiled(home, pool, monkeypatch,
     news.decide(context(1))
 
 
-def test_more_labels_may_be_other_code(home, warmed):
-    news = home.start().models["news"]
+def test_more_labels_may_be_other_code(home, warmed, pool, monkeypatch):
+    news, warm_up = home.start().models["news"], Builder.warm_up
+
+    def noted(builder, learner):
+        assert pool.submit(news.decide, context(1)).result(20)  # need not wait
+        warm_up(builder, learner)
+
+    monkeypatch.setattr(Builder, "warm_up", noted)
     news.submit_labels(LabelChange(add=["food"])).wait()
     news.submit_labels(LabelChange(retire=["food"])).wait()
     assert warmed == [("Banditron", (*LABELS, "food"))]

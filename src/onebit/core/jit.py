@@ -21,6 +21,7 @@ import inspect
 import logging
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -56,6 +57,10 @@ except ImportError:  # numba's internals may change
     NullCache: Any = object
     CompileResult: Any = None
     dumps: Any = None
+try:
+    from numba.core import event
+except ImportError:  # numba's internals may change
+    event: Any = None
 
 _log = logging.getLogger("onebit")
 _VERSIONS = (sys.version, numba.__version__, llvmlite.__version__, np.__version__)
@@ -275,6 +280,45 @@ if _folder is not None:
     SOURCES.remember_in(_folder / "sources.json")
 
 
+LONG = 1.0  # seconds of compilation after which a line says so
+_ROUNDS = f"{PACKAGE}.compiled_entries"  # calls of single rounds; streams show their progress
+_entries: set[Callable[..., Any]] = set()
+
+
+def _say_what(function: Callable[..., Any], kinds: Any) -> None:
+    """One line for whoever waits."""
+    records = {record.__qualname__ for kind in kinds for record in _records(kind) if record}
+    learners = sorted(name.partition(".")[0] for name in records if name.endswith(".Params"))
+    kept = "every start does so" if _folder is None else f"kept in {_folder} for later starts"
+    _log.warning(
+        "compiling %s%s takes more than a second (%s); learner.warm_up() does it beforehand",
+        function.__name__.strip("_"),
+        f" of {learners[0]}" if learners else "",
+        kept,
+    )
+
+
+if COMPILED and event is not None:
+
+    class _Watch(event.Listener):
+        """Says so if an entry takes long to compile. numba compiles one function at a time."""
+
+        _timer: threading.Timer | None = None
+
+        def on_start(self, event: Any) -> None:
+            function = event.data["dispatcher"].py_func
+            if function in _entries and function.__module__ == _ROUNDS:
+                self._timer = threading.Timer(LONG, _say_what, (function, event.data["args"]))
+                self._timer.daemon = True
+                self._timer.start()
+
+        def on_end(self, event: Any) -> None:
+            if event.data["dispatcher"].py_func in _entries and self._timer is not None:
+                self._timer.cancel()
+
+    event.register("numba:compile", _Watch())
+
+
 def inline(function: Callable[..., Any]) -> Any:
     """Compile a helper so that it is always inlined: the call costs nothing."""
     return numba.njit(function, **INLINE) if COMPILED else function
@@ -304,6 +348,7 @@ def entry(function: Callable[..., Any], nogil: bool = True) -> Any:
     if not COMPILED:
         return function
     options: Any = {**_OPTIONS, "nogil": nogil}
+    _entries.add(function)
     compiled: Any = numba.njit(function, **options)
     if _folder is not None:
         compiled._cache = _Code(function, _folder)

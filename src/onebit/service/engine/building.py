@@ -35,9 +35,9 @@ from onebit.service import snapshots
 from onebit.service.configuration import Model
 from onebit.service.faults import Contradiction, Damaged
 from onebit.service.journal import Answered, AnswerRow, DecisionRow, Journal, Version
+from onebit.warming import REFUSED, play
 
 RULES = 1  # raise it when `Builder` learns the same events in another way
-REFUSED = (TypeError, ValueError, OverflowError, MemoryError)  # by a learner
 # Is told of each event that was learned: the learner, the position, whether it was a decision.
 Watch = Callable[[Learner, int, bool], None]
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
@@ -202,27 +202,11 @@ class Builder:
         return learner, reached
 
     def warm_up(self, learner: Learner) -> None:
-        """Compile what requests will need of a learner, by rounds of copies that nobody sees.
+        """Compile what requests will need of a learner.
 
         Otherwise the first request of each kind compiles it, while all others wait.
         """
-        labels = learner.labels
-        answers: list[dict[str, Any]] = [{"label": labels[0]}]
-        if not learner.full_information:
-            answers += [{"right": True}, {"right": False}]
-        contexts: list[Any] = [{"warm": 1.0, "up": "yes"}, "warm up"]
-        if learner._columns:
-            contexts = [[0.5] * learner._columns]
-        elif learner.round == 0:
-            contexts.append([0.5, 1.0, 2.0])
-        for context in contexts:
-            copy = learner.copy()  # a learner takes either rows of numbers or names
-            try:
-                for answer in answers:
-                    copy.learn(copy.decide(self.prepared(context)), **answer)
-                copy.propensities(self.prepared(context))
-            except REFUSED:  # the learner takes other contexts: they compile it when they come
-                log.debug("%s: no warming up with %r", self._name, type(context).__name__)
+        play(learner)
 
     def context_of(self, row: DecisionRow) -> Any:
         return self.prepared(_decode(row.context or b"[]"))

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from onebit.learner import Learner
 from onebit.service.configuration import Model, check_learner
 from onebit.service.engine.building import code_of, fresh, identity, is_unlearnable, version_of
 from onebit.service.engine.checks import refusing
@@ -18,7 +19,7 @@ from onebit.service.engine.rebuilding import Rebuilding
 from onebit.service.faults import Busy, Contradiction, Refused, ServiceError, TooLarge
 from onebit.service.journal import ChangeRow, Version, statements
 from onebit.service.journal.queries import titled
-from onebit.service.messages import Card, LabelChange, Retraining
+from onebit.service.messages import Card, Label, LabelChange, Retraining
 
 _encode = msgspec.json.Encoder().encode
 log = logging.getLogger("onebit.service")
@@ -30,23 +31,12 @@ class Settings(Rebuilding):
     def submit_labels(self, change: LabelChange) -> Pending[Card]:
         """Labels that may be said from now on, and labels that may not."""
         with self._lock:
-            known = self._learner.labels
-            for i, label in enumerate(change.retire):
-                if label not in known:
-                    raise Refused(f"{label!r} is not a label", where=f"$.retire[{i}]")
-            new = [label for label in dict.fromkeys(change.add) if label not in known]
-            back = self._retired.intersection(change.add)
-            if not {*known, *new} - (self._retired - back) - set(change.retire):
-                raise Refused("no label would be left", where="$.retire")
-            if len(known) + len(new) > self._limits.labels:
-                raise TooLarge(f"a model has at most {self._limits.labels:,} labels")
-            self.journal.check_room(len(change.add) + len(change.retire))
-            trial = self._learner.copy() if new else self._learner
-            for label in new:  # all or nothing
-                with refusing(f"$.add[{change.add.index(label)}]"):
-                    trial.add_label(label)
-            if new:
-                self._builder.warm_up(trial)  # more labels may be other code
+            trial, new = self._relabelled(change)
+        if new:
+            self._builder.warm_up(trial)  # more labels may be other code; no request waits for it
+        with self._lock:
+            trial, new = self._relabelled(change)  # another request may have changed something else
+            known, back = self._learner.labels, self._retired.intersection(change.add)
             self._learner = trial
             changes = [("label", label) for label in new]
             changes += [("restore", label) for label in known if label in back]
@@ -55,6 +45,25 @@ class Settings(Rebuilding):
             commits = [self._change(kind, {"label": label}) for kind, label in changes]
             self._retired = (self._retired - back) | set(change.retire)
         return Pending(all_done(commits), self.card())
+
+    def _relabelled(self, change: LabelChange) -> tuple[Learner, list[Label]]:
+        """The learner with the labels that are new to it, and these; all of them or none."""
+        known = self._learner.labels
+        for i, label in enumerate(change.retire):
+            if label not in known:
+                raise Refused(f"{label!r} is not a label", where=f"$.retire[{i}]")
+        new = [label for label in dict.fromkeys(change.add) if label not in known]
+        left = {*known, *new} - (self._retired - set(change.add))
+        if not left - set(change.retire):
+            raise Refused("no label would be left", where="$.retire")
+        if len(known) + len(new) > self._limits.labels:
+            raise TooLarge(f"a model has at most {self._limits.labels:,} labels")
+        self.journal.check_room(len(change.add) + len(change.retire))
+        trial = self._learner.copy() if new else self._learner
+        for label in new:
+            with refusing(f"$.add[{change.add.index(label)}]"):
+                trial.add_label(label)
+        return trial, new
 
     def _change(self, kind: str, body: dict[str, Any]) -> Future[None]:
         position, time = self.journal.stamp()

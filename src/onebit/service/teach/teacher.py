@@ -34,6 +34,7 @@ from onebit.service.service import Service
 from onebit.service.teach.lessons import Kind, Lesson, Lessons, browser_of, key_of, parsed_key
 from onebit.service.teach.sources.items import Item, ItemError, Items
 from onebit.settings import argument
+from onebit.warming import play
 
 _LESSON = "lesson"  # a file of the folder, with the name that the lesson has in browsers
 MODEL = "teach"  # the name of the model in the journal
@@ -270,14 +271,9 @@ class Teacher:
     def _warm_up(self) -> None:
         """Compile what a round needs, by rounds of a copy that nobody sees."""
         try:
-            copy = self.engine.learner
             context = next(self._contexts(range(min(len(self.items), 20))), None)
             if context is not None:
-                copy.learn(copy.decide(context), right=False)
-                copy.learn(copy.decide(context), label=self._labels[0])
-                copy.propose(context)
-                copy.propensities(context)
-                copy.scores([context])
+                play(self.engine.learner, [context])
         finally:
             self._warm.set()
             self._tell()
