@@ -93,6 +93,24 @@ def test_a_full_disk_is_no_place_for_a_cache(nowhere, monkeypatch):
     assert cache_folder.cache_folder() is None
 
 
+def test_a_filled_folder_that_cannot_be_written_is_read_if_it_was_chosen(nowhere, monkeypatch):
+    """As in the image of a container whose root is read-only."""
+    chosen = nowhere / "chosen"
+    monkeypatch.setenv("ONEBIT_CACHE", str(chosen))
+    filled = cache_folder.cache_folder()
+
+    def read_only(*args, **kwargs):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
+    assert cache_folder.cache_folder() is None  # there is nothing to read
+    (filled / "_decide.0123.nbc").write_bytes(b"code")
+    assert cache_folder.cache_folder() == filled
+    monkeypatch.delenv("ONEBIT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(nowhere))
+    assert cache_folder.cache_folder() is None
+
+
 # Nobody else may write the code that is run.
 
 

@@ -56,7 +56,7 @@ def _doubt(folder: Path) -> str:
 
 
 def cache_folder() -> Path | None:
-    """The folder of compiled code, or None where nothing can be written."""
+    """The folder of compiled code; None: none can be written, and the chosen one has no code."""
     for root in _cache_roots():
         folder = root / "compiled"
         try:
@@ -71,8 +71,18 @@ def cache_folder() -> Path | None:
                 pass
             return folder
         except OSError:
-            continue
+            if _is_filled(folder):
+                return folder
     return None
+
+
+def _is_filled(folder: Path) -> bool:
+    """Whether compiled code can be read from the chosen folder, as from a read-only image."""
+    if not os.environ.get("ONEBIT_CACHE"):
+        return False
+    with contextlib.suppress(OSError):
+        return not _doubt(folder) and any(folder.glob("*.nbc"))
+    return False
 
 
 def tidy(folder: Path) -> None:
