@@ -1227,7 +1227,7 @@ def test_numbers_of_dicts_are_learned_from_the_journal_alone(home):
 def test_a_learner_of_a_table_takes_dicts(home):
     place = home()
     (place.folder / "table.csv").write_text(
-        "age,height,label\n" + "".join(f"{i},{3 * i % 7},{LABELS[i % 3]}\n" for i in range(30))
+        "age,height,label\n" + "".join(f"{i % 5},{3 * i % 7},{LABELS[i % 3]}\n" for i in range(30))
     )
     learner = ob.OneBit(LABELS)
     ob.simulate(learner, ob.datasets.read(place.folder / "table.csv", labels=LABELS))
