@@ -51,7 +51,7 @@ def catalogued(name: str) -> Data:
 
 def rcv1_rarest() -> Data:
     """RCV1 without repeats; the label is the rarest topic of the document."""
-    fields = fields_of(_path("rcv1_topics.npz"))
+    fields = fields_of(path_of("rcv1_topics.npz"))
     kept = ~fields["repeat"]
     topics = np.unpackbits(fields["topics_packed"], axis=1)[kept, :101]
     documents = np.where(topics == 1, topics.sum(axis=0), len(topics) + 1)
@@ -61,7 +61,7 @@ def rcv1_rarest() -> Data:
 
 def newsgroup_texts() -> Data:
     """Messages of 20 newsgroups as they were posted; the label is the group."""
-    return _texts((name.split("/")[1], text) for name, text in _files("20news_bydate_raw"))
+    return _texts((name.split("/")[1], text) for name, text in files_of("20news_bydate_raw"))
 
 
 def amazon4_texts() -> Data:
@@ -69,7 +69,7 @@ def amazon4_texts() -> Data:
     review = re.compile(r"<review_text>\s*(.*?)\s*</review_text>", re.DOTALL)
     return _texts(
         (name.split("/")[1], text)
-        for name, file in _files("amazon4_reviews_raw")
+        for name, file in files_of("amazon4_reviews_raw")
         for text in review.findall(file)
     )
 
@@ -78,7 +78,7 @@ def amazon14_texts() -> Data:
     """Reviews of 14 kinds of goods; the label is the kind."""
     return _texts(
         (name.split("/")[1].split(".")[0], line.partition("\t")[2])
-        for name, file in _files("amazon14_fdu_raw")
+        for name, file in files_of("amazon14_fdu_raw")
         for line in file.splitlines()
     )
 
@@ -88,7 +88,7 @@ def news_agency_texts() -> Data:
     lines = (
         line.partition("|||")
         for part in ("train", "test")
-        for line in _path(f"R52-{part}.txt").read_text().splitlines()
+        for line in path_of(f"R52-{part}.txt").read_text().splitlines()
     )
     return _texts((topic, text) for topic, mark, text in lines if mark)
 
@@ -97,7 +97,7 @@ def movie_titles() -> Data:
     """Titles of films and the tags that people gave them; the label is the first genre."""
     tables = {
         Path(name).stem: list(csv.DictReader(io.StringIO(file)))
-        for name, file in _files("movielens_latest_small_2016")
+        for name, file in files_of("movielens_latest_small_2016")
         if name.endswith(".csv")
     }
     tags = defaultdict(list)
@@ -111,7 +111,7 @@ def movie_titles() -> Data:
 
 def keel(name: str) -> Data:
     """A raw file of the KEEL repository: numbers, and the label last."""
-    lines = _path(f"{name}.dat").read_text().splitlines()
+    lines = path_of(f"{name}.dat").read_text().splitlines()
     rows = [line.split(",") for line in lines if line and line[0] != "@"]
     labels, y = np.unique([row[-1] for row in rows], return_inverse=True)
     return Data("dense", np.array([row[:-1] for row in rows], np.float32), y, len(labels))
@@ -140,7 +140,8 @@ def load(name: str) -> Data:
     return LOADERS[name]()
 
 
-def _path(file: str) -> Any:
+def path_of(file: str) -> Path:
+    """Where a file of the data folder is."""
     for folder in folders():
         if (folder / file).is_file():
             return folder / file
@@ -149,9 +150,9 @@ def _path(file: str) -> Any:
     )
 
 
-def _files(archive: str) -> Iterator[tuple[str, str]]:
+def files_of(archive: str) -> Iterator[tuple[str, str]]:
     """Names and contents of the files in an archive."""
-    with tarfile.open(_path(f"{archive}.tar.gz")) as files:
+    with tarfile.open(path_of(f"{archive}.tar.gz")) as files:
         for member in files:
             stream = files.extractfile(member) if member.isfile() else None
             if stream is not None:

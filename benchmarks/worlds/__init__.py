@@ -1,0 +1,1 @@
+"""Streams in which several labels may be right, or none, and each learner's share of right ones."""
