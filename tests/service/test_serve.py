@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from onebit import cli
+from onebit.service import listening as passing
 from onebit.service import running as command
 from onebit.service.configuration import check
 from onebit.service.engine import Engine
@@ -179,7 +180,8 @@ def test_systemd_is_told(configuration, systemd):
 
 
 def test_before_the_models_are_there(configuration, monkeypatch):
-    """The port is open at once: alive, but not ready."""
+    """The port is open at once: alive, but not ready. Requests wait only for a quick start."""
+    monkeypatch.setattr(command, "HOLD", 0.0)
     may_start, seen = threading.Event(), []
 
     class Slow(command.Service):
@@ -213,6 +215,47 @@ def test_before_the_models_are_there(configuration, monkeypatch):
     with meanwhile(work):
         run()
     assert seen
+
+
+def test_requests_wait_for_a_quick_start(configuration, monkeypatch, ended):
+    """A start or a stop lets them go on at once."""
+    monkeypatch.setattr(command, "HOLD", 600.0)
+    may_start, is_over, answers = threading.Event(), threading.Event(), []
+
+    class Slow(command.Service):
+        def __init__(self, *args, **options):
+            assert may_start.wait(60) and not is_over.is_set()
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr(command, "Service", Slow)
+
+    def ask(address):
+        answers.append(httpx.get(f"{address}/v1/models", timeout=60).status_code)
+
+    for starts, status in ((True, 200), (False, 503)):
+        run = command.Run(check(configuration), lambda: check(configuration))
+        asking = []
+
+        def work(run=run, asking=asking, starts=starts):
+            wait_for(lambda: run._server.started)
+            for _ in range(3):
+                asking.append(threading.Thread(target=ask, args=(run.address,)))
+                asking[-1].start()
+            wait_for(lambda: len(run._server.server_state.tasks) == 3)
+            assert httpx.get(f"{run.address}/ready").status_code == 503 and not answers
+            if starts:
+                may_start.set()
+                wait_for(lambda: len(answers) == 3)
+
+        with meanwhile(work):
+            run()
+        for thread in asking:
+            thread.join()
+        assert answers == [status] * 3
+        answers.clear()
+        may_start.clear()
+    is_over.set()
+    may_start.set()
 
 
 @pytest.fixture
@@ -304,12 +347,12 @@ def test_a_port_that_is_taken(configuration):
 
 
 def test_addresses():
-    with closing(command._listening("127.0.0.1", 0)) as listening:
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", command._address(listening))
+    with closing(passing.listen("127.0.0.1", 0)) as listening:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", passing.address(listening))
     if socket.has_ipv6:
         try:
-            with closing(command._listening("::1", 0)) as listening:
-                assert re.fullmatch(r"http://\[::1\]:\d+", command._address(listening))
+            with closing(passing.listen("::1", 0)) as listening:
+                assert re.fullmatch(r"http://\[::1\]:\d+", passing.address(listening))
         except OSError:
             pass  # this machine has no address of that kind
 
@@ -496,14 +539,14 @@ def test_retraining_a_running_service(configuration):
 def test_the_unit_is_right(tmp_path):
     text = (ROOT / "deploy" / "onebit.service").read_text()
     program = re.search(r"^ExecStart=(\S+)", text, re.M)[1]
-    unit = tmp_path / "onebit.service"
+    unit, port = tmp_path / "onebit.service", tmp_path / "onebit.socket"
     unit.write_text(text.replace(program, sys.executable))
+    port.write_text((ROOT / "deploy" / "onebit.socket").read_text())
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(unit)],
+        ["systemd-analyze", "verify", "--man=no", str(unit), str(port)],
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    complaints = [line for line in done.stderr.splitlines() if "onebit.service" in line]
-    assert not complaints
+    assert not [line for line in done.stderr.splitlines() if "onebit." in line]
 
 
 def test_the_unit_says_what_the_service_does():

@@ -32,7 +32,8 @@ def serve(
     """Answer decisions over HTTP, learn from feedback, and keep both in a journal.
 
     Without a configuration, it is a demonstration on the built-in digits. SIGHUP reads the
-    configuration again; SIGTERM and Ctrl-C answer what was accepted, and stop.
+    configuration again; SIGUSR2 restarts the service, also with another version of onebit, and
+    refuses no connection meanwhile; SIGTERM and Ctrl-C answer what was accepted, and stop.
 
     ```
     onebit serve                          the demonstration
@@ -55,7 +56,12 @@ def serve(
     with serve_extra("the service"):
         import onebit.service.running  # noqa: F401
     from onebit.service.configuration import check as checked
+    from onebit.service.listening import host_and_port, inherited
     from onebit.service.running import Run
+
+    listening = None if check else inherited()
+    if listening is not None:
+        host, port = host_and_port(listening)
 
     def read() -> Configuration:
         if configuration is None:
@@ -71,7 +77,7 @@ def serve(
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     os.umask(0o077)  # what is written belongs to this user alone
-    run = Run(found, read)
+    run = Run(found, read, listening=listening, command=[sys.executable, *sys.orig_argv[1:]])
     if configuration is None:
         run.on_ready = _show_how
     run()

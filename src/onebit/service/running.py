@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
 import signal
 import socket
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
@@ -25,31 +27,44 @@ from onebit.service.http.app import explain, make_app, readable
 from onebit.service.http.metrics import CONTENT_TYPE, metrics_of_start
 from onebit.service.http.operation import JSON, PROBLEM
 from onebit.service.http.server import make_server
+from onebit.service.listening import address, listen, replace_process
 from onebit.service.messages import Health, problem_of
 from onebit.service.service import Service
 
 log = logging.getLogger("onebit.service")
 PATIENCE = 5.0  # seconds that a stop waits for a start or a reload to end
+HOLD = 10.0  # seconds of a start for which requests wait for its end, before they are refused
 
 
 class Run:
     """A running service.
 
     The port is open from the beginning. Until the models are read from the journal and compiled,
-    requests are answered by "later", and `/health` by "ok". One thread starts the service and then
-    reloads it, whenever SIGHUP asks for that. It may compile for a long time.
+    requests wait, and if that takes longer than `HOLD` they are answered by "later"; `/health` is
+    answered by "ok" all the time. One thread starts the service and then does what signals ask for:
+    reload, restart. It may compile for a long time.
 
-    read: reads the configuration again, after SIGHUP.
+    read: reads the configuration again, after SIGHUP. listening: a socket; None: one is made.
+    command: of this process, to be run again after SIGUSR2.
     """
 
-    def __init__(self, configuration: Configuration, read: Callable[[], Configuration]) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        read: Callable[[], Configuration],
+        *,
+        listening: socket.socket | None = None,
+        command: Sequence[str] = (),
+    ) -> None:
         self._configuration, self._read = configuration, read
+        self._listening, self._command = listening, command
         self._service: Service | None = None
         self._failure: BaseException | None = None
         self._front = Front(configuration)
         self._server = make_server(self._front, configuration.service)
-        # True: reload; False: stop. A handler of a signal may put into a SimpleQueue at any time.
-        self._orders: SimpleQueue[bool] = SimpleQueue()
+        # None: stop. A handler of a signal may put into a SimpleQueue at any time.
+        self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._restarts = False  # whether another process takes the place of this one in the end
         self.address = ""
 
     def on_ready(self, address: str) -> None:
@@ -57,8 +72,9 @@ class Run:
 
     def __call__(self) -> None:
         """Run until a signal says stop. Must be called by the main thread."""
-        listening = _listening(self._configuration.service.host, self._configuration.service.port)
-        self.address = _address(listening)
+        options = self._configuration.service
+        listening = self._listening or listen(options.host, options.port)
+        self.address = address(listening)
         log.info("onebit %s, SQLite %s", __version__, sqlite3.sqlite_version)
         log.info("address %s", self.address)
         working = threading.Thread(target=self._work, name="start and reload", daemon=True)
@@ -68,15 +84,18 @@ class Run:
             for number, handle in (
                 (signal.SIGTERM, self._stop),
                 (signal.SIGINT, self._stop),
-                (signal.SIGHUP, lambda *_: self._orders.put(True)),
+                (signal.SIGHUP, lambda *_: self._orders.put(self.reload)),
+                (signal.SIGUSR2, lambda *_: self._orders.put(self.restart)),
             )
         }
         try:
             working.start()
-            self._server.run(sockets=[listening])
+            # The server closes its socket when it stops. Here it stays open, so that connections
+            # are not refused while another process takes over.
+            self._server.run(sockets=[listening.dup()])
         finally:
-            notify("STOPPING=1")
-            self._orders.put(False)
+            notify(_reloading() if self._restarts else "STOPPING=1")
+            self._orders.put(None)
             working.join(PATIENCE)
             if self._service is not None:
                 self._service.close()
@@ -86,18 +105,24 @@ class Run:
                 log.info("stopped; all that was accepted is in the journal")
             for number, handle in before.items():
                 signal.signal(number, handle)
+            if not self._restarts:
+                listening.close()
         if self._failure is not None:
             raise self._failure
+        if self._restarts:
+            flush_output()
+            replace_process(listening, self._command)
         if working.is_alive():
             end_process()
 
     def _stop(self, *_: Any) -> None:
+        self._restarts = False
         self._server.should_exit = True
 
     def _work(self) -> None:
         self._start()
-        while self._failure is None and self._orders.get():
-            self.reload()
+        while self._failure is None and (order := self._orders.get()) is not None:
+            order()
 
     def _start(self) -> None:
         """Read the models, compile, and let requests in."""
@@ -129,7 +154,7 @@ class Run:
     def reload(self) -> None:
         """Read the configuration again. If something is wrong with it, the old one stays."""
         assert self._service is not None
-        notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        notify(_reloading())
         try:
             changed = self._service.reload(self._read())
         except (ValueError, OSError) as error:
@@ -146,6 +171,24 @@ class Run:
             if changed.restart:
                 log.warning("%s: only after a restart", ", ".join(changed.restart))
         notify("READY=1")
+
+    def restart(self) -> None:
+        """Stop, and let a new process go on, perhaps of another version, on the same port.
+
+        Nothing happens if the new process would not take the configuration.
+        """
+        checked = subprocess.run([*self._command, "--check"], capture_output=True, text=True)
+        if checked.returncode:
+            log.error("not restarted: %s", (checked.stderr or checked.stdout).strip())
+            return
+        log.info("restarts; connections wait meanwhile")
+        self._restarts = True
+        self._server.should_exit = True
+
+
+def _reloading() -> str:
+    """What systemd is told before a reload, or before the process begins anew."""
+    return f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}"
 
 
 def _changes(changed: Difference) -> list[tuple[str, Any]]:
@@ -166,9 +209,16 @@ def end_process() -> None:
 
     The journal is closed by now, or was only being read.
     """
+    flush_output()
+    os._exit(0)
+
+
+def flush_output() -> None:
     logging.shutdown()
     sys.stdout.flush()
-    os._exit(0)
+
+
+EARLY = ("/health", "/ready", "/metrics")  # paths that tell how far the start is
 
 
 class Front:
@@ -179,12 +229,23 @@ class Front:
         self.reason = "the models are being read from the journal"
         self.building: dict[str, Progress] = {}
         self._configuration = configuration
+        self._started = time.monotonic()
+        self._opening: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if self.app is None and scope["path"] not in EARLY:
+            if self._opening is None:  # all requests share it
+                self._opening = asyncio.create_task(self._open(scope["is_stopping"]))
+            await asyncio.shield(self._opening)
         if self.app is not None:
             await self.app(scope, receive, send)
-        elif scope["type"] == "http":
+        else:
             await self._answer_early(scope, send)
+
+    async def _open(self, is_stopping: Callable[[], bool]) -> None:
+        """Wait for the end of the start, but not for long."""
+        while self.app is None and not is_stopping() and time.monotonic() - self._started < HOLD:
+            await asyncio.sleep(0.02)
 
     async def _answer_early(self, scope: Any, send: Any) -> None:
         status, headers = 200, []
@@ -205,22 +266,6 @@ class Front:
                 raise NotPermitted("this token is not for read on every model")
             return CONTENT_TYPE.encode(), metrics_of_start(self.building)
         raise Unavailable(told(f"the service starts: {self.reason}", self.building))
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
-    except OSError as error:
-        raise OSError(
-            f"cannot listen on {host}, port {port}: {error.strerror or error}; "
-            "choose another with --host and --port"
-        ) from None
-
-
-def _address(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def notify(state: str) -> None:
