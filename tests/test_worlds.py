@@ -1,4 +1,4 @@
-"""The streams of benchmarks.worlds: what they promise, and what is counted on them."""
+"""benchmarks.worlds: what its streams promise, what is counted on them, and its table."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,20 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 import onebit as ob
-from benchmarks.worlds.streams import STREAMS, best_fixed, ceiling, drawn, share_right
+from benchmarks.default.results import Results
+from benchmarks.worlds.__main__ import drawn_as, play_missing, settings_to_play
+from benchmarks.worlds.contestants import CONTESTANTS, vw_rows
+from benchmarks.worlds.exclusive import SETS
+from benchmarks.worlds.streams import (
+    STREAMS,
+    Stream,
+    best_fixed,
+    buttons,
+    ceiling,
+    drawn,
+    share_right,
+)
+from benchmarks.worlds.tables import Cell, Reference, report, shares_of
 
 Y = np.array([[0.1, 0.4], [0.3, 0.2], [0.5, 0.0]])
 
@@ -46,6 +59,17 @@ def test_an_order_is_the_same_every_time_and_another_order_differs(name):
     assert as_lists(first.X[some]) != as_lists(second.X[some])
 
 
+@pytest.mark.parametrize("name", ["set_vowel", "set_nursery", "set_trec50", "set_contraceptive"])
+def test_sets_have_exactly_one_right_label(name):
+    try:
+        world = SETS[name].load(0)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    assert world.Y.shape == (SETS[name].rounds, SETS[name].labels)
+    assert (world.Y.sum(axis=1) == 1).all()
+    assert SETS[name].group == "one right"
+
+
 def test_a_shuffle_keeps_contexts_beside_what_is_right_for_them():
     world = STREAMS["segments"].load(3)
     is_b = np.array([context["segment"] == "b" for context in world.X])
@@ -78,3 +102,91 @@ def test_drawn_answers_are_those_that_a_learner_of_this_seed_hears():
 def test_matrices_of_rights_are_drawn_already():
     rights = np.array([[0, 1], [1, 1]], np.uint8)
     assert_array_equal(drawn(rights, 4), rights)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+TINY = Stream("tiny", "dict", 60, 2, buttons(60, (0.2, 0.8)))
+SQUARECB = CONTESTANTS["SquareCB"]
+GRID = [{"scale": float(scale)} for scale in (1, 10, 100, 1_000)]
+
+
+def cell(share, setting=None, stream="tiny", learner="SquareCB", order=0, drawn_as="a"):
+    return Cell(stream, learner, setting or {}, order, drawn_as, "", share)
+
+
+def known(drawn_as=("a", "a")):
+    return [Reference(TINY, dict(enumerate(drawn_as)), 0.8, 0.9)]
+
+
+def test_every_setting_plays_the_first_order_and_the_best_the_others(tmp_path):
+    results, world = Results(tmp_path, Cell), TINY.load(0)
+    contestant = SQUARECB._replace(settings=lambda stream, world: tuple(GRID))
+    assert settings_to_play(results, contestant, TINY, world, 0) == GRID
+    for setting, share in zip(GRID, (0.1, 0.4, 0.2, 0.3), strict=True):
+        results.add(cell(share, setting, drawn_as=drawn_as(world)))
+    assert settings_to_play(results, contestant, TINY, world, 1) == [GRID[1], GRID[3], GRID[2]]
+
+
+def test_what_was_played_is_not_played_again(tmp_path):
+    played = []
+
+    def play(settings, stream, world, order):
+        played.extend(settings)
+        return SQUARECB.play(settings, stream, world, order)
+
+    contestant = SQUARECB._replace(play=play, settings=lambda stream, world: ({"lr": 0.3},))
+    for _ in range(2):
+        play_missing(Results(tmp_path, Cell), contestant, TINY, TINY.load(0), 0)
+    [kept] = Results(tmp_path, Cell).cells()
+    assert played == [{"lr": 0.3}]
+    assert 0.2 < kept.share < 0.8
+
+
+def test_a_learner_is_measured_by_the_chances_of_what_it_says():
+    world = TINY.load(0)
+    learner = ob.SquareCB(2, seed=1, inputs="auto", lr=0.1)
+    said = []
+    for context, bits in zip(world.X, drawn(world.Y, 1), strict=True):
+        decision = learner.decide(context)
+        said.append(decision.label)
+        learner.learn(decision, right=bool(bits[decision.label]))
+    [(setting, share)] = SQUARECB.play([{"lr": 0.1}], TINY, world, 1)
+    assert setting == {"lr": 0.1}
+    assert share == pytest.approx(share_right(world.Y, np.array(said)))
+
+
+def test_a_stream_that_was_drawn_otherwise_and_settings_of_fewer_orders_do_not_count():
+    cells = [
+        cell(0.5, {"lr": 1}, order=0),
+        cell(0.7, {"lr": 1}, order=1),
+        cell(0.9, {"lr": 2}, order=0),
+        cell(0.8, {"lr": 3}, order=0, drawn_as="b"),
+    ]
+    assert shares_of(cells, known(), 2) == {("tiny", "SquareCB"): {'{"lr": 1}': 0.6}}
+    assert shares_of(cells, known(), 1)["tiny", "SquareCB"]['{"lr": 2}'] == 0.9
+
+
+def test_the_table_has_the_ratio_to_the_best_rival_and_the_loss_of_each_setting():
+    cells = [
+        cell(0.6, learner="OneBit"),
+        cell(0.5, {"lr": 1}),
+        cell(0.4, {"lr": 2}),
+        cell(0.45, learner="UCWL"),
+    ]
+    text = report(cells, known(), ["OneBit", "SquareCB", "UCWL"], 1)
+    assert f"| tiny | {TINY.group} | **60.0** | 50.0 | 45.0 | 80.0 | 90.0 | 1.200 |" in text
+    assert '| tiny | SquareCB | `{"lr": 1}` |' in text
+    assert '| SquareCB | `{"lr": 2}` | 0.800 (1) | 0.800 (1) | 0.800 |' in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "X", "line"),
+    [
+        ("text", ["Is it 5:30 | now?"], "wis wit w5 w30 wnow"),
+        ("dict", [{"page": "start", "hour": 7}], "page=start hour:7"),
+        ("sparse", sparse.csr_matrix([[0.0, 2.5]]), "c1:2.5"),
+    ],
+)
+def test_contexts_for_vowpal_wabbit(kind, X, line):
+    assert next(vw_rows(Stream("x", kind, 1, 2, buttons(1, (0.5, 0.5))), X)) == line

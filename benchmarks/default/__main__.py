@@ -48,7 +48,7 @@ def say(text: str) -> None:
 
 
 def settings_to_play(
-    results: Results,
+    results: Results[Cell],
     name: str,
     contestant: Contestant,
     prepare: str,
@@ -70,7 +70,7 @@ def settings_to_play(
 
 
 def play_missing(
-    results: Results,
+    results: Results[Cell],
     name: str,
     contestant: Contestant,
     settings: Sequence[Setting],
@@ -143,7 +143,7 @@ def main() -> None:
         return
     names = list(sets.ASIDE) if arguments.aside else arguments.sets
 
-    results = Results(arguments.results)
+    results = Results(arguments.results, Cell)
     for condition in arguments.conditions if not arguments.table else ():
         for name in names:
             data = sets.load(name)

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+
+class Kept(Protocol):
+    """A record with what was played and what came of it."""
+
+    @property
+    def key(self) -> str: ...
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+C = TypeVar("C", bound=Kept)
 
 
 class Cell(NamedTuple):
@@ -25,25 +37,25 @@ class Cell(NamedTuple):
         return json.dumps(self[:-1], sort_keys=True)
 
 
-class Results:
+class Results(Generic[C]):
     """All cells of a folder. A later cell of the same key replaces an earlier one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: type[C]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._file = folder / "cells.jsonl"
-        self._cells: dict[str, Cell] = {}
+        self._cells: dict[str, C] = {}
         if self._file.exists():
             for line in self._file.read_text().splitlines():
                 try:
-                    cell = Cell(**json.loads(line))
+                    cell = kind(**json.loads(line))
                 except json.JSONDecodeError:  # the last line of a run that was stopped
                     continue
                 self._cells[cell.key] = cell
 
-    def __contains__(self, cell: Cell) -> bool:
+    def __contains__(self, cell: C) -> bool:
         return cell.key in self._cells
 
-    def add(self, cell: Cell) -> None:
+    def add(self, cell: C) -> None:
         self._cells[cell.key] = cell
         with self._file.open("a") as file:
             file.write("\n" * self._is_cut() + json.dumps(cell._asdict()) + "\n")
@@ -56,5 +68,5 @@ class Results:
             file.seek(-1, 2)
             return file.read(1) != b"\n"
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[C]:
         return list(self._cells.values())

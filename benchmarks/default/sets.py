@@ -209,7 +209,7 @@ def rows_of(name: str, prepare: str, order: int, most: int) -> Rows:
 def _prepared(name: str, prepare: str) -> Any:
     data = load(name)
     if prepare == "standard":
-        return _standardised(data.X)
+        return standardised(data.X)
     if prepare == "unit":
         return Steps(["unit_norm"]).rows(data.X)
     if prepare == "scaled":
@@ -228,7 +228,8 @@ def _word_counts(name: str) -> sparse.csr_matrix:
     return sparse.csr_matrix(hashing.transform(load(name).X), dtype=np.float32)
 
 
-def _standardised(X: np.ndarray) -> np.ndarray:
+def standardised(X: np.ndarray) -> np.ndarray:
+    """Columns of deviation 1 / sqrt(columns), without those that are constant; and a constant."""
     deviations = X.std(axis=0, dtype=np.float64)
     varies = deviations > 0
     Z = (X[:, varies] - X[:, varies].mean(axis=0, dtype=np.float64)) / deviations[varies]
