@@ -26,7 +26,7 @@ import pytest
 
 SECTOR = 512
 _HEAD = struct.Struct("=ciiqII")
-NOT_ON_DISK = ("-shm", ".lock")  # the index of the log, and the owner's lock: for the living only
+NOT_ON_DISK = ("-shm",)  # the index of the log: for the living only
 
 
 class Record(NamedTuple):

@@ -87,7 +87,7 @@ class Home:
 def copy_files(source: Path, target: Path) -> None:
     """Copy a folder of a running service. The index of the log is memory, and is left out."""
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("*-shm", "*.lock"))
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("*-shm"))
 
 
 def context(i: int) -> list[list[float]]:

@@ -283,7 +283,7 @@ def test_a_file_that_is_no_journal_is_not_repaired(tmp_path, kind):
     with pytest.raises(Damaged, match="is not a journal of onebit"):
         repair(path)
     assert path.read_bytes() == before
-    assert {found.name for found in tmp_path.iterdir()} == {"foreign", "foreign.lock"}
+    assert {found.name for found in tmp_path.iterdir()} == {"foreign"}
 
 
 def test_repair_needs_the_journal_for_itself(journal):

@@ -150,3 +150,9 @@ class JournalInUse(Unavailable):
     """Another process owns the journal."""
 
     title = "journal in use"
+
+
+class Superseded(Unavailable):
+    """Another process has the journal now. This one has to stop."""
+
+    title = "another process has the journal"

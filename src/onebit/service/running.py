@@ -22,7 +22,7 @@ from msgspec.json import encode
 from onebit._version import __version__
 from onebit.service.configuration import Configuration, Difference
 from onebit.service.engine.progress import Progress, told
-from onebit.service.faults import NotPermitted, ServiceError, Unavailable
+from onebit.service.faults import NotPermitted, ServiceError, Superseded, Unavailable
 from onebit.service.http.app import explain, make_app, readable
 from onebit.service.http.metrics import CONTENT_TYPE, metrics_of_start
 from onebit.service.http.operation import JSON, PROBLEM
@@ -101,6 +101,8 @@ class Run:
                 self._service.close()
             if self._front.app is None:
                 log.info("stopped during the start; nothing was accepted")
+            elif isinstance(self._failure, Superseded):
+                log.info("stopped; all that was acknowledged went into the journal that it had")
             else:
                 log.info("stopped; all that was accepted is in the journal")
             for number, handle in before.items():
@@ -129,6 +131,9 @@ class Run:
         started = time.perf_counter()
         try:
             self._service = service = Service(self._configuration, building=self._front.building)
+            service.on_end = self._end
+            if isinstance(service.journal.failure, Superseded):  # it came before
+                raise service.journal.failure
             for name, engine in service.models.items():
                 learner = engine._learner
                 log.info(
@@ -140,8 +145,7 @@ class Run:
             log.info("compiling; the first start takes longest")
             service.warm_up()
         except BaseException as error:
-            self._failure = error
-            self._server.should_exit = True
+            self._end(error)
             return
         gc.collect()
         gc.freeze()  # what is there now stays; the collector need not look at it again
@@ -150,6 +154,10 @@ class Run:
         log.info("ready after %.1f s", time.perf_counter() - started)
         notify("READY=1")
         self.on_ready(self.address)
+
+    def _end(self, fault: BaseException) -> None:
+        self._failure = fault
+        self._server.should_exit = True
 
     def reload(self) -> None:
         """Read the configuration again. If something is wrong with it, the old one stays."""

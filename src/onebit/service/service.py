@@ -26,7 +26,13 @@ from onebit.service import snapshots
 from onebit.service.configuration import Configuration, Difference, Model, difference
 from onebit.service.engine import Engine, parsed_id
 from onebit.service.engine.progress import Progress, told
-from onebit.service.faults import Contradiction, ServiceError, UnknownDecision, UnknownModel
+from onebit.service.faults import (
+    Contradiction,
+    ServiceError,
+    Superseded,
+    UnknownDecision,
+    UnknownModel,
+)
 from onebit.service.journal import Journal
 from onebit.service.tally import JournalTally
 from onebit.service.tokens import is_loopback
@@ -223,8 +229,19 @@ class Service:
                 self.tick()
 
     def _on_failure(self, error: Exception) -> None:
+        if isinstance(error, Superseded):
+            self._end(error)
+            return
         log.error("the journal cannot be written, so nothing is accepted: %s", error)
         self._failed.set()
+
+    def _end(self, fault: Superseded) -> None:
+        """Another process has the journal: from now on everything is refused."""
+        log.critical("the service ends: %s", fault)
+        self.on_end(fault)
+
+    def on_end(self, fault: Superseded) -> None:
+        """Called when the service can only be closed; the owner of the service replaces it."""
 
     def _recover_all(self) -> None:
         while True:
@@ -245,6 +262,9 @@ class Service:
                     for engine in self._models.values():
                         locks.enter_context(engine._lock)
                     self.journal.recover(self._load_all)
+            except Superseded as fault:
+                self._end(fault)
+                return
             except Exception as error:
                 log.error("the journal cannot be read anew yet: %s", error)
                 self._stopping.wait(RETRY[min(attempt, len(RETRY) - 1)])

@@ -34,19 +34,20 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal
 
-from onebit.service.faults import Busy, Damaged, Unavailable
+from onebit.service.faults import Busy, Damaged, Superseded, Unavailable
 from onebit.service.journal.files import (
     check_copy,
     close_without_checkpoint,
     copy_what_is_readable,
     finish_copy,
-    has_owner,
     is_full,
+    make_folder,
+    may_have_lost_pages,
     named_damage,
     open_reader,
-    own,
     sync_folder,
 )
+from onebit.service.journal.ownership import Fence, Held, Owner
 from onebit.service.journal.queries import (
     Base,
     LabelEvent,
@@ -149,11 +150,16 @@ class Journal(Queries):
         self._filled = threading.Condition(self._lock)
         self._group, self._running, self._writing = Commit(), Commit(), False
         self._closing = False
-        self._owner = own(self.path)
+        self._fence = Fence()
+        try:
+            make_folder(self.path.parent)
+            self._owner = Owner(self.path)
+        except OSError as error:
+            raise Unavailable(f"{path}: the journal cannot be opened: {error.strerror}") from None
         try:
             self._open()
         except BaseException as error:
-            os.close(self._owner)
+            self._owner.release()
             if isinstance(error, sqlite3.OperationalError | OSError):
                 raise Unavailable(f"{self.path}: the journal cannot be opened: {error}") from error
             raise
@@ -163,7 +169,7 @@ class Journal(Queries):
     # Opening and closing.
 
     def _open(self) -> None:
-        finish_copy(self.path)
+        finish_copy(self.path, self._owner)
         # A process that was killed has left its log, and nobody knows what was erased from it.
         self._is_to_be_emptied |= _size(f"{self.path}-wal") > 0
         self._connection = sqlite3.connect(
@@ -193,7 +199,7 @@ class Journal(Queries):
             self._guard = open_reader(self.path)
             self._guard.execute("SELECT count(*) FROM meta").fetchone()
             self._measure()
-            self.position = last_position(self._connection)
+            self.position = self._fence.read(self._connection)
             self._time = self._last_time()
             query = "SELECT coalesce(max(number), 0) FROM configurations"
             self._configurations = self._connection.execute(query).fetchone()[0]
@@ -235,7 +241,7 @@ class Journal(Queries):
         for connection in in_order:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
-        os.close(self._owner)
+        self._owner.release()
 
     # Writing.
 
@@ -338,12 +344,15 @@ class Journal(Queries):
 
     def _commit(self, group: Commit) -> None:
         connection = self._connection
+        self._owner.check()
         connection.execute("BEGIN IMMEDIATE")
         try:
+            self._fence.check(connection)
             for statement, rows in group.inserts.items():
                 connection.executemany(statement, rows)
             for statement, values in group.statements:
                 connection.execute(statement, values)
+            self._fence.advance(connection)
             started = time.perf_counter()
             connection.execute("COMMIT")
         except BaseException:
@@ -351,6 +360,7 @@ class Journal(Queries):
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
             raise
+        self._fence.confirm()
         self.tally.sync.add(time.perf_counter() - started)
         self.tally.commits += 1
         self.tally.events += group.size
@@ -381,6 +391,8 @@ class Journal(Queries):
         not there are commits. So it is while the disk has no room for the database to grow.
         """
         self._tried_to_empty = time.monotonic()
+        self._owner.check()
+        self._fence.check(self._connection)
         self._connection.execute("PRAGMA busy_timeout = 200")
         try:
             busy = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -409,22 +421,27 @@ class Journal(Queries):
     def recover(self, build: Callable[[], None] = lambda: None) -> None:
         """Read the journal anew after a failure. An exception says that it is not yet possible.
 
+        Superseded says that it never will be: another process has the journal. Nothing was changed.
+
         build: called before anything is accepted again, to build what follows from the journal.
         """
         failure = self.failure
         if failure is None:
             return
+        if isinstance(failure, Superseded):
+            raise failure
         try:
+            self._owner.check()
             close_without_checkpoint(self.path, self._connection)
             with self._lock:
                 self._guard.close()
-            if not is_full(failure):
-                copy_what_is_readable(self.path)
+            if may_have_lost_pages(failure):
+                copy_what_is_readable(self.path, self._owner, self._fence.check_epoch)
             self._open()
             with named_damage(self.path):  # room on the disk again?
                 insert = "REPLACE INTO meta VALUES ('recovered', ?)"
                 self._connection.execute(insert, (self._clock(),))
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, Superseded) as error:
             if not is_full(error):  # then this is the reason that counts
                 self.failure = error
             raise
@@ -544,8 +561,13 @@ class ReadOnlyJournal(Journal):
         self.failure, self.tally, self._clock = None, JournalTally(), time.time
         self._lock = threading.Lock()
         try:
+            self._held = Held(self.path)
+        except OSError as error:
+            raise Unavailable(f"{self.path} cannot be read: {error.strerror}") from None
+        try:
             self._guard = self._connection = open_reader(self.path)
         except sqlite3.OperationalError as error:
+            self._held.release()
             raise Unavailable(f"{self.path} cannot be read: {error}") from None
         try:
             with named_damage(self.path):
@@ -557,7 +579,7 @@ class ReadOnlyJournal(Journal):
                 self.position = last_position(self._connection)
                 self._time = self._last_time()
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
 
     def append(
@@ -567,13 +589,21 @@ class ReadOnlyJournal(Journal):
 
     @property
     def is_written(self) -> bool:
-        return has_owner(self.path)
+        with self._lock:
+            if not self._held.is_at(self.path):
+                try:
+                    before, self._held = self._held, Held(self.path)
+                except OSError:
+                    return False
+                before.release()
+            return self._held.is_locked()
 
     def flush(self) -> None:
         """Nothing waits to be written."""
 
     def close(self) -> None:
         self._connection.close()
+        self._held.release()
 
 
 def schema_of(connection: sqlite3.Connection, path: Path) -> int:

@@ -1,65 +1,17 @@
-"""The files of a journal: their one owner, and a copy of what can be read after a failure."""
+"""The files of a journal: readers, and a copy of what can be read after a failure."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import sqlite3
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from onebit.persist import is_model_file
-from onebit.service.faults import Damaged, JournalInUse, Unavailable
-
-
-def own(path: Path) -> int:
-    """Take the lock of a journal, or refuse: two owners would write over each other."""
-    try:
-        make_folder(path.absolute().parent)
-        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise Unavailable(f"{path}: the journal cannot be opened: {error.strerror}") from None
-    if not _take(lock):
-        owner = os.pread(lock, 20, 0).decode(errors="replace").strip()
-        os.close(lock)
-        raise JournalInUse(
-            f"{path} is in use by another process{f' ({owner})' if owner else ''}; "
-            "a journal has one owner: stop that one first, or choose another journal"
-        ) from None
-    with contextlib.suppress(OSError):  # without room on the disk, nobody learns the number
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
-    return lock
-
-
-def _take(lock: int) -> bool:
-    """Whether the lock could be taken. `has_owner` may have it for a moment."""
-    for pause in (0.01, 0.1, 0.0):
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            time.sleep(pause)
-        else:
-            return True
-    return False
-
-
-def has_owner(path: Path) -> bool:
-    """Whether a process owns a journal. The look takes a shared lock for a moment."""
-    try:
-        lock = os.open(f"{path}.lock", os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(lock)
-    return False
+from onebit.service.faults import Damaged, Unavailable
+from onebit.service.journal.ownership import Owner
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
@@ -82,7 +34,8 @@ def named_damage(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
             raise
-        if is_model_file(path):
+        # The file is opened only if SQLite can have no lock on it, which closing it would drop.
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB and is_model_file(path):
             raise Damaged(
                 f"{path} is a model file, not a journal: onebit.load reads it. A journal is the "
                 "file that `journal` in the configuration of a service names"
@@ -113,38 +66,57 @@ def is_full(error: Exception) -> bool:
     return code == sqlite3.SQLITE_FULL or getattr(error, "errno", None) == errno.ENOSPC
 
 
-def copy_what_is_readable(path: Path) -> None:
+def may_have_lost_pages(error: Exception) -> bool:
+    """Whether the system may believe pages written that the disk does not have."""
+    return not (is_full(error) or isinstance(error, sqlite3.IntegrityError))
+
+
+def copy_what_is_readable(
+    path: Path, owner: Owner, check: Callable[[sqlite3.Connection], None]
+) -> None:
     """Put a fresh copy of a journal in its place.
 
     The steps can be interrupted anywhere: until the copy has its final name, the old files are
-    complete; once it has, `finish_copy` goes on.
+    complete; once it has, `finish_copy` goes on. check: is given a connection to the journal before
+    anything is changed.
     """
-    for name in (path, Path(f"{path}-wal")):  # what the disk has, not what memory has
-        with contextlib.suppress(OSError):
-            file = os.open(name, os.O_RDONLY)
-            try:
-                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(file)
-    copy = Path(f"{path}.copy")
-    copy.unlink(missing_ok=True)
+    os.posix_fadvise(owner.descriptor, 0, 0, os.POSIX_FADV_DONTNEED)  # what the disk has, not
+    with contextlib.suppress(OSError):  # what memory has
+        file = os.open(f"{path}-wal", os.O_RDONLY)
+        try:
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(file)
     connection = sqlite3.connect(path, isolation_level=None, timeout=5)
     try:
         guard = open_reader(path)  # so that closing makes no checkpoint
-        with named_damage(path):
-            guard.execute("SELECT count(*) FROM meta").fetchone()
-            connection.execute("VACUUM INTO ?", (str(copy),))
-        connection.close()
-        guard.close()
+        try:
+            with named_damage(path):
+                guard.execute("SELECT count(*) FROM meta").fetchone()
+                check(connection)
+                copy = _new_copy(path)
+                connection.execute("VACUUM INTO ?", (str(copy),))
+            connection.close()
+        finally:
+            guard.close()
     finally:
         connection.close()
     sync(copy)
     os.rename(copy, f"{path}.recovered")
     sync_folder(path)
-    finish_copy(path)
+    finish_copy(path, owner)
 
 
-def finish_copy(path: Path) -> None:
+def _new_copy(path: Path) -> Path:
+    """An empty file that only those can read who can read the journal."""
+    copy = Path(f"{path}.copy")
+    copy.unlink(missing_ok=True)
+    os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    os.chmod(copy, path.stat().st_mode & 0o777)
+    return copy
+
+
+def finish_copy(path: Path, owner: Owner) -> None:
     """Put a complete copy in the place of the journal, if there is one; remove one that is not."""
     for suffix in ("", "-journal"):
         Path(f"{path}.copy{suffix}").unlink(missing_ok=True)
@@ -154,7 +126,7 @@ def finish_copy(path: Path) -> None:
     for suffix in ("-wal", "-shm"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
     sync_folder(path)
-    os.replace(copy, path)
+    owner.replace(copy)
     sync_folder(path)
 
 

@@ -49,6 +49,15 @@ FROM decisions WHERE model = :model AND position <= :until AND (
         AND NOT EXISTS (SELECT 1 FROM answers a WHERE a.decision = decisions.position)))"""
 
 
+# Each part is found by an index.
+LAST_POSITION = """max(
+    coalesce((SELECT max(position) FROM decisions), 0),
+    coalesce((SELECT max(position) FROM answers), 0),
+    coalesce((SELECT max(position) FROM changes), 0),
+    coalesce((SELECT max(position) FROM bases), 0),
+    coalesce((SELECT max(active) FROM decisions WHERE deferred = 1), 0))"""
+
+
 class Version(NamedTuple):
     """A row of `configurations`: how a learner was made."""
 
@@ -117,12 +126,7 @@ def labels_at(
 
 def last_position(connection: sqlite3.Connection) -> int:
     """The last position of a journal."""
-    queries = (
-        "SELECT max(position) FROM decisions", "SELECT max(position) FROM answers",
-        "SELECT max(position) FROM changes", "SELECT max(position) FROM bases",
-        "SELECT max(active) FROM decisions WHERE deferred = 1",
-    )  # fmt: skip
-    return max(connection.execute(query).fetchone()[0] or 0 for query in queries)
+    return connection.execute(f"SELECT {LAST_POSITION}").fetchone()[0]
 
 
 def in_charge(number: int) -> str:

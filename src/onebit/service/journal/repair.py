@@ -31,7 +31,8 @@ import msgspec
 from onebit.decision import Decision
 from onebit.service.faults import Damaged
 from onebit.service.journal import AnswerRow, ChangeRow, DecisionRow, Journal, statements
-from onebit.service.journal.files import finish_copy, own, sync, sync_folder
+from onebit.service.journal.files import finish_copy, sync, sync_folder
+from onebit.service.journal.ownership import Owner
 
 _MAGIC = b"SQLite format 3\0"
 # Kinds of pages: rows of a table; entries of an index; what leads to them.
@@ -57,15 +58,14 @@ def repair(path: str | os.PathLike[str]) -> Repaired:
     path = Path(path).resolve()
     if not path.is_file():
         raise FileNotFoundError(f"there is no journal {path}")
-    owner = own(path)
+    owner = Owner(path)
     try:
-        finish_copy(path)
+        finish_copy(path, owner)
         with _Pages(path) as pages:
             copy = Path(f"{path}.repaired")
             for suffix in ("", "-wal", "-shm"):
                 Path(f"{copy}{suffix}").unlink(missing_ok=True)
             Journal(copy).close()  # an empty journal
-            Path(f"{copy}.lock").unlink()
             events, missing = _copied(pages, copy)
             if not _is_journal(path, events):
                 for suffix in ("", "-wal", "-shm"):
@@ -79,10 +79,10 @@ def repair(path: str | os.PathLike[str]) -> Repaired:
         if (unread or pages.lost) and folder.is_dir():
             snapshots = Path(f"{folder}.damaged-{stamp}")
             folder.rename(snapshots)
-        kept = _put_in_place(path, copy, stamp)
+        kept = _put_in_place(path, copy, stamp, owner)
         return Repaired(events, unread, pages.lost, missing, kept, snapshots)
     finally:
-        os.close(owner)
+        owner.release()
 
 
 def _is_journal(path: Path, events: dict[str, int]) -> bool:
@@ -194,7 +194,7 @@ def _missing(connection: sqlite3.Connection) -> list[tuple[int, int]]:
     return found
 
 
-def _put_in_place(path: Path, copy: Path, stamp: str) -> Path:
+def _put_in_place(path: Path, copy: Path, stamp: str, owner: Owner) -> Path:
     """The damaged files get other names first; whatever happens in between, a journal is there."""
     kept = Path(f"{path}.damaged-{stamp}")
     for suffix in ("", "-wal"):
@@ -206,7 +206,7 @@ def _put_in_place(path: Path, copy: Path, stamp: str) -> Path:
                 shutil.copy2(old, new)
     os.rename(copy, f"{path}.recovered")
     sync_folder(path)
-    finish_copy(path)
+    finish_copy(path, owner)
     return kept
 
 
