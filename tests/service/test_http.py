@@ -344,6 +344,16 @@ def test_feedback_that_is_refused(steady, body):
     problem(steady.http.put(f"/v1/decisions/{id}/feedback", json=body), faults.Refused)
 
 
+@pytest.mark.parametrize(
+    "source", ["", "a/b", "mallory\n", "\nmallory", "mallory\r", "mallory\u2028"]
+)
+def test_a_source_that_no_path_could_name_is_refused(steady, source):
+    id, body = decide(steady)["id"], {"right": True, "source": source}
+    problem(steady.http.post(f"/v1/decisions/{id}/feedback", json=body), faults.Refused)
+    batch = {"feedback": [{"id": id, **body}]}
+    problem(steady.http.post("/v1/feedback:batch", json=batch), faults.Refused)
+
+
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 json_values = st.recursive(
     plain, lambda held: st.lists(held) | st.dictionaries(st.text(), held), max_leaves=8

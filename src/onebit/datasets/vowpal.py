@@ -20,7 +20,7 @@ from onebit.datasets.columns import hashed
 _ROWS = 10_000  # of a block
 _REMEDY = "write label | features (a word that touches the bar is a tag)"
 # Labels are numbers in this format: 9.0 and +9 are 9.
-_WHOLE = re.compile(r"^\+?(-?[0-9]+)(?:\.0+)?$")
+_WHOLE = re.compile(r"^\+?(-?[0-9]+)(?:\.0+)?\Z")
 
 
 def vowpal_blocks(options: Options) -> Iterator[Block]:

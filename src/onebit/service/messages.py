@@ -56,10 +56,13 @@ Key = Annotated[
         description="chosen by the caller: the same request with the same key is done once",
     ),
 ]
+# `$` alone also matches before a line break at the end. JSON Schema has no `\Z`.
+END = r"$(?!\n)"
+SOURCE = f"^[A-Za-z0-9][A-Za-z0-9._@+-]{{0,99}}{END}"
 Source = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$",
+        pattern=SOURCE,
         description="who gave the feedback, such as a user or a page",
     ),
 ]

@@ -296,8 +296,8 @@ def _published(place: Place) -> tuple[float | None, str]:
         return None, ""
     if not isinstance(printed, str):
         return printed / 100, ""
-    number = re.search(r"[\d.]+$", printed)
-    return (float(number[0]) / 100 if number else None), re.sub(r"[\d.]+$", "", printed)
+    number = re.search(r"[\d.]+\Z", printed)
+    return (float(number[0]) / 100 if number else None), re.sub(r"[\d.]+\Z", "", printed)
 
 
 # Tables

@@ -477,7 +477,7 @@ def _check_published(experiment: Experiment, where: str) -> None:
             for values in by_channel.values():
                 _check_known("method", values, methods)
                 for printed in values.values():
-                    if isinstance(printed, str) and not re.search(r"\d+(\.\d+)?$", printed):
+                    if isinstance(printed, str) and not re.search(r"\d+(\.\d+)?\Z", printed):
                         raise ValueError(f"{printed!r} does not end in a number")
 
 

@@ -13,6 +13,7 @@ import msgspec
 from onebit.service import faults
 from onebit.service.engine import Engine, Pending
 from onebit.service.faults import ServiceError
+from onebit.service.messages import END, SOURCE
 from onebit.service.tokens import Token, Verb
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ T = TypeVar("T")
 Headers = list[tuple[bytes, bytes]]
 JSON, PROBLEM = b"application/json", b"application/problem+json"
 NAMES = {  # of the parameters in paths
-    "name": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"},
-    "id": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
-    "source": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$"},
+    "name": {"type": "string", "pattern": f"^[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}{END}"},
+    "id": {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,64}}{END}"},
+    "source": {"type": "string", "pattern": SOURCE},
 }
 
 

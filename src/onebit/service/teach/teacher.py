@@ -29,7 +29,7 @@ from onebit.service.configuration import Configuration, Limits, Model, ServiceOp
 from onebit.service.engine import Engine, parsed_id
 from onebit.service.faults import Cancelled, Refused, ServiceError, Unavailable, UnknownDecision
 from onebit.service.journal import ACTIVE, Journal
-from onebit.service.messages import Label, LabelChange
+from onebit.service.messages import END, Label, LabelChange
 from onebit.service.service import Service
 from onebit.service.teach.lessons import Kind, Lesson, Lessons, browser_of, key_of, parsed_key
 from onebit.service.teach.sources.items import Item, ItemError, Items
@@ -66,7 +66,7 @@ class Turn(Struct, forbid_unknown_fields=True, kw_only=True):
     """A request of a page: who asks, the guesses that it holds, and what it wants next."""
 
     page: Annotated[str, Meta(min_length=1, max_length=64)]
-    browser: Annotated[str, Meta(pattern="^[0-9a-f]{0,32}$")] = ""  # undo stays within it
+    browser: Annotated[str, Meta(pattern=f"^[0-9a-f]{{0,32}}{END}")] = ""  # undo stays within it
     have: Annotated[list[str], Meta(max_length=64)] = []
     seen: str | None = None  # the guess on its screen, which must not change any more
     ask: Ask = Ask()
