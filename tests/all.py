@@ -1,6 +1,7 @@
 """All checks. Called by `./run test [--slow | --all]`; docs/testing.md says what runs where.
 
-Tests run as plain Python first, then compiled, each time on all cores.
+Tests run as plain Python first, then compiled, each time on all cores. A check that fails stops
+no other: the end says which ones failed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,43 +44,62 @@ SIZES = {
 }
 
 
-def start(title: str, *command: str | Path, **env: str) -> tuple[str, subprocess.Popen]:
-    print(f"\n== {title}", flush=True)
-    return title, subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env})
+class Checks:
+    """Commands that check something; `failed` has the titles of those that found a fault."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+
+    def start(self, title: str, *command: str | Path, **env: str) -> Callable[[], None]:
+        """Start a command; returns what waits for its end."""
+        print(f"\n== {title}", flush=True)
+        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env})
+
+        def finish() -> None:
+            if process.wait():
+                print(f"\n{title}: failed", flush=True)
+                self.failed.append(title)
+
+        return finish
+
+    def run(self, title: str, *command: str | Path, **env: str) -> None:
+        self.start(title, *command, **env)()
 
 
-def finish(started: tuple[str, subprocess.Popen]) -> None:
-    title, process = started
-    if process.wait():
-        sys.exit(f"{title}: failed")
+def check(size: Size, python: str) -> list[str]:
+    """Run all checks; returns the titles of those that failed."""
+    checks = Checks()
+    checks.run("ruff check", BIN / "ruff", "check")
+    checks.run("ruff format", BIN / "ruff", "format", "--check")
+    checks.run("imports", BIN / "lint-imports")
+    finish_types = checks.start("types", BIN / "pyright", "--pythonpath", python)
+    uncompiled = {"NUMBA_DISABLE_JIT": "1"}
+    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", CORES]
+    plain = [*pytest, "--dist", "worksteal", "-m"]
+    if size.measured:
+        coverage = ["--cov", "--cov-report=term-missing"]
+        title = "tests, plain, coverage"
+        checks.run(title, *plain, size.measured, *coverage, **uncompiled)
+    checks.run("tests, plain", *plain, size.plain, **uncompiled)
+    finish_types()
+    for part in range(1, size.parts + 1):
+        share = f"{part}/{size.parts}"
+        compiled = [*pytest, "--dist", "loadgroup", "-m", size.compiled, "--part", share]
+        checks.run(f"tests, compiled, {share}", *compiled)
+    return checks.failed
 
 
 def main() -> None:
     chosen = " ".join(sys.argv[1:])
     if chosen not in SIZES:
         sys.exit(f"unknown: {chosen}; for single tests use .venv/bin/pytest")
-    size, python = SIZES[chosen], sys.executable
     # Without bytecode on disk, each process compiles all tests and sources again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if chosen:
         os.environ.setdefault("ONEBIT_FUZZ", "4000")  # tries of test_forged.py
         os.environ.setdefault("ONEBIT_SOAK", "10")  # seconds of test_threads.py
-    finish(start("ruff check", BIN / "ruff", "check"))
-    finish(start("ruff format", BIN / "ruff", "format", "--check"))
-    finish(start("imports", BIN / "lint-imports"))
-    types = start("types", BIN / "pyright", "--pythonpath", python)
-    uncompiled = {"NUMBA_DISABLE_JIT": "1"}
-    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", CORES]
-    plain = [*pytest, "--dist", "worksteal", "-m"]
-    if size.measured:
-        coverage = ["--cov", "--cov-report=term-missing"]
-        finish(start("tests, plain, coverage", *plain, size.measured, *coverage, **uncompiled))
-    finish(start("tests, plain", *plain, size.plain, **uncompiled))
-    finish(types)
-    for part in range(1, size.parts + 1):
-        share = f"{part}/{size.parts}"
-        compiled = [*pytest, "--dist", "loadgroup", "-m", size.compiled, "--part", share]
-        finish(start(f"tests, compiled, {share}", *compiled))
+    if failed := check(SIZES[chosen], sys.executable):
+        sys.exit("\nFailed: " + "; ".join(failed))
     print("\nAll checks passed.")
 
 

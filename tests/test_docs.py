@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from waiting import PATIENCE
 
 import onebit as ob
 from onebit.cli import app
@@ -156,7 +157,7 @@ def commands_of(code: str, folder: Path) -> list[list[str]]:
         (folder / path).write_text(RECORD)
         (folder / path).chmod(0o755)
     env = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "RECORD": str(folder / "said")}
-    subprocess.run(["bash", "-eu", "-c", code], cwd=folder, env=env, check=True, timeout=60)
+    subprocess.run(["bash", "-eu", "-c", code], cwd=folder, env=env, check=True, timeout=PATIENCE)
     said = (folder / "said").read_text()
     return [command.split("\0")[:-1] for command in said.split("\x1e\0")[:-1]]
 

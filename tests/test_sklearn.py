@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import sparse
+from waiting import PATIENCE
 
 import onebit as ob
 from onebit.lab.recipes import Recipe
@@ -374,7 +375,7 @@ def test_without_sklearn_the_import_says_what_to_install(monkeypatch):
 
 def test_onebit_itself_imports_neither_library():
     code = "import sys, onebit; sys.exit(bool({'sklearn', 'river', 'numba'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=PATIENCE).returncode == 0
 
 
 def test_rows_of_a_table_keep_their_numbers_in_splits(tmp_path):

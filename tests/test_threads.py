@@ -16,6 +16,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from test_laws import MAKERS
+from waiting import PATIENCE, wait_for
 
 import onebit as ob
 from onebit import persist, testing
@@ -174,13 +175,12 @@ def test_a_fork_while_another_thread_decides_does_not_hang():
             if child == 0:
                 learner.decide(np.ones(3))
                 os._exit(0)
-            end = time.monotonic() + 20
-            while time.monotonic() < end and os.waitpid(child, os.WNOHANG)[0] == 0:
-                time.sleep(0.005)
-            if time.monotonic() >= end:
+            try:
+                wait_for(lambda child=child: os.waitpid(child, os.WNOHANG)[0])
+            except AssertionError:
                 os.kill(child, 9)
                 os.waitpid(child, 0)
-                raise AssertionError("the forked process hangs")
+                raise AssertionError("the forked process hangs") from None
     finally:
         stop.set()
         busy.join()
@@ -219,20 +219,23 @@ def test_an_interrupt_while_waiting_for_the_lock_is_raised():
     def hold():
         with learner._lock:
             held.set()
-            done.wait(10)
+            done.wait(PATIENCE)
+
+    def interrupted(call):
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        call()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait(10)
+    held.wait(PATIENCE)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         for call in (
             lambda: learner.decide([1.0, 2.0]),
             lambda: learner.learn(decision, right=True),
         ):
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
             with pytest.raises(KeyboardInterrupt):
-                call()
+                interrupted(call)
     finally:
         signal.signal(signal.SIGALRM, before)
         done.set()

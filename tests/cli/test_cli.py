@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from waiting import BEGINS, PATIENCE
 
 from onebit import cli
 from onebit.core.jit import COMPILED
@@ -105,17 +106,16 @@ def test_wrong_use_is_one_sentence(tmp_path, args, says):
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 @pytest.mark.skipif(not COMPILED, reason="a call of thousands of rounds hears nothing for minutes")
 def test_ctrl_c_stops_a_long_race_without_a_traceback(tmp_path):
-    # Whoever runs this in the background may have the signal ignored, and children inherit that.
-    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    command = [sys.executable, "-c", f"{heard}from onebit.cli import main; main()", "race"]
+    command = [sys.executable, "-c", BEGINS, "race"]
     more = ["--learner", "LinearThompson", "--rounds", "5000000", "--data", "digits"]
     process = subprocess.Popen(
         [*command, *more], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    time.sleep(6)
+    assert process.stdout.readline() == "begun\n"
+    time.sleep(2)  # in the middle, if the machine is fast
     process.send_signal(signal.SIGINT)
     try:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert process.returncode == 130, errors

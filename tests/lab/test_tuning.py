@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from waiting import BEGINS, PATIENCE
 
 import onebit as ob
 from onebit import cli
@@ -509,9 +510,7 @@ def test_wrong_use_is_one_sentence(main, tmp_path, capsys, args, says):
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 @pytest.mark.skipif(not COMPILED, reason="a call of thousands of rounds hears nothing for minutes")
 def test_ctrl_c_stops_tuning_without_a_traceback(tmp_path):
-    # Whoever runs this in the background may have the signal ignored, and children inherit that.
-    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    command = [sys.executable, "-c", f"{heard}from onebit.cli import main; main()", "tune"]
+    command = [sys.executable, "-c", BEGINS, "tune"]
     more = ["--data", "synsep", "--learner", "LinearThompson", "--rounds", "100000"]
     process = subprocess.Popen(
         [*command, *more, "--trials", "2000"],
@@ -520,10 +519,11 @@ def test_ctrl_c_stops_tuning_without_a_traceback(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(8)
+    assert process.stdout.readline() == "begun\n"
+    time.sleep(2)  # in the middle, if the machine is fast
     process.send_signal(signal.SIGINT)
     try:
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert process.returncode == 130, errors

@@ -22,6 +22,7 @@ from browser import CHROMIUM
 from dashboards import HOSTILE, READER, TOKENS, configured, finished, play
 from long_journals import fill
 from serving import serving
+from waiting import PATIENCE, wait_for
 
 pytest.importorskip("playwright")
 pytest.importorskip("starlette")
@@ -40,6 +41,7 @@ FLAGS = [
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
 ]
 NOT_WRITTEN = "Not live: no service writes to this journal"
+expect.set_options(timeout=1000 * PATIENCE)
 WIDE = {"width": 1280, "height": 900}
 
 
@@ -75,6 +77,7 @@ class Tab:
 @contextmanager
 def tab(browser: Browser, url: str, **options: Any) -> Iterator[Tab]:
     context = browser.new_context(**{"viewport": WIDE, **options})
+    context.set_default_timeout(1000 * PATIENCE)
     made = Tab(context.new_page(), url.rstrip("/"))
     yield made
     context.close()
@@ -115,7 +118,7 @@ def test_numbers_follow_the_rounds_without_a_reload(browser: Browser, site: Any)
         page.evaluate("window.mine = 1")
         for rounds in (40, 50):
             play(engine, 10)
-            expect(page.locator(".tile b").first).to_have_text(str(rounds), timeout=10_000)
+            expect(page.locator(".tile b").first).to_have_text(str(rounds))
         expect(page.locator(".decisions tbody th").first).to_have_text("49")
         page.click("#pause")
         expect(page.locator("#live")).to_have_text("Paused")
@@ -123,7 +126,7 @@ def test_numbers_follow_the_rounds_without_a_reload(browser: Browser, site: Any)
         page.wait_for_timeout(2500)
         assert made.tile("Rounds") == "50"
         page.click("#pause")
-        expect(page.locator(".tile b").first).to_have_text("60", timeout=10_000)
+        expect(page.locator(".tile b").first).to_have_text("60")
         assert page.evaluate("window.mine") == 1  # no reload
 
 
@@ -136,10 +139,7 @@ def test_numbers_are_shown_while_traffic_goes_on(browser: Browser, site: Any, ra
         page = made.open("/dashboard/news")
         expect(page.locator("#live")).to_have_text("Live")
         page.evaluate(COUNT_SHOWN)
-        deadline = time.monotonic() + 60
-        while page.evaluate("window.shown.length") < 5:
-            assert time.monotonic() < deadline, page.evaluate("window.shown")
-            page.wait_for_timeout(100)
+        wait_for(lambda: page.evaluate("window.shown.length") >= 5)
         shown = page.evaluate("window.shown.map(text => Number(text.replaceAll(',', '')))")
         assert shown == sorted(set(shown))
 
@@ -186,10 +186,10 @@ def test_a_finished_journal_is_not_live(browser: Browser, tmp_path: Path) -> Non
         expect(live).to_have_text(NOT_WRITTEN)
         assert not live.evaluate("element => element.hasAttribute('data-follows')")
         with contextlib.closing(Service(configuration, ticks=False)) as service:
-            expect(live).to_have_text("Live", timeout=30_000)
+            expect(live).to_have_text("Live")
             play(service.models["news"], 5)
-            expect(page.locator(".tile b").first).to_have_text("10", timeout=30_000)
-        expect(live).to_have_text(NOT_WRITTEN, timeout=30_000)
+            expect(page.locator(".tile b").first).to_have_text("10")
+        expect(live).to_have_text(NOT_WRITTEN)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
@@ -200,16 +200,16 @@ def test_a_dead_server_is_not_live(browser: Browser, tmp_path: Path, end: int) -
         with dashboard_process(tmp_path / "x.journal") as (process, url), tab(browser, url) as made:
             page = made.open("/dashboard/news")
             live = page.locator("#live")
-            expect(live).to_have_text("Live", timeout=30_000)
+            expect(live).to_have_text("Live")
             process.send_signal(end)
-            expect(live).to_have_text("Not live", timeout=90_000)
-            expect(page.locator("#trouble")).to_contain_text("does not answer", timeout=60_000)
+            expect(live).to_have_text("Not live")
+            expect(page.locator("#trouble")).to_contain_text("does not answer")
             assert made.tile("Rounds") == "5"
             if end == signal.SIGSTOP:
                 process.send_signal(signal.SIGCONT)
                 play(service.models["news"], 5)
-                expect(page.locator(".tile b").first).to_have_text("10", timeout=60_000)
-                expect(live).to_have_text("Live", timeout=60_000)
+                expect(page.locator(".tile b").first).to_have_text("10")
+                expect(live).to_have_text("Live")
             made.complaints = [text for text in made.complaints if "ERR_" not in text]
 
 
@@ -238,7 +238,7 @@ def test_a_chart_that_was_saved_goes_on(browser: Browser, site: Any) -> None:
             page.click("#error button:has-text('SVG')")
         before = page.inner_html("#error .chart.wide")
         play(engine, 60)
-        expect(page.locator(".tile b").first).to_have_text("120", timeout=10_000)
+        expect(page.locator(".tile b").first).to_have_text("120")
         page.wait_for_timeout(200)
         assert page.inner_html("#error .chart.wide") != before
         focused = "document.activeElement.getAttribute('aria-label')"
@@ -254,7 +254,7 @@ def test_without_a_stream_the_page_asks_now_and_then(browser: Browser, site: Any
         made.open("/dashboard/news")
         expect(page.locator("#live")).to_contain_text("every 3 seconds")
         play(engine, 5)
-        expect(page.locator(".tile b").first).to_have_text("10", timeout=15_000)
+        expect(page.locator(".tile b").first).to_have_text("10")
         made.complaints = [text for text in made.complaints if "ERR_FAILED" not in text]
 
 
@@ -266,11 +266,11 @@ def test_a_server_that_is_gone_is_reported_and_followed_again(browser: Browser, 
         page.context.set_offline(True)
         page.click("#pause")
         page.click("#pause")
-        expect(page.locator("#trouble")).to_contain_text("does not answer", timeout=15_000)
+        expect(page.locator("#trouble")).to_contain_text("does not answer")
         assert made.tile("Rounds") == "5"
         page.context.set_offline(False)
         play(site.service.models["news"], 5)
-        expect(page.locator(".tile b").first).to_have_text("10", timeout=15_000)
+        expect(page.locator(".tile b").first).to_have_text("10")
         expect(page.locator("#trouble")).to_be_hidden()
         made.complaints = [text for text in made.complaints if "ERR_INTERNET" not in text]
 
@@ -342,7 +342,7 @@ def test_a_token_is_asked_for_and_never_in_an_address(browser: Browser, tmp_path
             expect(page.locator("#login")).to_be_hidden()
             expect(page.locator("#live")).to_have_text("Live")
             play(engine, 1)
-            expect(page.locator(".tile b").first).to_have_text("13", timeout=10_000)
+            expect(page.locator(".tile b").first).to_have_text("13")
             with page.expect_download() as got:
                 page.locator("#labels a[download]").click()
             assert got.value.suggested_filename == "news-labels.csv"
@@ -452,7 +452,7 @@ def test_a_million_rounds_and_a_thousand_labels(browser: Browser, tmp_path: Path
     fill(path, rounds=1_000_000, labels=1000)
     with finished(path) as client, tab(browser, url_of(client)) as made:
         page = made.open("/dashboard/news")
-        expect(page.locator("[data-unread]")).to_have_count(0, timeout=180_000)
+        expect(page.locator("[data-unread]")).to_have_count(0)
         assert made.tile("Rounds") == "1,000,000"
         assert page.locator("#error .mark").count() >= 2  # the alarm, on both charts
         assert page.evaluate(LABELS) == []

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from browser import CHROMIUM
+from waiting import PATIENCE
 
 pytest.importorskip("playwright")
 pytest.importorskip("starlette")
@@ -35,7 +36,6 @@ FLAGS = [
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
 ]
 TRUTH = [str(label) for label in digits().y]
-PATIENCE = 60.0
 
 
 class Server:
@@ -63,7 +63,7 @@ class Server:
 
     def end(self, number: int) -> None:
         self.process.send_signal(number)
-        self.process.wait(30)
+        self.process.wait(PATIENCE)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -150,6 +150,7 @@ def browser(playing: Playwright) -> Iterator[Any]:
 @pytest.fixture
 def context(browser: Any) -> Iterator[BrowserContext]:
     with browser.new_context(viewport={"width": 1280, "height": 900}) as made:
+        made.set_default_timeout(1000 * PATIENCE)
         yield made
 
 
@@ -967,7 +968,7 @@ def test_no_serious_faults_of_accessibility(serve, browser, width: int, dark: bo
                 tab.page.click("#last button")
             else:
                 tab.guess()
-            time.sleep(0.5)  # animations
+            tab.wait("document.getAnimations().length", 0)
             found = axe.Axe().run(tab.page).response["violations"]
             serious = [
                 (fault["id"], [node["html"] for node in fault["nodes"]])

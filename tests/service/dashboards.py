@@ -7,6 +7,7 @@ import socket
 import threading
 
 import httpx
+from waiting import PATIENCE
 
 from onebit.service.configuration import Configuration, Model, ServiceOptions
 from onebit.service.dashboard.app import Dashboard, DashboardApp
@@ -62,9 +63,9 @@ def finished(path, tokens=None):
     thread.start()
     try:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with httpx.Client(base_url=url, timeout=20) as client:
+        with httpx.Client(base_url=url, timeout=PATIENCE) as client:
             yield client
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE)
         journal.close()

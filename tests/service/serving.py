@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import httpx
+from waiting import PATIENCE
 
 from onebit.service.configuration import ServiceOptions
 from onebit.service.http.app import make_app
@@ -25,7 +26,7 @@ class Site(NamedTuple):
         return f"http://127.0.0.1:{self.port}"
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), 5)
+        return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
 
 
 @contextmanager
@@ -33,7 +34,7 @@ def serving(service: Any) -> Iterator[Site]:
     try:
         with (
             listening(lambda _: make_app(service), service.configuration.service) as port,
-            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as client,
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client,
         ):
             yield Site(service, port, client)
     finally:
@@ -54,5 +55,5 @@ def listening(
         yield listener.getsockname()[1]
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE)
         assert not thread.is_alive()

@@ -16,6 +16,7 @@ import pytest
 from fake_service import FakeService
 from serving import serving
 from test_http import SECRETS, tokens
+from waiting import PATIENCE
 
 from onebit import client as module
 from onebit.client import AsyncClient, Client, ServiceError
@@ -162,7 +163,7 @@ def test_keys(site, make):
 @both
 def test_a_busy_service_is_asked_again(make):
     service = FakeService()
-    with serving(service) as site, make(site.url, patience=5) as client:
+    with serving(service) as site, make(site.url, patience=PATIENCE) as client:
         service.commits.busy = True
         threading.Timer(0.2, lambda: setattr(service.commits, "busy", False)).start()
         assert client.decide("news", {}).label == "sport"
@@ -189,7 +190,7 @@ def test_a_token_is_sent_and_not_shown(make):
 def misbehaving(*answers):
     """Each connection gets the next answer after one request; None: it is closed without one."""
     listener = socket.create_server(("127.0.0.1", 0))
-    listener.settimeout(5)
+    listener.settimeout(PATIENCE)
     requests = []
 
     def run():
@@ -199,7 +200,7 @@ def misbehaving(*answers):
             except OSError:
                 return
             with connection:
-                connection.settimeout(5)
+                connection.settimeout(PATIENCE)
                 request = b""
                 while not request.endswith(b"}"):
                     request += connection.recv(65536)
@@ -212,7 +213,8 @@ def misbehaving(*answers):
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}", requests
     finally:
-        thread.join(10)
+        listener.shutdown(socket.SHUT_RDWR)  # nobody comes any more
+        thread.join(PATIENCE)
         listener.close()
 
 

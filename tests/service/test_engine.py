@@ -16,6 +16,7 @@ from random import Random
 import numpy as np
 import pytest
 from running import LABELS, Home, assert_pure, context, named, play
+from waiting import wait_for
 
 import onebit as ob
 from onebit import testing
@@ -832,10 +833,7 @@ def test_erasing_is_finished_after_the_last_reader(home, tmp_path):
     assert b"secret" in all_bytes(killed.folder)
     killed.start()
     for folder in (place.folder, killed.folder):  # nobody has to write anything
-        until = time.monotonic() + 20
-        while b"secret" in all_bytes(folder):
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_for(lambda folder=folder: b"secret" not in all_bytes(folder))
     killed.stop()
 
 
@@ -1858,6 +1856,13 @@ def test_threads_while_learners_are_built_and_commits_fail(home, monkeypatch, fa
     service = place.start(snapshot_every=30)
     news, journal = service.models["news"], service.journal
     commit, until = journal._commit, time.monotonic() + 2
+    promised: dict[str, set[str]] = {}
+
+    def goes_on() -> bool:
+        """For two seconds, and until all that is tested has happened."""
+        is_enough = len(promised) > 20 and (service.tally.failures > 0 or not fails)
+        return time.monotonic() < until or not is_enough
+
     random = Random(1)
 
     def failing(group) -> None:
@@ -1870,11 +1875,10 @@ def test_threads_while_learners_are_built_and_commits_fail(home, monkeypatch, fa
             raise error
 
     journal._commit = failing if fails else commit
-    promised: dict[str, set[str]] = {}
 
     def work(seed: int) -> None:
         random = Random(seed)
-        while time.monotonic() < until:
+        while goes_on():
             try:
                 id = news.decide(context(random.randrange(100))).id
                 promised[id] = {"open"}
@@ -1892,7 +1896,7 @@ def test_threads_while_learners_are_built_and_commits_fail(home, monkeypatch, fa
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
     for thread in threads:
         thread.start()
-    while time.monotonic() < until:
+    while goes_on():
         service.tick()
         time.sleep(0.05)
     for thread in threads:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 from running import LABELS, Home, context, play
 from serving import serving
+from waiting import PATIENCE
 
 from onebit.service.engine import building
 
@@ -34,7 +35,7 @@ def slow_building(monkeypatch):
 
     def replayed(*args):
         begun.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE)
         return build(*args)
 
     monkeypatch.setattr(building.Builder, "replayed", replayed)
@@ -75,7 +76,7 @@ def test_other_feedback_builds_the_learner_in_a_thread(site, pool, monkeypatch):
     for path, body in (single, batch):
         with slow_building(monkeypatch) as begun:
             waiting = pool.submit(site.http.post, path, json=body)
-            assert begun.wait(30)
+            assert begun.wait(PATIENCE)
             assert_others_go_on(site)
             assert not waiting.done()
         assert waiting.result().status_code == 200

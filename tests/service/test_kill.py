@@ -16,6 +16,7 @@ from random import Random
 
 import pytest
 from running import Home, assert_pure, context
+from waiting import PATIENCE
 
 CHILD = Path(__file__).with_name("kill_child.py")
 PER_JOURNAL = 20  # kills of services on the same journal
@@ -59,7 +60,7 @@ def kill(folder: Path, times: int, seed: int) -> None:
             word, pid = parent.stdout.readline().split()
             assert word == "pid"
             delay = random.choice([0.02, 0.1, 0.3]) * random.random()
-            begun = threading.Event()
+            begun, before = threading.Event(), acknowledged
             if random.random() < 0.2:  # while it starts
                 begun.set()
             killer = threading.Thread(target=_kill_after, args=(begun, delay, int(pid)))
@@ -67,8 +68,9 @@ def kill(folder: Path, times: int, seed: int) -> None:
             while (line := parent.stdout.readline()) != "end\n":
                 kind, id, *words = line.split()
                 assert kind != "failed", line
-                begun.set()
                 acknowledged += kind in ("decided", "did")
+                if acknowledged >= before + 3:  # also if it is slow
+                    begun.set()
                 if kind == "decided":
                     decided[id], states[id] = (int(words[0]), words[1]), {"open"}
                 elif kind == "trying":
@@ -86,7 +88,7 @@ def kill(folder: Path, times: int, seed: int) -> None:
 
 
 def _kill_after(begun: threading.Event, seconds: float, pid: int) -> None:
-    begun.wait(30)
+    begun.wait(PATIENCE)
     time.sleep(seconds)
     os.kill(pid, signal.SIGKILL)
 

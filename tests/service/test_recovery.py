@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 
 import pytest
 from running import Home, assert_pure, context, play
 from serving import serving
+from waiting import PATIENCE, wait_for
 
 from onebit.service import service as service_module
 from onebit.service.configuration import check
@@ -42,20 +42,13 @@ def fail_commits(journal):
     return is_full.clear
 
 
-def wait_until(condition, seconds=20.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 @pytest.fixture
 def go(monkeypatch):
     """Learners are built in a thread that waits for the event."""
     go, behind = threading.Event(), Engine._build_behind
 
     def waits(self, *given):
-        go.wait(20)
+        go.wait(PATIENCE)
         behind(self, *given)
 
     monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
@@ -79,16 +72,16 @@ def test_a_full_disk_while_a_reload_waits_for_a_learner(home, go):
 
     reloading = threading.Thread(target=reload, daemon=True)
     reloading.start()
-    wait_until(lambda: not service._lock.acquire(blocking=False) or service._lock.release())
+    wait_for(lambda: not service._lock.acquire(blocking=False) or service._lock.release())
     make_room = fail_commits(service.journal)
     with pytest.raises(Unavailable):
         other.decide(context(1))
     go.set()
-    reloading.join(20)
+    reloading.join(PATIENCE)
     assert not reloading.is_alive() and "cannot be written" in said[0]
     make_room()
-    wait_until(lambda: not service.unready())
-    wait_until(lambda: news.card().seed == 5)  # the learner that was asked for before
+    wait_for(lambda: not service.unready())
+    wait_for(lambda: news.card().seed == 5)  # the learner that was asked for before
     service.reload(check(home.config))
     news.settle()
     assert news.card().seed == 9
@@ -131,7 +124,7 @@ def test_nothing_that_was_refused_is_told(home):
         with pytest.raises(Unavailable, match="cannot be written"):
             tell()
     make_room()
-    wait_until(lambda: not service.unready())
+    wait_for(lambda: not service.unready())
     assert news.look(ids[4]).state == "open" and news.card().answers == 4
     assert news.look(ids[0]).feedback[-1].right is True
     assert_pure(news)
@@ -144,7 +137,7 @@ def test_requests_are_refused_while_the_journal_is_read_anew(home):
 
     def recover_slowly(build) -> None:
         started.set()
-        go.wait(60)
+        go.wait(PATIENCE)
         recover(build)
 
     def fail(group) -> None:
@@ -156,7 +149,7 @@ def test_requests_are_refused_while_the_journal_is_read_anew(home):
         path = site.http.post(decisions, json=question).headers["location"]
         journal._commit = fail
         assert site.http.post(decisions, json=question).status_code == 503
-        assert started.wait(20)
+        assert started.wait(PATIENCE)
         try:
             for method, target, body in (
                 ("POST", decisions, question),
@@ -174,6 +167,6 @@ def test_requests_are_refused_while_the_journal_is_read_anew(home):
             assert site.http.get("/metrics").status_code == 200
         finally:
             go.set()
-        wait_until(lambda: site.http.get("/ready").status_code == 200)
+        wait_for(lambda: site.http.get("/ready").status_code == 200)
         assert site.http.get(path).json()["state"] == "open"
         assert site.http.post(decisions, json=question).status_code == 201

@@ -11,12 +11,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from waiting import PATIENCE, wait_for
 
 from onebit import cli
 from onebit.service import listening as passing
@@ -68,13 +68,6 @@ def meanwhile(work):
         raise errors[0]
 
 
-def wait_for(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
-
-
 @pytest.fixture
 def systemd(tmp_path, monkeypatch):
     """What systemd is told."""
@@ -104,7 +97,7 @@ def test_start_reload_and_stop(configuration, caplog):
         return lambda: text in caplog.text
 
     def work():
-        assert ready.wait(60)
+        assert ready.wait(PATIENCE)
         with httpx.Client(base_url=run.address) as http:
             assert http.get("/ready").status_code == 200
             asked = http.post("/v1/models/news/decisions", json={"context": {"goal": 1}})
@@ -168,7 +161,7 @@ def test_systemd_is_told(configuration, systemd):
     run.on_ready = lambda address: ready.set()
 
     def work():
-        assert ready.wait(60)
+        assert ready.wait(PATIENCE)
         run.reload()
         heard.extend(states(systemd))
 
@@ -186,7 +179,7 @@ def test_before_the_models_are_there(configuration, monkeypatch):
 
     class Slow(command.Service):
         def __init__(self, *args, **options):
-            assert may_start.wait(60)
+            assert may_start.wait(PATIENCE)
             super().__init__(*args, **options)
 
     monkeypatch.setattr(command, "Service", Slow)
@@ -207,7 +200,7 @@ def test_before_the_models_are_there(configuration, monkeypatch):
             configuration.write_text(f"{NEWS}[models.mail]\nlabels = 2\n")
             os.kill(os.getpid(), signal.SIGHUP)
             may_start.set()
-            assert ready.wait(60)
+            assert ready.wait(PATIENCE)
             assert http.get("/ready").status_code == 200
             wait_for(lambda: http.get("/v1/models/mail").status_code == 200)
         seen.append(True)
@@ -275,7 +268,7 @@ def ended(configuration, monkeypatch):
 def test_a_stop_while_the_journal_is_read(configuration, monkeypatch, caplog, ended):
     caplog.set_level("INFO", "onebit.service")
     may_end = threading.Event()
-    monkeypatch.setattr(command, "Service", lambda *_, **__: may_end.wait(60))
+    monkeypatch.setattr(command, "Service", lambda *_, **__: may_end.wait(PATIENCE))
     run = command.Run(check(configuration), lambda: check(configuration))
     with meanwhile(lambda: wait_for(lambda: run._server.started)):
         run()
@@ -291,7 +284,7 @@ def test_a_stop_while_a_learner_is_compiled(configuration, monkeypatch, caplog, 
 
     def compile(*_):
         compiling.set()
-        assert may_end.wait(60)
+        assert may_end.wait(PATIENCE)
 
     run = command.Run(check(configuration), lambda: check(configuration))
     ready = threading.Event()
@@ -301,11 +294,11 @@ def test_a_stop_while_a_learner_is_compiled(configuration, monkeypatch, caplog, 
 
     def work():
         if is_started:
-            assert ready.wait(60)
+            assert ready.wait(PATIENCE)
             monkeypatch.setattr(Engine, "warm_up", compile)
             configuration.write_text(f"{NEWS}[models.mail]\nlabels = 2\n")
             os.kill(os.getpid(), signal.SIGHUP)
-        assert compiling.wait(60)
+        assert compiling.wait(PATIENCE)
 
     with meanwhile(work):
         run()
@@ -325,7 +318,7 @@ print("printed")
 end_process()
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], env=PLAIN, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env=PLAIN, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0
     assert done.stdout == "printed\n" and "logged" in done.stderr
@@ -426,7 +419,7 @@ def test_what_was_accepted_is_answered_and_kept(configuration):
         told, broken = [], []
 
         def ask():
-            with httpx.Client(base_url=address, timeout=20) as http:
+            with httpx.Client(base_url=address, timeout=PATIENCE) as http:
                 while True:
                     try:
                         answer = http.post("/v1/models/news/decisions", json={"context": {"a": 1}})
@@ -441,17 +434,17 @@ def test_what_was_accepted_is_answered_and_kept(configuration):
         threads = [threading.Thread(target=ask) for _ in range(8)]
         for thread in threads:
             thread.start()
-        wait_for(lambda: len(told) > 50, 60)
+        wait_for(lambda: len(told) > 50)
         second = subprocess.run(
             [sys.executable, "-m", "onebit.cli", "serve", str(configuration)],
-            env=PLAIN, capture_output=True, text=True, timeout=60,
+            env=PLAIN, capture_output=True, text=True, timeout=PATIENCE,
         )  # fmt: skip
         assert second.returncode == 2 and "in use by another process" in second.stderr
         assert "Traceback" not in second.stderr
         process.send_signal(signal.SIGTERM)
         for thread in threads:
-            thread.join(60)
-        _, errors = process.communicate(timeout=60)
+            thread.join(PATIENCE)
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0 and "all that was accepted" in errors
     assert "Traceback" not in errors
     path = configuration.parent / "onebit.journal"
@@ -480,9 +473,14 @@ def test_secrets_are_not_logged(configuration):
             assert http.get("/v1/models/news", headers=wrong).status_code == 401
             assert http.get(f"/v1/models?token={secret}").status_code == 401
         process.send_signal(signal.SIGHUP)
-        time.sleep(0.5)
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if "reloaded" in line:
+                break
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=PATIENCE)
+    errors = "".join(lines) + errors
     assert process.returncode == 0 and "reloaded" in errors
     assert secret not in out + errors and "private" not in out + errors
     assert " web POST /v1/models/news/decisions 201" in errors
@@ -503,7 +501,7 @@ def test_the_demonstration(tmp_path):
         curls, _, play = pasted.rpartition("\n")
         done = subprocess.run(
             ["bash", "-eu", "-c", curls],
-            cwd=tmp_path, env=PLAIN, capture_output=True, text=True, timeout=60,
+            cwd=tmp_path, env=PLAIN, capture_output=True, text=True, timeout=PATIENCE,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert '"state":"learned"' in done.stdout and '"labels":[0,1,2,3,4' in done.stdout
@@ -512,7 +510,7 @@ def test_the_demonstration(tmp_path):
         script.write_text(script.read_text().replace("1000", "100"))
         done = subprocess.run(
             [sys.executable, str(script)],
-            cwd=tmp_path, env=PLAIN, capture_output=True, text=True, timeout=120,
+            cwd=tmp_path, env=PLAIN, capture_output=True, text=True, timeout=PATIENCE,
         )  # fmt: skip
         assert re.fullmatch(r"rounds 1 to 100: \d+ mistakes\n", done.stdout), done.stderr
 
@@ -526,7 +524,7 @@ def test_retraining_a_running_service(configuration):
                 http.post(f"/v1/decisions/{id}/feedback", json={"right": True})
         done = subprocess.run(
             [sys.executable, "-m", "onebit.cli", "retrain", "--url", address, "--learner", "UCWL"],
-            env=PLAIN, capture_output=True, text=True, timeout=60,
+            env=PLAIN, capture_output=True, text=True, timeout=PATIENCE,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert done.stdout == "news: UCWL, version 2, has learned 5 answers\n"
@@ -544,7 +542,7 @@ def test_the_unit_is_right(tmp_path):
     port.write_text((ROOT / "deploy" / "onebit.socket").read_text())
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit), str(port)],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert not [line for line in done.stderr.splitlines() if "onebit." in line]
 

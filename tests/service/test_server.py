@@ -18,7 +18,8 @@ import httpx
 import pytest
 from fake_service import FakeService
 from serving import listening, serving
-from test_http import HEAD, answer_of, wait_for
+from test_http import HEAD, answer_of
+from waiting import PATIENCE, wait_for
 
 from onebit.service import faults
 from onebit.service.configuration import Limits, ServiceOptions, Timeouts
@@ -76,7 +77,7 @@ def child():
     child = Path(__file__).with_name("server_child.py")
     with subprocess.Popen(
         [sys.executable, child], stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
     ) as process:  # fmt: skip
         yield int(process.stdout.readline()), process.pid
         process.kill()
@@ -93,7 +94,7 @@ def attack(port, connections, once, again, reads):
     with ExitStack() as opened:
         pending = {}
         for _ in range(connections):
-            made = opened.enter_context(socket.create_connection(("127.0.0.1", port), 30))
+            made = opened.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE))
             made.setblocking(False)
             pending[made] = [once, len(once)]  # what is to be sent now, bytes so far
         last = time.monotonic()
@@ -139,7 +140,7 @@ def test_memory_is_bounded(child, way):
     Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak begins anew
     attack(port, *WAYS[way])
     assert memory_of(pid, "VmHWM") - before < ROOM
-    assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=30).status_code == 200
+    assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=PATIENCE).status_code == 200
 
 
 # Room for connections.
@@ -157,7 +158,7 @@ def serve():
 
 def sent(opened, port, data, address="127.0.0.1"):
     """A new connection from an address of this machine, on which something is sent."""
-    made = socket.create_connection(("127.0.0.1", port), 30, source_address=(address, 0))
+    made = socket.create_connection(("127.0.0.1", port), PATIENCE, source_address=(address, 0))
     opened.callback(made.close)
     made.sendall(data)
     return made
@@ -178,7 +179,7 @@ def status(connection):
 
 
 def asked(port):
-    return httpx.get(f"http://127.0.0.1:{port}/health", timeout=30).status_code
+    return httpx.get(f"http://127.0.0.1:{port}/health", timeout=PATIENCE).status_code
 
 
 def test_idle_connections_make_room(serve):
@@ -424,7 +425,7 @@ def stopping(app, **options):
         yield server, port, thread
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 
@@ -446,16 +447,17 @@ def test_the_last_request_of_a_connection_is_answered(monkeypatch):
         for client in (*clients, fresh, begun):
             answer = answer_of(client)
             assert b"200 OK" in answer and b"connection: close" in answer
-        thread.join(20)
+        thread.join(PATIENCE)
 
 
 def test_idle_connections_do_not_delay_a_stop():
     app, release = held()
     release.set()
-    with stopping(app) as (server, port, thread), ExitStack() as opened:
+    timeouts = Timeouts(idle=3600, stop=3600)
+    with stopping(app, timeouts=timeouts) as (server, port, thread), ExitStack() as opened:
         idle = sent(opened, port, GET)
         idle.recv(1000)
         server.should_exit = True
-        thread.join(20)  # the timeout of idle connections is 30 s
+        thread.join(PATIENCE)
         assert not thread.is_alive()
         assert answer_of(idle) == b""

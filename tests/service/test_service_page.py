@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 from serving import serving
+from waiting import PATIENCE
 
 from onebit.service.configuration import (
     Limits,
@@ -61,7 +62,7 @@ def test_every_example_runs(site, tmp_path):
         script = re.sub("^ID=.*$", f"ID={asked.json()['id']}", block, flags=re.M)
         script = script.replace("localhost:8331", f"127.0.0.1:{site.port}")
         done = subprocess.run(
-            ["bash", "-eu", "-c", script], env=env, capture_output=True, timeout=60
+            ["bash", "-eu", "-c", script], env=env, capture_output=True, timeout=PATIENCE
         )
         assert done.returncode == 0, (block, done.stdout, done.stderr)
     metrics = site.http.get("/metrics").text

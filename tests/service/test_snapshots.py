@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import LABELS, Home, assert_pure, context, play
 from serving import serving
+from waiting import PATIENCE
 
 from onebit import testing
 from onebit.service import snapshots
@@ -186,7 +187,7 @@ def test_a_rebuild_that_was_killed_goes_on_from_its_last_snapshot(
     news.cancel(ids[3]) if what == "cancel" else news.submit_retrain(Retraining(seed=9))
     thread = news._rebuilding
     if thread is not None:
-        thread.join(30)
+        thread.join(PATIENCE)
     starts, place = [], home
     for count in range(50):
         place = place.crashed(tmp_path / f"crashed{count}")
@@ -199,7 +200,7 @@ def test_a_rebuild_that_was_killed_goes_on_from_its_last_snapshot(
             continue
         thread = service.models["news"]._rebuilding
         if thread is not None:
-            thread.join(30)
+            thread.join(PATIENCE)
         if service.models["news"]._rebuilding is None:
             break
         starts.append(min(learned))
@@ -221,12 +222,12 @@ def test_a_stop_interrupts_a_rebuild_which_goes_on_at_the_next_start(home, learn
     def waits(self, learner, position, is_round):
         if position > 300 and not halfway.is_set():
             halfway.set()
-            assert go.wait(30)
+            assert go.wait(PATIENCE)
         call(self, learner, position, is_round)
 
     monkeypatch.setattr(Progress, "__call__", waits)
     news.cancel(ids[3])
-    assert halfway.wait(30)
+    assert halfway.wait(PATIENCE)
     news._closing.set()
     go.set()
     news.settle()
@@ -326,7 +327,7 @@ def test_how_far_a_start_is(tmp_path, monkeypatch, caplog):
         call(self, learner, position, is_round)
         if self.done == 25 and not halfway.is_set():
             halfway.set()
-            assert go.wait(60)
+            assert go.wait(PATIENCE)
 
     monkeypatch.setattr(Progress, "__call__", waits)
     monkeypatch.setattr(progress, "TELL_EVERY", 0.0)
@@ -351,7 +352,7 @@ def test_how_far_a_start_is(tmp_path, monkeypatch, caplog):
 
     thread = threading.Thread(target=start)
     thread.start()
-    assert halfway.wait(60)
+    assert halfway.wait(PATIENCE)
     status, body = ask("/ready")
     assert status == 503 and "model news: 25 of 50 rounds learned" in body and "s left" in body
     status, body = ask("/metrics")
@@ -359,7 +360,7 @@ def test_how_far_a_start_is(tmp_path, monkeypatch, caplog):
     assert 'onebit_building_rounds{model="news"} 50.0' in body and "onebit_ready 0.0" in body
     assert ask("/health")[0] == 200
     go.set()
-    thread.join(60)
+    thread.join(PATIENCE)
     assert not front.building and ask("/ready")[0] == 503
     seen["service"].close()
     assert "model news: 25 of 50 rounds learned from the journal, about" in caplog.text
@@ -375,12 +376,12 @@ def test_how_far_a_rebuild_is(home, monkeypatch):
         call(self, learner, position, is_round)
         if not halfway.is_set():
             halfway.set()
-            assert go.wait(60)
+            assert go.wait(PATIENCE)
 
     with serving(service) as site:
         monkeypatch.setattr(Progress, "__call__", waits)
         service.models["news"].cancel(ids[0])
-        assert halfway.wait(60)
+        assert halfway.wait(PATIENCE)
         ready = site.http.get("/ready").json()
         far = ready["building"]["news"]
         assert ready["status"] == "ready" and far["of"] > far["rounds"]

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from running import LABELS, Home, context, play
+from waiting import PATIENCE
 
 from onebit.learner import Learner
 from onebit.service.configuration import check
@@ -105,7 +106,7 @@ def test_another_learner_takes_over_once_it_is_compiled(home, pool, monkeypatch,
     def noted(builder, learner):
         seen.append((type(learner).__name__, learner.round > 0, news.card().learner))
         if len(seen) == 1:
-            assert pool.submit(news.decide, context(1)).result(20)  # need not wait
+            assert pool.submit(news.decide, context(1)).result(PATIENCE)  # need not wait
         warm_up(builder, learner)
 
     monkeypatch.setattr(Builder, "warm_up", noted)
@@ -123,7 +124,7 @@ def test_more_labels_may_be_other_code(home, warmed, pool, monkeypatch):
     news, warm_up = home.start().models["news"], Builder.warm_up
 
     def noted(builder, learner):
-        assert pool.submit(news.decide, context(1)).result(20)  # need not wait
+        assert pool.submit(news.decide, context(1)).result(PATIENCE)  # need not wait
         warm_up(builder, learner)
 
     monkeypatch.setattr(Builder, "warm_up", noted)

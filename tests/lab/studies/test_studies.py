@@ -6,11 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import wait_for
 
 import onebit as ob
 from onebit import datasets
@@ -642,7 +642,8 @@ def test_killed_it_goes_on_where_it_stopped(toy, tmp_path):
     folder = tmp_path / "out" / "toy" / "cells"
     words = (str(tmp_path / "toy.toml"), "--workers", "1", "--out", str(tmp_path / "out"))
     process = command(*words)
-    wait_for(lambda: folder.is_dir() and len(list(folder.glob("*.parquet"))) > 3, process)
+    wait_for(lambda: len(list(folder.glob("*.parquet"))) > 3 or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
     process.send_signal(signal.SIGKILL)
     process.communicate()
     done = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}
@@ -654,14 +655,6 @@ def test_killed_it_goes_on_where_it_stopped(toy, tmp_path):
     assert all(after[name] == when for name, when in done.items())
     run_study(parse(many.encode()), Store(tmp_path / "whole"), quick=False)
     assert all_counts(folder) == all_counts(tmp_path / "whole")
-
-
-def wait_for(condition, process):
-    until = time.monotonic() + 300
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 # What is found

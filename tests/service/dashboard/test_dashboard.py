@@ -20,13 +20,22 @@ import httpx
 import pytest
 from dashboards import DECIDER, HOSTILE, READER, TOKENS, bearer, configured, finished, play
 from long_journals import fill
+from msgspec.structs import replace
 from serving import serving
+from waiting import PATIENCE
 
 from onebit.cli.dashboard import dashboard
 from onebit.cli.teach import teach
+from onebit.service.configuration import Timeouts
 from onebit.service.dashboard import app as pages
 from onebit.service.dashboard.page import as_csv, duration, moment, size
 from onebit.service.service import Service
+
+
+@pytest.fixture(autouse=True)
+def reads_all(monkeypatch):
+    """A page shows the whole journal, however long it takes to read."""
+    monkeypatch.setattr(pages, "READ_FOR", PATIENCE)
 
 
 @pytest.fixture
@@ -124,12 +133,12 @@ def test_events_tell_whether_anybody_writes_to_the_journal(tmp_path):
 
 
 def test_an_open_stream_does_not_hold_up_a_stop(tmp_path):
-    with serving(Service(configured(tmp_path), ticks=False)) as site:
+    configuration = configured(tmp_path)
+    service = replace(configuration.service, timeouts=Timeouts(stop=3600))
+    with serving(Service(replace(configuration, service=service), ticks=False)) as site:
         stream = site.connect()
         stream.sendall(b"GET /dashboard/news/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert b"event-stream" in stream.recv(4096)
-        started = time.monotonic()
-    assert time.monotonic() - started < 10
     stream.close()
 
 
@@ -355,7 +364,7 @@ def test_the_command(tmp_path):
         try:
             line = process.stdout.readline()
             url = re.search(r"http://\S+", line)[0]
-            assert "100" in httpx.get(f"{url}/news", timeout=20).text
+            assert "100" in httpx.get(f"{url}/news", timeout=PATIENCE).text
         finally:
             process.terminate()
 

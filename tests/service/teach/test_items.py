@@ -5,12 +5,12 @@ import io
 import math
 import os
 import threading
-import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import PATIENCE, wait_for
 
 import onebit as ob
 from onebit.service.teach.sources import open_items, photos
@@ -37,13 +37,6 @@ def draw(path, colour="red", size=(40, 30)):
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", size, colour).save(path)
     return path
-
-
-def wait_until(holds, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.005)
-    assert holds()
 
 
 def keys(items):
@@ -544,7 +537,7 @@ def test_an_embedding_of_texts(tmp_path):
     assert items.ready(1) and items.context(1) is items.context(1) and calls == ["three"]
     with items:
         items.prepare(0, 1)
-        wait_until(lambda: items.ready(0))
+        wait_for(lambda: items.ready(0))
     assert calls == ["three", "one"]
 
 
@@ -620,7 +613,7 @@ def test_images_are_made_ahead_and_kept_on_disk(tmp_path, monkeypatch):
     with open_items(tmp_path / "photos", cache=cache) as items:
         assert not any(map(items.ready, range(7)))
         items.prepare(4)
-        wait_until(lambda: all(map(items.ready, range(7))))  # the others follow
+        wait_for(lambda: all(map(items.ready, range(7))))  # the others follow
         assert [key for key, _ in items.skipped] == ["g.jpg"]
         vectors = [items.context(i) for i in range(6)]
         pictures = [items.picture(i) for i in range(6)]
@@ -666,7 +659,7 @@ def test_without_a_place_for_the_cache(tmp_path, monkeypatch):
     monkeypatch.setattr("onebit.service.teach.sources.ahead._default_folder", lambda: None)
     with open_items(tmp_path / "photos") as items:
         items.prepare(0)
-        wait_until(lambda: items.ready(0))
+        wait_for(lambda: items.ready(0))
 
 
 @with_images
@@ -731,16 +724,16 @@ def test_the_wanted_come_first_and_the_newest_wish_before_older_ones():
 
     def make(place):
         started.set()
-        go_on.wait(10)
+        go_on.wait(PATIENCE)
         made.append(place)
 
     ahead = Ahead(make, 6, lambda: len(made) >= 7)
     ahead.want([5])
-    started.wait(10)
+    started.wait(PATIENCE)
     ahead.want([4, 3])
     ahead.want([2, 4])
     go_on.set()
-    wait_until(lambda: len(made) == 7)
+    wait_for(lambda: len(made) == 7)
     ahead.close()
     assert made == [5, 2, 4, 3, 0, 1, 2]
     ahead.want([1])  # after the end: nothing happens

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from waiting import PATIENCE, wait_for
 
 pytest.importorskip("starlette")
 pytest.importorskip("PIL")
@@ -108,7 +109,7 @@ def teaching(source, folder, labels=LABELS, **options):
         Teacher(open_items(source), folder, labels) as teacher,
         listening(lambda stopping: make_app(teacher, stopping=stopping, **options)) as port,
         httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", follow_redirects=True, timeout=60
+            base_url=f"http://127.0.0.1:{port}", follow_redirects=True, timeout=PATIENCE
         ) as client,
     ):
         yield teacher, client
@@ -354,9 +355,7 @@ def test_items_of_a_page_that_is_gone_are_free(tmp_path: Path) -> None:
             time.sleep(0.3)
             bob.send("ahead")
             assert len(ada.guesses) == 3 and bob.guesses == []
-        end = time.monotonic() + 20
-        while not bob.guesses and time.monotonic() < end:
-            bob.send("ahead")
+        wait_for(lambda: bob.send("ahead")["guesses"])
         assert len(bob.guesses) == 3
         assert "ada" not in teacher._chosen
 
@@ -544,7 +543,7 @@ def test_an_answer_that_was_not_written_is_not_taken_for_one(notes, tmp_path, mo
                 response = client.post("/answer", json={**turn, "right": True})
                 assert response.status_code == 503
             version = person.stats()["version"]
-        assert recovered.wait(60)
+        assert recovered.wait(PATIENCE)
         now = person.stats()
         assert now["answers"] == 1
         assert now["version"] > version  # so that all pages look again
@@ -630,7 +629,7 @@ def test_the_command(notes: Path, tmp_path: Path, host: str) -> None:
         stats = client.get(f"{address.partition('?')[0]}stats").json()
     assert stats["labels"] == ["a", "b", "c"] and stats["items"] == 90
     process.send_signal(signal.SIGINT)
-    words = process.communicate(timeout=60)[0]
+    words = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 0 and "Everything is saved in notes.txt.teach" in words
     assert (tmp_path / "notes.txt.teach" / "teach.journal").exists()
 
@@ -913,7 +912,7 @@ def test_a_folder_that_is_removed_is_told_at_the_end(notes: Path, tmp_path: Path
     assert httpx.get(address).status_code == 200
     shutil.rmtree(tmp_path / "notes.txt.teach")
     process.send_signal(signal.SIGINT)
-    words = process.communicate(timeout=60)[0]
+    words = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode != 0 and "the answers in it are lost" in words
     assert "Traceback" not in words and "saved" not in words
 
