@@ -217,13 +217,13 @@ def test_requests_wait_for_a_quick_start(configuration, monkeypatch, ended):
 
     class Slow(command.Service):
         def __init__(self, *args, **options):
-            assert may_start.wait(60) and not is_over.is_set()
+            assert may_start.wait(PATIENCE) and not is_over.is_set()
             super().__init__(*args, **options)
 
     monkeypatch.setattr(command, "Service", Slow)
 
     def ask(address):
-        answers.append(httpx.get(f"{address}/v1/models", timeout=60).status_code)
+        answers.append(httpx.get(f"{address}/v1/models", timeout=PATIENCE).status_code)
 
     for starts, status in ((True, 200), (False, 503)):
         run = command.Run(check(configuration), lambda: check(configuration))
@@ -393,21 +393,19 @@ def test_check(configuration, main, monkeypatch, tmp_path):
 
 @contextmanager
 def running(*args, cwd):
-    """The command in a process of its own; yields it and its address once it is ready."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "onebit.cli", "serve", *args],
-        cwd=cwd, env=PLAIN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    lines = []
+    """The command in a process of its own; yields it, its address once it is ready, and the file
+    of its log."""
+    log = cwd / "log"
+    with open(log, "w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "onebit.cli", "serve", *args],
+            cwd=cwd, env=PLAIN, stdout=subprocess.PIPE, stderr=out, text=True,
+        )  # fmt: skip
     try:
-        for line in process.stderr:
-            lines.append(line)
-            if "ready after" in line:
-                break
-        text = "".join(lines)
-        address = re.search(r"address (http://\S+)", text)
-        assert "ready after" in text and address, text
-        yield process, address[1]
+        wait_for(lambda: "ready after" in log.read_text() or process.poll() is not None)
+        address = re.search(r"address (http://\S+)", log.read_text())
+        assert process.poll() is None and address, log.read_text()
+        yield process, address[1], log
     finally:
         process.kill()
         process.communicate()
@@ -415,7 +413,7 @@ def running(*args, cwd):
 
 def test_what_was_accepted_is_answered_and_kept(configuration):
     """SIGTERM under load: all acknowledged decisions are in the journal, and none is cut off."""
-    with running(str(configuration), cwd=configuration.parent) as (process, address):
+    with running(str(configuration), cwd=configuration.parent) as (process, address, log):
         told, broken = [], []
 
         def ask():
@@ -444,7 +442,8 @@ def test_what_was_accepted_is_answered_and_kept(configuration):
         process.send_signal(signal.SIGTERM)
         for thread in threads:
             thread.join(PATIENCE)
-        _, errors = process.communicate(timeout=PATIENCE)
+        process.wait(PATIENCE)
+        errors = log.read_text()
     assert process.returncode == 0 and "all that was accepted" in errors
     assert "Traceback" not in errors
     path = configuration.parent / "onebit.journal"
@@ -463,7 +462,7 @@ def test_secrets_are_not_logged(configuration):
     tokens.write_text(f'[web]\ntoken = "{secret}"\nmodels = "*"\nverbs = "*"\n')
     tokens.chmod(0o600)
     configuration.write_text(NEWS.replace("port = 0", 'port = 0\ntokens = "tokens.toml"'))
-    with running(str(configuration), cwd=configuration.parent) as (process, address):
+    with running(str(configuration), cwd=configuration.parent) as (process, address, log):
         with httpx.Client(base_url=address) as http:
             bearer = {"authorization": f"Bearer {secret}"}
             body = {"context": {"name": "a private word"}}
@@ -473,15 +472,11 @@ def test_secrets_are_not_logged(configuration):
             assert http.get("/v1/models/news", headers=wrong).status_code == 401
             assert http.get(f"/v1/models?token={secret}").status_code == 401
         process.send_signal(signal.SIGHUP)
-        lines = []
-        for line in process.stderr:
-            lines.append(line)
-            if "reloaded" in line:
-                break
+        wait_for(lambda: "reloaded" in log.read_text())
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=PATIENCE)
-    errors = "".join(lines) + errors
-    assert process.returncode == 0 and "reloaded" in errors
+        out, _ = process.communicate(timeout=PATIENCE)
+        errors = log.read_text()
+    assert process.returncode == 0
     assert secret not in out + errors and "private" not in out + errors
     assert " web POST /v1/models/news/decisions 201" in errors
 
@@ -489,7 +484,7 @@ def test_secrets_are_not_logged(configuration):
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_demonstration(tmp_path):
     """The lines on the screen, pasted."""
-    with running("--port", "0", cwd=tmp_path) as (process, address):
+    with running("--port", "0", cwd=tmp_path) as (process, address, _):
         lines = []
         for line in process.stdout:
             lines.append(line)
@@ -516,7 +511,7 @@ def test_the_demonstration(tmp_path):
 
 
 def test_retraining_a_running_service(configuration):
-    with running(str(configuration), cwd=configuration.parent) as (_, address):
+    with running(str(configuration), cwd=configuration.parent) as (_, address, _):
         with httpx.Client(base_url=address) as http:
             for i in range(5):
                 asked = http.post("/v1/models/news/decisions", json={"context": {f"w{i}": 1}})
