@@ -411,6 +411,9 @@ def test_late_feedback_after_silence(home):
     assert news.feedback(ids[0], right=True).state == "learned"
     assert news.feedback(ids[1], right=False).state == "learned"
     assert [heard.right for heard in news.look(ids[0]).feedback] == [False, True]
+    heard = news.look(ids[1]).feedback
+    assert [answer.right for answer in heard] == [False, False]
+    assert [answer.source for answer in heard] == ["silence", None]
     assert_pure(news)
     with pytest.raises(Contradiction):
         news.feedback(ids[0], right=False)
@@ -478,6 +481,39 @@ def test_silence_is_no_source_that_somebody_has(home):
     for id, source in ((first, "anna"), (second, None)):
         news.revise(id, label="tech")
         assert news.look(id).feedback[-1].source == source
+    assert_pure(news)
+
+
+@pytest.mark.parametrize("how", ["feedback", "feedback_many", "revise"])
+def test_somebody_says_wrong_after_silence_did(home, how):
+    """What the learner learns stays the same; who said it, and by which key, does not."""
+    place = home(SILENT + REVISIONS)
+    service = place.start()
+    news = service.models["news"]
+    id = news.decide(context(0)).id
+    place.clock.now += 11
+    service.tick()
+    if how == "feedback":
+        news.feedback(id, right=False, source="anna", key="k1")
+    elif how == "feedback_many":
+        news.feedback_many([Answer(id=id, right=False, source="anna", key="k1")])
+    else:
+        news.revise(id, right=False)
+    replaced = news.look(id).feedback[-1]
+    source = None if how == "revise" else "anna"
+    assert (replaced.right, replaced.source) == (False, source)
+    assert_pure(news)
+    edits = len(news._edits)
+    news.feedback(id, right=False, source="anna", key="k1")  # repeated, which changes nothing
+    assert len(news._edits) == edits
+    if how != "revise":
+        with pytest.raises(KeyReused):
+            news.feedback(id, right=True, source="anna", key="k1")
+        news.submit_source("anna", SourceChange(quarantined=True)).wait()
+        assert news.card().sources["anna"].answers == 1
+        assert_pure(news)
+    news = place.restart().models["news"]
+    assert news.look(id).feedback[-1] == replaced
     assert_pure(news)
 
 

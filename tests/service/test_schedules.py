@@ -340,15 +340,13 @@ class Schedule:
         said = known.told.label
         known_right, known_label, source = known.answer
         was_right = known_right if known_label is None else known_label == said
+        if source == "silence":  # which anybody's answer replaces, also if it says the same
+            return Expired if self.is_expired(known) and not self.revisions else "learned"
         if (label is None and right == was_right) or (label is not None and label == known_label):
             return "same"
         if label is not None and known_right and label == said:
             return "same"
-        if self.revisions:
-            return "learned"
-        if source == "silence":
-            return Expired if self.is_expired(known) else "learned"
-        return Contradiction
+        return "learned" if self.revisions else Contradiction
 
     def answer_unknown(self) -> None:
         with pytest.raises(UnknownDecision):

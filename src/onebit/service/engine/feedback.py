@@ -30,7 +30,9 @@ def _in_words(answer: AnswerRow) -> str:
 
 
 def _repeats(row: DecisionRow, known: AnswerRow, given: Given) -> bool:
-    """Whether feedback says nothing that the known answer does not say."""
+    """Whether feedback says nothing that somebody has not said already."""
+    if known.source == SILENCE:
+        return False
     if given.label is None:
         return given.right == was_right(known, row)
     return given.label == known.label or (bool(known.right) and given.label == row.label)

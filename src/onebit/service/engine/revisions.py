@@ -83,9 +83,9 @@ class Revisions(Rebuilding):
             raise Contradiction(
                 f"decision {id_of(entry.row)} has no feedback that could be revised"
             )
-        if says(answer) == (right, label):
-            return entry.commit
         source = None if answer.source == SILENCE else answer.source  # now somebody has spoken
+        if (says(answer), answer.source) == ((right, label), source):
+            return entry.commit
         edits.append(self._revise(entry, Given(right, label, source, answer.key)))
         return DONE
 
