@@ -136,12 +136,19 @@ class Connection:
             b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             b"content-length: %d\r\n\r\n%s" % (path.encode(), len(body), body)
         )
+        return _decode(await self._answer())
+
+    async def get(self, path: str) -> bytes:
+        self.writer.write(b"GET %s HTTP/1.1\r\nhost: localhost\r\n\r\n" % path.encode())
+        return await self._answer()
+
+    async def _answer(self) -> bytes:
         head = await self.reader.readuntil(b"\r\n\r\n")
         length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
         answer = await self.reader.readexactly(length)
         if not head.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")):
             raise SystemExit(f"{head.decode()}{answer.decode()}")
-        return _decode(answer)
+        return answer
 
 
 async def play(port: int, rounds: int, connections: int, size: int) -> tuple[float, list[float]]:

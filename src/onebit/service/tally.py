@@ -7,8 +7,11 @@ see a count that is one event behind.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
+from operator import itemgetter
 
 DELAYS = (0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)
 DISK_TIMES = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.125, 0.25, 0.5, 1, 4)
@@ -46,6 +49,59 @@ class ModelTally:
     mistakes: int = 0  # answers among them that say wrong
     smallest_propensity: float = 1.0
     delay: Spread = field(default_factory=lambda: Spread(DELAYS))  # from decision to feedback
+
+
+class Totals:
+    """The rounds of a model that count, and its answers by source, as the journal has them.
+
+    They are counted once, and go on from there: reading them costs the same after any number of
+    rounds. `is_known` says whether that is still possible: it is not once the last round with the
+    smallest propensity is gone, and after a compaction. Then they have to be counted again.
+    """
+
+    MOST = 100_000  # sources; beyond it, half of them go, those with the fewest answers
+
+    def __init__(
+        self,
+        rounds: int = 0,
+        explored: int = 0,
+        smallest: float | None = None,
+        times: int = 0,
+        sources: dict[str, int] | None = None,
+    ) -> None:
+        self.rounds, self.explored = rounds, explored
+        self.smallest, self._times = smallest, times  # propensity, and how many rounds have it
+        self.sources = Counter(sources)
+        self.is_known = True
+
+    def add(self, propensity: float, explored: int) -> None:
+        self.rounds, self.explored = self.rounds + 1, self.explored + explored
+        if self.smallest is None or propensity < self.smallest:
+            self.smallest, self._times = propensity, 1
+        elif propensity == self.smallest:
+            self._times += 1
+
+    def remove(self, propensity: float, explored: int) -> None:
+        self.rounds, self.explored = self.rounds - 1, self.explored - explored
+        self._times -= propensity == self.smallest
+        if not self.rounds:
+            self.smallest = None
+        elif not self._times:
+            self.is_known = False
+
+    def count_answer(self, source: str | None, sign: int) -> None:
+        """Count an answer (1), or count it no more (-1)."""
+        if source is None:
+            return
+        self.sources[source] += sign
+        if self.sources[source] <= 0:
+            del self.sources[source]
+        elif len(self.sources) > self.MOST:
+            self.sources = Counter(dict(self.sources.most_common(self.MOST // 2)))
+
+
+def most_frequent(counts: dict[str, int], most: int) -> dict[str, int]:
+    return dict(nlargest(most, counts.items(), key=itemgetter(1)))
 
 
 @dataclass

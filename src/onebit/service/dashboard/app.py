@@ -12,10 +12,10 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -31,13 +31,14 @@ from onebit.service import faults, snapshots
 from onebit.service.dashboard import page
 from onebit.service.dashboard.influence import Influences
 from onebit.service.dashboard.model_card import card_of, decisions_at, title_of
-from onebit.service.dashboard.page import ORDERS, TABLES, Counted, View
+from onebit.service.dashboard.page import ORDERS, TABLES, Counted, Order, View
 from onebit.service.dashboard.statistics import Statistics
 from onebit.service.faults import ServiceError
 from onebit.service.journal import Journal
 from onebit.service.journal.summary import viewing
 from onebit.service.messages import problem_of
 
+T = TypeVar("T")
 log = logging.getLogger("onebit.service")
 STATIC = {
     "page.css": "text/css",
@@ -62,13 +63,15 @@ BEAT, LONGEST = 5.0, 300.0  # seconds between signs of life of a stream, and of 
 
 # Which models the sender of these headers may read; a fault if it may not ask at all.
 Rights = Callable[[Mapping[bytes, bytes]], Callable[[str], bool]]
+# Reads the journal in a thread, under a name: who asks for the same name meanwhile gets the same.
+Run = Callable[[Hashable, Callable[[], Any]], Awaitable[Any]]
 
 
 class Dashboard:
     """The pages of a journal.
 
     is_locked: whether tokens are needed. learner: a copy of the learner of a model; None: the
-    newest snapshot is taken.
+    newest snapshot is taken. run: may let others go first.
     """
 
     def __init__(
@@ -77,8 +80,9 @@ class Dashboard:
         rights: Rights,
         is_locked: Callable[[], bool],
         learner: Callable[[str], Learner] | None = None,
+        run: Run = lambda what, read: run_in_threadpool(read),
     ) -> None:
-        self._journal, self._rights, self._is_locked = journal, rights, is_locked
+        self._journal, self._rights, self._is_locked, self._run = journal, rights, is_locked, run
         self._learner = learner or self._newest_snapshot
         self._lock = threading.Lock()
         self._statistics: dict[str, Statistics] = {}
@@ -106,42 +110,42 @@ class Dashboard:
         if name not in STATIC:
             raise faults.UnknownPath("no such file")
         data = (files("onebit.pages") / "static" / name).read_bytes()
-        return _unless_known(request, hashlib.sha256(data).hexdigest()[:16], data, STATIC[name])
+        mark = _mark_of(data)
+        is_known = request.headers.get("if-none-match") == mark
+        return _marked(mark, None if is_known else data, STATIC[name])
 
     async def models(self, request: Request) -> Response:
         """All models that may be read."""
         if _wants_parts(request):
-            shown = await run_in_threadpool(self._counted, self._readable(request))
-            return Response(page.list_parts(shown), media_type="text/html")
-        shown = None
-        if not self._is_locked():
-            shown = await run_in_threadpool(self._counted, self._readable(request))
-        return Response(page.list_page(shown, __version__), media_type="text/html")
+            text = await self._run_counted(request, page.list_parts)
+        elif self._is_locked():
+            text = page.list_page(None, __version__)
+        else:
+            text = await self._run_counted(request, lambda all: page.list_page(all, __version__))
+        return Response(text, media_type="text/html")
 
     async def model(self, request: Request) -> Response:
         """A model: the page, or only the parts that change."""
         name = request.path_params["model"]
-        only_parts = _wants_parts(request)
-        if self._is_locked() and not only_parts:
+        if _wants_parts(request):
+            known = request.headers.get("if-none-match", "")
+            mark, data = await self._run_view(
+                request, ("parts", known), lambda view: _parts(view, known)
+            )
+            return _marked(mark, data, "text/html")
+        if self._is_locked():
             text = page.whole_page(name, None, __version__)
-            return Response(text, media_type="text/html")
-        view = await self._view(request)
-        if only_parts:
-            report = view.report
-            shown = (report.position, report.end, view.card, view.search, view.order)
-            shown += (view.influences, view.is_computing, __version__)
-            mark = hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
-            return await run_in_threadpool(
-                _unless_known, request, mark, lambda: page.parts(view).encode(),
-                "text/html",
-            )  # fmt: skip
-        text = await run_in_threadpool(page.whole_page, name, view, __version__)
+        else:
+            text = await self._run_view(
+                request, "page", lambda view: page.whole_page(name, view, __version__)
+            )
         return Response(text, media_type="text/html")
 
     async def numbers(self, request: Request) -> Response:
         """All numbers of a model, as JSON."""
-        view = await self._view(request)
-        body = msgspec.json.encode(page.numbers(view))
+        body = await self._run_view(
+            request, "numbers", lambda view: msgspec.json.encode(page.numbers(view))
+        )
         return Response(body, media_type="application/json")
 
     async def table(self, request: Request) -> Response:
@@ -149,9 +153,10 @@ class Dashboard:
         table = request.path_params["table"]
         if table not in TABLES:
             raise faults.UnknownPath(f"no table {table!r}; there are: {', '.join(TABLES)}")
-        view = await self._view(request)
-        text = page.as_csv(page.rows_of(table, view))
-        name = quote(f"{view.report.model}-{table}.csv", safe="")
+        text = await self._run_view(
+            request, table, lambda view: page.as_csv(page.rows_of(table, view))
+        )
+        name = quote(f"{request.path_params['model']}-{table}.csv", safe="")
         headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
         return Response(text, media_type="text/csv", headers=headers)
 
@@ -198,15 +203,22 @@ class Dashboard:
             raise faults.NotPermitted(f"this token is not for read on model {model!r}")
         return model
 
-    async def _view(self, request: Request) -> View:
+    async def _run_view(self, request: Request, what: Hashable, show: Callable[[View], T]) -> T:
+        """What is shown of a model, made in a thread; what: its name."""
         model = self._checked(request)
         search = request.query_params.get("label", "")[:100]
-        order: Any = request.query_params.get("order", "said")
-        return await run_in_threadpool(
-            self._made_view, model, search, order if order in ORDERS else "said"
+        asked: Any = request.query_params.get("order", "said")
+        order: Order = asked if asked in ORDERS else "said"
+        return await self._run(
+            (model, what, search, order), lambda: show(self._made_view(model, search, order))
         )
 
-    def _made_view(self, model: str, search: str, order: Any) -> View:
+    async def _run_counted(self, request: Request, show: Callable[[list[Counted]], str]) -> str:
+        """What is shown of all models that the request may read, made in a thread."""
+        names = tuple(filter(self._readable(request), sorted(self._journal().models())))
+        return await self._run((names, _wants_parts(request)), lambda: show(self._counted(names)))
+
+    def _made_view(self, model: str, search: str, order: Order) -> View:
         statistics = self._statistics_of(model)
         statistics.refresh(READ_FOR)
         report, journal = statistics.report(), statistics.journal
@@ -217,8 +229,7 @@ class Dashboard:
         influences = [] if card.prepare else found.at(report.position)
         return View(report, card, decisions, influences, found.is_computing, search, order)
 
-    def _counted(self, is_readable: Callable[[str], bool]) -> list[Counted]:
-        names = [name for name in sorted(self._journal().models()) if is_readable(name)]
+    def _counted(self, names: Sequence[str]) -> list[Counted]:
         shown = []
         for name in names:
             statistics = self._statistics_of(name)
@@ -306,11 +317,22 @@ def _problem(fault: ServiceError, request: Request) -> Response:
     return Response(body, fault.status, media_type="application/problem+json")
 
 
-def _unless_known(
-    request: Request, mark: str, data: bytes | Callable[[], bytes], media: str
-) -> Response:
-    """The data; nothing if the browser has them already."""
-    headers = {"etag": f'"{mark}"'}
-    if request.headers.get("if-none-match") == headers["etag"]:
+def _parts(view: View, known: str) -> tuple[str, bytes | None]:
+    """The mark of the parts of a page, and the parts, unless their mark is the known one."""
+    report = view.report
+    shown = (report.position, report.end, view.card, view.search, view.order)
+    shown += (view.influences, view.is_computing, __version__)
+    mark = _mark_of(msgspec.json.encode(shown))
+    return mark, None if mark == known else page.parts(view).encode()
+
+
+def _mark_of(data: bytes) -> str:
+    return f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+
+
+def _marked(mark: str, data: bytes | None, media: str) -> Response:
+    """The data; None: the browser has them already."""
+    headers = {"etag": mark}
+    if data is None:
         return Response(status_code=304, headers=headers)
-    return Response(data() if callable(data) else data, media_type=media, headers=headers)
+    return Response(data, media_type=media, headers=headers)

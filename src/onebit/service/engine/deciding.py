@@ -199,6 +199,7 @@ class Deciding(Rebuilding):
         for entry in entries:
             row, entry.commit = entry.row, commit
             tally.explored += row.explored
+            self._tally_round(row, 1)
             tally.smallest_propensity = min(tally.smallest_propensity, row.propensity)
         tally.decisions += len(entries)
         tally.open += len(entries)

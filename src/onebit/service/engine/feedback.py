@@ -139,6 +139,8 @@ class Feedback(Revisions):
         tally.wrong += not is_right
         tally.silences += given.source == SILENCE
         tally.delay.add(max(time - entry.row.time, 0.0))
+        if waits:
+            self._tally_round(entry.row, 1)
         return commit
 
     def submit_shown(self, id: str) -> Pending[Standing]:
@@ -154,6 +156,7 @@ class Feedback(Revisions):
             entry.commit = self.journal.append(*shown.rows, statements=shown.statements).done
             self._remember(entry)
             self._reached = shown.rows[0].position
+            self._tally_round(entry.row, 1)
             return Pending(entry.commit, self._standing(entry))
 
     shown = waiting(submit_shown)

@@ -132,6 +132,7 @@ class PeriodicWork(Feedback):
         gone = self.journal.compacted(values)
         replaced = statements.replace_by_base(values)
         self.journal.append(statements=replaced).done.result()
+        self._totals.is_known = False
         for position in gone:
             entry = self._recent.pop(position, None)
             if entry is not None and entry.row.key is not None:

@@ -11,7 +11,9 @@ from onebit.service.engine.entries import id_of
 from onebit.service.engine.state import EngineState
 from onebit.service.journal import ERASED, AnswerRow, DecisionRow, labels_at
 from onebit.service.messages import Card, Heard, Label, Record, SourceCard, Told
+from onebit.service.tally import most_frequent
 
+SOURCES = 1_000  # of feedback that the model card lists: those with the most answers
 _decode = msgspec.json.Decoder().decode
 
 
@@ -48,19 +50,20 @@ class Records(EngineState):
 
     def card(self) -> Card:
         """What the model is, and how well it does."""
-        totals = self.journal.totals(self.number)
-        by_source = self.journal.answers_by_source(self.number, most=1000)
         with self._lock:
             self.journal.check_failure()  # after it, memory is ahead of the disk
+            if not self._totals.is_known:
+                self.journal.flush()
+                self._count_totals()
             learner, model, body = self._learner, self.model, self._version.body
-            tally = self.tally
+            tally, totals = self.tally, self._totals
             sources = {
                 name: SourceCard(
                     weight=self._sources.get(name, 1.0),
                     quarantined=self._sources.get(name, 1.0) == 0,
-                    answers=by_source.get(name, 0),
+                    answers=totals.sources.get(name, 0),
                 )
-                for name in {**by_source, **self._sources}
+                for name in {**most_frequent(totals.sources, SOURCES), **self._sources}
             }
             return Card(
                 name=self.name,
@@ -77,7 +80,7 @@ class Records(EngineState):
                 answers=tally.answers,
                 open=tally.open,
                 error_share=tally.mistakes / tally.answers if tally.answers else None,
-                explored_share=totals.explored,
+                explored_share=totals.explored / totals.rounds if totals.rounds else None,
                 smallest_propensity=totals.smallest,
                 sources=sources,
                 revisions=model.revisions,

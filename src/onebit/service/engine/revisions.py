@@ -172,6 +172,7 @@ class Revisions(Rebuilding):
             self._tally_answer(entry, -1)
         else:
             self._tally_open(row, -1)
+        self._tally_round(row, -1)
         self.tally.cancelled += 1
         entry.row, entry.answer = row._replace(state=CANCELLED), None
         self._remember(entry)
@@ -203,6 +204,8 @@ class Revisions(Rebuilding):
                 self._tally_answer(entry, -1)
             elif row.state == ACTIVE:
                 self._tally_open(row, -1)
+            if row.state == ACTIVE:
+                self._tally_round(row, -1)
             for snapshot in snapshots.found(self._folder, self.name):
                 if snapshot.position >= first:  # its learner knows the context
                     snapshot.path.unlink(missing_ok=True)

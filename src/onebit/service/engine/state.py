@@ -35,7 +35,7 @@ from onebit.service.faults import Cancelled, Damaged, Expired, UnknownDecision
 from onebit.service.journal import CANCELLED, ERASED, DecisionRow, Journal, statements
 from onebit.service.journal.statements import Statement
 from onebit.service.messages import Label, Standing, State
-from onebit.service.tally import ModelTally
+from onebit.service.tally import ModelTally, Totals
 
 READ_ANEW = 0  # stands among changes of the past for a journal that was read anew
 RECENT = 5_000  # decisions that are kept in memory, besides those that wait for the disk
@@ -297,6 +297,12 @@ class EngineState:
         self._open_after = self.journal.last_decision_before(self._open_since)
         tally.open = self.journal.unanswered(self.number, self._open_after, self.journal.position)
         tally.answers, tally.mistakes = self.journal.answers(self.number)
+        self._count_totals()
+
+    def _count_totals(self) -> None:
+        """Count what the model card tells of rounds and sources. It reads all of them."""
+        sources = self.journal.answers_by_source(self.number, Totals.MOST)
+        self._totals = Totals(*self.journal.rounds_that_count(self.number), sources)
 
     def _count_expired(self) -> None:
         """Count what has expired since the last count as open no more. It reads nothing else."""
@@ -315,6 +321,13 @@ class EngineState:
         assert entry.answer is not None
         self.tally.answers += sign
         self.tally.mistakes += 0 if was_right(entry.answer, entry.row) else sign
+        self._totals.count_answer(entry.answer.source, sign)
+
+    def _tally_round(self, row: DecisionRow, sign: int) -> None:
+        """Count a round (1), or count it no more (-1), if it counts at all."""
+        if row.active is not None:
+            count = self._totals.add if sign > 0 else self._totals.remove
+            count(row.propensity, row.explored)
 
     def warm_up(self) -> None:
         """Compile what requests will need."""

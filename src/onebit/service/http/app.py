@@ -15,7 +15,7 @@ from starlette.routing import Route, Router
 
 from onebit.service import faults, messages
 from onebit.service.configuration import Configuration
-from onebit.service.dashboard.app import Dashboard
+from onebit.service.dashboard.app import Dashboard, Run
 from onebit.service.faults import ServiceError
 from onebit.service.http.metrics import Metrics
 from onebit.service.http.operation import (
@@ -27,12 +27,14 @@ from onebit.service.http.operation import (
     Headers,
     Operation,
 )
+from onebit.service.http.reading import Reads
 from onebit.service.http.routes import OPERATIONS
 from onebit.service.messages import problem_of
 from onebit.service.service import Service
 from onebit.service.tokens import Token, host_name, is_loopback
 
 log = logging.getLogger("onebit.service")
+SHARES = 0.04, 0.02  # of the time, for model cards and dashboards, and for metrics
 access_log = logging.getLogger("onebit.access")
 _PATTERNS = {name: re.compile(schema["pattern"]) for name, schema in NAMES.items()}
 _encode = msgspec.json.Encoder().encode
@@ -43,11 +45,14 @@ class App:
 
     def __init__(self, service: Service) -> None:
         self.service, self.commits, self.metrics = service, Commits(), Metrics(service)
+        self.reads, self.metric_reads = (
+            Reads(lambda: service.tally.events, share) for share in SHARES
+        )
         paths: dict[str, dict[str, Operation]] = {}
         for made in OPERATIONS:
             paths.setdefault(made.path, {})[made.method] = made
         routes = [Route(path, _Resource(self, path, made)) for path, made in paths.items()]
-        routes += dashboard_of(service).routes()
+        routes += dashboard_of(service, self.reads).routes()
         self._router = Router(routes, default=_Resource(self, "", {}), redirect_slashes=False)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -175,13 +180,14 @@ def _check_names(names: dict[str, str]) -> None:
             raise faults.Refused(f"the {name} in the path must match {NAMES[name]['pattern']}")
 
 
-def dashboard_of(service: Service) -> Dashboard:
+def dashboard_of(service: Service, reads: Run) -> Dashboard:
     """The pages that show the models of a service."""
     return Dashboard(
         lambda: service.journal,
         lambda headers: readable(service.configuration, headers),
         lambda: service.configuration.tokens is not None,
         lambda model: service.models[model].learner,
+        reads,
     )
 
 

@@ -97,10 +97,10 @@ def operation(
 class Call:
     """A request on its way through a route."""
 
-    __slots__ = ("_model", "body", "commits", "headers", "metrics", "names", "service", "token")
+    __slots__ = ("_model", "app", "body", "commits", "headers", "names", "service", "token")
 
     def __init__(self, app: App, names: dict[str, str]) -> None:
-        self.service, self.commits, self.metrics = app.service, app.commits, app.metrics
+        self.app, self.service, self.commits = app, app.service, app.commits
         self.names = names  # the parameters in the path
         self.body: Any = None
         self.token: Token | None = None

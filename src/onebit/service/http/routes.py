@@ -232,7 +232,7 @@ async def list_models(call: Call) -> messages.ModelList:
 @operation("GET", "/v1/models/{name}", "read", answer=messages.Card)
 async def card(call: Call) -> messages.Card:
     """What a model is, what it was told, and how well it does."""
-    return await call.apart(call.engine.card)
+    return await call.app.reads(("card", call.model), call.engine.card)
 
 
 @operation(
@@ -309,7 +309,7 @@ async def ready(call: Call) -> messages.Readiness:
 @operation("GET", "/metrics", "read", answer=CONTENT_TYPE)
 async def metrics(call: Call) -> bytes:
     """Metrics for Prometheus. With tokens, this needs one that may read every model."""
-    return await call.apart(call.metrics.text)
+    return await call.app.metric_reads("metrics", call.app.metrics.text)
 
 
 @operation("GET", "/openapi.json", None, answer=dict[str, Any])

@@ -83,14 +83,6 @@ class LabelEvent(NamedTuple):
     label: Any
 
 
-class Totals(NamedTuple):
-    """The rounds of a model that count."""
-
-    rounds: int
-    explored: float | None  # their share
-    smallest: float | None  # propensity
-
-
 class Counts(NamedTuple):
     """How many rows a model has, and when they came."""
 
@@ -268,15 +260,15 @@ class Queries:
             model,
         )
 
-    def totals(self, model: int) -> Totals:
-        """The rounds of a model that count."""
-        return Totals(
-            *self._row(
-                "SELECT count(*), avg(explored), min(propensity) FROM decisions WHERE model = ? "
-                "AND state = 0 AND active NOT NULL",
-                model,
-            )
+    def rounds_that_count(self, model: int) -> tuple[int, int, float | None, int]:
+        """How many rounds of a model count and how many of them explored, the smallest propensity,
+        and how many rounds have it."""
+        condition = "FROM decisions WHERE model = ? AND state = 0 AND active NOT NULL"
+        rounds, explored, smallest = self._row(
+            f"SELECT count(*), coalesce(sum(explored), 0), min(propensity) {condition}", model
         )
+        (times,) = self._row(f"SELECT count(*) {condition} AND propensity = ?", model, smallest)
+        return rounds, explored, smallest, times
 
     def counts(self, model: int) -> Counts:
         """How many rows of each kind a model has."""

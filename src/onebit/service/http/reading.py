@@ -1,0 +1,64 @@
+"""Reading goes on beside deciding, and lets it go first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from time import perf_counter
+from typing import Any, TypeVar
+
+from onebit.service.faults import Busy
+
+T = TypeVar("T")
+HANDLING = 0.001  # seconds that a request takes besides what is read
+LOOK = 0.05  # seconds between two looks whether there are still decisions
+WAITING = 200  # different reads that may wait
+
+
+class Reads:
+    """Reads that take long, one at a time; while there are decisions, for a share of the time.
+
+    Without that, readers that ask without a pause would take most of the process, whatever they
+    read. Those who wait for the same get the same. events: how many the journal has got; grows
+    while there are decisions. share: of the time, for reading.
+    """
+
+    def __init__(self, events: Callable[[], int], share: float) -> None:
+        self._events, self._share = events, share
+        self._turn = asyncio.Lock()
+        self._waiting: dict[Hashable, asyncio.Task[Any]] = {}  # reads that have not begun
+        self._readers = 0
+        self._seen, self._free_at = events(), 0.0
+
+    async def __call__(self, what: Hashable, read: Callable[[], T]) -> T:
+        """What `read` returns, in a thread; begun after this call. what: names it."""
+        reading = self._waiting.get(what)
+        if reading is None:
+            if len(self._waiting) >= WAITING:
+                raise Busy("many requests wait to read", retry_after=self._left() + 1)
+            reading = self._waiting[what] = asyncio.create_task(self._read(what, read))
+        self._readers += 1
+        try:
+            return await asyncio.shield(reading)
+        finally:
+            self._readers -= 1
+
+    async def _read(self, what: Hashable, read: Callable[[], T]) -> T:
+        async with self._turn:
+            await self._let_others_go_first()
+            readers = self._readers
+            del self._waiting[what]
+            self._seen, started = self._events(), perf_counter()
+            try:
+                return await asyncio.to_thread(read)
+            finally:
+                took = perf_counter() - started + HANDLING * readers
+                self._free_at = perf_counter() + took * (1 / self._share - 1)
+
+    def _left(self) -> float:
+        return self._free_at - perf_counter()
+
+    async def _let_others_go_first(self) -> None:
+        while self._left() > 0 and self._seen != self._events():
+            self._seen = self._events()
+            await asyncio.sleep(min(self._left(), LOOK))
