@@ -22,6 +22,7 @@ from onebit.service.faults import (
     ServiceError,
     UnknownDecision,
 )
+from onebit.service.journal.clock import Clock, since_boot
 from onebit.service.messages import Card, Heard, Record, SourceCard, Standing, Told
 from onebit.service.tally import JournalTally, ModelTally
 
@@ -250,7 +251,7 @@ class FakeService:
             path="fake.toml", service=ServiceOptions(**options), models=models, tokens=tokens
         )
         self.commits, self.ids = FakeCommits(), {}
-        self.building = {}
+        self.building, self.clock = {}, Clock(time.time, since_boot)
         self.models = {
             name: FakeEngine(name, held, self.commits, self.ids) for name, held in labels.items()
         }

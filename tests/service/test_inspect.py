@@ -205,11 +205,12 @@ def test_behind_a_damaged_frame(tmp_path):
 
 def journal_with_a_past(path, target):
     """A journal in whose past much was changed; the copy has all of it in its log."""
-    opened = Journal(path, clock=Clock())
+    clock = Clock()
+    opened = Journal(path, clock=clock)
     engine = Engine(opened, news(revisions=True), folder=path.with_name("s"))
     ids = []
     for i in range(60):
-        opened._clock.now += 1
+        clock.now += 1
         ids.append(engine.decide({f"word{i}": 1.0}).id)
         engine.feedback(ids[-1], right=i % 3 == 0, source="bot" if i % 4 == 0 else "ann")
     engine.submit_source("bot", SourceChange(quarantined=True))
@@ -217,9 +218,9 @@ def journal_with_a_past(path, target):
         engine.revoke(id)
     engine.cancel(ids[30])
     engine.erase(ids[31])
-    opened._clock.now += 1
+    clock.now += 1
     engine.submit_remove_source("ann")
-    opened._clock.now += 1
+    clock.now += 1
     engine.revise(ids[0], right=False)
     engine.feedback(ids[4], right=True, source="ann")  # the same position, another source
     opened.flush()

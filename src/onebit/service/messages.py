@@ -277,6 +277,7 @@ class Readiness(Struct, frozen=True, omit_defaults=True):
     models: list[str]
     building: dict[str, Building] = {}  # learners that are built while the present ones answer
     problems: dict[str, str] = {}  # of models that answer, by another learner than was asked for
+    clock: str = ""  # what is wrong with the system's clock
 
 
 def context_of(context: Context, most: int, where: str = "$.context") -> Any:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,6 +33,7 @@ from onebit.service.faults import (
     UnknownModel,
 )
 from onebit.service.journal import Journal
+from onebit.service.journal.clock import Clock
 from onebit.service.tally import JournalTally
 from onebit.service.tokens import is_loopback
 
@@ -45,15 +45,17 @@ RETRY = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to recover; t
 class Service:
     """All models of a configuration. Closing it, or leaving a `with`, waits for what was accepted.
 
-    clock, tokens: for tests. ticks: whether a thread calls `tick`. building: tells by name how far
-    the learners are that are being built, also before the models are there.
+    clock, steady, tokens: for tests, as `Journal` takes them. ticks: whether a thread calls `tick`.
+    building: tells by name how far the learners are that are being built, also before the models
+    are there.
     """
 
     def __init__(
         self,
         configuration: Configuration,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
+        steady: Callable[[], float] | None = None,
         tokens: Callable[[], str] | None = None,
         ticks: bool = True,
         snapshot_every: int = 10_000,
@@ -69,6 +71,7 @@ class Service:
             durability=options.durability,
             queue=options.limits.queue,
             clock=clock,
+            steady=steady,
             **given,
         )
         log.info(
@@ -108,6 +111,10 @@ class Service:
     @property
     def tally(self) -> JournalTally:
         return self.journal.tally
+
+    @property
+    def clock(self) -> Clock:
+        return self.journal.clock
 
     def _opened(self, model: Model) -> Engine:
         options = self.configuration.service
@@ -201,6 +208,7 @@ class Service:
             for engine in self._models.values():
                 engine.limit(options.limits, options.snapshots, options.retention)
             self.journal.limit(options.limits.queue)
+            self.journal.trust_clock()
             # What was not followed counts as different the next time.
             self.configuration = replace(
                 configuration,
@@ -215,6 +223,7 @@ class Service:
 
     def tick(self) -> None:
         """Do what is due in all models."""
+        self.journal.stamp(0)  # notices a clock that has jumped, also when nobody asks for anything
         for engine in self._models.values():
             try:
                 engine.tick()

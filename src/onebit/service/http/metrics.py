@@ -114,6 +114,9 @@ class _Tallies(Collector):
         text = "Rows that wait for the next commit."
         yield GaugeMetricFamily("onebit_journal_waiting", text, value=tally.waiting)
         yield GaugeMetricFamily("onebit_journal_bytes", "Size of the journal.", value=tally.bytes)
+        text = "Seconds by which the system's clock is ahead, if it has jumped and is not followed."
+        jump = self._service.clock.jump
+        yield GaugeMetricFamily("onebit_clock_jump_seconds", text, value=jump)
         buckets, total = _histogram(tally.sync)
         text = "Time of a commit, with its fsync."
         yield HistogramMetricFamily("onebit_journal_sync_seconds", text, buckets, total)

@@ -303,7 +303,8 @@ async def ready(call: Call) -> messages.Readiness:
     told = "the learner that was asked for could not be built; the model card says why"
     problems = {name: told for name, engine in models.items() if engine.problem}
     building = {name: far.told() for name, far in dict(call.service.building).items()}
-    return messages.Readiness("ready", list(models), building, problems)
+    clock = call.service.clock.problem
+    return messages.Readiness("ready", list(models), building, problems, clock)
 
 
 @operation("GET", "/metrics", "read", answer=CONTENT_TYPE)

@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from onebit.service.faults import Busy, Damaged, Superseded, Unavailable
+from onebit.service.journal.clock import Clock, since_boot
 from onebit.service.journal.files import (
     check_copy,
     close_without_checkpoint,
@@ -125,7 +126,8 @@ class Journal(Queries):
 
     path: of the database file. durability: "full" survives power loss; "normal" survives the end of
     the process, and loses the last moments before a power loss. queue: how many rows may wait to be
-    written before further ones are refused.
+    written before further ones are refused. clock: the system's, or another one, which then never
+    jumps unless a steady clock is given too, one that nobody sets.
     """
 
     def __init__(
@@ -134,13 +136,13 @@ class Journal(Queries):
         *,
         durability: Durability = "full",
         queue: int = 10_000,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
+        steady: Callable[[], float] | None = None,
         tokens: Callable[[], str] = lambda: os.urandom(8).hex(),
     ) -> None:
         self.path = Path(path).resolve()  # the files beside it are those of the file itself
-        self._durability, self._queue, self._clock, self.new_token = (
-            durability, queue, clock, tokens,
-        )  # fmt: skip
+        self._durability, self._queue, self.new_token = durability, queue, tokens
+        self.clock = Clock(clock or time.time, steady or clock or since_boot)
         self.failure: Exception | None = None
         self.tally = JournalTally()
         self._is_to_be_emptied = False  # the write-ahead log: it may hold what was erased
@@ -200,7 +202,7 @@ class Journal(Queries):
             self._guard.execute("SELECT count(*) FROM meta").fetchone()
             self._measure()
             self.position = self._fence.read(self._connection)
-            self._time = self._last_time()
+            self.clock.start(self._connection, self._last_time())
             query = "SELECT coalesce(max(number), 0) FROM configurations"
             self._configurations = self._connection.execute(query).fetchone()[0]
 
@@ -250,8 +252,12 @@ class Journal(Queries):
         with self._lock:
             first = self.position + 1
             self.position += count
-            self._time = max(self._time, self._clock())
-            return first, self._time
+            return first, self.clock.now()
+
+    def trust_clock(self) -> None:
+        """Follow the system's clock where it is now, though it has jumped there."""
+        with self._lock:
+            self.clock.trust()
 
     def new_configuration(self) -> int:
         """A number for a configuration that no other model has."""
@@ -353,6 +359,7 @@ class Journal(Queries):
             for statement, values in group.statements:
                 connection.execute(statement, values)
             self._fence.advance(connection)
+            self.clock.note(connection)
             started = time.perf_counter()
             connection.execute("COMMIT")
         except BaseException:
@@ -440,7 +447,7 @@ class Journal(Queries):
             self._open()
             with named_damage(self.path):  # room on the disk again?
                 insert = "REPLACE INTO meta VALUES ('recovered', ?)"
-                self._connection.execute(insert, (self._clock(),))
+                self._connection.execute(insert, (self.clock.now(),))
         except (sqlite3.Error, OSError, Superseded) as error:
             if not is_full(error):  # then this is the reason that counts
                 self.failure = error
@@ -558,7 +565,8 @@ class ReadOnlyJournal(Journal):
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no journal {self.path}")
         check_copy(self.path)
-        self.failure, self.tally, self._clock = None, JournalTally(), time.time
+        self.failure, self.tally = None, JournalTally()
+        self.clock = Clock(time.time, since_boot)
         self._lock = threading.Lock()
         try:
             self._held = Held(self.path)
@@ -577,7 +585,7 @@ class ReadOnlyJournal(Journal):
                         "start the service on it, which brings it up to date"
                     )
                 self.position = last_position(self._connection)
-                self._time = self._last_time()
+                self.clock.start(self._connection, self._last_time())
         except BaseException:
             self.close()
             raise
