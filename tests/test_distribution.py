@@ -47,4 +47,6 @@ def test_a_source_distribution_holds_what_git_tracks(tmp_path):
     (path,) = made.iterdir()
     with tarfile.open(path) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
-    assert packed == {name for name in tracked if not name.startswith(".ci/")} | {"PKG-INFO"}
+    for_the_repository = (".ci/", ".github/", ".editorconfig", ".pre-commit-config.yaml")
+    expected = {name for name in tracked if not name.startswith(for_the_repository)}
+    assert packed == expected | {"PKG-INFO"}

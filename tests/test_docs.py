@@ -34,7 +34,7 @@ from onebit.settings import REQUIRED, SHARED
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     ROOT / "benchmarks" / "README.md",
     *sorted((ROOT / "docs").glob("**/*.md")),
 ]
