@@ -7,18 +7,22 @@ import itertools
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import broken_learners as broken
 import pytest
 
 import onebit as ob
 from onebit import testing
-from onebit.core.choosing import epsilon_greedy
+from onebit.authoring import (
+    Learner,
+    add,
+    could_say_at_random,
+    epsilon_greedy,
+    linear_score,
+    setting,
+)
 from onebit.core.jit import COMPILED
-from onebit.core.sums import linear_score
-from onebit.core.updates import add
-from onebit.learner import Learner
-from onebit.settings import setting
 
 LAWS = {law.__name__: law for law in testing.LAWS}
 
@@ -84,10 +88,27 @@ def test_a_class_that_lacks_a_member_is_refused_by_name(missing):
     body |= {"say": lambda params, state, work, turn: None}
     body |= {"law": epsilon_greedy.law, "could_say": epsilon_greedy.could_say}
     body |= {"hear": ob.Banditron.hear, "gamma": setting(default=0.1, doc="exploration")}
+    body |= {"importance_weighted": True}
     del body[missing]
     with pytest.raises(TypeError, match=f"Lacking lacks {missing}: "):
         type("Lacking", (Learner,), body)
     assert "Lacking" not in Learner.registry
+
+
+def test_could_say_has_a_default_where_learning_reads_no_propensity():
+    body = {"planes": 1, "score": linear_score, "lockstep": add, "say": lambda *_: None}
+    body |= {"law": epsilon_greedy.law, "hear": lambda *_: False}
+    try:
+        made: Any = type("Harmless", (Learner,), body)
+        assert made.members["could_say"].bodies[made.Params] is could_say_at_random
+    finally:
+        Learner.registry.pop("Harmless", None)
+    weighs = {
+        **body,
+        "hear": lambda params, state, work, row, turn, choice, right: choice.propensity > 0.5,
+    }
+    with pytest.raises(TypeError, match="Weighing lacks could_say"):
+        type("Weighing", (Learner,), weighs)
 
 
 def test_a_class_without_planes_is_refused_by_name():

@@ -26,6 +26,7 @@ from collections import namedtuple
 from typing import Any, ClassVar, dataclass_transform
 
 from onebit.core import rounds
+from onebit.core.choosing import could_say_at_random
 from onebit.core.jit import implement
 from onebit.settings import REQUIRED, SHARED, Range, Setting, setting
 
@@ -120,7 +121,14 @@ def _member(cls: type, name: str) -> Any:
             return getattr(kind, name)
         if hasattr(getattr(kind, "say", None), name):
             return getattr(kind.say, name)
-    return None
+    return could_say_at_random if name == "could_say" and not _reads_propensity(cls) else None
+
+
+def _reads_propensity(cls: Any) -> bool:
+    """Whether learning depends on the propensity, so that a forged one would do harm."""
+    code = getattr(getattr(cls, "hear", None), "__code__", None)
+    reads = code is not None and "propensity" in code.co_names
+    return reads or getattr(cls, "importance_weighted", False)
 
 
 def _derive_variant(cls: Any, variant: Any) -> None:
@@ -164,7 +172,7 @@ def _check_complete(cls: Any) -> None:
     if not hasattr(cls, "planes"):
         raise TypeError(f"{name} lacks planes: how many numbers it keeps per feature and label")
     hears = "hear_label" if cls.full_information else "hear"
-    for member in ("score", "say", "law", "could_say", hears):
+    for member in ("score", "say", "law", hears, "could_say"):
         if cls.Params not in cls.members[member].bodies:
             raise TypeError(
                 f"{name} lacks {member}: a compiled member, def {member}({_SIGNATURES[member]})"
