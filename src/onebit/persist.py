@@ -256,9 +256,11 @@ def check_finite(arrays: Mapping[str, np.ndarray], with_gaps: Sequence[str]) -> 
 # The model file. Arrays go from memory to the file and back in pieces: a table may be large.
 
 
-def write(path: str | os.PathLike[str], head: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Write a model file."""
-    with _replacing(path) as file:
+def write(
+    path: str | os.PathLike[str], head: dict[str, Any], arrays: dict[str, Any], mode: int = 0o666
+) -> None:
+    """Write a model file. mode: of a new file; the umask takes from it."""
+    with _replacing(path, mode) as file:
         _write(file, head, arrays)
 
 
@@ -269,7 +271,7 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def _replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A new file that takes the place of `path` when it is complete and on disk."""
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
@@ -277,7 +279,7 @@ def _replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     if target.exists() and not target.is_file():
         raise OSError(f"{os.fspath(path)!r} is not a regular file and cannot be replaced")
     name = target.parent / f".{target.name}.{secrets.token_hex(8)}"
-    handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)  # the umask applies
+    handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(handle, "w+b") as file:
             if target.exists():

@@ -42,6 +42,7 @@ def replay(journal: Path, /, *, model: ModelName = None, out: Path | None = None
     out
         A file for the learner: `onebit.load` reads it. Default: none is written.
     """
+    from onebit import persist
     from onebit.service.journal import ReadOnlyJournal
     from onebit.service.upkeep.journals import chosen_model
     from onebit.service.upkeep.replay import Replay
@@ -72,7 +73,7 @@ def replay(journal: Path, /, *, model: ModelName = None, out: Path | None = None
             "anew."
         )
     if out is not None:
-        learner.save(out)
+        persist.write(out, *learner._dump(), mode=0o600)  # it may know names of features
         print(f"The learner is in {out}")
     if built.is_same is False and built.other_code is None:
         sys.exit(1)

@@ -27,6 +27,7 @@ from typing import NamedTuple
 from onebit import algorithms
 from onebit.learner import Learner
 from onebit.service.journal import Journal
+from onebit.service.journal.files import make_folder
 
 log = logging.getLogger("onebit.service")
 _NAME = re.compile(r"(?P<model>.+)@(\d{12})-(\d+)-(\d+)-([0-9a-f]*)\.onebit")
@@ -49,7 +50,7 @@ def path_of(
     knows of.
     """
     token = journal.last_token(number, position)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return folder / f"{model}@{position:012d}-{version}-{edit}-{token}.onebit"
 
 

@@ -227,7 +227,7 @@ class EngineState:
         path = snapshots.path_of(
             self.journal, folder, self.name, self.number, version, position, past.edit
         )
-        persist.write(path, *dumped)
+        persist.write(path, *dumped, mode=0o600)
         with self._lock:
             if self._has_changed(past, position):  # it may have learned what was erased meanwhile
                 path.unlink(missing_ok=True)

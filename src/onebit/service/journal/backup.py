@@ -11,6 +11,7 @@ from pathlib import Path
 from onebit.service.faults import Damaged
 from onebit.service.journal.files import (
     check_copy,
+    make_private,
     named_damage,
     open_reader,
     sync,
@@ -35,6 +36,7 @@ def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int
     try:
         source = open_reader(journal)
         try:
+            make_private(part)
             with named_damage(journal), contextlib.closing(sqlite3.connect(part)) as copy:
                 source.backup(copy)
                 copy.execute("PRAGMA journal_mode = DELETE")  # a single file, until it is opened

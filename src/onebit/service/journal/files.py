@@ -111,9 +111,14 @@ def _new_copy(path: Path) -> Path:
     """An empty file that only those can read who can read the journal."""
     copy = Path(f"{path}.copy")
     copy.unlink(missing_ok=True)
-    os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    make_private(copy)
     os.chmod(copy, path.stat().st_mode & 0o777)
     return copy
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner can read, before anything is written into it."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def finish_copy(path: Path, owner: Owner) -> None:
@@ -143,10 +148,13 @@ def check_copy(path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it, so that a power loss does not take them away again."""
+    """Make a folder, and those above it, so that a power loss does not take them away again.
+
+    Only the owner may look into them.
+    """
     if not folder.is_dir():
         make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         sync_folder(folder)
 
 

@@ -31,7 +31,7 @@ import msgspec
 from onebit.decision import Decision
 from onebit.service.faults import Damaged
 from onebit.service.journal import AnswerRow, ChangeRow, DecisionRow, Journal, statements
-from onebit.service.journal.files import finish_copy, sync, sync_folder
+from onebit.service.journal.files import finish_copy, make_private, sync, sync_folder
 from onebit.service.journal.ownership import Owner
 
 _MAGIC = b"SQLite format 3\0"
@@ -203,6 +203,7 @@ def _put_in_place(path: Path, copy: Path, stamp: str, owner: Owner) -> Path:
             try:
                 os.link(old, new)
             except OSError:  # the file system has no links
+                make_private(new)
                 shutil.copy2(old, new)
     os.rename(copy, f"{path}.recovered")
     sync_folder(path)

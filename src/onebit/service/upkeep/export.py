@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from onebit.service.journal import ReadOnlyJournal, labels_at
+from onebit.service.journal.files import make_private
 
 CHUNK = 5_000  # rows
 _decode, _encode = msgspec.json.decode, msgspec.json.encode
@@ -70,6 +71,7 @@ def export(
             raise
 
     try:
+        make_private(part)
         register_io_source(frames, schema=types).sink_parquet(part, row_group_size=4 * CHUNK)
         os.replace(part, out)
     except Exception:
