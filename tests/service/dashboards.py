@@ -55,7 +55,7 @@ def finished(path, tokens=None):
     journal = ReadOnlyJournal(path)
     configuration = Configuration(path="", service=ServiceOptions(), models={}, tokens=tokens)
     made = Dashboard(
-        lambda: journal, lambda headers: readable(configuration, headers), lambda: bool(tokens)
+        lambda: journal, lambda scope: readable(configuration, scope), lambda: bool(tokens)
     )
     server = make_server(DashboardApp(made), configuration.service)
     listener = socket.create_server(("127.0.0.1", 0))

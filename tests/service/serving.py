@@ -12,7 +12,8 @@ import httpx
 from waiting import PATIENCE
 
 from onebit.service.configuration import ServiceOptions
-from onebit.service.http.app import make_app
+from onebit.service.http.app import App
+from onebit.service.http.metrics import Requests
 from onebit.service.http.server import make_server
 
 
@@ -33,7 +34,7 @@ class Site(NamedTuple):
 def serving(service: Any) -> Iterator[Site]:
     try:
         with (
-            listening(lambda _: make_app(service), service.configuration.service) as port,
+            listening(lambda _: App(service, Requests()), service.configuration.service) as port,
             httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client,
         ):
             yield Site(service, port, client)

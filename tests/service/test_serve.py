@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -456,15 +457,117 @@ def test_what_was_accepted_is_answered_and_kept(configuration):
     assert mode & 0o077 == 0  # contexts are nobody else's business
 
 
-def test_secrets_are_not_logged(configuration):
+@pytest.fixture
+def guarded(configuration):
+    """A configuration with a token, and the header that brings it."""
     secret = "a-very-secret-token-0123456789"
     tokens = configuration.with_name("tokens.toml")
     tokens.write_text(f'[web]\ntoken = "{secret}"\nmodels = "*"\nverbs = "*"\n')
     tokens.chmod(0o600)
     configuration.write_text(NEWS.replace("port = 0", 'port = 0\ntokens = "tokens.toml"'))
+    return configuration, {"authorization": f"Bearer {secret}"}
+
+
+def raw(address, data):
+    """All that comes back for some bytes, until the connection is closed."""
+    url = httpx.URL(address)
+    with socket.create_connection((url.host, url.port), PATIENCE) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(2**16), b""))
+
+
+def test_every_request_is_a_line_and_is_counted(guarded):
+    """Also pages, streams, and what the server refuses before the application sees it."""
+    configuration, bearer = guarded
+    with running(str(configuration), cwd=configuration.parent) as (_, address, log):
+        with httpx.Client(base_url=address, timeout=PATIENCE) as http:
+            http.get("/static/page.css")
+            http.get("/static/nosuch.css")
+            http.get("/dashboard/news/numbers")
+            http.get("/dashboard/news/numbers?a=secret", headers=bearer)
+            http.post("/dashboard")
+            http.get("/dashboard/nosuch/numbers", headers=bearer)
+            http.get("/nosuch")
+            http.options("/health")
+            with http.stream("GET", "/dashboard/news/events", headers=bearer) as stream:
+                next(stream.iter_raw())
+            host = b"host: localhost\r\n"
+            raw(address, b"not HTTP\r\n\r\n")
+            raw(address, b"GET /early HTTP/1.1\r\n\r\n")
+            raw(address, b"GET http://me:pass@a/x HTTP/1.1\r\n" + host + b"\r\n")
+            raw(address, b"GET /wide?b=secret HTTP/1.1\r\n" + host + 200 * b"a: b\r\n" + b"\r\n")
+            raw(address, b"GET /health HTTP/1.1\r\n" + host + b"\r\n\0\0\0")
+            counted = set(http.get("/metrics", headers=bearer).text.splitlines())
+        told = re.findall(r"127\.0\.0\.1 \S+ \S+ \S+ \d+ (?:[\d.]+ ms|-)$", log.read_text(), re.M)
+    lines = [re.sub(r" ([\d.]+ ms|-)$", "", line.removeprefix("127.0.0.1 ")) for line in told]
+    assert lines == [
+        "- GET /static/page.css 200",
+        "- GET /static/nosuch.css 404",
+        "- GET /dashboard/news/numbers 401",
+        "web GET /dashboard/news/numbers 200",
+        "- POST /dashboard 405",
+        "web GET /dashboard/nosuch/numbers 404",
+        "- GET /nosuch 404",
+        "- OPTIONS /health 405",
+        "web GET /dashboard/news/events 200",
+        "- - - 400",
+        "- GET /early 400",
+        "- GET - 421",
+        "- - /wide 431",
+        "- GET /health 200",
+        "- - - 400",
+        "web GET /metrics 200",
+    ]
+    for method, route, status, count in (
+        ("GET", "/static/{name}", 200, 1),
+        ("GET", "/static/{name}", 404, 1),
+        ("GET", "/dashboard/{model}/numbers", 200, 1),
+        ("GET", "/dashboard/{model}/numbers", 401, 1),
+        ("GET", "/dashboard/{model}/numbers", 404, 1),
+        ("GET", "/dashboard/{model}/events", 200, 1),
+        ("other", "/dashboard", 405, 1),
+        ("other", "/health", 405, 1),
+        ("other", "unknown", 404, 1),
+        ("other", "unknown", 400, 3),
+        ("other", "unknown", 421, 1),
+        ("other", "unknown", 431, 1),
+    ):
+        labels = f'method="{method}",route="{route}",status="{status}"'
+        assert f"onebit_http_requests_total{{{labels}}} {count}.0" in counted
+
+
+def test_requests_during_the_start_are_noted(configuration, caplog):
+    caplog.set_level("INFO", "onebit.access")
+    front = command.Front(check(configuration))
+
+    def ask(path):
+        sent = []
+
+        async def send(event):
+            sent.append(event)
+
+        scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode()}
+        asyncio.run(front({**scope, "headers": [(b"host", b"localhost")]}, None, send))
+        assert (b"x-content-type-options", b"nosniff") in sent[0]["headers"]
+        return sent[1]["body"].decode()
+
+    ask("/ready")
+    front.refused({"client": ("127.0.0.1", 1)}, 400)
+    told = ask("/metrics")
+    assert 'onebit_http_requests_total{method="other",route="unknown",status="503"} 1.0' in told
+    assert 'onebit_http_requests_total{method="other",route="unknown",status="400"} 1.0' in told
+    lines = [record.getMessage() for record in caplog.records]
+    assert [re.sub(r" [\d.]+ ms$", "", line) for line in lines] == [
+        "- - GET /ready 503", "127.0.0.1 - - - 400 -", "- - GET /metrics 200"
+    ]  # fmt: skip
+
+
+def test_secrets_are_not_logged(guarded):
+    configuration, bearer = guarded
+    secret = bearer["authorization"].removeprefix("Bearer ")
     with running(str(configuration), cwd=configuration.parent) as (process, address, log):
         with httpx.Client(base_url=address) as http:
-            bearer = {"authorization": f"Bearer {secret}"}
             body = {"context": {"name": "a private word"}}
             asked = http.post("/v1/models/news/decisions", json=body, headers=bearer)
             assert asked.status_code == 201

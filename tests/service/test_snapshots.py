@@ -297,10 +297,10 @@ def test_a_snapshot_that_is_written_on_the_way_does_not_outlive_an_erase(home, m
     past, dumped = news._past(), news.learner._dump()
     write = state.persist.write
 
-    def erased_meanwhile(path, *dumped):
+    def erased_meanwhile(path, *dumped, **options):
         news.erase(ids[20])
         news.settle()
-        write(path, *dumped)
+        write(path, *dumped, **options)
 
     monkeypatch.setattr(state.persist, "write", erased_meanwhile)
     assert news._write_snapshot(dumped, 1, 150, past) is None

@@ -52,7 +52,7 @@ def dashboard(
         raise ValueError(fault.detail) from None
     pages = Dashboard(
         lambda: opened,
-        lambda headers: readable(configuration, headers),
+        lambda scope: readable(configuration, scope),
         lambda: known is not None,
     )
     server = make_server(DashboardApp(pages), options)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any
 
@@ -23,9 +23,10 @@ from onebit._version import __version__
 from onebit.service.configuration import Configuration, Difference
 from onebit.service.engine.progress import Progress, told
 from onebit.service.faults import NotPermitted, ServiceError, Superseded, Unavailable
-from onebit.service.http.app import explain, make_app, readable
-from onebit.service.http.metrics import CONTENT_TYPE, metrics_of_start
-from onebit.service.http.operation import JSON, PROBLEM
+from onebit.service.http.access import Access
+from onebit.service.http.app import App, answer, explain, readable
+from onebit.service.http.metrics import CONTENT_TYPE, Requests, metrics_of_start
+from onebit.service.http.operation import JSON, PROBLEM, Headers
 from onebit.service.http.server import make_server
 from onebit.service.listening import address, listen, replace_process
 from onebit.service.messages import Health, problem_of
@@ -61,7 +62,7 @@ class Run:
         self._service: Service | None = None
         self._failure: BaseException | None = None
         self._front = Front(configuration)
-        self._server = make_server(self._front, configuration.service)
+        self._server = make_server(self._front, configuration.service, self._front.refused)
         # None: stop. A handler of a signal may put into a SimpleQueue at any time.
         self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._restarts = False  # whether another process takes the place of this one in the end
@@ -150,7 +151,7 @@ class Run:
         gc.collect()
         gc.freeze()  # what is there now stays; the collector need not look at it again
         gc.set_threshold(20_000, 20, 20)  # requests leave no cycles behind: look for them seldom
-        self._front.app = make_app(service)
+        self._front.app = App(service, self._front.access.requests)
         log.info("ready after %.1f s", time.perf_counter() - started)
         notify("READY=1")
         self.on_ready(self.address)
@@ -233,7 +234,8 @@ class Front:
     """The application before and after the start."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.app: Any = None
+        self.app: App | None = None
+        self.access = Access(Requests(), lambda: configuration.service.access_log)
         self.reason = "the models are being read from the journal"
         self.building: dict[str, Progress] = {}
         self._configuration = configuration
@@ -248,7 +250,15 @@ class Front:
         if self.app is not None:
             await self.app(scope, receive, send)
         else:
-            await self._answer_early(scope, send)
+            visit = self.access.visit(scope, send)
+            try:
+                await self._answer_early(scope, visit.send)
+            finally:
+                visit.end()
+
+    def refused(self, scope: Mapping[str, Any], status: int) -> None:
+        """The server has refused a request by itself."""
+        (self.access if self.app is None else self.app.access).refused(scope, status)
 
     async def _open(self, is_stopping: Callable[[], bool]) -> None:
         """Wait for the end of the start, but not for long."""
@@ -256,23 +266,22 @@ class Front:
             await asyncio.sleep(0.02)
 
     async def _answer_early(self, scope: Any, send: Any) -> None:
-        status, headers = 200, []
+        status, headers = 200, Headers()
         try:
-            media, body = self._early(scope["path"], dict(scope["headers"]))
+            media, body = self._early(scope)
         except ServiceError as fault:
             status, media, body = fault.status, PROBLEM, encode(problem_of(fault))
             explain(fault, headers)
-        headers += [(b"content-type", media), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await answer(send, status, media, body, headers)
 
-    def _early(self, path: str, headers: dict[bytes, bytes]) -> tuple[bytes, bytes]:
+    def _early(self, scope: Any) -> tuple[bytes, bytes]:
+        path = scope["path"]
         if path == "/health":
             return JSON, encode(Health())
         if path == "/metrics":
-            if not readable(self._configuration, headers)("*"):
+            if not readable(self._configuration, scope)("*"):
                 raise NotPermitted("this token is not for read on every model")
-            return CONTENT_TYPE.encode(), metrics_of_start(self.building)
+            return CONTENT_TYPE.encode(), metrics_of_start(self.building, self.access.requests)
         raise Unavailable(told(f"the service starts: {self.reason}", self.building))
 
 

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,8 +61,8 @@ READ_FOR = 0.5  # seconds that a request reads the journal; a long one is shown 
 LOOK_EVERY = 0.5  # seconds between two looks for new events
 BEAT, LONGEST = 5.0, 300.0  # seconds between signs of life of a stream, and of a stream
 
-# Which models the sender of these headers may read; a fault if it may not ask at all.
-Rights = Callable[[Mapping[bytes, bytes]], Callable[[str], bool]]
+# Which models the sender of a request may read, by its scope; a fault if it may not ask at all.
+Rights = Callable[[Any], Callable[[str], bool]]
 # Reads the journal in a thread, under a name: who asks for the same name meanwhile gets the same.
 Run = Callable[[Hashable, Callable[[], Any]], Awaitable[Any]]
 
@@ -194,7 +194,7 @@ class Dashboard:
     # What they show.
 
     def _readable(self, request: Request) -> Callable[[str], bool]:
-        return self._rights(dict(request.scope["headers"]))
+        return self._rights(request.scope)
 
     def _checked(self, request: Request) -> str:
         """The name of the model in the path, if it may be read."""

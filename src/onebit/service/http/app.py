@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import re
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,7 +16,8 @@ from onebit.service import faults, messages
 from onebit.service.configuration import Configuration
 from onebit.service.dashboard.app import Dashboard, Run
 from onebit.service.faults import ServiceError
-from onebit.service.http.metrics import Metrics
+from onebit.service.http.access import Access
+from onebit.service.http.metrics import Metrics, Requests
 from onebit.service.http.operation import (
     JSON,
     NAMES,
@@ -35,57 +35,59 @@ from onebit.service.tokens import Token, host_name, is_loopback
 
 log = logging.getLogger("onebit.service")
 SHARES = 0.04, 0.02  # of the time, for model cards and dashboards, and for metrics
-access_log = logging.getLogger("onebit.access")
 _PATTERNS = {name: re.compile(schema["pattern"]) for name, schema in NAMES.items()}
 _encode = msgspec.json.Encoder().encode
 
 
 class App:
-    """The ASGI application."""
+    """The ASGI application. requests: those that were answered so far."""
 
-    def __init__(self, service: Service) -> None:
-        self.service, self.commits, self.metrics = service, Commits(), Metrics(service)
+    def __init__(self, service: Service, requests: Requests) -> None:
+        self.service, self.commits = service, Commits()
+        self.metrics = Metrics(service, requests)
         self.reads, self.metric_reads = (
             Reads(lambda: service.tally.events, share) for share in SHARES
         )
         paths: dict[str, dict[str, Operation]] = {}
         for made in OPERATIONS:
             paths.setdefault(made.path, {})[made.method] = made
-        routes = [Route(path, _Resource(self, path, made)) for path, made in paths.items()]
-        routes += dashboard_of(service, self.reads).routes()
+        resources = [_Resource(self, path, made) for path, made in paths.items()]
+        pages = dashboard_of(service, self.reads).routes()
+        routes = [*(Route(resource.path, resource) for resource in resources), *pages]
         self._router = Router(routes, default=_Resource(self, "", {}), redirect_slashes=False)
+        known: dict[Any, Any] = {it: (it.path, it.by_method) for it in resources}
+        known |= {page.endpoint: (page.path, page.methods) for page in pages}
+        self.access = Access(requests, lambda: service.configuration.service.access_log, known)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        visit = self.access.visit(scope, send)
         scope["app"] = self  # so that a page refuses a method by an exception, not by plain text
         try:
-            await self._router(scope, receive, send)
+            await self._router(scope, receive, visit.send)
         except HTTPException as refusal:
             headers: Headers = []
             fault = _wrong_method(scope["method"], (refusal.headers or {})["Allow"], headers)
-            await answer(send, fault.status, PROBLEM, _encode(problem_of(fault)), headers)
-
-
-def make_app(service: Service) -> App:
-    """The application for a server such as uvicorn."""
-    return App(service)
+            await answer(visit.send, fault.status, PROBLEM, _encode(problem_of(fault)), headers)
+        finally:
+            visit.end()
 
 
 class _Resource:
     """All operations of one path."""
 
     def __init__(self, app: App, path: str, operations: dict[str, Operation]) -> None:
-        self._app, self._path, self._operations = app, path, operations
+        self._app, self.path, self._operations = app, path, operations
         if "GET" in operations:
             operations = {**operations, "HEAD": operations["GET"]}
-        self._by_method = operations
+        self.by_method = operations
         self._allowed = ", ".join(sorted(operations))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        started, method = time.perf_counter(), scope["method"]
+        method = scope["method"]
         call = Call(self._app, scope.get("path_params", {}))
         media, body, status = PROBLEM, b"", 500
         try:
-            chosen = self._by_method.get(method)
+            chosen = self.by_method.get(method)
             if chosen is None:
                 self._refuse(method, call)
             else:
@@ -95,17 +97,11 @@ class _Resource:
             body, status = _encode(problem_of(fault)), fault.status
             explain(fault, call.headers)
         except _Gone:
-            status = 499  # the client closed the connection; there is nobody to answer
+            return
         except Exception:
-            log.exception("internal error in %s %s", method, self._path)
+            log.exception("internal error in %s %s", method, self.path)
             body = _encode(problem_of(ServiceError("see the log of the service")))
-        seconds = time.perf_counter() - started
-        known = method if method in self._by_method else "other"
-        self._app.metrics.requests.add(known, self._path or "unknown", status, seconds)
-        if self._app.service.configuration.service.access_log:
-            _log_access(scope, call, status, seconds)
-        if status != 499:
-            await answer(send, status, media, body, call.headers)
+        await answer(send, status, media, body, call.headers)
 
     def _refuse(self, method: str, call: Call) -> None:
         if not self._operations:
@@ -119,7 +115,7 @@ class _Resource:
         configuration = self._app.service.configuration
         _check_names(call.names)
         if chosen.verb is not None or faults.NoToken in chosen.faults:
-            call.token = _token(configuration, headers)
+            call.token = _token(configuration, scope, headers)
         if configuration.tokens is None:
             _check_origin(headers)
         if (
@@ -184,24 +180,27 @@ def dashboard_of(service: Service, reads: Run) -> Dashboard:
     """The pages that show the models of a service."""
     return Dashboard(
         lambda: service.journal,
-        lambda headers: readable(service.configuration, headers),
+        lambda scope: readable(service.configuration, scope),
         lambda: service.configuration.tokens is not None,
         lambda model: service.models[model].learner,
         reads,
     )
 
 
-def readable(configuration: Configuration, headers: Mapping[bytes, bytes]) -> Callable[[str], bool]:
+def readable(configuration: Configuration, scope: Any) -> Callable[[str], bool]:
     """Which models a request may read; a fault if it has no token, or comes from elsewhere."""
-    token = _token(configuration, headers)
+    headers = dict(scope["headers"])
+    token = _token(configuration, scope, headers)
     if token is None:
         _check_origin(headers)
         return lambda model: True
     return lambda model: token.permits("read", model)
 
 
-def _token(configuration: Configuration, headers: Mapping[bytes, bytes]) -> Token | None:
-    """The token of a request; None if none is needed."""
+def _token(
+    configuration: Configuration, scope: Any, headers: Mapping[bytes, bytes]
+) -> Token | None:
+    """The token of a request; None if none is needed. The scope gets its name as `bearer`."""
     if configuration.tokens is None:
         return None
     scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
@@ -210,6 +209,7 @@ def _token(configuration: Configuration, headers: Mapping[bytes, bytes]) -> Toke
     token = configuration.tokens.find(secret.strip())
     if token is None:
         raise faults.NoToken("this token is not known")
+    scope["bearer"] = token.name
     return token
 
 
@@ -282,18 +282,3 @@ def _object_at(path: str, data: bytes) -> dict[str, Any]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _log_access(scope: Any, call: Call, status: int, seconds: float) -> None:
-    """One line; without the query, headers and body, where secrets might be."""
-    path = scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")
-    client = scope.get("client") or ("-",)
-    access_log.info(
-        "%s %s %s %s %d %.1f ms",
-        client[0],
-        call.token.name if call.token else "-",
-        scope["method"],
-        path if path.isprintable() else repr(path),
-        status,
-        1000 * seconds,
-    )

@@ -51,9 +51,12 @@ class Requests:
         self.counts: dict[tuple[str, str, int], int] = {}  # by method, route, status
         self.seconds: dict[tuple[str, str], Spread] = {}  # by method, route
 
-    def add(self, method: str, route: str, status: int, seconds: float) -> None:
+    def add(self, method: str, route: str, status: int, seconds: float | None) -> None:
+        """seconds: until the answer; None: nobody knows."""
         key = (method, route, status)
         self.counts[key] = self.counts.get(key, 0) + 1
+        if seconds is None:
+            return
         spread = self.seconds.get((method, route))
         if spread is None:
             spread = self.seconds[method, route] = Spread(LATENCIES)
@@ -69,18 +72,7 @@ class _Tallies(Collector):
         yield from _building(self._service.building, self._service.models)
         yield from self._journal()
         yield _ready(not self._service.unready())
-        answered = CounterMetricFamily(
-            "onebit_http_requests", "Requests answered.", labels=["method", "route", "status"]
-        )
-        for (method, route, status), count in list(self._requests.counts.items()):
-            answered.add_metric([method, route, str(status)], count)
-        latency = HistogramMetricFamily(
-            "onebit_http_request_seconds", "Time to answer.", labels=["method", "route"]
-        )
-        for route, spread in list(self._requests.seconds.items()):
-            latency.add_metric(list(route), *_histogram(spread))
-        yield answered
-        yield latency
+        yield from _answered(self._requests)
 
     def _models(self, tallies: dict[str, ModelTally]) -> Iterable[Metric]:
         for name, text in _COUNTS.items():
@@ -123,19 +115,35 @@ class _Tallies(Collector):
 
 
 class _Start(Collector):
-    def __init__(self, building: Mapping[str, Progress]) -> None:
-        self._progress = building
+    def __init__(self, building: Mapping[str, Progress], requests: Requests) -> None:
+        self._progress, self._requests = building, requests
 
     def collect(self) -> Iterable[Metric]:
         yield from _building(self._progress, list(self._progress))
         yield _ready(False)
+        yield from _answered(self._requests)
 
 
-def metrics_of_start(building: Mapping[str, Progress]) -> bytes:
+def metrics_of_start(building: Mapping[str, Progress], requests: Requests) -> bytes:
     """What `/metrics` shows until the models are read from the journal."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Start(building))
+    registry.register(_Start(building, requests))
     return generate_latest(registry)
+
+
+def _answered(requests: Requests) -> Iterable[Metric]:
+    answered = CounterMetricFamily(
+        "onebit_http_requests", "Requests answered.", labels=["method", "route", "status"]
+    )
+    for (method, route, status), count in list(requests.counts.items()):
+        answered.add_metric([method, route, str(status)], count)
+    yield answered
+    latency = HistogramMetricFamily(
+        "onebit_http_request_seconds", "Time to answer.", labels=["method", "route"]
+    )
+    for route, spread in list(requests.seconds.items()):
+        latency.add_metric(list(route), *_histogram(spread))
+    yield latency
 
 
 def _ready(is_ready: bool) -> Metric:
@@ -182,10 +190,9 @@ def _histogram(spread: Spread) -> tuple[list[tuple[str, float]], float]:
 class Metrics:
     """What `/metrics` shows."""
 
-    def __init__(self, service: Service) -> None:
-        self.requests = Requests()
+    def __init__(self, service: Service, requests: Requests) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Tallies(service, self.requests))
+        self._registry.register(_Tallies(service, requests))
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

@@ -229,6 +229,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        self.scope["method"] = self.parser.get_method().decode("ascii")
         self._check_head()
         super().on_headers_complete()
         self._in_head, self._size = False, 0
@@ -350,6 +351,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse(self, fault: ServiceError) -> None:
         """Answer without the application, after all earlier requests, and close the connection."""
+        if not self._unfinished:  # the last request was another one
+            self.scope = {"client": self.client}  # type: ignore[typeddict-item]
+        elif self.url.startswith(b"/"):  # other addresses may hold a password
+            self.scope["raw_path"] = self.url
         self._stop_listening()
         if self.pipeline and not self._in_head:
             self.pipeline.popleft()  # the last one is refused
