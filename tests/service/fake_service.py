@@ -20,6 +20,7 @@ from onebit.service.faults import (
     KeyReused,
     Refused,
     ServiceError,
+    Unavailable,
     UnknownDecision,
 )
 from onebit.service.journal.clock import Clock, since_boot
@@ -264,6 +265,10 @@ class FakeService:
 
     def unready(self):
         return self.reason
+
+    def check_ready(self):
+        if self.reason:
+            raise Unavailable(self.reason)
 
     def close(self):
         self.commits.close()

@@ -827,6 +827,8 @@ def test_an_error_inside_is_told_without_details(site, caplog):
 def test_openapi(steady):
     document = steady.http.get("/openapi.json").json()
     assert document == json.loads(json.dumps(describe(OPERATIONS)))
+    change = document["paths"]["/v1/models/{name}/sources/{source}"]["put"]["requestBody"]
+    assert change["content"]["application/json"]["schema"]["minProperties"] == 1
     assert document["openapi"] == "3.1.0"
     described = {(m.upper(), path) for path, held in document["paths"].items() for m in held}
     assert described == {(made.method, made.path) for made in OPERATIONS}

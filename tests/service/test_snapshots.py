@@ -335,6 +335,8 @@ def test_how_far_a_start_is(tmp_path, monkeypatch, caplog):
     options = check(place.config)
     front = running.Front(options)
 
+    headers = {}
+
     def ask(path):
         sent = []
 
@@ -345,6 +347,7 @@ def test_how_far_a_start_is(tmp_path, monkeypatch, caplog):
 
         scope = {"type": "http", "path": path, "headers": [(b"host", b"localhost")]}
         asyncio.run(front(scope, None, send))
+        headers.update(sent[0]["headers"])
         return sent[0]["status"], sent[1]["body"].decode()
 
     def start():
@@ -355,6 +358,11 @@ def test_how_far_a_start_is(tmp_path, monkeypatch, caplog):
     assert halfway.wait(PATIENCE)
     status, body = ask("/ready")
     assert status == 503 and "model news: 25 of 50 rounds learned" in body and "s left" in body
+    for left, said in ((17.2, b"18"), (1e6, b"60"), (0.0, b"1"), (None, b"5")):
+        with monkeypatch.context() as patch:
+            patch.setattr(Progress, "seconds_left", left)
+            ask("/ready")
+        assert headers[b"retry-after"] == said
     status, body = ask("/metrics")
     assert status == 200 and 'onebit_building_rounds_done{model="news"} 25.0' in body
     assert 'onebit_building_rounds{model="news"} 50.0' in body and "onebit_ready 0.0" in body
@@ -385,6 +393,10 @@ def test_how_far_a_rebuild_is(home, monkeypatch):
         ready = site.http.get("/ready").json()
         far = ready["building"]["news"]
         assert ready["status"] == "ready" and far["of"] > far["rounds"]
+        with monkeypatch.context() as patch:
+            patch.setattr(Progress, "seconds_left", 17.2)
+            busy = site.http.post("/v1/models/news/retrain", json={"seed": 1})
+        assert busy.status_code == 503 and busy.headers["retry-after"] == "18"
         text = site.http.get("/metrics").text
         assert f'onebit_building_rounds{{model="news"}} {far["of"]:.1f}' in text
         assert 'onebit_lag{model="news"} 0.0' not in text

@@ -6,11 +6,12 @@ OpenAPI document is generated from them.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from onebit.service.faults import Refused, ServiceError, TooLarge
+from onebit.service.faults import NoToken, Refused, ServiceError, TooLarge
 
 LARGEST = 1e15  # number in a context. This and the next are as in `contexts`, which takes long
 INDICES = 2**24  # to import; a client should not wait for it.
@@ -315,6 +316,18 @@ def problem_of(fault: ServiceError) -> Problem:
         detail=fault.detail,
         where=fault.where,
     )
+
+
+def headers_of(fault: ServiceError) -> dict[str, str]:
+    """The headers that go with a fault."""
+    headers = {}
+    if fault.retry_after is not None:
+        headers["retry-after"] = str(math.ceil(fault.retry_after))
+    if isinstance(fault, NoToken):
+        headers["www-authenticate"] = "Bearer"
+    if isinstance(fault, TooLarge):  # the rest of the body is not read
+        headers["connection"] = "close"
+    return headers
 
 
 def fault_of(problem: Problem, retry_after: float | None = None) -> ServiceError:

@@ -21,7 +21,7 @@ from msgspec.json import encode
 
 from onebit._version import __version__
 from onebit.service.configuration import Configuration, Difference
-from onebit.service.engine.progress import Progress, told
+from onebit.service.engine.progress import Progress, told, until_done
 from onebit.service.faults import NotPermitted, ServiceError, Superseded, Unavailable
 from onebit.service.http.access import Access
 from onebit.service.http.app import App, answer, explain, readable
@@ -282,7 +282,8 @@ class Front:
             if not readable(self._configuration, scope)("*"):
                 raise NotPermitted("this token is not for read on every model")
             return CONTENT_TYPE.encode(), metrics_of_start(self.building, self.access.requests)
-        raise Unavailable(told(f"the service starts: {self.reason}", self.building))
+        reason = told(f"the service starts: {self.reason}", self.building)
+        raise Unavailable(reason, retry_after=until_done(self.building))
 
 
 def notify(state: str) -> None:

@@ -24,11 +24,12 @@ from msgspec.structs import replace
 from onebit.service import snapshots
 from onebit.service.configuration import Configuration, Difference, Model, difference
 from onebit.service.engine import Engine, parsed_id
-from onebit.service.engine.progress import Progress, told
+from onebit.service.engine.progress import Progress, told, until_done
 from onebit.service.faults import (
     Contradiction,
     ServiceError,
     Superseded,
+    Unavailable,
     UnknownDecision,
     UnknownModel,
 )
@@ -170,6 +171,11 @@ class Service:
         if failure is not None:
             return told(f"the journal cannot be written: {failure}", self.building)
         return self._unready and told(self._unready, self.building)
+
+    def check_ready(self) -> None:
+        """Unavailable if requests cannot be taken now."""
+        if reason := self.unready():
+            raise Unavailable(reason, retry_after=until_done(self.building))
 
     # Another configuration.
 

@@ -21,11 +21,12 @@ import pytest
 from dashboards import DECIDER, HOSTILE, READER, TOKENS, bearer, configured, finished, play
 from long_journals import fill
 from msgspec.structs import replace
-from serving import serving
+from serving import listening, serving
 from waiting import PATIENCE
 
 from onebit.cli.dashboard import dashboard
 from onebit.cli.teach import teach
+from onebit.service import faults
 from onebit.service.configuration import Timeouts
 from onebit.service.dashboard import app as pages
 from onebit.service.dashboard.page import as_csv, duration, moment, size
@@ -114,6 +115,32 @@ def test_events_tell_that_the_journal_has_gone_on_and_end_with_the_server(site, 
         second = next(line for line in lines if line.startswith("data: "))
         assert int(second.removeprefix("data: ")) == site.service.journal.position
         assert ": alive" in (next(lines), next(lines), next(lines))
+
+
+def test_there_are_no_events_of_a_model_that_does_not_exist(site):
+    answer = site.http.get("/dashboard/nosuch/events")
+    assert answer.status_code == 404 and "no model 'nosuch'" in answer.json()["detail"]
+
+
+def test_a_page_that_comes_later_says_when(site, monkeypatch):
+    def busy(*_):
+        raise faults.Busy("many requests wait to read", retry_after=7)
+
+    monkeypatch.setattr(pages.Dashboard, "_made_view", busy)
+    answer = site.http.get("/dashboard/news/numbers")
+    assert answer.status_code == 503 and answer.headers["retry-after"] == "7"
+
+
+def test_refusals_of_a_dashboard_by_itself_have_the_headers_of_all_pages(tmp_path):
+    pages_of = pages.Dashboard(lambda: None, lambda _: lambda __: True, lambda: False)
+    with listening(lambda _: pages.DashboardApp(pages_of)) as port:
+        for method, path, status in (
+            ("POST", "/dashboard", 405), ("DELETE", "/", 405), ("GET", "/nosuch", 404)
+        ):  # fmt: skip
+            answer = httpx.request(method, f"http://127.0.0.1:{port}{path}")
+            assert answer.status_code == status
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.json()["status"] == status
 
 
 def test_events_tell_whether_anybody_writes_to_the_journal(tmp_path):

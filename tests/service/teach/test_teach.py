@@ -443,6 +443,10 @@ def test_headers_and_strangers(notes: Path, tmp_path: Path) -> None:
         assert "onclick" not in page.text and "<script>" not in page.text
         assert client.get("/", headers={"host": "evil.example"}).status_code == 403
         assert client.get("/", headers={"host": "evil[.example"}).status_code == 403
+        for method, path in (("GET", "/nosuch"), ("DELETE", "/labels"), ("GET", "/ahead")):
+            refused = client.request(method, path)
+            assert refused.json()["status"] == refused.status_code == (405, 404)["no" in path]
+            assert refused.headers["x-content-type-options"] == "nosniff"
         evil = {"origin": "http://evil.example"}
         body = {"page": "p"}
         assert client.post("/ahead", json=body, headers=evil).status_code == 403

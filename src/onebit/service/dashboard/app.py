@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
@@ -36,7 +37,7 @@ from onebit.service.dashboard.statistics import Statistics
 from onebit.service.faults import ServiceError
 from onebit.service.journal import Journal
 from onebit.service.journal.summary import viewing
-from onebit.service.messages import problem_of
+from onebit.service.messages import headers_of, problem_of
 
 T = TypeVar("T")
 log = logging.getLogger("onebit.service")
@@ -162,7 +163,7 @@ class Dashboard:
 
     async def events(self, request: Request) -> Response:
         """Server-sent events: the last position of the journal, and whether it is finished."""
-        self._checked(request)
+        await run_in_threadpool(self._statistics_of, self._checked(request))  # is there a model?
         is_stopping = request.scope.get("is_stopping", lambda: False)
         return StreamingResponse(self._stream(is_stopping), media_type="text/event-stream")
 
@@ -268,8 +269,20 @@ class DashboardApp:
         self._router = Router([*routes, Route("/{path:path}", _answering(_nothing))])
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
+        if scope["type"] != "http":
+            return
+        scope["app"] = self  # so that a page refuses a method by an exception, not by plain text
+        try:
             await self._router(scope, receive, send)
+        except HTTPException as refusal:
+            allowed = (refusal.headers or {})["Allow"]
+
+            async def refuse(_: Request) -> Response:
+                raise faults.WrongMethod(f"{scope['method']} is not possible here; try {allowed}")
+
+            response = await _answering(refuse)(Request(scope))
+            response.headers["allow"] = allowed
+            await response(scope, receive, send)
 
 
 async def _home(_: Request) -> Response:
@@ -297,8 +310,7 @@ def _answering(
             response = await run(request)
         except ServiceError as fault:
             response = _problem(fault, request)
-            if isinstance(fault, faults.NoToken):
-                response.headers["www-authenticate"] = "Bearer"
+            response.headers.update(headers_of(fault))
         except Exception:
             log.exception("internal error in %s", request.url.path)
             response = _problem(ServiceError("see the log of the service"), request)

@@ -16,6 +16,7 @@ from onebit.learner import Learner
 from onebit.service import messages
 
 SHARE = 0.25  # of a core, while there are requests
+LONGEST = 60.0  # seconds after which a client should ask again at the latest
 SLICE = 0.005  # seconds of computing between two pauses
 TELL_EVERY = 10.0  # seconds between two lines of the log
 WRITING = 0.05  # part of the time that may be spent on writing snapshots
@@ -121,6 +122,13 @@ class Progress:
         about = "" if left is None else f", about {left:,.0f} s left"
         done = min(self.done, self.rounds)
         return f"{done:,} of {self.rounds:,} rounds learned from the journal{about}"
+
+
+def until_done(building: Mapping[str, Progress]) -> float | None:
+    """Seconds until the learners are there, as far as anybody knows: 1 to `LONGEST`."""
+    left = [progress.seconds_left for progress in dict(building).values()]
+    known = [seconds for seconds in left if seconds is not None]
+    return min(max([1.0, *known]), LONGEST) if known else None
 
 
 def told(what: str, building: Mapping[str, Progress]) -> str:

@@ -15,6 +15,7 @@ from onebit.service.configuration import Model, check_learner
 from onebit.service.engine.building import code_of, fresh, identity, is_unlearnable, version_of
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.pending import DONE, Pending, all_done
+from onebit.service.engine.progress import until_done
 from onebit.service.engine.rebuilding import Rebuilding
 from onebit.service.faults import Busy, Contradiction, Refused, ServiceError, TooLarge
 from onebit.service.journal import ChangeRow, Version, statements
@@ -110,7 +111,9 @@ class Settings(Rebuilding):
         """Build a learner of another configuration, which then takes over."""
         with self._lock:
             if self._rebuilding is not None:
-                raise Busy("a learner is being built already", retry_after=5)
+                progress = self._building.get(self.name)
+                left = until_done({} if progress is None else {self.name: progress})
+                raise Busy("a learner is being built already", retry_after=left or 5)
             with refusing("$"):
                 body = {**body, "code": code_of(body)}
                 version = Version(self.journal.new_configuration(), body, learner)

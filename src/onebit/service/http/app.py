@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,7 +28,7 @@ from onebit.service.http.operation import (
 )
 from onebit.service.http.reading import Reads
 from onebit.service.http.routes import OPERATIONS
-from onebit.service.messages import problem_of
+from onebit.service.messages import headers_of, problem_of
 from onebit.service.service import Service
 from onebit.service.tokens import Token, host_name, is_loopback
 
@@ -157,13 +156,8 @@ class _Gone(Exception):
 
 
 def explain(fault: ServiceError, headers: Headers) -> None:
-    """Headers that belong to a fault."""
-    if fault.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % math.ceil(fault.retry_after)))
-    if isinstance(fault, faults.NoToken):
-        headers.append((b"www-authenticate", b"Bearer"))
-    if isinstance(fault, faults.TooLarge):  # the rest of the body is not read
-        headers.append((b"connection", b"close"))
+    """Add the headers that go with a fault."""
+    headers += [(name.encode(), value.encode()) for name, value in headers_of(fault).items()]
 
 
 def _check_names(names: dict[str, str]) -> None:

@@ -134,8 +134,7 @@ class Call:
             known = ", ".join(filter(self.may_read, self.service.models)) or "none"
             raise faults.UnknownModel(f"no model {model!r}; there are: {known}")
         # The engine would make the request wait until it is built from the journal.
-        if reason := self.service.unready():
-            raise faults.Unavailable(reason)
+        self.service.check_ready()
         return engine
 
     async def submitted(

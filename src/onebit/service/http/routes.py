@@ -266,7 +266,7 @@ async def change_labels(call: Call) -> messages.Card:
     "PUT",
     "/v1/models/{name}/sources/{source}",
     "admin",
-    body=messages.SourceChange,
+    body=Annotated[messages.SourceChange, Meta(extra_json_schema={"minProperties": 1})],
     answer=messages.Card,
 )
 async def weigh_source(call: Call) -> messages.Card:
@@ -296,8 +296,7 @@ async def health(call: Call) -> messages.Health:
 @operation("GET", "/ready", None, answer=messages.Readiness, also=[faults.Unavailable])
 async def ready(call: Call) -> messages.Readiness:
     """Whether requests are taken: all models are compiled and caught up with the journal."""
-    if reason := call.service.unready():
-        raise faults.Unavailable(reason)
+    call.service.check_ready()
     models = call.service.models
     # The reason is on the card, for those who may read it.
     told = "the learner that was asked for could not be built; the model card says why"

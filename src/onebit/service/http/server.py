@@ -26,7 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from onebit.service import faults
 from onebit.service.configuration import ServiceOptions
 from onebit.service.faults import ServiceError
-from onebit.service.messages import problem_of
+from onebit.service.messages import headers_of, problem_of
 
 LARGEST_HEAD = 2**16  # bytes of a request line and its headers, or between two parts of a body
 MOST_HEADERS = 100
@@ -378,16 +378,15 @@ class LimitedProtocol(HttpToolsProtocol):
         self._write(fault)
 
     def _write(self, fault: ServiceError) -> None:
-        body = msgspec.json.encode(problem_of(fault))
+        body, told = msgspec.json.encode(problem_of(fault)), headers_of(fault)
+        told["connection"] = "close"
         lines = [
             f"HTTP/1.1 {fault.status} {HTTPStatus(fault.status).phrase}",
             "content-type: application/problem+json",
             f"content-length: {len(body)}",
             "x-content-type-options: nosniff",
-            "connection: close",
+            *(f"{name}: {value}" for name, value in told.items()),
         ]
-        if fault.retry_after is not None:
-            lines.append(f"retry-after: {math.ceil(fault.retry_after)}")
         self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
         self.transport.close()
 

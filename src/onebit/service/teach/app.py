@@ -18,6 +18,7 @@ from urllib.parse import quote
 import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -80,7 +81,7 @@ def make_app(
         Route("/revise", made.guarded(made.change(Revision, teacher.revise)), methods=["POST"]),
         Route("/labels", made.guarded(made.labels), methods=["POST"]),
     ]
-    return Starlette(routes=routes)
+    return Starlette(routes=routes, exception_handlers={HTTPException: made.refused})
 
 
 class OtherLesson(ServiceError):
@@ -128,6 +129,16 @@ class _App:
             return response
 
         return answer
+
+    async def refused(self, request: Request, error: Exception) -> Response:
+        """The answer to an unknown path, or to a wrong method."""
+
+        async def refuse(_: Request) -> Response:
+            if isinstance(error, HTTPException) and error.status_code == faults.WrongMethod.status:
+                raise faults.WrongMethod(f"{request.method} is not possible here")
+            raise faults.UnknownPath("no such path")
+
+        return await self.guarded(refuse)(request)
 
     def _check(self, request: Request) -> str | None:
         """Refuse strangers; returns a secret that has to become a cookie."""
