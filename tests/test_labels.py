@@ -1,6 +1,7 @@
 """Labels outside, places inside."""
 
 import enum
+import json
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
+from onebit import labels as labels_of
 from onebit import persist
 from onebit.labels import MOST, LabelSet
+from onebit.service.configuration import check
 
 quick = settings(deadline=None, database=None, max_examples=80)
 
@@ -58,8 +61,8 @@ def test_ints_keep_their_order_and_become_plain_ints(given):
         assert labels.place(label) == 1
 
 
-# numpy's arrays of strings cannot hold a NUL at the end.
-texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
+signs = st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"])
+texts = st.text(signs, max_size=5).filter(str.strip)
 
 
 @given(
@@ -371,3 +374,52 @@ def test_what_is_no_label_cannot_be_added(label):
     with pytest.raises(TypeError, match="a label is a string or an int, not"):
         learner.add_label(label)
     assert learner.labels == ["a", "b"]
+
+
+# Labels that nobody could read.
+
+UNREADABLE = {
+    "": "label '' is blank",
+    " \u3000": "is blank",
+    "a\nb": "has a line break or another control character",
+    "a\r": "has a line break or another control character",
+    "a\u2028b": "has a line break or another control character",
+    "a\0b": "has a line break or another control character",
+    "x" * 201: "has 201 characters; at most 200 are possible",
+    "x" * 100_000: "has 100,000 characters; at most 200 are possible",
+}
+
+
+@pytest.mark.parametrize("label", UNREADABLE, ids=lambda label: ascii(label)[:12])
+def test_labels_that_nobody_could_read_are_refused_everywhere(tmp_path, label):
+    said = UNREADABLE[label]
+    with pytest.raises(ValueError, match=said) as refused:
+        ob.Banditron(["a", label])
+    assert len(str(refused.value)) < 200
+    for learner in (ob.Banditron(["a", "b"]), ob.OneBit(["a", "b"])):
+        with pytest.raises(ValueError, match=said):
+            learner.add_label(label)
+        assert learner.labels == ["a", "b"]
+    file = tmp_path / "x.toml"
+    file.write_text(f"[models.news]\nlabels = {json.dumps(['a', label])}\n")
+    with pytest.raises(ValueError, match=said):
+        check(file)
+
+
+@pytest.mark.parametrize("label", ["x" * 200, "👩‍👧", "e\u0301", "می‌خواهم", "not sure", "0"])
+def test_readable_labels(label):
+    assert ob.Banditron(["a", label]).labels == ["a", label]
+
+
+def test_a_label_that_is_not_known_is_not_repeated_at_length():
+    with pytest.raises(ValueError, match="no label 'xxx") as refused:
+        LabelSet(["a", "b"]).place("x" * 100_000)
+    assert len(str(refused.value)) < 200
+
+
+def test_labels_of_earlier_versions_are_kept(tmp_path, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(labels_of, "check_texts", lambda names: None)
+        learner = ob.Banditron(["a", "b\nc", ""])
+    learner.save(tmp_path / "m")
+    assert ob.load(tmp_path / "m").labels == learner.copy().labels == ["a", "b\nc", ""]

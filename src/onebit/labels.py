@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 MOST = 100_000
+LONGEST = 200  # characters of a label
+_UNREADABLE = ("Cc", "Zl", "Zp")  # control characters; line and paragraph separators
+
+
+class Kept(list[Any]):
+    """Labels as a file or a journal has them. Earlier versions took any text."""
 
 
 class LabelSet:
@@ -16,6 +23,8 @@ class LabelSet:
 
     def __init__(self, labels: int | Sequence[str] | Sequence[int]) -> None:
         self.names: list[Any] = _names(labels)
+        if not isinstance(labels, Kept):
+            check_texts(self.names)
         self._place = {name: place for place, name in enumerate(self.names)}
         # If labels are 0..K-1, the name of a new one is obvious:
         self.counted = isinstance(labels, int | np.integer)
@@ -30,7 +39,7 @@ class LabelSet:
         except TypeError:  # not hashable
             place = None
         if place is None or isinstance(label, bool | np.bool_):
-            raise ValueError(f"no label {label!r}; {self._known(label)}")
+            raise ValueError(f"no label {_shown(label)}; {self._known(label)}")
         return place
 
     def places(self, labels: Any) -> np.ndarray:
@@ -144,6 +153,29 @@ def _names(labels: Any) -> list[Any]:
 def _check_type(name: Any) -> None:
     if isinstance(name, bool) or not isinstance(name, str | int):
         raise TypeError(f"a label is a string or an int, not {name!r}")
+
+
+def check_texts(names: Iterable[Any]) -> None:
+    """Refuse labels that nobody could read, or tell from others: they appear in messages, files and
+    pages."""
+    for name in names:
+        if not isinstance(name, str):
+            continue
+        if not name.strip():
+            raise ValueError(f"label {_shown(name)} is blank; give it a name, such as 'none'")
+        if len(name) > LONGEST:
+            raise ValueError(
+                f"label {_shown(name)} has {len(name):,} characters; at most {LONGEST} are possible"
+            )
+        if any(unicodedata.category(sign) in _UNREADABLE for sign in name):
+            raise ValueError(
+                f"label {_shown(name)} has a line break or another control character; leave it out"
+            )
+
+
+def _shown(label: Any) -> str:
+    text = repr(label)
+    return text if len(text) <= 80 else f"{text[:60]}..."
 
 
 def _is_storable(name: str) -> bool:

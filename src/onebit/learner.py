@@ -63,7 +63,7 @@ from onebit.frames import (
     row_in_columns,
     warn_of_categories,
 )
-from onebit.labels import LabelSet
+from onebit.labels import LabelSet, check_texts
 from onebit.learner_class import Declared
 from onebit.rows import Rows, unit_row, unit_rows
 from onebit.settings import (
@@ -912,6 +912,10 @@ class Learner(FeatureTable, Declared):
 
     def add_label(self, label: str | int | None = None) -> None:
         """Add a label. The learned state of the other labels stays the same."""
+        check_texts([label])
+        self._add_label(label)
+
+    def _add_label(self, label: str | int | None) -> None:
         with self._lock:
             table, memory = self._state.table[:, :, : self._size], self._state.memory
             arrays = self._storage.arrays(self._state.held, len(table), self._size)

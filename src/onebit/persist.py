@@ -28,6 +28,7 @@ from onebit._version import __version__
 from onebit.decision import MOST_ROUNDS, check_salt, salted
 from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.frames import composed_names
+from onebit.labels import Kept
 from onebit.learner_class import Declared
 from onebit.rows import GROWTH_LIMIT
 from onebit.settings import whole
@@ -219,7 +220,8 @@ def _learner_of(
     settings = {**kind.added_settings, **head["settings"]}
     settings |= kind._settings_beside(head, arrays, given)
     common = {name: head[name] for name in ("features", "dtype", "seed")}
-    learner = kind(head["labels"], **settings, **common)
+    labels = head["labels"] if isinstance(head["labels"], int) else Kept(head["labels"])
+    learner = kind(labels, **settings, **common)
     learner.round, learner._answers, learner._other_answers = round, answers, other_answers
     if learner.features is None and "columns" in head:  # older files have none
         learner._columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)

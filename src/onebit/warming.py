@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from onebit.core.lanes import lanes_for, state_type
@@ -73,4 +74,4 @@ def _further(names: list[Any]) -> Any:
     """A label that is not there yet."""
     if all(isinstance(name, int) for name in names):
         return max(names) + 1
-    return max((name for name in names if isinstance(name, str)), key=len) + "+"
+    return next(name for name in map("+{}".format, count()) if name not in names)

@@ -20,6 +20,7 @@ from waiting import PATIENCE
 
 from onebit import client as module
 from onebit.client import AsyncClient, Client, ServiceError
+from onebit.labels import LONGEST
 from onebit.rows import GROWTH_LIMIT, LARGEST_SINGLE
 from onebit.service import faults, messages
 
@@ -298,3 +299,4 @@ def test_the_client_starts_quickly():
     code = "import sys, onebit.client; sys.exit('numba' in sys.modules or 'numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert (messages.LARGEST, messages.INDICES) == (LARGEST_SINGLE, GROWTH_LIMIT)
+    assert messages.LONGEST_LABEL == LONGEST

@@ -1974,3 +1974,25 @@ def hold_commits(journal):
 def wait_until_writing(journal) -> None:
     while not journal._writing or journal._group.size:
         pass
+
+
+def test_labels_that_nobody_could_read_are_refused_and_earlier_ones_are_kept(home, monkeypatch):
+    home = home()
+    service = home.start()
+    news = service.models["news"]
+    for label, said in (("", "blank"), ("a\nb", "line break"), ("x" * 201, "201 characters")):
+        with pytest.raises(Refused, match=said) as refused:
+            news.submit_labels(LabelChange(add=["fine", label]))
+        assert refused.value.where == "$.add[1]"
+    assert news.learner.labels == list(LABELS)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("onebit.learner.check_texts", lambda names: None)
+        news.submit_labels(LabelChange(add=["a\nb"])).wait()
+    play(news, 10)
+    assert_pure(news)
+    assert home.restart().models["news"].learner.labels == [*LABELS, "a\nb"]
+    for path in home.snapshots:
+        path.unlink()
+    again = home.restart().models["news"]
+    assert again.learner.labels == [*LABELS, "a\nb"]
+    assert_pure(again)

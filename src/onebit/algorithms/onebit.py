@@ -670,9 +670,9 @@ class OneBit(Learner):
             PRIOR[:NARROW], trust, dtype, alpha=bayes.ALPHA, temperature=temperature
         )
 
-    def add_label(self, label: str | int | None = None) -> None:
+    def _add_label(self, label: str | int | None) -> None:
         with self._lock:
-            super().add_label(label)
+            super()._add_label(label)
             if self.planes:  # nothing that was counted so far was of the new label
                 sums, new = self._state.table[:, -1], self._size - 1
                 counted = sums[:, :new].astype(np.float64) - self._dtype.type(bayes.ALPHA)

@@ -13,8 +13,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from onebit.service.faults import NoToken, Refused, ServiceError, TooLarge
 
-LARGEST = 1e15  # number in a context. This and the next are as in `contexts`, which takes long
-INDICES = 2**24  # to import; a client should not wait for it.
+LARGEST = 1e15  # number in a context. This and the next two are as in `contexts` and `labels`,
+INDICES = 2**24  # which take long to import; a client should not wait for them.
+LONGEST_LABEL = 200  # characters
 Label = str | int
 State = Literal["open", "waiting", "learned", "cancelled", "expired", "erased"]
 
@@ -118,10 +119,23 @@ class Answers(Struct, forbid_unknown_fields=True):
     ]
 
 
+NewLabel = (
+    Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=LONGEST_LABEL,
+            description="a text that is not blank, without control characters",
+        ),
+    ]
+    | int
+)
+
+
 class LabelChange(Struct, forbid_unknown_fields=True, kw_only=True):
     """Labels that may be said from now on, and labels that may not be said any more."""
 
-    add: list[Label] = []
+    add: list[NewLabel] = []
     retire: list[Label] = []
 
 

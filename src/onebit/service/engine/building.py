@@ -30,6 +30,7 @@ from onebit.core.sources import SOURCES
 from onebit.datasets import Steps
 from onebit.decision import Decision
 from onebit.lab.lookup import learner_named
+from onebit.labels import Kept
 from onebit.learner import Learner
 from onebit.service import snapshots
 from onebit.service.configuration import Model
@@ -186,7 +187,7 @@ class Builder:
                     if event.kind == "label":
                         label = _decode(event.body)["label"]
                         if label not in learner._labels.names:
-                            learner.add_label(label)
+                            learner._add_label(label)
                     elif event.kind == "forget":
                         learner.forget(_decode(event.body)["share"])
             except REFUSED as error:
@@ -258,7 +259,9 @@ def fresh(version: Version) -> Learner:
         return learner_from(version.learner)
     body = version.body
     make: Any = learner_named(body["learner"])
-    return make(body["labels"], seed=body["seed"], **body["settings"])
+    given = body["labels"]
+    labels = given if isinstance(given, int) else Kept(given)
+    return make(labels, seed=body["seed"], **body["settings"])
 
 
 def decision_of(row: DecisionRow) -> Decision:
