@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
+import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
+from waiting import wait_for
 
 from onebit import persist
+from onebit.service import journal as journal_module
 from onebit.service.configuration import Model, WrongAfter
 from onebit.service.engine import Engine
 from onebit.service.faults import Contradiction, Expired, UnknownDecision
 from onebit.service.journal import Journal, ReadOnlyJournal
+from onebit.service.journal.repair import repair
 from onebit.service.messages import Retraining, SourceChange
 
 DAY = 86400.0
@@ -205,3 +211,76 @@ def test_a_decision_that_the_base_has_counted_cannot_be_taken_out(tmp_path, cloc
         engine.look(counted)
     assert bytes_of(engine.learner) == bytes_of(engine.replayed())
     journal.close()
+
+
+def test_a_compacted_journal_gets_smaller_at_the_next_start(tmp_path, clock, monkeypatch, caplog):
+    monkeypatch.setattr(journal_module, "LEAST_FREE", 10)
+    caplog.set_level("INFO", "onebit.service")
+    path, folder, rng = tmp_path / "x.journal", tmp_path / "snapshots", random.Random(1)
+    journal = Journal(path, clock=clock)
+    engine = engine_of(journal, folder)
+    play(engine, clock, 600, rng, silent=0.0)
+    engine.compact(clock.now - DAY)
+    play(engine, clock, 10, rng, silent=0.0)
+    before, learned = counts(journal), bytes_of(engine.learner)
+    engine.close()
+    journal.close()
+    large = path.stat().st_size
+    with closing(Journal(path, clock=clock)) as journal:
+        wait_for(lambda: path.stat().st_size < large / 2)
+        engine = engine_of(journal, folder)
+        assert counts(journal) == before and bytes_of(engine.learner) == learned
+        assert bytes_of(engine.replayed()) == learned
+        assert journal.damage() == []
+        play(engine, clock, 5, rng)
+        engine.close()
+    assert "is free and is given back" in caplog.text
+    caplog.clear()
+    Journal(path, clock=clock).close()
+    assert not caplog.text
+
+
+class NoRoom(sqlite3.Connection):
+    """A database on a disk that is full as soon as much is to be written."""
+
+    def execute(self, statement, *values):
+        if statement == "VACUUM":
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+        return super().execute(statement, *values)
+
+
+def test_a_disk_without_room_to_make_a_journal_smaller(tmp_path, clock, monkeypatch, caplog):
+    monkeypatch.setattr(journal_module, "LEAST_FREE", 0)
+    path, connect = tmp_path / "x.journal", sqlite3.connect
+    Journal(path, clock=clock).close()
+    with closing(connect(path)) as connection:
+        connection.execute("CREATE TABLE gone AS SELECT zeroblob(400000)")
+        connection.execute("DROP TABLE gone")
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **b: connect(*a, **b, factory=NoRoom))
+    with closing(Journal(path, clock=clock)) as journal:
+        engine_of(journal, tmp_path / "snapshots").decide({"a": 1})
+    assert "there is no room to make it smaller: database or disk is full" in caplog.text
+
+
+def test_a_repair_reads_no_page_behind_the_end_of_a_journal_that_got_smaller(tmp_path, clock):
+    """A page there has rows as they were before."""
+    path, copy = tmp_path / "x.journal", tmp_path / "copy" / "x.journal"
+    copy.parent.mkdir()
+    with closing(Journal(path, clock=clock)) as journal:
+        engine = engine_of(journal, tmp_path / "snapshots")
+        for i in range(300):
+            engine.decide({"a": float(i)}, key=f"before {i}")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM decisions WHERE position < 200")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("VACUUM")
+        connection.execute("UPDATE decisions SET key = 'after ' || position")
+        for suffix in ("", "-wal"):  # as after kill -9
+            shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+    assert repair(copy).events["decisions"] == 101
+    with closing(sqlite3.connect(copy)) as connection:
+        keys = {key for (key,) in connection.execute("SELECT key FROM decisions")}
+    assert keys == {f"after {position}" for position in range(200, 301)}

@@ -22,6 +22,7 @@ it can read to a new file, because the old one may have lost pages that the syst
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sqlite3
 import threading
@@ -91,11 +92,13 @@ __all__ = [
     "labels_at",
     "schema_of",
 ]
+log = logging.getLogger("onebit.service")
 Durability = Literal["full", "normal"]
 SCHEMA = 2
 # After so many commits or rows, the write-ahead log is copied into the database: about 16 MiB.
 CHECKPOINT_COMMITS, CHECKPOINT_ROWS = 1_000, 10_000
 EMPTYING = 1.0  # seconds between two attempts to empty the log while somebody reads it
+LEAST_FREE = 1_000  # pages, 4 MB, for which the file is made smaller
 CHUNK = 2_000  # positions that are read at once: who reads keeps the log from being emptied
 
 
@@ -160,6 +163,7 @@ class Journal(Queries):
             raise Unavailable(f"{path}: the journal cannot be opened: {error.strerror}") from None
         try:
             self._open()
+            self._give_back_room()
         except BaseException as error:
             self._owner.release()
             if isinstance(error, sqlite3.OperationalError | OSError):
@@ -205,6 +209,27 @@ class Journal(Queries):
             self.clock.start(self._connection, self._last_time())
             query = "SELECT coalesce(max(number), 0) FROM configurations"
             self._configurations = self._connection.execute(query).fetchone()[0]
+
+    def _give_back_room(self) -> None:
+        """Make the file smaller if most of it is free, since its rounds were compacted.
+
+        That takes as long as what is left, so it is done before anybody waits. Until the copy of
+        what is left is committed, the file is as it was.
+        """
+        count = self._connection.execute("PRAGMA page_count").fetchone()[0]
+        free = self._connection.execute("PRAGMA freelist_count").fetchone()[0]
+        if free < LEAST_FREE or free < count / 2:
+            return
+        log.info("%s: %.0f %% of the file is free and is given back", self.path, 100 * free / count)
+        try:
+            with named_damage(self.path):
+                self._connection.execute("VACUUM")
+        except sqlite3.OperationalError as error:
+            if not (is_full(error) or error.sqlite_errorcode == sqlite3.SQLITE_CANTOPEN):
+                raise
+            log.warning("%s: there is no room to make it smaller: %s", self.path, error)
+        else:
+            self._is_to_be_emptied = True  # the log is as large as what is left
 
     def _migrate(self) -> None:
         connection = self._connection

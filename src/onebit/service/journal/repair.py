@@ -295,9 +295,10 @@ class _Pages:
         log = Path(f"{path}-wal")
         frames = log.read_bytes() if log.exists() else b""
         self._size = _page_size(head, frames)
-        self._over, self._damaged = _laid_over(frames, self._size)
+        self._over, self._damaged, end = _laid_over(frames, self._size)
         self.lost += [f"page {number}, in the write-ahead log" for number, _ in self._damaged]
-        self._count = max(os.path.getsize(path) // self._size, *self._over, 0)
+        # A file that was made smaller keeps its old end until a checkpoint.
+        self._count = end or max(os.path.getsize(path) // self._size, *self._over, 0)
         self._read: set[int] = set()  # pages whose rows were read, or that are part of a row
 
     def __enter__(self) -> _Pages:
@@ -446,15 +447,17 @@ def _page_size(head: bytes, log: bytes) -> int:
     return size if size in [2**n for n in range(9, 17)] else 4096
 
 
-def _laid_over(log: bytes, size: int) -> tuple[dict[int, bytes], list[tuple[int, bytes]]]:
+def _laid_over(log: bytes, size: int) -> tuple[dict[int, bytes], list[tuple[int, bytes]], int]:
     """The last committed version of each page in a write-ahead log that is whole.
 
-    Also the versions that are damaged and have no whole one after them, with their numbers.
+    Also the versions that are damaged and have no whole one after them, with their numbers; and
+    how many pages the database has since the last commit, 0 if the log does not say so.
     """
+    end = 0
     over: dict[int, bytes] = {}
     damaged: dict[int, bytes] = {}
     if len(log) < 32:
-        return over, []
+        return over, [], end
     order = ">" if log[3] & 1 else "<"
     salts, sums = log[16:24], struct.unpack_from(">II", log, 24)
     waiting: list[tuple[int, bytes, bool]] = []
@@ -470,6 +473,7 @@ def _laid_over(log: bytes, size: int) -> tuple[dict[int, bytes], list[tuple[int,
         sums = wanted
         waiting.append((number, page, is_whole))
         if commits:
+            end = commits if is_whole else 0
             for number, page, is_whole in waiting:
                 if is_whole:
                     over[number] = page
@@ -477,7 +481,7 @@ def _laid_over(log: bytes, size: int) -> tuple[dict[int, bytes], list[tuple[int,
                 else:
                     damaged[number] = page
             waiting = []
-    return over, [*damaged.items()]
+    return over, [*damaged.items()], end
 
 
 def _sums(data: bytes, before: tuple[int, int], order: str) -> tuple[int, int]:
