@@ -8,16 +8,14 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
+from processes import started
 
 from onebit.client import Client
 from onebit.service import listening as passing
@@ -25,7 +23,6 @@ from onebit.service.journal import ReadOnlyJournal
 
 REQUESTS = int(os.environ.get("ONEBIT_RESTART_REQUESTS", "300"))
 SENDERS = 8
-PLAIN = {**os.environ, "NUMBA_DISABLE_JIT": "1", "NO_PROXY": "*"}  # starts at once
 NEWS = """
 [service]
 port = 0
@@ -35,12 +32,6 @@ access_log = false
 labels = ["sport", "tech"]
 learner = "Banditron"
 """
-PASS = """
-import os, sys
-os.dup2(int(sys.argv[1]), 3)
-os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
-os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
-"""
 
 
 @pytest.fixture
@@ -48,62 +39,6 @@ def configuration(tmp_path):
     path = tmp_path / "news.toml"
     path.write_text(NEWS)
     return path
-
-
-class Running:
-    """`onebit serve` in a process of its own; listener: a socket that it inherits."""
-
-    def __init__(self, configuration, listener=None):
-        command = ["-m", "onebit.cli", "serve", str(configuration)]
-        numbers = []
-        if listener is not None:
-            numbers = [listener.fileno()]
-            command = ["-c", PASS, str(listener.fileno()), *command]
-        self.process = subprocess.Popen(
-            [sys.executable, *command],
-            env=PLAIN, stderr=subprocess.PIPE, text=True, pass_fds=numbers,
-        )  # fmt: skip
-        self.text = ""
-        self._said = threading.Condition()
-        self._reading = threading.Thread(target=self._read)
-        self._reading.start()
-
-    def _read(self):
-        for line in self.process.stderr:
-            with self._said:
-                self.text += line
-                self._said.notify_all()
-        with self._said:
-            self.text += "END\n"
-            self._said.notify_all()
-
-    def wait_for(self, pattern, times=1):
-        """Wait until a line was said so many times; returns the last match."""
-
-        def is_over():
-            return len(re.findall(pattern, self.text)) >= times or "END\n" in self.text
-
-        with self._said:
-            assert self._said.wait_for(is_over, 120), self.text
-        found = re.findall(pattern, self.text)
-        assert len(found) >= times, self.text
-        return found[-1]
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-        self._reading.join()
-        self.process.stderr.close()
-
-
-@contextmanager
-def started(configuration, listener=None):
-    running = Running(configuration, listener)
-    try:
-        running.wait_for("ready after")
-        yield running
-    finally:
-        running.end()
 
 
 class Load:
