@@ -2,8 +2,9 @@
  *
  * Loaded by LD_PRELOAD. Every call that changes a file below the folder $DISKFAULTS_FOLDER is
  * appended to the file $DISKFAULTS_LOG, with its data, in the order in which the calls returned.
- * `diskfaults_fail` lets calls fail; `diskfaults_note` puts a line of text into the log, so that
- * the log says what was acknowledged before which call. tests/service/disk.py reads the log.
+ * `diskfaults_fail` lets calls fail; while the file $DISKFAULTS_FULL exists, the disk is full.
+ * `diskfaults_note` puts a line of text into the log, so that the log says what was acknowledged
+ * before which call. tests/service/disk.py reads the log.
  *
  * A record: operation (1 byte), error (4), handle (4), offset (8), length of name (4), length of
  * data (4), name, data. All in the byte order of the machine.
@@ -27,7 +28,7 @@ enum { OPEN = 'o', CREATE = 'c', WRITE = 'w', SYNC = 's', CUT = 't', RENAME = 'r
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int logged = -1;
-static char folder[4096];
+static char folder[4096], full[4096];
 static int handles[HANDLES]; /* of a file descriptor; 0: not below the folder */
 static char *names[HANDLES]; /* of a file descriptor */
 static int next_handle = 1;
@@ -67,8 +68,10 @@ static int real_open(const char *path, int flags, mode_t mode) {
 
 __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("DISKFAULTS_LOG"), *below = getenv("DISKFAULTS_FOLDER");
+    const char *marks_full = getenv("DISKFAULTS_FULL");
     if (path && below) {
         snprintf(folder, sizeof folder, "%s", below);
+        snprintf(full, sizeof full, "%s", marks_full ? marks_full : "");
         logged = real_open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
     }
 }
@@ -103,6 +106,7 @@ static void put(char operation, int error, int handle, off_t offset, const char 
 
 static int fails(char operation, const char *name) {
     size_t length = name ? strlen(name) : 0, end = strlen(ending);
+    if (*full && strchr("wcm", operation) && !access(full, F_OK)) return ENOSPC;
     if (!failures || !strchr(failing, operation) || length < end) return 0;
     if (strcmp(name + length - end, ending)) return 0;
     if (skipped > 0) { skipped--; return 0; }
