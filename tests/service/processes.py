@@ -15,6 +15,12 @@ from pathlib import Path
 from waiting import PATIENCE
 
 PLAIN = {**os.environ, "NUMBA_DISABLE_JIT": "1", "NO_PROXY": "*"}  # starts at once
+SERVE = f"""
+from onebit.service import running
+running.HOLD = {PATIENCE}  # requests wait for the end of a start, however slow the machine is
+from onebit.cli import main
+main()
+"""
 PASS = """
 import os, sys
 os.dup2(int(sys.argv[1]), 3)
@@ -33,7 +39,7 @@ class Running:
         *options: str,
         env: Mapping[str, str] = PLAIN,
     ) -> None:
-        command = ["-m", "onebit.cli", "serve", str(configuration), *options]
+        command = ["-c", SERVE, "serve", str(configuration), *options]
         numbers = []
         if listener is not None:
             numbers = [listener.fileno()]

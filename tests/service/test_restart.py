@@ -44,9 +44,9 @@ def configuration(tmp_path):
 class Load:
     """Senders that ask without pause and never ask again; every second one keeps its connection."""
 
-    def __init__(self, port):
+    def __init__(self, port, least=REQUESTS):
         self.told, self.failed, self.slowest = [], [], 0.0
-        self._port, self._stop = port, threading.Event()
+        self._port, self._stop, self._least = port, threading.Event(), least
         self._threads = [threading.Thread(target=self._send, args=(i,)) for i in range(SENDERS)]
         for thread in self._threads:
             thread.start()
@@ -54,7 +54,7 @@ class Load:
     def _send(self, number):
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
         headers = {"content-type": "application/json"}
-        while not self._stop.is_set() or len(self.told) + len(self.failed) < REQUESTS:
+        while not self._stop.is_set() or len(self.told) + len(self.failed) < self._least:
             begun = time.monotonic()
             try:
                 body = json.dumps({"context": {f"w{len(self.told) % 50}": 1}})
@@ -87,7 +87,7 @@ class Load:
 
 def assert_nothing_failed(load, configuration):
     print(f"{len(load.told):,} requests, {len(load.failed)} failed, slowest {load.slowest:.1f} s")
-    assert not load.failed
+    assert not load.failed, load.failed
     with (
         closing(ReadOnlyJournal(configuration.parent / "onebit.journal")) as journal,
         journal.reading() as connection,
@@ -145,6 +145,29 @@ def test_a_service_restarts_itself(configuration):
         assert_nothing_failed(load, configuration)
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(60) == 0
+
+
+@pytest.mark.exhaustive
+def test_ten_thousand_requests_across_ten_restarts(configuration):
+    """The service restarts itself, or is stopped and started again, with a socket of systemd."""
+    most, restarts = 10_000, 10
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=2048)) as listener:
+        load = Load(listener.getsockname()[1], most)
+        try:
+            for _ in range(restarts // 2):
+                with started(configuration, listener) as running:
+                    load.wait_for(most // (2 * restarts))
+                    running.process.send_signal(signal.SIGUSR2)
+                    running.wait_for("ready after", times=2)
+                    load.wait_for(most // (2 * restarts))
+                    running.process.send_signal(signal.SIGTERM)
+                    assert running.process.wait(60) == 0
+            with started(configuration, listener):
+                load.end()
+        finally:
+            load.end()
+        assert_nothing_failed(load, configuration)
+        assert len(load.told) >= most
 
 
 # What may be passed on.
