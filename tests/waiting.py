@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 PATIENCE = 120.0  # seconds: only a test that fails waits so long
+LONG = 10 * PATIENCE  # for a process that may compile
 
 
 # The command in a process of its own, which prints "begun" when its long work begins. Whoever runs

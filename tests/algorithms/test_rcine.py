@@ -9,6 +9,7 @@ import naive
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from waiting import PATIENCE
 
 import onebit as ob
 from onebit import persist, testing
@@ -236,7 +237,7 @@ def test_in_the_background_learning_goes_on():
     def slowly(log):
         calls.append(log)
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE)
         return 0.2, 0.1
 
     X, _ = stream(60)
@@ -244,10 +245,10 @@ def test_in_the_background_learning_goes_on():
     learner = ob.RCINE(K, N_s=10, estimate=slowly, background=True)
     for x in X[:40]:
         learner.learn(learner.decide(x), right=True)
-    assert begun.wait(20) and learner.rates == (0.0, 0.0)
+    assert begun.wait(PATIENCE) and learner.rates == (0.0, 0.0)
     assert learner.round == 40 and len(calls) == 1  # one at a time
     go_on.set()
-    learner._storage.thread.join(20)
+    learner._storage.thread.join(PATIENCE)
     assert learner.rates == (0.2, 0.1)
 
 
@@ -255,7 +256,7 @@ def test_a_fresh_start_does_not_wait_for_a_thread():
     go_on = threading.Event()
 
     def slowly(log):
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE)
         return 0.2, 0.1
 
     learner = ob.RCINE(K, N_s=5, estimate=slowly, background=True)
@@ -264,7 +265,7 @@ def test_a_fresh_start_does_not_wait_for_a_thread():
     thread = learner._storage.thread
     learner.forget()
     go_on.set()
-    thread.join(20)
+    thread.join(PATIENCE)
     learner.learn(learner.decide(np.ones(D)), right=True)
     assert learner.rates == (0.0, 0.0)
 
@@ -284,7 +285,7 @@ def forget_at(line):
         seen += event == "line"
         if event == "line" and seen == line:
             arrived.set()
-            assert go_on.wait(20)
+            assert go_on.wait(PATIENCE)
         return stop_there
 
     learner = ob.RCINE(K, N_s=5, estimate=by_mean, background=True)
@@ -302,7 +303,7 @@ def forget_at(line):
         pass
     learner.forget()
     go_on.set()
-    thread.join(20)
+    thread.join(PATIENCE)
     learner.learn(decisions[5], right=True)
     return learner, arrived.is_set()
 
@@ -321,7 +322,7 @@ def test_what_a_thread_has_found_is_saved():
     learner = ob.RCINE(K, N_s=5, estimate=by_mean, background=True)
     for _ in range(5):
         learner.learn(learner.decide(np.ones(D)), right=True)
-    learner._storage.thread.join(20)
+    learner._storage.thread.join(PATIENCE)
     assert learner.copy().rates != (0.0, 0.0)
 
 
@@ -332,7 +333,7 @@ def test_in_the_background_a_failure_is_told():
     learner = ob.RCINE(K, N_s=5, estimate=fails, background=True)
     for _ in range(6):
         learner.learn(learner.decide(np.ones(D)), right=True)
-    learner._storage.thread.join(20)
+    learner._storage.thread.join(PATIENCE)
     assert learner.rates == (0.0, 0.0) and learner.doubt == "OSError: no such file"
 
 

@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from waiting import BEGINS, PATIENCE
+from waiting import BEGINS, LONG, PATIENCE
 
 from onebit import cli
 from onebit.core.jit import COMPILED
@@ -26,7 +26,7 @@ def onebit(*args, cwd, **more):
     if not COMPILED:
         pytest.skip("the command is the same, and what another process covers is not measured")
     command = [sys.executable, "-c", "from onebit.cli import main; main()", *args]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, **more)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LONG, **more)
 
 
 def test_help_shows_examples(tmp_path):
@@ -182,7 +182,7 @@ sys.modules |= dict.fromkeys([*extras, "starlette", "uvicorn", "uvloop"])  # not
 )
 def test_without_the_extras_a_sentence_says_what_to_install(tmp_path, args, says):
     command = [sys.executable, "-c", CORE + "from onebit.cli import main; main()", *args]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG)
     assert done.returncode == 2
     assert re.match(f"onebit: .*{says}".replace(".[", r"\.\["), done.stderr), done.stderr
     assert done.stderr.count("\n") == 1
@@ -389,7 +389,7 @@ def test_any_terminal_can_show_the_output(tmp_path, args, encoding):
         [sys.executable, "-m", "onebit.cli", *args],
         cwd=tmp_path,
         capture_output=True,
-        timeout=120,
+        timeout=LONG,
         env={**os.environ, **plain, "NUMBA_DISABLE_JIT": "1"},
     )
     said = done.stdout.decode(encoding)

@@ -23,6 +23,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import normalize
+from waiting import LONG
 
 import onebit as ob
 from onebit.contexts import encode_rows
@@ -1010,7 +1011,7 @@ def run_through(path, rows):
         [sys.executable, "-c", _BIG, str(path), str(rows)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LONG,
         check=True,
     )
     rounds, peak = map(int, done.stdout.split())

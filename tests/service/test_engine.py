@@ -16,7 +16,7 @@ from random import Random
 import numpy as np
 import pytest
 from running import LABELS, Home, assert_pure, context, named, play
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 import onebit as ob
 from onebit import testing
@@ -882,7 +882,7 @@ def slow_building(monkeypatch) -> threading.Event:
     behind = Engine._build_behind
 
     def waits(self, *given):
-        go.wait(30)
+        go.wait(PATIENCE)
         behind(self, *given)
 
     monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
@@ -1372,7 +1372,7 @@ def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
     def slowly(path, *dumped):
         thread = threading.Thread(target=lambda: [do() for do in meanwhile])
         thread.start()
-        thread.join(20)
+        thread.join(PATIENCE)
         assert not thread.is_alive(), "requests wait until a snapshot is written"
         write(path, *dumped)
 

@@ -16,6 +16,7 @@ import pytest
 from fuzzing import CONFIGURATION, OWNER, TOKENS, Sender
 from ledger import Ledger
 from processes import started
+from waiting import PATIENCE
 
 from onebit.client import Client
 
@@ -53,7 +54,7 @@ def fuzz(folder, requests):
         port = int(url.rpartition(":")[2])
         senders = [Sender(port, f"{SEED} {i}", ledger) for i in range(CONNECTIONS)]
         held = send_all(senders, requests, running)
-        with Client(url, token=OWNER) as client:
+        with Client(url, token=OWNER, timeout=PATIENCE) as client:
             assert set(client.ready()) == {"news", "later"}
             assert client.decide("news", {"goal": 1}).label
         statuses = sum((sender.statuses for sender in senders), Counter())

@@ -240,7 +240,7 @@ def test_nothing_is_answered_before_the_commit(site):
 
 def test_many_connections_share_commits(site):
     def ask(count):
-        with httpx.Client(base_url=site.url) as client:
+        with httpx.Client(base_url=site.url, timeout=PATIENCE) as client:
             for _ in range(count):
                 client.post("/v1/models/news/decisions", json={"context": {"a": 1}})
 

@@ -18,6 +18,7 @@ import httpx
 import pytest
 from running import Home, assert_pure, context, play
 from serving import serving
+from waiting import PATIENCE
 
 from onebit.service.faults import JournalInUse, Superseded, Unavailable
 from onebit.service.journal import ChangeRow, Journal, ReadOnlyJournal
@@ -50,7 +51,7 @@ def said_elsewhere(program: str, path: Path) -> str:
 
 def add(journal: Journal) -> None:
     position, time = journal.stamp()
-    journal.append(ChangeRow(position, 1, time, "test", None, "{}")).done.result(20)
+    journal.append(ChangeRow(position, 1, time, "test", None, "{}")).done.result(PATIENCE)
 
 
 def content(path: Path) -> list[list[tuple]]:
@@ -133,7 +134,7 @@ def test_what_is_not_of_the_disk_makes_no_copy(tmp_path):
         add(journal)
         inode = path.stat().st_ino
         with pytest.raises(Unavailable, match="UNIQUE constraint failed"):
-            journal.append(ChangeRow(1, 1, 0.0, "twice", None, "{}")).done.result(20)
+            journal.append(ChangeRow(1, 1, 0.0, "twice", None, "{}")).done.result(PATIENCE)
         journal.recover()
         add(journal)
         assert path.stat().st_ino == inode
@@ -258,13 +259,13 @@ def test_the_process_stops_when_its_journal_was_replaced(tmp_path):
             address = next(line.split()[-1] for line in lines if "address" in line)
             next(line for line in lines if "ready after" in line)
             ask = {"context": {"a": 1}}
-            with httpx.Client(base_url=address, timeout=20) as http:
+            with httpx.Client(base_url=address, timeout=PATIENCE) as http:
                 assert http.post("/v1/models/news/decisions", json=ask).status_code == 201
                 shutil.copy(home.journal, tmp_path / "copy")
                 (tmp_path / "copy").rename(home.journal)
                 assert http.post("/v1/models/news/decisions", json=ask).status_code == 503
             said = "".join(lines)
-            assert process.wait(60) == 2
+            assert process.wait(PATIENCE) == 2
         finally:
             process.kill()
     assert "removed or replaced by another file" in said and "Traceback" not in said

@@ -16,6 +16,7 @@ from contextlib import closing
 
 import pytest
 from processes import started
+from waiting import PATIENCE
 
 from onebit.client import Client
 from onebit.service import listening as passing
@@ -52,7 +53,7 @@ class Load:
             thread.start()
 
     def _send(self, number):
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         headers = {"content-type": "application/json"}
         while not self._stop.is_set() or len(self.told) + len(self.failed) < self._least:
             begun = time.monotonic()
@@ -73,7 +74,7 @@ class Load:
         connection.close()
 
     def wait_for(self, answers):
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE
         before = len(self.told)
         while len(self.told) < before + answers and not self.failed:
             assert time.monotonic() < end
@@ -109,7 +110,7 @@ def test_a_socket_of_systemd_outlives_a_restart(configuration):
                 load.wait_for(REQUESTS // 3)
                 first.process.send_signal(signal.SIGTERM)
                 first.wait_for("all that was accepted is in the journal")
-                assert first.process.wait(60) == 0
+                assert first.process.wait(PATIENCE) == 0
             with started(configuration, listener):
                 load.wait_for(REQUESTS // 3)
                 load.end()
@@ -125,7 +126,7 @@ def test_a_service_restarts_itself(configuration):
         url = running.wait_for(r"address (http://\S+)")
         load = Load(int(url.rpartition(":")[2]))
         try:
-            with Client(url) as client:
+            with Client(url, timeout=PATIENCE, patience=PATIENCE) as client:
                 id = client.decide("news", {"goal": 1.0}).id
                 load.told.append(id)
                 load.wait_for(REQUESTS // 3)
@@ -144,7 +145,7 @@ def test_a_service_restarts_itself(configuration):
             load.end()
         assert_nothing_failed(load, configuration)
         running.process.send_signal(signal.SIGTERM)
-        assert running.process.wait(60) == 0
+        assert running.process.wait(PATIENCE) == 0
 
 
 @pytest.mark.exhaustive
@@ -161,7 +162,7 @@ def test_ten_thousand_requests_across_ten_restarts(configuration):
                     running.wait_for("ready after", times=2)
                     load.wait_for(most // (2 * restarts))
                     running.process.send_signal(signal.SIGTERM)
-                    assert running.process.wait(60) == 0
+                    assert running.process.wait(PATIENCE) == 0
             with started(configuration, listener):
                 load.end()
         finally:

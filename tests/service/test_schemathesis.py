@@ -7,6 +7,7 @@ import re
 import httpx
 import pytest
 from serving import serving
+from waiting import PATIENCE
 
 from onebit.service.configuration import check
 from onebit.service.http.openapi import describe
@@ -65,7 +66,7 @@ def test_requests(case, site):
     if _is_valid("id", parameters):
         context = {"context": {"a": 1}}
         path = f"{site.url}/v1/models/news/decisions"
-        parameters["id"] = httpx.post(path, json=context).json()["id"]
+        parameters["id"] = httpx.post(path, json=context, timeout=PATIENCE).json()["id"]
     response = case.call(base_url=site.url)
     assert response.status_code != 500
     case.validate_response(response, excluded_checks=BEYOND_TYPES)

@@ -99,7 +99,7 @@ def test_start_reload_and_stop(configuration, caplog):
 
     def work():
         assert ready.wait(PATIENCE)
-        with httpx.Client(base_url=run.address) as http:
+        with httpx.Client(base_url=run.address, timeout=PATIENCE) as http:
             assert http.get("/ready").status_code == 200
             asked = http.post("/v1/models/news/decisions", json={"context": {"goal": 1}})
             assert asked.status_code == 201
@@ -190,7 +190,7 @@ def test_before_the_models_are_there(configuration, monkeypatch):
 
     def work():
         wait_for(lambda: run._server.started)
-        with httpx.Client(base_url=run.address) as http:
+        with httpx.Client(base_url=run.address, timeout=PATIENCE) as http:
             assert http.get("/health").json() == {"status": "ok"}
             for path in ("/ready", "/v1/models"):
                 answer = http.get(path)
@@ -236,7 +236,10 @@ def test_requests_wait_for_a_quick_start(configuration, monkeypatch, ended):
                 asking.append(threading.Thread(target=ask, args=(run.address,)))
                 asking[-1].start()
             wait_for(lambda: len(run._server.server_state.tasks) == 3)
-            assert httpx.get(f"{run.address}/ready").status_code == 503 and not answers
+            assert (
+                httpx.get(f"{run.address}/ready", timeout=PATIENCE).status_code == 503
+                and not answers
+            )
             if starts:
                 may_start.set()
                 wait_for(lambda: len(answers) == 3)
@@ -567,7 +570,7 @@ def test_secrets_are_not_logged(guarded):
     configuration, bearer = guarded
     secret = bearer["authorization"].removeprefix("Bearer ")
     with running(str(configuration), cwd=configuration.parent) as (process, address, log):
-        with httpx.Client(base_url=address) as http:
+        with httpx.Client(base_url=address, timeout=PATIENCE) as http:
             body = {"context": {"name": "a private word"}}
             asked = http.post("/v1/models/news/decisions", json=body, headers=bearer)
             assert asked.status_code == 201
@@ -615,7 +618,7 @@ def test_the_demonstration(tmp_path):
 
 def test_retraining_a_running_service(configuration):
     with running(str(configuration), cwd=configuration.parent) as (_, address, _):
-        with httpx.Client(base_url=address) as http:
+        with httpx.Client(base_url=address, timeout=PATIENCE) as http:
             for i in range(5):
                 asked = http.post("/v1/models/news/decisions", json={"context": {f"w{i}": 1}})
                 id = asked.json()["id"]

@@ -135,7 +135,9 @@ ALWAYS = ("pipelined requests, slow reading", "trailers", "many headers", "many 
 )
 def test_memory_is_bounded(child, way):
     port, pid = child
-    httpx.get(f"http://127.0.0.1:{port}/openapi.json")  # whatever is made only once
+    httpx.get(
+        f"http://127.0.0.1:{port}/openapi.json", timeout=PATIENCE
+    )  # whatever is made only once
     before = memory_of(pid, "VmRSS")
     Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak begins anew
     attack(port, *WAYS[way])

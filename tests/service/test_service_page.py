@@ -58,7 +58,9 @@ def test_every_example_runs(site, tmp_path):
     blocks = [block for block in blocks if "curl" in block]
     assert len(blocks) > 7
     for block in blocks:
-        asked = httpx.post(f"{site.url}/v1/models/news/decisions", json={"context": {}})
+        asked = httpx.post(
+            f"{site.url}/v1/models/news/decisions", json={"context": {}}, timeout=PATIENCE
+        )
         script = re.sub("^ID=.*$", f"ID={asked.json()['id']}", block, flags=re.M)
         script = script.replace("localhost:8331", f"127.0.0.1:{site.port}")
         done = subprocess.run(

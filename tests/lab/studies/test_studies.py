@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from waiting import wait_for
+from waiting import LONG, wait_for
 
 import onebit as ob
 from onebit import datasets
@@ -629,7 +629,7 @@ def test_every_engine_gives_the_same_cells(engine, toy, toy_file, tmp_path):
     process = command(
         str(toy_file), "--engine", engine, "--workers", "2", "--out", str(tmp_path / "out")
     )
-    out, err = process.communicate(timeout=600)
+    out, err = process.communicate(timeout=LONG)
     assert process.returncode == 0, err
     assert "toy: " in out
     assert all_counts(tmp_path / "here") == all_counts(tmp_path / "out" / "toy" / "cells")
@@ -648,7 +648,7 @@ def test_killed_it_goes_on_where_it_stopped(toy, tmp_path):
     process.communicate()
     done = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}
     again = command(*words)
-    _, err = again.communicate(timeout=600)
+    _, err = again.communicate(timeout=LONG)
     assert again.returncode == 0, err
     after = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.parquet")}
     assert len(after) > len(done)
@@ -800,7 +800,7 @@ def test_marks_are_those_of_a_paired_test(one, two, mark):
 
 def run_command(*words):
     process = command(*words)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=LONG)
     return process.returncode, out, err
 
 

@@ -628,7 +628,7 @@ def test_the_command(notes: Path, tmp_path: Path, host: str) -> None:
     process, address = started(notes, "--labels", "c", "--host", host)
     assert ("?secret=" in address) == (host == "0.0.0.0")
     address = re.sub(r"//.*:", "//127.0.0.1:", address)
-    with httpx.Client(follow_redirects=True) as client:
+    with httpx.Client(follow_redirects=True, timeout=PATIENCE) as client:
         assert client.get(address).status_code == 200
         stats = client.get(f"{address.partition('?')[0]}stats").json()
     assert stats["labels"] == ["a", "b", "c"] and stats["items"] == 90
@@ -913,7 +913,7 @@ def test_samples_are_pictures_that_can_be_shown(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_removed_is_told_at_the_end(notes: Path, tmp_path: Path) -> None:
     process, address = started(notes)
-    assert httpx.get(address).status_code == 200
+    assert httpx.get(address, timeout=PATIENCE).status_code == 200
     shutil.rmtree(tmp_path / "notes.txt.teach")
     process.send_signal(signal.SIGINT)
     words = process.communicate(timeout=PATIENCE)[0]
