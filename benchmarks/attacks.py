@@ -61,7 +61,7 @@ class Size(NamedTuple):
 
 
 FULL = Size()
-SMALL = Size(sent=8 * 2**20, names=2_000, labels=200, rounds=2_000, turn=200, requests=300)
+SMALL = Size(sent=8 * 2**20, names=10_000, labels=300, rounds=2_000, turn=200, requests=300)
 
 
 # A service under attack.
@@ -328,7 +328,7 @@ def names(site: Site) -> Found:
     site.decide()
     with Growth(site) as growth, Pulse(site) as pulse:
         taken = _send_names(site)
-    bound = 256 * 2**20 + growth.before
+    bound = 512 * 2**20 + growth.before
     return yes(f"{growth}; {taken} of 8 taken; {pulse}", taken == 8 and 0 < growth.most < bound)
 
 
@@ -607,8 +607,7 @@ def restart(site: Site) -> Found:
         site.signal(signal.SIGUSR2)
         _until(lambda: site.log.read_text().count("ready after") >= 2)
     else:
-        site.signal(signal.SIGTERM)
-        site.wait()
+        _stop(site)
         site.begin(configuration).until_ready()
     goal = told[0] + site.size.requests // 2
     _until(lambda: told[0] >= goal)
@@ -648,19 +647,24 @@ def edges(site: Site) -> Found:
 
 
 def compaction(site: Site) -> Found:
-    """The file of a journal whose rounds were compacted."""
-    configuration = site.write(QUICK)
-    site.begin(configuration).until_ready()
-    site.play(min(site.size.rounds, 20_000))
-    site.signal(signal.SIGTERM)
-    site.wait()
+    """The file of a journal whose rounds were compacted, after the next start."""
+    site.begin(site.write(QUICK)).until_ready()
+    site.play(min(10 * site.size.rounds, 20_000))
+    _stop(site)
     before = site.journal.stat().st_size
-    site.begin(site.write(QUICK, 'retention = "1s"')).until_ready()
+    configuration = site.write(QUICK, 'retention = "1s"')
+    site.begin(configuration).until_ready()
     _until(lambda: not _rounds(site.journal))
-    site.signal(signal.SIGTERM)
-    site.wait()
+    _stop(site)
+    site.begin(configuration).until_ready()
+    _stop(site)
     after = site.journal.stat().st_size
     return yes(f"{before / 1e6:.1f} MB, {after / 1e6:.1f} MB afterwards", after < before / 2)
+
+
+def _stop(site: Site) -> None:
+    site.signal(signal.SIGTERM)
+    site.wait()
 
 
 def _rounds(journal: Path) -> int:
