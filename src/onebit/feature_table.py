@@ -3,6 +3,9 @@
 `FeatureTable` is the part of `Learner` that makes this room. Up to a certain width, the row of a
 feature is its index. Beyond that, rows are made as features occur, and a map (`core.slots`) gives
 the row, or place, of a feature.
+
+With a vocabulary, so many features get rows. All later ones share a row: in each context, they are
+one feature, `OTHERS`. Which features have rows depends only on the contexts and their order.
 """
 
 from __future__ import annotations
@@ -19,16 +22,19 @@ from onebit.contexts import check_within
 from onebit.core.lanes import aligned_zeros
 from onebit.core.rounds import Work
 from onebit.core.slots import (
+    ALL,
     BLANKS,
+    OTHERS,
     PLAIN,
     find_places,
+    merge_others,
     place_rows,
     plain_width,
     slots_of,
     widened,
     width_of,
 )
-from onebit.rows import GROWTH_LIMIT, Rows
+from onebit.rows import GROWTH_LIMIT, Rows, cut
 from onebit.storage.base import Storage
 from onebit.storage.scales import Columns, Names, with_room
 
@@ -42,6 +48,7 @@ class FeatureTable:
     """Room for features: in the table, in its map, in the storage and in the scratch space."""
 
     features: int | None  # if their number is fixed
+    vocabulary: int | None  # how many may have a row of their own, if that is limited
     planes: ClassVar[int]
     _dtype: np.dtype
     _size: int  # the number of labels
@@ -53,6 +60,7 @@ class FeatureTable:
     _storage: Storage
     _scales: Any
     _columns: int  # of dense rows; 0: not known yet
+    _width = 0  # of the features in the map that are neither apart (`_first_number`) nor OTHERS
 
     def _fill(self) -> tuple[float, ...]:
         """The initial value of each plane of the table; an algorithm may override it."""
@@ -75,15 +83,15 @@ class FeatureTable:
     def _reserve_for(self, indices: np.ndarray, columns: int = 0, work: Work | None = None) -> Work:
         """Make room for the features of a context. columns: of a dense row, else 0.
 
-        Returns the scratch space, with room for the context.
+        The context must be as `_fitted` gives it. Returns the scratch space, with room for it.
         """
         work = self._work if work is None else work
         if not len(indices):
             return work
         are_marked, width = type(self._scales) is Names, self._width_for(indices)
         is_mapped = self._maps(columns, width)
+        self._check_width(width, is_mapped)
         if is_mapped:
-            self._check_width(width)
             self._give_places(indices, np.array([0, len(indices)]), NO_ORDER, width)
         else:
             self._reserve(width)
@@ -112,13 +120,13 @@ class FeatureTable:
         """Whether features get rows of the table as they occur. columns, width: of the new rows.
 
         They do when indices are so large, as those of hashed names, that a row for each index would
-        take much memory; but not if the number of features is fixed or the first context was a
-        dense row. replicas: how many learners share the table.
+        take much memory, and where there is a vocabulary; but not if the number of features is
+        fixed or the first context was a dense row. replicas: how many learners share the table.
         """
         if len(self._slots):
             return True
         row = replicas * self._buffer.itemsize * math.prod(self._buffer.shape[1:])
-        is_large = width > NEAR or width * row > SMALL
+        is_large = width > NEAR or width * row > SMALL or self.vocabulary is not None
         return is_large and self._may_map and not (columns or self._columns)
 
     @property
@@ -131,7 +139,8 @@ class FeatureTable:
         """The map for this many features. A new map gives features in the table their own index."""
         have = len(self._state.table)
         slots = self._slots if len(self._slots) else slots_of(np.arange(have))
-        return widened(slots, width)
+        # Later, there might be no memory for it any more.
+        return widened(slots, width if self.vocabulary is None else max(width, OTHERS + 1))
 
     @property
     def _may_map(self) -> bool:
@@ -139,7 +148,9 @@ class FeatureTable:
 
     def _slots_of(self, features: np.ndarray) -> np.ndarray:
         """The map for a table of these features, which increase."""
-        return slots_of(features)
+        near = features[(features < self._first_number) & (features != OTHERS)]
+        self._width, slots = width_of(near), slots_of(features)
+        return slots if self.vocabulary is None else widened(slots, OTHERS + 1)
 
     def _may_have(self, features: np.ndarray) -> bool:
         """Whether the table may consist of these features, which increase."""
@@ -149,9 +160,11 @@ class FeatureTable:
         """Make room for the rows of a stream; they come back with places for indices."""
         longest = int(np.diff(rows.indptr).max(initial=0))
         if not rows.width or not self._maps(rows.columns, rows.width):
+            self._check_width(rows.width, False)
             self._reserve(rows.width)
             self._make_room_to_scale(longest)
             return rows
+        rows = self._fitted_stream(rows, order)
         places = self._give_places(rows.indices, rows.indptr, order, rows.width)
         self._make_room_to_scale(longest)
         return rows._replace(indices=places, width=len(self._state.table))
@@ -162,7 +175,7 @@ class FeatureTable:
         """Make room for the features of rows. Returns their places."""
         slots, have = self._wider_slots(width), len(self._state.table)
         places, seen = np.zeros(len(indices), np.uint32), np.zeros(len(indptr) - 1, np.uint8)
-        count = place_rows(indices, indptr, order, slots, have, seen, places)
+        count = place_rows(indices, indptr, order, slots, have, ALL, seen, places)
         try:
             self._reserve(count)
         except BaseException:
@@ -170,7 +183,66 @@ class FeatureTable:
             raise
         if slots is not self._work.slots:
             self._slots, self._work = slots, self._work._replace(slots=slots)
+        plain = indices & PLAIN
+        near = plain[(plain < self._first_number) & (plain != OTHERS)]
+        self._width = max(self._width, have, int(near.max(initial=0)) + 1)
         return places
+
+    # A table of limited size. It is laid out as a whole, so that it never has to be copied to grow;
+    # pages take memory when they are used.
+
+    @property
+    def _is_limited(self) -> bool:
+        """Whether features may have to share a row."""
+        can_map = self._may_map and (len(self._slots) > 0 or not self._columns)
+        return self.vocabulary is not None and can_map
+
+    @property
+    def _most_rows(self) -> int:
+        """How many rows the table is laid out for."""
+        return 0 if self.vocabulary is None or not self._is_limited else self.vocabulary + 1
+
+    @property
+    def _room(self) -> int:
+        """How many more features may have rows of their own."""
+        return max((self.vocabulary or 0) - self._own_rows, 0)
+
+    @property
+    def _own_rows(self) -> int:
+        """How many features have rows of their own."""
+        return len(self._state.table) - (len(self._slots) > OTHERS and self._slots[OTHERS] > 0)
+
+    def _fitted(self, row: tuple[Any, Any]) -> tuple[Any, Any]:
+        """A context as the table has room for it: features that find none become one."""
+        indices, values = row
+        if not self._is_limited or self._room >= len(indices) or self._has_room_for(indices):
+            return row
+        rows = Rows(indices, values, np.array([0, len(indices)]), plain_width(indices))
+        rows = self._merged(rows, self._slots, self._room)
+        return rows.indices, rows.values
+
+    def _fitted_stream(self, rows: Rows, order: np.ndarray) -> Rows:
+        """The rows of a stream, each as the table has room for it when its round comes."""
+        if not self._is_limited or self._room >= len(rows.indices):
+            return rows
+        slots, have = self._wider_slots(rows.width).copy(), len(self._state.table)
+        places, seen = np.zeros_like(rows.indices), np.zeros(len(rows.indptr) - 1, np.uint8)
+        args = (rows.indices, rows.indptr, order, slots, have, have + self._room)
+        place_rows(*args, seen, places)
+        return self._merged(rows, slots, 0)  # a feature gets a row when it first occurs, or never
+
+    def _merged(self, rows: Rows, slots: np.ndarray, room: int) -> Rows:
+        """The rows, each with room for so many features without a place."""
+        size = len(rows.indices) + len(rows.indptr)
+        out = (
+            np.empty(size, np.uint32),
+            np.empty(size, rows.values.dtype),
+            np.zeros(len(rows.indptr), np.int64),
+        )
+        args = (*rows[:3], slots, np.int64(room), np.int64(self._first_number), *out)
+        kept = merge_others(*args)
+        indices, values = cut(out[0], kept), cut(out[1], kept)
+        return Rows(indices, values, out[2], plain_width(indices))
 
     def _found(self, rows: Rows) -> tuple[Any, Rows]:
         """The state, with blank rows if they are needed, and rows with places for indices.
@@ -180,6 +252,8 @@ class FeatureTable:
         have = len(self._state.table)
         if not len(self._slots) and rows.width <= have:
             return self._state, rows
+        if self._is_limited:
+            rows = self._merged(rows, self._slots, self._room)
         places = np.empty_like(rows.indices)
         needed = find_places(rows.indices, self._slots, have, self._first_number, places)
         state = self._with_blanks(needed) if needed else self._state
@@ -199,9 +273,13 @@ class FeatureTable:
 
     def _features(self) -> np.ndarray:
         """The features in the table, from the smallest to the largest."""
-        if len(self._slots):
-            return np.flatnonzero(self._slots).astype(np.uint32)
-        return np.arange(len(self._state.table), dtype=np.uint32)
+        if not len(self._slots):
+            return np.arange(len(self._state.table), dtype=np.uint32)
+        # The map has room for all features between, of which there are millions.
+        first = min(self._first_number, len(self._slots))
+        parts = ((0, self._width), (max(OTHERS, self._width), first), (first, len(self._slots)))
+        found = [start + np.flatnonzero(self._slots[start:stop]) for start, stop in parts]
+        return np.concatenate(found).astype(np.uint32)
 
     def _order(self) -> np.ndarray:
         """The places of the features in the table, from the smallest feature to the largest."""
@@ -209,13 +287,21 @@ class FeatureTable:
             return self._slots[self._features()].astype(np.int64) - 1
         return np.arange(len(self._state.table))
 
+    def _own_features(self) -> tuple[np.ndarray, np.ndarray]:
+        """The features that have rows of their own, and their places."""
+        features, order = self._features(), self._order()
+        if self.vocabulary is None:
+            return features, order
+        mine = features != OTHERS
+        return features[mine], order[mine]
+
     def _reserve(self, rows: int, arrays: dict[str, np.ndarray] | None = None) -> None:
         """Make room for at least this many features. arrays: the new contents of the storage."""
         rows = int(rows)  # numpy's integers would overflow in sizes
         have, storage, held = self._state.table.shape[0], self._storage, self._state.held
         if rows <= have and not arrays:
             return
-        limit = self._check_width(rows)
+        limit = self._check_width(rows, True)
         if rows > min(len(self._buffer), storage.room(held)):
             wanted = max(rows, min(2 * len(self._buffer), limit))
             if self._bytes_for(wanted) > _physical_memory():
@@ -235,9 +321,15 @@ class FeatureTable:
         self._fill_rows(self._buffer[have:rows])
         self._state = type(self._state)(self._buffer[:rows], self._state.memory, held)
 
-    def _check_width(self, width: int) -> int:
+    def _check_width(self, width: int, is_mapped: bool) -> int:
         """Refuse indices beyond the limit. Returns the limit."""
-        limit = self._most_features
+        limit, most = self._most_features, self.vocabulary
+        if not (is_mapped or most is None or self.features or width <= most):
+            raise ValueError(
+                f"index {width - 1} is beyond vocabulary={most}, the number of features for which "
+                "this learner may take memory: hash the features into fewer columns with "
+                "features=, or raise vocabulary"
+            )
         if width > limit and self._reads_columns:
             check_within(width - 1, self._column_count)
         if width > limit:

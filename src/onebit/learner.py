@@ -65,7 +65,7 @@ from onebit.frames import (
 )
 from onebit.labels import LabelSet, check_texts
 from onebit.learner_class import Declared
-from onebit.rows import Rows, unit_row, unit_rows
+from onebit.rows import Rows, rows_of, unit_row, unit_rows
 from onebit.settings import (
     CALLABLE,
     REQUIRED,
@@ -130,6 +130,13 @@ class Learner(FeatureTable, Declared):
         check=or_none(partial(whole, least=1, most=2**31 - 1)),
         doc="the number of features, if it is fixed; otherwise weights are added for new features, "
         "and all dense rows have as many columns as the first one",
+    )
+    vocabulary: int | None = setting(
+        default=None,
+        check=or_none(partial(whole, least=1, most=2**24)),
+        doc="the most features that get weights of their own, which bounds the memory; in each "
+        "context, all later ones together are one feature. No limit if features is fixed; dense "
+        "rows, matrices and kernels take no features beyond it",
     )
     seed: int = setting(default=0, least=0, most=2**63 - 1, doc="determines all random draws")
     dtype: Literal["float32", "float64"] | None = setting(
@@ -202,6 +209,8 @@ class Learner(FeatureTable, Declared):
             self.settings["half_life"] = self.half_life
         if self.inputs != "raw":
             self.settings["inputs"] = self.inputs
+        if self.vocabulary is not None:
+            self.settings["vocabulary"] = self.vocabulary
         self._scales: Any = None  # by which contexts are scaled; part of what is learned
         self.salt, self._draws = "", self.seed
         if storage.planes is not None:
@@ -287,7 +296,9 @@ class Learner(FeatureTable, Declared):
                     row = indices, values = self._encode(x, self._columns)
                 self._make_room_to_scale(len(indices))
             if round >= self._fades_at:
-                self._reserve_for(indices, columns_of(x))  # may be refused: before anything changes
+                # May be refused: before anything changes.
+                row = indices, values = self._fitted(row)
+                self._reserve_for(indices, columns_of(x))
                 self._fade(round)
             if places is None:
                 work, count = self._work, self._size
@@ -300,6 +311,7 @@ class Learner(FeatureTable, Declared):
                 )
                 if label != NO_ROOM:
                     break
+                row = indices, values = self._fitted(row)
                 work = self._reserve_for(indices, columns_of(x), work)
             confidence, line = None, self._chance
             if line is not None and len(indices):  # as in `_chances`
@@ -370,6 +382,7 @@ class Learner(FeatureTable, Declared):
             judge = self._after_meeting(columns)
             decision = checked_decision(decision, judge)
             judge._vet(decision)
+            decision = self._fitted_decision(decision)
             round, names = max(self.round, decision.round), names_of(x)
             self._meet(columns)
             self._reserve_for(decision.row[0], columns)
@@ -446,6 +459,8 @@ class Learner(FeatureTable, Declared):
         try:
             self._acquire()
             decision = checked_decision(decision, self)
+            if self.vocabulary is not None:
+                decision = self._fitted_decision(decision)
             (indices, values), round, place = decision.row, decision.round, None
             if not (self._hears_bits and label is None and (right is True or right is False)):
                 self._vet(decision)
@@ -518,6 +533,11 @@ class Learner(FeatureTable, Declared):
                 f"{type(self).__name__} is a reference that learns from the true label: label=..."
             )
         return right, None
+
+    def _fitted_decision(self, decision: Decision) -> Decision:
+        """A decision with its context as the table has room for it now."""
+        row = self._fitted(decision.row)
+        return decision if row is decision.row else msgspec.structs.replace(decision, row=row)
 
     def _vet(self, decision: Decision) -> None:
         """Refuse a decision that nobody can have made, before anything changes."""
@@ -606,7 +626,9 @@ class Learner(FeatureTable, Declared):
 
     def _present_scores(self, decision: Decision) -> np.ndarray:
         """The present scores of a decision's context; -infinity for labels not possible then."""
-        scores = self.scores([decision.row])[0].astype(np.float64)
+        indices, values = decision.row
+        rows = rows_of(indices, values, np.array([0, len(indices)]))
+        scores = self._score(rows)[0][0].astype(np.float64)
         possible = range(decision.size) if decision.among is None else decision.among
         scores[sorted(set(range(self._size)) - set(possible))] = -np.inf
         return scores
@@ -714,7 +736,7 @@ class Learner(FeatureTable, Declared):
         row = Rows(indices, values, np.array([0, len(indices)]), self._width_for(indices))
         reader, state, row = self._to_read(row)
         work, fill = reader._work._replace(mask=work.mask), reader._entries.propensities
-        fill(self._params, state, work, row.indices, values, self._draws, round, count)
+        fill(self._params, state, work, *row[:2], self._draws, round, count)
         return work.propensities[: self._size].copy()
 
     def explain(self, x: Any, *, among: Iterable[Any] | None = None) -> Explanation:
@@ -769,6 +791,7 @@ class Learner(FeatureTable, Declared):
         A feature that never occurred has the initial values, as if `decide` had made room for it.
         """
         if rows.width > len(self._state.table) and not self._storage.shares_blank:
+            self._check_width(rows.width, False)
             wider = self.copy()
             wider._reserve(rows.width)
             return wider._to_read(rows)
@@ -997,11 +1020,13 @@ class Learner(FeatureTable, Declared):
         self._row_dtype = FLOAT64 if self._reads_columns else self._dtype  # of a context's values
         self._is_open = self.inputs == "auto" and not self._reads_columns
         lanes = lanes_for(self._size)
-        self._whole = aligned_zeros((BLANKS, self.planes, lanes), self._dtype)
-        self._buffer = self._whole[:0]
-        self._check_memory(self.features or 0)
+        self._buffer = np.empty((0, self.planes, lanes), self._dtype)
+        rows = self._most_rows
+        self._check_memory(self.features or rows)
+        self._whole = aligned_zeros((rows + BLANKS, self.planes, lanes), self._dtype)
+        self._buffer = self._whole[:rows]
         held = self._storage.lay_out({}, 0, self._size)
-        self._state = state_type(lanes)(self._buffer, memory.copy(), held)
+        self._state = state_type(lanes)(self._whole[:0], memory.copy(), held)
         self._reserve(len(table), arrays)
         self._buffer[: len(table), :, : table.shape[2]] = table
         scores, widths, bounds, mask = (aligned_zeros((lanes,), self._dtype) for _ in range(4))
@@ -1028,6 +1053,7 @@ class Learner(FeatureTable, Declared):
         """A context comes, a dense row of so many columns; 0: it is of another kind."""
         if columns and self._is_open:
             self._check_open_to(columns)
+            self._check_width(columns, False)
             self._read_columns(columns)
 
     def _read_columns(self, columns: int) -> None:
@@ -1075,7 +1101,8 @@ class Learner(FeatureTable, Declared):
 
     def _fingerprint(self) -> bytes:
         """Identifies learners that can learn from each other's decisions."""
-        identity = [type(self).__name__, self.settings, self.seed, self.dtype, self.features]
+        settings = {name: value for name, value in self.settings.items() if name != "vocabulary"}
+        identity = [type(self).__name__, settings, self.seed, self.dtype, self.features]
         return hashlib.blake2b(msgspec.json.encode(identity), digest_size=8).digest()
 
     def _found_rates(self) -> tuple[float, float] | None:
@@ -1173,10 +1200,10 @@ class Learner(FeatureTable, Declared):
 
     def _plane(self, plane: int) -> np.ndarray:
         """One plane [label, feature], without padding."""
-        features = self._features()
+        features, order = self._own_features()
         found = np.empty((self._size, width_of(features)), self._dtype)
         found[:] = self._fill()[plane]
-        found[:, features] = self._state.table[self._order(), plane, : self._size].T
+        found[:, features] = self._state.table[order, plane, : self._size].T
         return found
 
     # Saving.
@@ -1210,6 +1237,15 @@ class Learner(FeatureTable, Declared):
                 newer._columns = newer._columns or self._columns
                 newer._names = newer._names or self._names
                 self.__dict__ = newer.__dict__
+
+    def _with_vocabulary(self, vocabulary: int) -> Learner:
+        """This learner with another vocabulary, but at least for all features that it has."""
+        vocabulary = max(vocabulary, self._own_rows, 1)
+        if vocabulary == self.vocabulary:
+            return self
+        head, arrays = self._dump()
+        head["settings"] = {**head["settings"], "vocabulary": vocabulary}
+        return Learner._restore(head, arrays, self._given(), type(self))
 
     def copy(self) -> Learner:
         """An independent learner with the same state."""

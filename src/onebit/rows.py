@@ -22,9 +22,10 @@ from numpy import empty
 
 from onebit.core.jit import brief_entry, compiled_as, direct, entry
 from onebit.core.lanes import at
+from onebit.core.slots import OTHERS
 
 INT32, UINT32 = np.dtype(np.int32), np.dtype(np.uint32)
-GROWTH_LIMIT = 2**24  # a stray huge index must not ask for all the memory there is
+GROWTH_LIMIT = OTHERS + 1  # a stray huge index must not ask for all the memory there is
 
 
 class Rows(NamedTuple):

@@ -123,7 +123,7 @@ def warn(message: str) -> None:
 
 # The settings of a learner: its own, and those shared by all learners.
 
-SHARED = ("features", "seed", "dtype", "silence", "half_life", "inputs")
+SHARED = ("features", "vocabulary", "seed", "dtype", "silence", "half_life", "inputs")
 
 
 def own_settings(learner: type) -> list[str]:

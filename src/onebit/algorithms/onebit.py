@@ -723,8 +723,6 @@ class OneBit(Learner):
 
     # Numbers of dicts. Their indices are beyond all others, so they are given places in the table.
 
-    _width = 0  # of the features that are no numbers
-
     @cached_property
     def _first_number(self) -> int:  # type: ignore[override] computed once
         return first_number(self.features)
@@ -759,13 +757,11 @@ class OneBit(Learner):
     def _give_places(
         self, indices: np.ndarray, indptr: np.ndarray, order: np.ndarray, width: int
     ) -> np.ndarray:
-        have, first = len(self._state.table), self._first_number
         places = super()._give_places(indices, indptr, order, width)
-        if width > first:
-            are_numbers = indices >= first
-            self._hold_numbers(places[are_numbers])
-            width = int(indices[~are_numbers].max(initial=0)) + 1
-        self._width = min(max(self._width, have, width), first)
+        if width > self._first_number:
+            numbers = self._slots[indices[indices >= self._first_number]]
+            if numbers.any():  # of rows that do not come, they have no places
+                self._hold_numbers(numbers[numbers > 0] - np.uint32(1))
         return places
 
     def _hold_numbers(self, places: np.ndarray) -> None:
@@ -781,21 +777,6 @@ class OneBit(Learner):
         held = state.held._replace(numbers=state.held.numbers.copy())
         blank = np.array([len(state.table) - 1])
         return state._replace(held=storage.with_numbers(held, blank))
-
-    def _features(self) -> np.ndarray:
-        first = self._first_number
-        if len(self._slots) <= first:
-            return super()._features()
-        # The map has room for all features between, of which there are millions.
-        near, numbers = (
-            np.flatnonzero(part) for part in (self._slots[: self._width], self._slots[first:])
-        )
-        return np.concatenate([near, first + numbers]).astype(np.uint32)
-
-    def _slots_of(self, features: np.ndarray) -> np.ndarray:
-        others = features[features < self._first_number]
-        self._width = width_of(others)
-        return super()._slots_of(features)
 
     def _may_have(self, features: np.ndarray) -> bool:
         if self.features is None:
@@ -813,11 +794,11 @@ class OneBit(Learner):
 
     def _plane(self, plane: int) -> np.ndarray:
         """With the columns of the numbers after all others."""
-        features, first = self._features(), self._first_number
+        (features, order), first = self._own_features(), self._first_number
         columns = np.where(features < first, features, features - first + max(self._width, HASHED))
         found = np.empty((self._size, width_of(columns)), self._dtype)
         found[:] = self._fill()[plane]
-        found[:, columns] = self._state.table[self._order(), plane, : self._size].T
+        found[:, columns] = self._state.table[order, plane, : self._size].T
         return found
 
     def _use(self, storage: Storage) -> None:

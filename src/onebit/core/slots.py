@@ -9,6 +9,8 @@ the place of every feature is its own index. Pages of the map that are never wri
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from onebit.core.jit import entry, inline
@@ -21,6 +23,10 @@ PLAIN = MARK - 1
 # Rows after the table's own, with the initial values. They stand for all features that never
 # occurred, when contexts are only read: one for numbers of dicts, which comes last, one for others.
 BLANKS = 2
+# The feature that stands for all those that find no more room in a table of limited size: the
+# largest index, but for those of numbers.
+OTHERS = 2**24 - 1
+ALL = 2**62  # the limit of a table that has none
 _FEWEST = 2**10  # features for which a map has room
 
 
@@ -76,12 +82,13 @@ def placed(state, work, indices, values):
 
 
 @entry
-def place_rows(indices, indptr, order, slots, count, seen, out):
+def place_rows(indices, indptr, order, slots, count, most, seen, out):
     """Fill `out` with the places of the features of rows, in the order of the rounds.
 
-    count: the number of places in use. Features without a place get the next ones. Returns the new
-    number of places in use. order: the row of each round; empty: the rows in their order. Rows that
-    do not occur in `order` are left out. seen: zeros, one per row.
+    count: the number of places in use. Features without a place get the next ones, as long as there
+    are fewer than `most` beside `OTHERS`; the others are left out. Returns the new number of places
+    in use. order: the row of each round; empty: the rows in their order. Rows that do not occur in
+    `order` are left out. seen: zeros, one per row.
     """
     rounds = len(order) if len(order) else len(indptr) - 1
     for t in range(rounds):
@@ -91,11 +98,66 @@ def place_rows(indices, indptr, order, slots, count, seen, out):
         seen[i] = 1
         for n in range(indptr[i], indptr[i + 1]):
             feature = at(indices, n) & np.uint32(PLAIN)
-            if slots[feature] == 0:
+            if slots[feature] == 0 and (count < most or feature == OTHERS):
+                most += feature == OTHERS
                 count += 1
                 slots[feature] = count
-            out[n] = (slots[feature] - np.uint32(1)) | (at(indices, n) & np.uint32(MARK))
+            if slots[feature] != 0:
+                place = slots[feature] - np.uint32(1)
+                out[n] = place | (at(indices, n) & np.uint32(MARK))
     return count
+
+
+@inline
+def _is_kept(slots, feature, room):
+    """Whether a feature has a place, or is to get one of those that are left."""
+    if feature == OTHERS:
+        return False
+    return room > 0 or (feature < len(slots) and at(slots, feature) != 0)
+
+
+@inline
+def _is_new(slots, feature):
+    return feature >= len(slots) or at(slots, feature) == 0
+
+
+@entry
+def merge_others(
+    indices, values, indptr, slots, room, first_number, out_indices, out_values, out_indptr
+):
+    """Copy rows; in each, features beyond the room become one, `OTHERS`. Returns their entries.
+
+    room: how many features without a place each row may have. The value of `OTHERS` is the length
+    of the part that it stands for, so that a row keeps its length; a number counts as 1 in it, like
+    a category. first_number: the index from which on features are numbers.
+    """
+    kept = 0
+    for row in range(len(indptr) - 1):
+        left, square, merged = room, 0.0, 0
+        for n in range(indptr[row], indptr[row + 1]):
+            feature = at(indices, n) & np.uint32(PLAIN)
+            if _is_kept(slots, feature, left):
+                left -= _is_new(slots, feature)
+            else:
+                is_number = feature >= first_number or at(indices, n) >= MARK
+                value = 1.0 if is_number else np.float64(at(values, n))
+                square += value * value
+                merged += feature != OTHERS
+        left, waits = room, merged > 0
+        for n in range(indptr[row], indptr[row + 1]):
+            feature = at(indices, n) & np.uint32(PLAIN)
+            if waits and at(indices, n) > OTHERS:
+                out_indices[kept], out_values[kept] = OTHERS, math.sqrt(square)
+                kept, waits = kept + 1, False
+            if _is_kept(slots, feature, left) or merged == 0:
+                left -= _is_new(slots, feature)
+                out_indices[kept], out_values[kept] = at(indices, n), at(values, n)
+                kept += 1
+        if waits:
+            out_indices[kept], out_values[kept] = OTHERS, math.sqrt(square)
+            kept += 1
+        out_indptr[row + 1] = kept
+    return kept
 
 
 @entry

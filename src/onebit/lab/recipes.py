@@ -245,6 +245,7 @@ def check_made_of_settings(learner: type[Learner]) -> None:
 _OF_THE_RUN = {
     "seed": "the run has the seed: --seed, or seed= in Python",
     "features": "the data decide how many there are; in Python, make the learner with features=",
+    "vocabulary": "runs keep all features; in Python, make the learner with vocabulary=",
     "dtype": "runs keep the learner's own precision; in Python, make the learner with dtype=",
 }
 

@@ -264,7 +264,7 @@ def simulate_rows(
         learner._columns = learner._columns or rows.columns
         learner._names = learner._names or names
         front = carried.kept if carried else 0
-        stream = Stream(placed.indices, rows.values, rows.indptr, truths, order_rows, front)
+        stream = Stream(*placed[:3], truths, order_rows, front)
         counts, kept = no_counts(truths, 4), no_counts(truths, len(points), 4)
         first, done, kind, answers = learner.round, 0, learner._kind, learner._answers
         all_heard = not (channel or learner._thins)
@@ -281,7 +281,7 @@ def simulate_rows(
                     raise RuntimeError("a label was added to the learner while the stream ran")
                 if learner._labels is not labels_then:  # the learner was reloaded
                     labels_then, placed = learner._labels, learner._place(rows, order_rows)
-                    stream = stream._replace(indices=placed.indices)
+                    stream = Stream(*placed[:3], *stream[3:])
                 if not all_heard:
                     way = ThroughChannel(link, pending, answers.marks(first + end))
                 try:

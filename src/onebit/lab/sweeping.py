@@ -21,7 +21,7 @@ from onebit.contexts import check_columns
 from onebit.core.jit import direct
 from onebit.core.lanes import REPLICA, aligned_zeros, state_type
 from onebit.core.rounds import settle
-from onebit.core.slots import no_slots, place_rows, widened, width_of
+from onebit.core.slots import ALL, no_slots, place_rows, widened, width_of
 from onebit.core.updates import Waiting
 from onebit.feedback.channels import ChannelStep, Delay, check_delays, link_to, steps_of
 from onebit.lab.lockstep_loop import run_in_lockstep
@@ -163,7 +163,7 @@ def _of_a_kind(learners: Sequence[Learner], order: Any) -> Iterable[list[int]]:
     kinds: dict[Any, list[int]] = {}
     for place, learner in enumerate(learners):
         kind = (type(learner), learner._kind, tuple(learner.labels), learner.features)
-        kind = (*kind, learner._hearing, learner.half_life, learner.inputs)
+        kind = (*kind, learner._hearing, learner.half_life, learner.inputs, learner.vocabulary)
         if isinstance(order, str) and order == "shuffled":  # by each learner's own seed
             kind = (*kind, learner.seed)
         kinds.setdefault(kind, []).append(place)
@@ -185,7 +185,7 @@ def _shared(learners: Sequence[Learner], rows: Rows, order: np.ndarray) -> Share
         return SharedRows(rows.indices, rows.width, no_slots())
     slots, places = widened(no_slots(), max(rows.width, 1)), np.zeros_like(rows.indices)
     seen = np.zeros(len(rows.indptr) - 1, np.uint8)
-    count = place_rows(rows.indices, rows.indptr, order, slots, 0, seen, places)
+    count = place_rows(rows.indices, rows.indptr, order, slots, 0, ALL, seen, places)
     return SharedRows(places, count, slots)
 
 
@@ -238,8 +238,8 @@ def _groups(
 
     As many replicas as share the work evenly among the threads and as fit the memory, or half as
     many if those have their weights near by. Feedback that comes late comes to each learner at its
-    own time, so with a Delay each runs by itself; and so does one that holds more than a table, or
-    that fades or scales rows as it goes.
+    own time, so with a Delay each runs by itself; and so does one that holds more than a table, that
+    fades or scales rows as it goes, or that has a vocabulary.
     """
     late = any(isinstance(step, Delay) and step.longest > 0 for step in course.channel)
     features = max(course.shared.table_rows, like._state.table.shape[0])
@@ -247,7 +247,7 @@ def _groups(
     most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(table, 1))
     size = min(max(-(-len(places) // threads), 1), most)
     alone = late or like._state.held is not None or like.half_life is not None
-    alone = alone or like._scales is not None
+    alone = alone or like._scales is not None or like.vocabulary is not None
     if alone or size < 2 or most < 4 or not course.points:
         return [(0, [place]) for place in places]
     sizes = [s for s in (4, 8, 16, LARGEST_GROUP) if s <= most]
