@@ -175,7 +175,7 @@ def test_dense_rows_and_matrices_take_no_features_beyond_it():
             learner.decide(np.ones(11))
         assert learner.round == 0
         learner.learn(learner.decide(np.ones(10)), right=True)
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="beyond"):
             learner.decide(([400], [1.0]))
     full = ob.Confidit(3, form="full", vocabulary=10)
     full.decide(([9], [1.0]))

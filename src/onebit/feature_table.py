@@ -185,7 +185,8 @@ class FeatureTable:
             self._slots, self._work = slots, self._work._replace(slots=slots)
         plain = indices & PLAIN
         near = plain[(plain < self._first_number) & (plain != OTHERS)]
-        self._width = max(self._width, have, int(near.max(initial=0)) + 1)
+        width = max(self._width, have, int(near.max(initial=0)) + 1)
+        self._width = min(width, self._first_number)
         return places
 
     # A table of limited size. It is laid out as a whole, so that it never has to be copied to grow;
@@ -210,7 +211,13 @@ class FeatureTable:
     @property
     def _own_rows(self) -> int:
         """How many features have rows of their own."""
-        return len(self._state.table) - (len(self._slots) > OTHERS and self._slots[OTHERS] > 0)
+        is_shared = len(self._slots) > OTHERS and self._slots[OTHERS] > 0
+        return len(self._state.table) - bool(is_shared)
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether all new features have to share a row."""
+        return self._is_limited and self._room == 0
 
     def _fitted(self, row: tuple[Any, Any]) -> tuple[Any, Any]:
         """A context as the table has room for it: features that find none become one."""

@@ -1001,6 +1001,10 @@ class Learner(FeatureTable, Declared):
         self.forget(1 - 0.5 ** (due / STEPS))
         self._fades_at = self._next_fade(round)
 
+    def _will_forget(self, right: bool | None) -> bool:
+        """Whether learning an answer may change all weights. right: None for a named label."""
+        return self.round >= self._fades_at
+
     def _next_fade(self, round: int) -> int:
         """The next round before which the state fades; it depends only on the round."""
         if self.half_life is None:

@@ -53,7 +53,7 @@ from onebit.core.rounds import Choice, must_pause
 from onebit.core.slots import BLANKS, no_slots, width_of
 from onebit.core.sums import blocks, number
 from onebit.dicts import HASHED, first_number, most_features, set_apart
-from onebit.feedback.drift import COUNTS, hear_answer
+from onebit.feedback.drift import COUNTS, hear_answer, will_ring
 from onebit.learner import Learner, precision
 from onebit.rows import Rows
 from onebit.settings import choice_of, setting
@@ -693,6 +693,10 @@ class OneBit(Learner):
         self._state.memory[: RANG + 1] = 0.0
         self.forget(1.0 if storage.has_other_scales(self._state.held) else FORGOTTEN)
         return True
+
+    def _will_forget(self, right: bool | None) -> bool:
+        alarm = right is None or will_ring(self._state.memory, FALSE_ALARM, right)
+        return alarm or super()._will_forget(right)
 
     def _no_sign_of_drift(self, memory: np.ndarray) -> None:
         self._state.memory[:] = memory

@@ -84,6 +84,12 @@ class DriftAlarm:
         return f"DriftAlarm(chance={self.chance}, heard={self.heard})"
 
 
+def will_ring(counts: np.ndarray, chance: float, right: bool) -> bool:
+    """Whether the next answer would raise an alarm. The counts do not change."""
+    args = (counts.copy(), chance, np.array([right]), np.empty(1, np.int64))
+    return bool(direct(_hear_all, None, *args)(*args))
+
+
 @entry
 def _hear_all(counts, chance, answers, places):
     """Add answers; the places of the alarms are written. Returns how many there were."""

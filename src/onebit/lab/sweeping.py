@@ -238,8 +238,8 @@ def _groups(
 
     As many replicas as share the work evenly among the threads and as fit the memory, or half as
     many if those have their weights near by. Feedback that comes late comes to each learner at its
-    own time, so with a Delay each runs by itself; and so does one that holds more than a table, that
-    fades or scales rows as it goes, or that has a vocabulary.
+    own time, so with a Delay each runs by itself; and so does one that holds more than a table,
+    that fades or scales rows as it goes, or that has a vocabulary.
     """
     late = any(isinstance(step, Delay) and step.longest > 0 for step in course.channel)
     features = max(course.shared.table_rows, like._state.table.shape[0])

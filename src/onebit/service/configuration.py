@@ -104,6 +104,8 @@ class ModelOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     revisions: bool = False  # whether an answer may be changed
     deferred: bool = False  # whether a decision counts only after it was shown
     title: str = ""
+    # The most names with weights of their own; None: as many as fit into 256 MiB.
+    vocabulary: Annotated[int, Meta(ge=1, le=2**24)] | None = None
 
 
 class Model(ModelOptions, frozen=True, kw_only=True):
@@ -128,7 +130,8 @@ class Model(ModelOptions, frozen=True, kw_only=True):
         if self.learner_file is not None:
             return algorithms.load(self.learner_file)
         make: Any = learner_named(self.learner)
-        return make(self.labels, seed=self.seed, **self.settings)
+        given = {} if self.vocabulary is None else {"vocabulary": self.vocabulary}
+        return make(self.labels, seed=self.seed, **self.settings, **given)
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
@@ -400,6 +403,7 @@ def _with_recipe(model: Model, folder: Path) -> Model:
 
 _ELSEWHERE = {
     "seed": "give it to the model: seed = 7",
+    "vocabulary": "give it to the model: vocabulary = 200_000",
     "labels": 'give them to the model: labels = ["yes", "no"]',
 }
 
@@ -477,7 +481,7 @@ class Difference(Struct, frozen=True, kw_only=True):
         return self != Difference()
 
 
-_RETRAIN = ("learner", "settings", "seed", "prepare", "digest")
+_RETRAIN = ("learner", "settings", "seed", "prepare", "digest", "vocabulary")
 _POLICIES = ("silence", "expires_after", "revisions", "deferred", "title")
 _AT_ONCE = ("tokens", "limits", "snapshots", "retention", "access_log")
 

@@ -247,6 +247,9 @@ class Card(Struct, frozen=True, kw_only=True):
     version: int  # of the learner: every retraining gets a higher one
     rebuilding: bool  # whether another learner is being built behind the scenes
     problem: str = ""  # why the learner that was asked for last is not in charge
+    names: int  # features that have weights of their own
+    vocabulary: int | None  # the most that may have; None: no limit
+    names_are_shared: bool  # it is full: all new names of a context are one feature
     rounds: int
     answers: int
     open: int  # decisions that wait for feedback, or expired since they were last counted
@@ -292,6 +295,7 @@ class Readiness(Struct, frozen=True, omit_defaults=True):
     models: list[str]
     building: dict[str, Building] = {}  # learners that are built while the present ones answer
     problems: dict[str, str] = {}  # of models that answer, by another learner than was asked for
+    down: dict[str, str] = {}  # models that could not be built, and do not answer
     clock: str = ""  # what is wrong with the system's clock
 
 

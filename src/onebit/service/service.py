@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from onebit.service import snapshots
 from onebit.service.configuration import Configuration, Difference, Model, difference
 from onebit.service.engine import Engine, parsed_id
+from onebit.service.engine.building import REFUSED, is_unlearnable
 from onebit.service.engine.progress import Progress, told, until_done
 from onebit.service.faults import (
     Contradiction,
@@ -41,6 +42,11 @@ from onebit.service.tokens import is_loopback
 log = logging.getLogger("onebit.service")
 TICK = 1.0  # seconds
 RETRY = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to recover; the last goes on
+
+
+def _is_of_one_model(error: Exception) -> bool:
+    """Whether only a single model cannot be built: the journal and its disk are as they should."""
+    return is_unlearnable(error) or not isinstance(error, Unavailable | OSError | sqlite3.Error)
 
 
 class Service:
@@ -84,17 +90,15 @@ class Service:
         self._failed = threading.Event()
         self._lock = threading.RLock()  # for changes of the configuration
         self.journal.on_failure = self._on_failure
-        # Other threads read these two, so they are replaced, never changed.
+        # Other threads read these three, so they are replaced, never changed.
         self._models: Mapping[str, Engine] = {}
         self._names: Mapping[int, str] = {}
+        self._down: Mapping[str, str] = {}
         self._folder = Path(f"{self.journal.path}.snapshots")
         try:
             snapshots.drop_newer(self._folder, self.journal.position)
             for name, model in configuration.models.items():
-                try:
-                    self._publish(name, self._opened(model))
-                except ValueError as error:
-                    raise ValueError(f"[models.{name}]: {error}") from error
+                self._open(name, model)
             self._unready = ""
         except BaseException:
             self.journal.close()
@@ -136,22 +140,68 @@ class Service:
             raise
         return engine
 
+    def _open(self, name: str, model: Model) -> None:
+        """Build a model. If that is not possible, it is down alone, and the others go on."""
+        try:
+            engine = self._opened(model)
+        except Exception as error:
+            if not _is_of_one_model(error):
+                raise
+            self._take_down(name, error)
+        else:
+            self._publish(name, engine)
+
     def _publish(self, name: str, engine: Engine) -> None:
         """Let requests reach a model."""
         self._models = {**self._models, name: engine}
         self._names = {**self._names, engine.number: name}
+        self._down = {known: why for known, why in self._down.items() if known != name}
+
+    def _take_down(self, name: str, error: Exception) -> None:
+        """Let no requests reach a model that cannot be built; its decisions stay known."""
+        shown = None if isinstance(error, (*REFUSED, ServiceError)) else error  # with a traceback
+        log.error("model %s is down, the others are not: %s", name, error, exc_info=shown)
+        engine = self._models.get(name)
+        if engine is not None:
+            engine._closing.set()
+        self._models = {known: e for known, e in self._models.items() if known != name}
+        number = self.journal.models().get(name)
+        if number is not None:
+            self._names = {**self._names, number: name}
+        self._down = {**self._down, name: str(error) or type(error).__name__}
 
     def warm_up(self) -> None:
         """Compile what requests will need."""
-        for engine in self._models.values():
-            engine.warm_up()
+        for name, engine in self._models.items():
+            try:
+                engine.warm_up()
+            except Exception as error:
+                if not _is_of_one_model(error):
+                    raise
+                self._take_down(name, error)
 
     def model(self, name: str) -> Engine:
+        if name in self._down:
+            raise self.fault_of(name)
         try:
             return self._models[name]
         except KeyError:
             known = ", ".join(self._models)
             raise UnknownModel(f"there is no model {name!r}; there are: {known}") from None
+
+    @property
+    def down(self) -> Mapping[str, str]:
+        """Models that could not be built, and why."""
+        return self._down
+
+    def fault_of(self, name: str) -> Unavailable:
+        """What those are told who ask for a model that is down."""
+        return Unavailable(
+            f"model {name!r} is down, because it could not be built: {self._down[name]}. Its "
+            "decisions and answers are in the journal; it is tried again at SIGHUP and at the "
+            "next start",
+            retry_after=60,
+        )
 
     def model_of(self, id: str) -> str:
         """The name of the model that made a decision."""
@@ -170,6 +220,8 @@ class Service:
         failure = self.journal.failure
         if failure is not None:
             return told(f"the journal cannot be written: {failure}", self.building)
+        if not self._unready and self._down and not self._models:
+            return "no model could be built; the log says why"
         return self._unready and told(self._unready, self.building)
 
     def check_ready(self) -> None:
@@ -192,8 +244,11 @@ class Service:
                 )
             kept = {key: getattr(running, key) for key in changed.restart}
             followed, problems = dict(self.configuration.models), []
-            for name in changed.removed:
-                engine = self._models[name]
+            for name in [*changed.removed, *self._down]:
+                self._down = {known: why for known, why in self._down.items() if known != name}
+                engine = self._models.get(name)
+                if engine is None:
+                    continue
                 self._models = {known: e for known, e in self._models.items() if e is not engine}
                 self._names = {n: known for n, known in self._names.items() if known != name}
                 engine.close()
@@ -205,8 +260,10 @@ class Service:
                         engine = self._opened(model)
                         engine.warm_up()
                         self._publish(name, engine)
-                except (ValueError, TypeError, OSError, ServiceError) as error:
+                except (*REFUSED, OSError, ServiceError) as error:
                     problems.append(f"[models.{name}]: {error}")
+                    if name not in self._models:
+                        self._take_down(name, error)
                 else:
                     followed[name] = model
                     if problem := self._models[name].problem:
@@ -295,8 +352,13 @@ class Service:
 
     def _load_all(self) -> None:
         snapshots.drop_newer(self._folder, self.journal.position)
-        for engine in self._models.values():
-            engine.load()
+        for name, engine in self._models.items():
+            try:
+                engine.load()
+            except Exception as error:
+                if not _is_of_one_model(error):
+                    raise
+                self._take_down(name, error)
 
     def close(self) -> None:
         """Answer what was accepted, write snapshots, and let go of the journal."""

@@ -42,6 +42,7 @@ class ModelTally:
     cancelled: int = 0
     expired: int = 0  # feedback that came too late
     revised: int = 0
+    sharing: int = 0  # decisions in which names share a feature, because the vocabulary is full
     # Decisions that wait for feedback now, with those that have expired since they were last
     # counted: at the start, after a compaction, and when there seem to be too many.
     open: int = 0

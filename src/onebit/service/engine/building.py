@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,9 +37,13 @@ from onebit.service import snapshots
 from onebit.service.configuration import Model
 from onebit.service.faults import Contradiction, Damaged
 from onebit.service.journal import Answered, AnswerRow, DecisionRow, Journal, Version
+from onebit.storage.scales import STATISTICS
 from onebit.warming import REFUSED, play
 
-RULES = 1  # raise it when `Builder` learns the same events in another way
+# A table takes at most so much memory unless `vocabulary` says otherwise, and has at most as many
+# rows as there are columns for names.
+MEMORY, MOST_NAMES = 2**28, 2**20
+RULES = 2  # raise it when `Builder` learns the same events in another way
 # Is told of each event that was learned: the learner, the position, whether it was a decision.
 Watch = Callable[[Learner, int, bool], None]
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
@@ -158,7 +163,7 @@ class Builder:
                     "(retention) by another configuration, so that no other learner can be built "
                     "from them"
                 )
-            return learner_from(base.learner), base.position
+            return self.first()
         return fresh(self.version), 0
 
     def base_position(self) -> int:
@@ -187,7 +192,7 @@ class Builder:
                     if event.kind == "label":
                         label = _decode(event.body)["label"]
                         if label not in learner._labels.names:
-                            learner._add_label(label)
+                            learner = self.with_label(learner, label)
                     elif event.kind == "forget":
                         learner.forget(_decode(event.body)["share"])
             except REFUSED as error:
@@ -209,6 +214,11 @@ class Builder:
         """
         play(learner)
 
+    def with_label(self, learner: Learner, label: Any) -> Learner:
+        """The learner with another label, live or from the journal."""
+        learner._add_label(label)
+        return limited(learner, self.version)
+
     def context_of(self, row: DecisionRow) -> Any:
         return self.prepared(_decode(row.context or b"[]"))
 
@@ -218,7 +228,7 @@ class Builder:
         return (
             (fresh(self.version), 0)
             if base is None
-            else (learner_from(base.learner), base.position)
+            else (limited(learner_from(base.learner), self.version), base.position)
         )
 
 
@@ -239,6 +249,7 @@ def version_of(model: Model, number: int) -> Version:
         "labels": model.labels,
         "prepare": list(model.prepare),
         "digest": model.digest,
+        "vocabulary": model.vocabulary,
     }
     body["code"] = code_of(body)
     learner = None
@@ -250,18 +261,41 @@ def version_of(model: Model, number: int) -> Version:
 def identity(version: Version) -> Any:
     """What makes two versions different learners; labels come and go without that."""
     body = _decode(_encode(version.body))  # as the journal gives it back
-    return [body.get(key) for key in ("learner", "settings", "seed", "prepare", "digest")]
+    same = [body.get(key) for key in ("learner", "settings", "seed", "prepare", "digest")]
+    vocabulary = body.get("vocabulary")  # earlier versions had none
+    return same if vocabulary is None else [*same, vocabulary]
 
 
 def fresh(version: Version) -> Learner:
     """The learner before any event."""
     if version.learner is not None:
-        return learner_from(version.learner)
+        return limited(learner_from(version.learner), version)
     body = version.body
     make: Any = learner_named(body["learner"])
     given = body["labels"]
     labels = given if isinstance(given, int) else Kept(given)
-    return make(labels, seed=body["seed"], **body["settings"])
+    return limited(make(labels, seed=body["seed"], **body["settings"]), version)
+
+
+def limited(learner: Learner, version: Version) -> Learner:
+    """The learner with the vocabulary of a version, or that of `MEMORY` and its labels.
+
+    It depends only on what the learner has learned, so that a snapshot and the journal agree.
+    """
+    body = version.body
+    if "vocabulary" not in body and not learner._may_map:
+        return learner  # an early journal may have rows that are wider
+    vocabulary = body.get("vocabulary")
+    return learner._with_vocabulary(vocabulary or default_vocabulary(learner))
+
+
+def default_vocabulary(learner: Learner) -> int:
+    """How many features fit into MEMORY, with the scales of numbers."""
+
+    def size(features: int) -> int:
+        return learner._bytes_for(features) + 8 * STATISTICS * features
+
+    return max(bisect_right(range(MOST_NAMES + 1), MEMORY, key=size) - 1, 1)
 
 
 def decision_of(row: DecisionRow) -> Decision:

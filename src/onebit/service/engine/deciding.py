@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from onebit.core.slots import OTHERS
 from onebit.decision import Decision
 from onebit.service.engine.checks import check_text, refusing, stored_context
 from onebit.service.engine.entries import Entry
@@ -17,6 +19,7 @@ from onebit.service.faults import Busy, KeyReused, Refused, ServiceError, TooLar
 from onebit.service.journal import ACTIVE, DecisionRow
 from onebit.service.messages import Label, Question, Told
 
+log = logging.getLogger("onebit.service")
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 
 
@@ -58,6 +61,7 @@ class Deciding(Rebuilding):
                 f"{len(questions):,} decisions, and a batch has at most {self._limits.batch:,}"
             )
         with self._lock:
+            self._will_work_on(questions)
             self._check_open(len(questions))
             # Questions with the same key are one question; those without a key have their place.
             names = [i if q.key is None else q.key for i, q in enumerate(questions)]
@@ -125,6 +129,7 @@ class Deciding(Rebuilding):
     def _asked(self, context: Any, among: Sequence[Label] | None, key: str | None) -> Asked | Entry:
         """A question that was checked, or the earlier decision with the same key."""
         stored = stored_context(context)
+        self._will_work(len(stored))
         if key is not None:
             check_text(key, "$.key")
             known = self._entry_of_key(key)
@@ -149,9 +154,12 @@ class Deciding(Rebuilding):
     def _decided(self, asked: Asked) -> Entry:
         """A decision that is not yet in the journal."""
         x, key, deferred = asked.x, asked.key, self.model.deferred
+        if self._is_large and (deferred or self._learner.round >= self._learner._fades_at):
+            self._will_wait()  # the learner may have to be copied
         decide = self._learner.propose if deferred else self._learner.decide
         with refusing("$.context"):
             decision = decide(x, among=asked.possible)
+        self._count_sharing(decision)
         shares = None  # the said label was certain
         if decision.propensity != 1.0:
             all_shares = self._shares(x, decision)
@@ -182,6 +190,16 @@ class Deciding(Rebuilding):
         if key is not None:
             self._keys[key] = position
         return entry
+
+    def _count_sharing(self, decision: Decision) -> None:
+        learner, tally = self._learner, self.tally
+        if learner._is_full and OTHERS in decision.indices:
+            if not tally.sharing:
+                log.warning(
+                    "model %s: its vocabulary of %d names is full; new names share a feature",
+                    self.name, learner.vocabulary,
+                )  # fmt: skip
+            tally.sharing += 1
 
     def _shares(self, x: Any, decision: Decision) -> np.ndarray:
         """How likely each label was to be said, of the decision that was just made."""

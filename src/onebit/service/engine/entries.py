@@ -21,6 +21,14 @@ class Entry:
         self.row, self.answer, self.decision = row, answer, decision
         self.commit: Future[None] = commit
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes; always the same."""
+        row = self.row
+        # The decision is there once more, with arrays for its bytes.
+        stored = len(row.context or b"") + 2 * len(row.decision or b"")
+        return stored + len(row.propensities or "") + len(row.among or "")
+
 
 def id_of(row: DecisionRow) -> str:
     """The id of a decision: its position, and a token that nobody can guess."""

@@ -76,7 +76,9 @@ class Feedback(Revisions):
             given = Given(*verdict_of(answer), answer.source, answer.key)
             return entry, self._hear(entry, given, edits)
 
-        return self._submit_each(answers, heard)
+        with self._lock:
+            self._will_work_on(answers)
+            return self._submit_each(answers, heard)
 
     feedback_many = waiting(submit_feedback_many)
 
@@ -106,6 +108,9 @@ class Feedback(Revisions):
     def _learn(self, entry: Entry, given: Given) -> Future[None]:
         """The first answer to a decision."""
         waits = entry.row.active is None
+        self._will_work(len(entry.row.context or b""))
+        if self._is_large and self._learner._will_forget(given.right):
+            self._will_wait()
         position, time = self.journal.stamp(2 if waits else 1)
         shown = self._activate(entry, position, time) if waits else _Shown()
         answer = AnswerRow(

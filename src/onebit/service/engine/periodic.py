@@ -134,9 +134,7 @@ class PeriodicWork(Feedback):
         self.journal.append(statements=replaced).done.result()
         self._totals.is_known = False
         for position in gone:
-            entry = self._recent.pop(position, None)
-            if entry is not None and entry.row.key is not None:
-                self._keys.pop(entry.row.key, None)
+            self._forget_entry(position)
 
     def close(self) -> None:
         """Write a last snapshot. The journal has everything; this makes the next start quick."""

@@ -84,8 +84,7 @@ class Rebuilding(Records):
             self._edits.append(edit.affects)
         self._is_stale = True
         self._reached = rows[-1].position
-        self._recent.clear()
-        self._keys.clear()
+        self._forget_entries()
 
     def _build_again(self, affects: int | None = None, version: Version | None = None) -> None:
         """Build the learner anew: at once if that is quick, else in a thread.
@@ -212,8 +211,7 @@ class Rebuilding(Records):
             self.journal.append(statements=[statement]).done.result()
             self._builder = builder
         self._learner, self._is_stale = learner, False
-        self._recent.clear()
-        self._keys.clear()
+        self._forget_entries()
         self._snapshot_at = 0  # take one soon
 
     def _start_again(self) -> None:
@@ -221,8 +219,7 @@ class Rebuilding(Records):
         self.journal.flush()
         self._build()
         self._is_stale = False
-        self._recent.clear()
-        self._keys.clear()
+        self._forget_entries()
 
     def settle(self) -> None:
         """Wait until no learner is being built behind the scenes.

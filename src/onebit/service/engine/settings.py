@@ -63,7 +63,7 @@ class Settings(Rebuilding):
         trial = self._learner.copy() if new else self._learner
         for label in new:
             with refusing(f"$.add[{change.add.index(label)}]"):
-                trial.add_label(label)
+                trial = self._builder.with_label(trial, label)
         return trial, new
 
     def _change(self, kind: str, body: dict[str, Any]) -> Future[None]:

@@ -38,7 +38,13 @@ from onebit.service.messages import Label, Standing, State
 from onebit.service.tally import ModelTally, Totals
 
 READ_ANEW = 0  # stands among changes of the past for a journal that was read anew
-RECENT = 5_000  # decisions that are kept in memory, besides those that wait for the disk
+# Decisions that are kept in memory, besides those that wait for the disk; and their bytes, about.
+RECENT, RECENT_BYTES = 5_000, 2**25
+# What takes longer is done in a thread: some milliseconds of an event loop, whatever the context.
+LONG = 2**21  # bytes of a context, times labels
+READING = 256  # labels: reading a byte takes as long as learning it for so many
+FEW = 4  # contexts
+LARGE = 2**24  # bytes of a table
 P = ParamSpec("P")
 T = TypeVar("T")
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
@@ -111,8 +117,7 @@ class EngineState:
         """Build the learner from the newest good snapshot and what the journal has after it."""
         with self._lock:
             self._edits.append(READ_ANEW)  # a learner that is being built starts again
-            self._recent: OrderedDict[int, Entry] = OrderedDict()
-            self._keys: dict[str, int] = {}
+            self._forget_entries()
             self._retired: set[Label] = set()
             self._labelled_at = 0  # the position of the newest label
             for event in self.journal.label_events():
@@ -158,6 +163,21 @@ class EngineState:
         finally:
             self._may_wait = True
             self._lock.release()
+
+    def _will_work(self, size: int) -> None:
+        """Called before a context of so many bytes is read and learned."""
+        if size * (READING + self._learner._size) > LONG:
+            self._will_wait()
+
+    def _will_work_on(self, items: Sequence[Any]) -> None:
+        """Called before several contexts are read or learned."""
+        if len(items) > FEW:
+            self._will_wait()
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether a change of all weights takes long."""
+        return self._learner._state.table.nbytes > LARGE
 
     def _will_wait(self) -> None:
         """Called before anything is done that has to wait."""
@@ -376,15 +396,29 @@ class EngineState:
         return None if found is None else Entry(*found, None, DONE)
 
     def _remember(self, entry: Entry) -> None:
-        self._recent[entry.row.position] = entry
-        self._recent.move_to_end(entry.row.position)  # what waits for the disk must not fall out
-        while len(self._recent) > RECENT:
+        position = entry.row.position
+        if position not in self._recent:
+            self._recent_bytes += entry.size
+        self._recent[position] = entry
+        self._recent.move_to_end(position)  # what waits for the disk must not fall out
+        while len(self._recent) > RECENT or self._recent_bytes > RECENT_BYTES:
             old = next(iter(self._recent.values()))
             if old.commit is None or not old.commit.done():
                 return
-            del self._recent[old.row.position]
-            if old.row.key is not None:
-                self._keys.pop(old.row.key, None)
+            self._forget_entry(old.row.position)
+
+    def _forget_entry(self, position: int) -> None:
+        """Keep a decision in memory no longer."""
+        entry = self._recent.pop(position, None)
+        if entry is None:
+            return
+        self._recent_bytes -= entry.size
+        if entry.row.key is not None:
+            self._keys.pop(entry.row.key, None)
+
+    def _forget_entries(self) -> None:
+        self._recent, self._recent_bytes = OrderedDict[int, Entry](), 0
+        self._keys: dict[str, int] = {}
 
     def _standing(self, entry: Entry) -> Standing:
         return Standing(id=id_of(entry.row), state=self._state(entry))

@@ -34,6 +34,7 @@ from onebit.service.tokens import Token, host_name, is_loopback
 
 log = logging.getLogger("onebit.service")
 SHARES = 0.04, 0.02  # of the time, for model cards and dashboards, and for metrics
+LONG, FEW = 2**16, 4  # bytes of a body, and decisions, beyond which they are read in a thread
 _PATTERNS = {name: re.compile(schema["pattern"]) for name, schema in NAMES.items()}
 _encode = msgspec.json.Encoder().encode
 
@@ -69,6 +70,11 @@ class App:
             await answer(visit.send, fault.status, PROBLEM, _encode(problem_of(fault)), headers)
         finally:
             visit.end()
+
+
+def _encode_many(said: messages.ToldMany) -> bytes:
+    """Many decisions, one by one: with many labels, all together would take the processor long."""
+    return b'{"decisions":[' + b",".join(map(_encode, said.decisions)) + b"]}"
 
 
 class _Resource:
@@ -125,10 +131,15 @@ class _Resource:
             call.permit(chosen.verb, call.model)
         if chosen.decode is not None:
             data = await _read(headers, receive, configuration.service.limits.body)
-            call.body = _decoded(chosen, data)
+            if len(data) > LONG:
+                call.body = await call.apart(_decoded, chosen, data)
+            else:
+                call.body = _decoded(chosen, data)
         said = await chosen.run(call)
         if isinstance(said, bytes):
             return chosen.answer.encode(), said
+        if isinstance(said, messages.ToldMany) and len(said.decisions) > FEW:
+            return JSON, await call.apart(_encode_many, said)
         return JSON, _encode(said)
 
 

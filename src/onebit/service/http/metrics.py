@@ -30,6 +30,7 @@ _COUNTS = {
     "cancelled": "Decisions cancelled.",
     "expired": "Feedback that was refused because its decision had expired.",
     "revised": "Answers revised or revoked.",
+    "sharing": "Decisions in which names share a feature, because the vocabulary is full.",
 }
 _GAUGES = {
     "open": "Decisions that wait for feedback, or expired since they were last counted.",
@@ -70,6 +71,7 @@ class _Tallies(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._models({name: e.tally for name, e in self._service.models.items()})
         yield from _building(self._service.building, self._service.models)
+        yield from self._names()
         yield from self._journal()
         yield _ready(not self._service.unready())
         yield from _answered(self._requests)
@@ -96,6 +98,24 @@ class _Tallies(Collector):
         for model, tally in tallies.items():
             delay.add_metric([model], *_histogram(tally.delay))
         yield delay
+
+    def _names(self) -> Iterable[Metric]:
+        up = GaugeMetricFamily("onebit_model_up", "1 if a model answers, else 0.", labels=["model"])
+        names = GaugeMetricFamily(
+            "onebit_names", "Names with weights of their own.", labels=["model"]
+        )
+        vocabulary = GaugeMetricFamily(
+            "onebit_vocabulary", "The most names that may have weights.", labels=["model"]
+        )
+        for model, engine in self._service.models.items():
+            learner = engine._learner
+            up.add_metric([model], 1)
+            names.add_metric([model], learner._own_rows)
+            if learner.vocabulary is not None:
+                vocabulary.add_metric([model], learner.vocabulary)
+        for model in self._service.down:
+            up.add_metric([model], 0)
+        yield from (up, names, vocabulary)
 
     def _journal(self) -> Iterable[Metric]:
         tally = self._service.tally

@@ -131,6 +131,8 @@ class Call:
     def engine_of(self, model: str) -> Engine:
         engine = self.service.models.get(model)
         if engine is None:
+            if model in self.service.down:
+                raise self.service.fault_of(model)
             known = ", ".join(filter(self.may_read, self.service.models)) or "none"
             raise faults.UnknownModel(f"no model {model!r}; there are: {known}")
         # The engine would make the request wait until it is built from the journal.

@@ -114,14 +114,18 @@ async def give_feedback_many(call: Call) -> messages.Outcomes:
     _check_batch(call, len(answers))
     outcomes: list[Any] = [None] * len(answers)
     places: dict[str, list[int]] = {}
-    for i, answer in enumerate(answers):
-        _verdict(answer, f"$.feedback[{i}]")
-        try:
-            model = call.service.model_of(answer.id)
-            call.permit("feedback", model)
-            places.setdefault(model, []).append(i)
-        except ServiceError as fault:
-            outcomes[i] = fault
+
+    def sort_out() -> None:
+        for i, answer in enumerate(answers):
+            _verdict(answer, f"$.feedback[{i}]")
+            try:
+                model = call.service.model_of(answer.id)
+                call.permit("feedback", model)
+                places.setdefault(model, []).append(i)
+            except ServiceError as fault:
+                outcomes[i] = fault
+
+    await call.apart(sort_out)  # each may have to be looked up in the journal
     submitted: list[tuple[list[int], Pending[list[messages.Standing | ServiceError]]]] = []
     for model, chosen in places.items():
         mine = [answers[i] for i in chosen]
@@ -224,7 +228,7 @@ async def show(call: Call) -> messages.Standing:
 async def list_models(call: Call) -> messages.ModelList:
     """The models that the bearer of the token may read."""
     configured = call.service.configuration.models
-    names = filter(call.may_read, call.service.models)
+    names = filter(call.may_read, [*call.service.models, *call.service.down])
     titles = [(name, configured[name].title if name in configured else "") for name in names]
     return messages.ModelList([messages.ModelName(name, title) for name, title in titles])
 
@@ -302,8 +306,10 @@ async def ready(call: Call) -> messages.Readiness:
     told = "the learner that was asked for could not be built; the model card says why"
     problems = {name: told for name, engine in models.items() if engine.problem}
     building = {name: far.told() for name, far in dict(call.service.building).items()}
+    # The reason is for those who may read the card.
+    down = dict.fromkeys(call.service.down, "it could not be built; the log says why")
     clock = call.service.clock.problem
-    return messages.Readiness("ready", list(models), building, problems, clock)
+    return messages.Readiness("ready", list(models), building, problems, down, clock)
 
 
 @operation("GET", "/metrics", "read", answer=CONTENT_TYPE)
