@@ -56,6 +56,8 @@ class FeatureTable:
     _buffer: np.ndarray  # the table of the state, and rows for more features
     _whole: np.ndarray  # the buffer, and room for blank rows
     _slots: np.ndarray  # the map; empty: the row of a feature is its index
+    # A map that is laid out with a limited table: later, there might be no memory for it.
+    _blank_map: np.ndarray | None = None
     _work: Work
     _storage: Storage
     _scales: Any
@@ -138,9 +140,12 @@ class FeatureTable:
     def _wider_slots(self, width: int) -> np.ndarray:
         """The map for this many features. A new map gives features in the table their own index."""
         have = len(self._state.table)
-        slots = self._slots if len(self._slots) else slots_of(np.arange(have))
-        # Later, there might be no memory for it any more.
-        return widened(slots, width if self.vocabulary is None else max(width, OTHERS + 1))
+        if len(self._slots) or self._blank_map is None:
+            slots = self._slots if len(self._slots) else slots_of(np.arange(have))
+            return widened(slots, width)
+        slots, self._blank_map = self._blank_map, None
+        slots[:have] = np.arange(1, have + 1)
+        return slots
 
     @property
     def _may_map(self) -> bool:
@@ -149,8 +154,9 @@ class FeatureTable:
     def _slots_of(self, features: np.ndarray) -> np.ndarray:
         """The map for a table of these features, which increase."""
         near = features[(features < self._first_number) & (features != OTHERS)]
-        self._width, slots = width_of(near), slots_of(features)
-        return slots if self.vocabulary is None else widened(slots, OTHERS + 1)
+        self._width = width_of(near)
+        slots = slots_of(features)
+        return slots if self.vocabulary is None else widened(slots, self._most_features)
 
     def _may_have(self, features: np.ndarray) -> bool:
         """Whether the table may consist of these features, which increase."""
@@ -232,7 +238,9 @@ class FeatureTable:
         """The rows of a stream, each as the table has room for it when its round comes."""
         if not self._is_limited or self._room >= len(rows.indices):
             return rows
-        slots, have = self._wider_slots(rows.width).copy(), len(self._state.table)
+        blank, have = self._blank_map, len(self._state.table)
+        slots = self._wider_slots(rows.width).copy()
+        self._blank_map = blank
         places, seen = np.zeros_like(rows.indices), np.zeros(len(rows.indptr) - 1, np.uint8)
         args = (rows.indices, rows.indptr, order, slots, have, have + self._room)
         place_rows(*args, seen, places)

@@ -45,6 +45,7 @@ from onebit.core.slots import (
     MARK,
     no_slots,
     plain_width,
+    widened,
     width_of,
 )
 from onebit.decision import Decision, check_salt, checked_decision, salted
@@ -533,6 +534,11 @@ class Learner(FeatureTable, Declared):
                 f"{type(self).__name__} is a reference that learns from the true label: label=..."
             )
         return right, None
+
+    def _fitted_as_full(self, x: Any) -> None:
+        """Compile what contexts need once the vocabulary is full."""
+        if self._is_limited:
+            self._merged(self._rows([x]), self._slots, 0)
 
     def _fitted_decision(self, decision: Decision) -> Decision:
         """A decision with its context as the table has room for it now."""
@@ -1027,6 +1033,8 @@ class Learner(FeatureTable, Declared):
         self._buffer = np.empty((0, self.planes, lanes), self._dtype)
         rows = self._most_rows
         self._check_memory(self.features or rows)
+        is_new = rows > 0 and not len(self._slots)
+        self._blank_map = widened(no_slots(), self._most_features) if is_new else None
         self._whole = aligned_zeros((rows + BLANKS, self.planes, lanes), self._dtype)
         self._buffer = self._whole[:rows]
         held = self._storage.lay_out({}, 0, self._size)
@@ -1194,7 +1202,11 @@ class Learner(FeatureTable, Declared):
 
     def _table(self) -> np.ndarray:
         """The table without its padding, in the order of the features."""
-        return self._state.table[self._order(), :, : self._size]
+        table, order = self._state.table, self._order()
+        found = np.empty((len(order), table.shape[1], self._size), table.dtype)
+        for rows in row_blocks(found):  # other threads may run in between
+            found[rows] = table[order[rows], :, : self._size]
+        return found
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """The arrays of the storage, without padding, in the order of the features."""

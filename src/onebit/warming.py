@@ -42,6 +42,7 @@ def play(learner: Learner, contexts: Sequence[Any] | None = None) -> None:
                 copy.learn(copy.decide(context), **answer)
             copy.propensities(context)
             copy.predict([context])
+            copy._fitted_as_full(context)
         except REFUSED:  # the learner takes other contexts: they compile it when they come
             continue
 

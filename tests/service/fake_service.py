@@ -74,6 +74,7 @@ class FakeCommits:
 
 class FakeEngine:
     problem = ""
+    names = (3, 100)
 
     def __init__(self, name, labels, commits, ids):
         self.name, self.labels, self.commits, self.ids = name, labels, commits, ids
@@ -230,8 +231,8 @@ class FakeEngine:
             retired=self.retired,
             version=self.version,
             rebuilding=False,
-            names=3,
-            vocabulary=100,
+            names=self.names[0],
+            vocabulary=self.names[1],
             names_are_shared=False,
             rounds=len(self.records),
             answers=0,
@@ -259,7 +260,7 @@ class FakeService:
         self.models = {
             name: FakeEngine(name, held, self.commits, self.ids) for name, held in labels.items()
         }
-        self.tally, self.reason = self.commits.tally, ""
+        self.tally, self.reason, self.down = self.commits.tally, "", {}
 
     def model_of(self, id):
         if id not in self.ids:

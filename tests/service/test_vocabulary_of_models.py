@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from running import Home, assert_pure
 from serving import serving
+from waiting import PATIENCE
 
 from onebit.core.slots import OTHERS
 from onebit.service.engine import building, settings, state
@@ -218,3 +223,34 @@ def test_a_model_that_cannot_be_read_anew_is_down_alone(tmp_path, monkeypatch):
         service._load_all()
         assert (list(service.models), list(service.down)) == (["other"], ["news"])
         assert not service.unready()
+
+
+# In processes of their own.
+
+MANY = 'labels = 1000\nlearner = "Banditron"'
+
+
+def child(home, *args):
+    script = str(Path(__file__).with_name("memory_child.py"))
+    command = [sys.executable, script, str(home.config), *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_new_names_take_no_more_than_a_stated_memory(tmp_path):
+    """24,000 names of 4,000 bytes each would take 92 MiB, and twice that while a table grows."""
+    home = Home(tmp_path, MANY)
+    assert child(home, "play", 12) < 32 + 30  # contexts and decisions of the journal, too
+    with home.start() as service:
+        assert service.models["news"].card().rounds == 13
+
+
+def test_a_model_without_enough_memory_is_down_alone(tmp_path):
+    home = Home(tmp_path, f"{MANY}\n{OTHER}")
+    child(home, "play", 2)
+    for path in home.snapshots:
+        path.unlink()
+    up, down = child(home, "start", 800)
+    assert (up, list(down)) == (["other"], ["news"])
+    assert child(home, "start", 8000) == [["news", "other"], {}]

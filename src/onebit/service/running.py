@@ -148,9 +148,7 @@ class Run:
         except BaseException as error:
             self._end(error)
             return
-        gc.collect()
-        gc.freeze()  # what is there now stays; the collector need not look at it again
-        gc.set_threshold(20_000, 20, 20)  # requests leave no cycles behind: look for them seldom
+        settle_memory()
         self._front.app = App(service, self._front.access.requests)
         log.info("ready after %.1f s", time.perf_counter() - started)
         notify("READY=1")
@@ -193,6 +191,13 @@ class Run:
         log.info("restarts; connections wait meanwhile")
         self._restarts = True
         self._server.should_exit = True
+
+
+def settle_memory() -> None:
+    """Keep the collector of garbage from taking long while there are requests."""
+    gc.collect()
+    gc.freeze()  # what is there now stays; the collector need not look at it again
+    gc.set_threshold(20_000, 20, 20)  # requests leave no cycles behind: look for them seldom
 
 
 def _reloading() -> str:

@@ -359,6 +359,12 @@ class EngineState:
         self._limits, self._keep, self._retention = limits, keep, retention
 
     @property
+    def names(self) -> tuple[int, int | None]:
+        """How many names have weights of their own, and the most that may have."""
+        learner = self._learner
+        return learner._own_rows, learner.vocabulary
+
+    @property
     def learner(self) -> Learner:
         """A copy of the learner as it is now."""
         with self._lock:

@@ -108,11 +108,11 @@ class _Tallies(Collector):
             "onebit_vocabulary", "The most names that may have weights.", labels=["model"]
         )
         for model, engine in self._service.models.items():
-            learner = engine._learner
+            used, most = engine.names
             up.add_metric([model], 1)
-            names.add_metric([model], learner._own_rows)
-            if learner.vocabulary is not None:
-                vocabulary.add_metric([model], learner.vocabulary)
+            names.add_metric([model], used)
+            if most is not None:
+                vocabulary.add_metric([model], most)
         for model in self._service.down:
             up.add_metric([model], 0)
         yield from (up, names, vocabulary)
