@@ -358,6 +358,9 @@ class Learner(FeatureTable, Declared):
         with self._lock:
             if not self._can_propose(x):
                 return self.copy().decide(x, among=among)
+            row = self._row_of(x)
+            if not self._has_room_for(row[0]):
+                return self._read_decision(row, among)
             columns, names = self._columns, self._names
             decision = self.decide(x, among=among)
             self._count_said(decision.place, -1)
@@ -365,12 +368,41 @@ class Learner(FeatureTable, Declared):
             return decision
 
     def _can_propose(self, x: Any) -> bool:
-        """Whether `decide` would change nothing but the number of rounds."""
+        """Whether `decide` would change nothing but the number of rounds and the room."""
+        is_first = self._is_open and columns_of(self._in_columns(x)) > 0
+        return 0 < self.round < self._fades_at and not is_first
+
+    def _row_of(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """A context, encoded and checked, as `decide` does it."""
         x = self._in_columns(x)
-        if self._is_open and columns_of(x):
-            return False
-        indices, _ = self._encode(x, self._columns)
-        return 0 < self.round < self._fades_at and self._has_room_for(indices)
+        self._check_kind(x)
+        row = self._encode(x, self._columns)
+        row = unit_row(*row) if self._is_unit else row
+        if self._check_values:
+            self._check_values(row[1])
+        return row
+
+    def _read_decision(self, row: tuple[Any, Any], among: Iterable[Any] | None) -> Decision:
+        """The decision on a context with new features. No room is made for them."""
+        places = None if among is None else self._places(among)
+        count = self._size if places is None else len(places)
+        row = indices, values = self._fitted(row)
+        rows = Rows(indices, values, np.array([0, len(indices)]), self._width_for(indices))
+        reader, state, rows = self._to_read(rows)
+        work = reader._work if places is None else reader._restricted(places)
+        work = work._replace(slots=no_slots(), places=np.zeros_like(rows.indices))
+        label, greedy, propensity, note, other, score = reader._entries.decide(
+            self._params, state, work, rows.indices, values, self._draws, self.round, count
+        )
+        if reader is self:
+            self._count_said(label, -1)
+        names, confidence = self._labels.names, None
+        if self._chance is not None and len(indices):
+            confidence = min(max((score - self._chance[0]) * self._chance[1], 0.0), 1.0)
+        return Decision(
+            names[label], names[greedy], propensity, self.round, row, label, greedy, note, other,
+            self._size, places, self._origin, self.salt, confidence,
+        )  # fmt: skip
 
     def redo(self, x: Any, decision: Decision) -> Decision:
         """Count a decision that this model made earlier, as `decide` did.
@@ -715,12 +747,7 @@ class Learner(FeatureTable, Declared):
         met = self._after_meeting(columns_of(x))
         if met is not self:
             return met.propensities(x, among=among)
-        self._check_kind(x)
-        indices, values = self._encode(x, self._columns)
-        if self._is_unit:
-            indices, values = unit_row(indices, values)
-        if self._check_values:
-            self._check_values(values)
+        indices, values = self._row_of(x)
         with self._lock:
             if self.round >= self._fades_at:  # `decide` would fade first; here a copy does
                 faded = self.copy()

@@ -154,8 +154,8 @@ class Deciding(Rebuilding):
     def _decided(self, asked: Asked) -> Entry:
         """A decision that is not yet in the journal."""
         x, key, deferred = asked.x, asked.key, self.model.deferred
-        if self._is_large and (deferred or self._learner.round >= self._learner._fades_at):
-            self._will_wait()  # the learner may have to be copied
+        if self._is_large and self._learner.round >= self._learner._fades_at:
+            self._will_wait()
         decide = self._learner.propose if deferred else self._learner.decide
         with refusing("$.context"):
             decision = decide(x, among=asked.possible)
@@ -205,7 +205,7 @@ class Deciding(Rebuilding):
         """How likely each label was to be said, of the decision that was just made."""
         learner = self._learner
         if self.model.deferred and not learner._can_propose(x):
-            learner = learner.copy()  # which knows what is new in the context; nothing was counted
+            learner = learner.copy()  # which has faded; nothing was counted
             learner.redo(x, decision)
         return learner._propensities_then(decision)
 
