@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from running import LABELS, Home, context, play
+from running import LABELS, Home, assert_pure, context, play
 from serving import serving
 from waiting import PATIENCE
 
-from onebit.service.engine import building
+from onebit.learner import Learner
+from onebit.service.engine import building, state
+from onebit.service.http import app
 
 OTHER = f'[models.other]\nlabels = {list(LABELS)}\nlearner = "Banditron"'
 
@@ -81,3 +83,114 @@ def test_other_feedback_builds_the_learner_in_a_thread(site, pool, monkeypatch):
             assert not waiting.done()
         assert waiting.result().status_code == 200
     assert [news.look(id).feedback[-1].right for id in ids] == [not was for was in states]
+
+
+LARGE = {f"name {i}": 1.0 for i in range(5_000)}
+SMALL = {"a": 1.0}
+BATCH = [{"context": SMALL}] * 10
+WORKERS = ("asyncio_", "uvloop_")  # names of threads
+
+
+@pytest.fixture
+def seen(site, monkeypatch):
+    """The threads in which learners of the service decide and learn."""
+    threads: list[str] = []
+    for name, call in (("decide", Learner.decide), ("learn", Learner.learn)):
+
+        def watched(self, *args, _call=call, **options):
+            threads.append(threading.current_thread().name)
+            return _call(self, *args, **options)
+
+        monkeypatch.setattr(Learner, name, watched)
+    return threads
+
+
+def post(site, path, body):
+    answer = site.http.post(path, json=body)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def in_threads(threads):
+    """Whether all of it, or none, was done in threads of their own, not on the event loop."""
+    (are_apart,) = {name.startswith(WORKERS) for name in threads}
+    threads.clear()
+    return are_apart
+
+
+def test_long_work_is_done_in_threads(site, seen):
+    decisions = "/v1/models/news/decisions"
+    small = post(site, decisions, {"context": SMALL})["id"]
+    assert not in_threads(seen)
+    post(site, f"/v1/decisions/{small}/feedback", {"right": True})
+    assert not in_threads(seen)
+    large = post(site, decisions, {"context": LARGE})["id"]
+    assert in_threads(seen)
+    post(site, f"/v1/decisions/{large}/feedback", {"right": True})
+    assert in_threads(seen)
+    ids = [
+        told["id"] for told in post(site, f"{decisions}:batch", {"decisions": BATCH})["decisions"]
+    ]
+    assert in_threads(seen)
+    post(site, "/v1/feedback:batch", {"feedback": [{"id": id, "right": True} for id in ids]})
+    assert in_threads(seen)
+
+
+def test_forgetting_a_large_table_is_done_in_a_thread(site, seen, monkeypatch):
+    monkeypatch.setattr(state, "LARGE", 0)
+    news = site.service.models["news"]
+    ids = [news.decide(SMALL).id for _ in range(2)]
+    seen.clear()
+    post(site, f"/v1/decisions/{ids[0]}/feedback", {"right": True})
+    assert not in_threads(seen)
+    monkeypatch.setattr(Learner, "_will_forget", lambda self, right: True)
+    post(site, f"/v1/decisions/{ids[1]}/feedback", {"right": True})
+    assert in_threads(seen)
+
+
+def test_large_bodies_and_answers_are_read_and_written_in_threads(site, monkeypatch):
+    threads: list[str] = []
+    for name, call in (("_decoded", app._decoded), ("_encode_many", app._encode_many)):
+
+        def watched(*args, _call=call):
+            threads.append(threading.current_thread().name)
+            return _call(*args)
+
+        monkeypatch.setattr(app, name, watched)
+    post(site, "/v1/models/news/decisions", {"context": SMALL})
+    assert not in_threads(threads)
+    post(site, "/v1/models/news/decisions", {"context": LARGE})
+    assert in_threads(threads)
+    post(site, "/v1/models/news/decisions:batch", {"decisions": BATCH})
+    assert threads.pop().startswith(WORKERS)
+
+
+def test_others_go_on_while_a_large_context_is_read(site, pool, monkeypatch):
+    begun, go_on, prepared = threading.Event(), threading.Event(), building.Builder.prepared
+
+    def waits(self, context):
+        if len(context) == len(LARGE):
+            begun.set()
+            assert go_on.wait(PATIENCE)
+        return prepared(self, context)
+
+    monkeypatch.setattr(building.Builder, "prepared", waits)
+    waiting = pool.submit(post, site, "/v1/models/news/decisions", {"context": LARGE})
+    try:
+        assert begun.wait(PATIENCE)
+        assert_others_go_on(site)
+        assert not waiting.done()
+    finally:
+        go_on.set()
+    assert waiting.result()["id"]
+
+
+def test_decisions_in_memory_are_bounded_by_their_size(site, monkeypatch):
+    monkeypatch.setattr(state, "RECENT_BYTES", 100_000)
+    news = site.service.models["news"]
+    ids = [news.decide({f"{i} {n}": 1.0 for n in range(500)}).id for i in range(20)]
+    assert len(news._recent) < 10
+    assert news._recent_bytes == sum(entry.size for entry in news._recent.values()) <= 100_000
+    for id in ids:
+        assert news.feedback(id, right=True).state == "learned"
+    assert_pure(news)
