@@ -8,7 +8,7 @@ import {
 } from './teach_basics.js';
 import {item_parts, picture} from './teach_item.js';
 import {keys_of_labels, start_keys} from './teach_keys.js';
-import {choose_label, known_label} from './teach_labels.js';
+import {change_label, choose_label, known_label} from './teach_labels.js';
 import {question, show_curve, show_panels, show_samples, verdict} from './teach_panels.js';
 
 const WAIT = 15; // ms that a guess made earlier waits for a newer one
@@ -601,7 +601,12 @@ function show_stats(fresh) {
   }
   if (stats.open && stats.ready && !(before?.open && before.ready)) fill();
   if (shown_labels !== String(stats.labels)) show_labels();
-  show_panels(stats, revise);
+  if (before?.labels.some(label => !stats.labels.includes(label))) { // renamed or removed
+    if (current && !waiting_for) show(null);
+    asked_anew();
+  }
+  show_panels(stats, revise,
+    row => change_label(row, stats.labels, to => enqueue('relabel', {label: row.label, to})));
   if (ended && !current) show(null);
   if (before?.guesses !== stats.guesses || before.version !== stats.version) show_curve(stats);
 }

@@ -1,6 +1,6 @@
 // A label that is typed: one that there is, whatever the case, or a new one, which is asked about.
 
-import {by_id, make} from './teach_basics.js';
+import {by_id, counted, make} from './teach_basics.js';
 
 const SHOWN = 3; // similar labels
 
@@ -38,6 +38,50 @@ export function choose_label(text, labels, certain, use) {
   dialog.showModal();
   (choices[0] ?? add).focus();
 }
+
+// Renames a label, merges it into another one, or removes it. row: of the table of labels. use: is
+// given the new name, or null.
+export function change_label(row, labels, use) {
+  const dialog = by_id('relabel'), input = by_id('relabel-to'), save = by_id('relabel-save');
+  const effect = () => {
+    const name = trimmed(input.value), other = known_label(name, labels);
+    save.disabled = !name || other === row.label;
+    const merges = other !== undefined && other !== row.label;
+    save.textContent = merges ? 'Merge' : 'Rename';
+    by_id('relabel-effect').textContent = merges
+      ? `There is a label “${other}”: ${counted(row.known, 'item')} with “${row.label}” will have `
+        + 'it. Guesses that were wrong about the spelling are forgotten. This cannot be undone.'
+      : 'All that was learned is kept.';
+  };
+  by_id('relabelled').textContent = input.value = row.label;
+  by_id('relabel-form').hidden = false;
+  by_id('removal').hidden = true;
+  by_id('removal-effect').textContent = '';
+  by_id('relabel-remove').disabled = labels.length < 3;
+  effect();
+  input.oninput = effect;
+  by_id('relabel-form').onsubmit = event => {
+    event.preventDefault();
+    dialog.close();
+    use(known_label(input.value, labels) ?? trimmed(input.value));
+  };
+  by_id('relabel-remove').onclick = () => {
+    by_id('relabel-form').hidden = true;
+    by_id('removal').hidden = false;
+    by_id('removal-effect').textContent = `“${row.label}” is never guessed any more. What was said `
+      + `of it is forgotten: ${counted(row.known, 'item')} will be asked about again. This cannot `
+      + 'be undone.';
+    by_id('removal-sure').focus();
+  };
+  by_id('removal-sure').onclick = () => {
+    dialog.close();
+    use(null);
+  };
+  dialog.showModal();
+  input.select();
+}
+for (const button of document.querySelectorAll('[data-relabel]'))
+  button.addEventListener('click', () => by_id('relabel').close());
 
 function similar_labels(typed, labels) {
   const sought = plain(typed), found = [];

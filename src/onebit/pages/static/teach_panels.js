@@ -2,10 +2,10 @@
 
 import {by_id, call, counted, make, percent, root} from './teach_basics.js';
 
-// on_choose: is given an answer that a person wants to change.
-export function show_panels(stats, on_choose) {
+// on_choose: is given an answer that a person wants to change. on_label: a label.
+export function show_panels(stats, on_choose, on_label) {
   show_numbers(stats);
-  show_by_label(stats);
+  show_by_label(stats, on_label);
   show_last(stats, on_choose);
   show_unusable(stats);
 }
@@ -53,15 +53,16 @@ export function show_curve(stats) {
 }
 
 let all_labels = false;
-let shown_stats = null;
+let shown = null;
 by_id('all-labels').addEventListener('click', () => {
   all_labels = !all_labels;
-  show_by_label(shown_stats);
+  show_by_label(...shown);
 });
 
 // Of many labels, those with the most answers.
-function show_by_label(stats) {
-  shown_stats = stats;
+function show_by_label(stats, on_label) {
+  shown = [stats, on_label];
+  const focused = document.activeElement?.dataset?.label;
   const button = by_id('all-labels');
   button.hidden = stats.by_label.length <= ROWS;
   button.textContent = all_labels ? `Show ${ROWS} labels`
@@ -69,13 +70,22 @@ function show_by_label(stats) {
   const rows = all_labels || button.hidden ? stats.by_label : [...stats.by_label]
     .sort((a, b) => b.guessed + b.known - a.guessed - a.known).slice(0, ROWS);
   by_id('by-label').replaceChildren(...rows.map(row => make('tr', {},
-    make('th', {scope: 'row', textContent: row.label, dir: 'auto'}),
+    make('th', {scope: 'row'}, label_button(row, on_label)),
     ...[row.guessed, row.guessed ? percent(row.right / row.guessed) : '–', row.known].map(
       (text, i) => {
         const cell = make('td', {textContent: text});
         cell.dataset.name = ['guessed', 'right', 'items'][i];
         return cell;
       }))));
+  if (focused !== undefined) document.querySelector(`[data-label="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function label_button(row, on_label) {
+  const button = make('button', {type: 'button', textContent: row.label, dir: 'auto',
+    ariaLabel: `${row.label}: rename, merge or remove`});
+  button.dataset.label = row.label;
+  button.addEventListener('click', () => on_label(row));
+  return button;
 }
 
 const is_question = lesson => lesson.kind === 'yes' || lesson.kind === 'no';

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from onebit.service import snapshots
 from onebit.service.journal import Journal
-from onebit.service.journal.queries import titled
+from onebit.service.journal.queries import labels_since, titled
 from onebit.service.messages import Label
 
 SHOWN = 5  # propensities of a decision
@@ -68,8 +68,9 @@ def card_of(journal: Journal, model: str) -> ModelCard:
     for event in journal.label_events():
         if event.model != number:
             continue
-        if event.kind == "label" and event.label not in labels:
-            labels.append(event.label)
+        if event.kind == "label":
+            if event.label not in labels and event.position > labels_since(made):
+                labels.append(event.label)
         elif event.kind == "retire":
             retired[event.label] = None
         else:
@@ -84,7 +85,7 @@ def card_of(journal: Journal, model: str) -> ModelCard:
         version=version,
         since=since,
         labels=labels,
-        retired=list(retired),
+        retired=[label for label in retired if label in labels],
         journal=journal.path.name,
         bytes=journal.path.stat().st_size,
         snapshot=found[0].path.name if found else None,

@@ -37,6 +37,8 @@ from onebit.service import snapshots
 from onebit.service.configuration import Model
 from onebit.service.faults import Contradiction, Damaged
 from onebit.service.journal import Answered, AnswerRow, DecisionRow, Journal, Version
+from onebit.service.journal.queries import labels_since
+from onebit.service.journal.relabelling import Relabelling
 from onebit.storage.scales import STATISTICS
 from onebit.warming import REFUSED, play
 
@@ -95,6 +97,7 @@ class Builder:
     ) -> None:  # fmt: skip
         self.version = version
         self._journal, self._name, self._number, self._folder = journal, name, number, folder
+        self.relabelling = Relabelling(version.body)
         self._sources, self._steps = sources, Steps(version.body.get("prepare") or ())
         self._is_repaired = journal.note("repaired") is not None
 
@@ -113,7 +116,10 @@ class Builder:
     ) -> None:
         """Let a learner learn an answer, live or from the journal."""
         right, label = says(answer)
-        known = learner._labels.names
+        said, known = row.label, learner._labels.names
+        if row.configuration != self.version.number:
+            heard = self.relabelling.heard(row.configuration, answer.time, said, right, label)
+            said, right, label = heard or ("", None, None)  # no label is blank
         if label is not None and label not in known:
             # The label is newer than the answer that was revised to name it, or is not one of this
             # learner's: then all that can be learned is that what was said was wrong.
@@ -125,15 +131,18 @@ class Builder:
                     decision = decision_of(row)
                 learner.learn(decision, right=right, label=label)
             return
-        if not is_learned or row.label not in known:
+        if not is_learned or said not in known:
             # Its round is counted all the same: if it is learned one day, because its source is
             # trusted again, later decisions must still find their own rounds free.
             learner.round += 1
             return
-        among = None if row.among is None else [x for x in _decode(row.among) if x in known]
+        among = None
+        if row.among is not None:
+            named = [self.relabelling.now(x, row.configuration) for x in _decode(row.among)]
+            among = [x for x in dict.fromkeys(named) if x in known]
         learner.learn_logged(
             self.context_of(row),
-            row.label,
+            said,
             right=right,
             label=label,
             propensity=row.propensity,
@@ -189,7 +198,7 @@ class Builder:
                     self.apply(learner, event.answer, event.decision, None)
                 else:
                     reached = event.position
-                    if event.kind == "label":
+                    if event.kind == "label" and reached > labels_since(self.version.body):
                         label = _decode(event.body)["label"]
                         if label not in learner._labels.names:
                             learner = self.with_label(learner, label)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from onebit.labels import check_texts
 from onebit.learner import Learner
 from onebit.service.configuration import Model, check_learner
 from onebit.service.engine.building import code_of, fresh, identity, is_unlearnable, version_of
@@ -20,6 +22,7 @@ from onebit.service.engine.rebuilding import Rebuilding
 from onebit.service.faults import Busy, Contradiction, Refused, ServiceError, TooLarge
 from onebit.service.journal import ChangeRow, Version, statements
 from onebit.service.journal.queries import titled
+from onebit.service.journal.relabelling import Relabelling, step
 from onebit.service.messages import Card, Label, LabelChange, Retraining
 
 _encode = msgspec.json.Encoder().encode
@@ -87,6 +90,42 @@ class Settings(Rebuilding):
         with self._lock:
             version = self._changed(values)  # another request may have changed something else
             self.retrain(version.body, version.learner)
+        return Pending(DONE, self.card())
+
+    @property
+    def relabelling(self) -> Relabelling:
+        """What earlier labels are called now."""
+        return self._builder.relabelling
+
+    def submit_relabel(self, names: Mapping[Label, Label | None]) -> Pending[Card]:
+        """Rename labels, merge them into others, or remove them (None).
+
+        A learner of the labels that are left is built from the journal, with the answers read by
+        their new names. The present one answers until it is there.
+        """
+        with self._lock:
+            known, present = self._learner.labels, self._version
+            for old in names:
+                if old not in known:
+                    raise Refused(f"{old!r} is not a label")
+            named = [names.get(label, label) for label in known]
+            left = [label for label in dict.fromkeys(named) if label is not None]
+            if len(left) < 2:
+                raise Refused("two labels at least have to be left")
+            if present.learner is not None:
+                raise Contradiction(f"{self.name} began with a saved learner, which has its labels")
+            with refusing("$"):
+                check_texts(label for label in names.values() if label is not None)
+            last, time = self.journal.stamp(0)
+            renamed = step(present.number, time, names, [x for x in known if x not in names])
+            body = {
+                **present.body,
+                "labels": left,
+                "labels_since": last - 1,
+                "relabelled": [*present.body.get("relabelled", ()), renamed],
+            }
+            self.retrain(body)
+            self._retired -= set(names)
         return Pending(DONE, self.card())
 
     def _changed(self, values: dict[str, Any]) -> Version:

@@ -137,6 +137,7 @@ class EngineState:
                 self._build()
             except Damaged as fault:
                 self._learn_as_logged(fault)
+            self._retired &= set(self._learner.labels)
             self._is_stale = False  # whether the past has changed since it was built
             self._snapshot_at = self.replayed_from
             # Among decisions that count from up to this position, silence was looked for.

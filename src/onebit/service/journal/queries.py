@@ -97,7 +97,7 @@ class Counts(NamedTuple):
 
 
 def labels_at(
-    versions: Mapping[int, tuple[int, Any]],
+    versions: Mapping[int, tuple[int, Any, int]],
     events: Iterable[LabelEvent],
     version: int,
     position: int,
@@ -106,14 +106,19 @@ def labels_at(
 
     versions, events: of `first_labels` and `label_events`. version, position: of the decision.
     """
-    model, labels = versions.get(version, (0, []))  # of a repaired journal
+    model, labels, since = versions.get(version, (0, [], 0))  # of a repaired journal
     names = list(range(labels)) if isinstance(labels, int) else labels
     added = [
         event.label
         for event in events
-        if event.kind == "label" and event.model == model and event.position < position
+        if event.kind == "label" and event.model == model and since < event.position < position
     ]
     return list(dict.fromkeys([*names, *added]))
+
+
+def labels_since(body: Mapping[str, Any]) -> int:
+    """The position up to which the labels of a version have all labels that were added."""
+    return body.get("labels_since", 0)
 
 
 def last_position(connection: sqlite3.Connection) -> int:
@@ -193,10 +198,14 @@ class Queries:
         row = self._row(f"{query} ORDER BY number DESC LIMIT 1", model)
         return (0, 0.0, {}) if row is None else (row[0], row[1], _decode(row[2]))
 
-    def first_labels(self) -> dict[int, tuple[int, Any]]:
-        """The model of each version, and the labels that it had when it was made."""
+    def first_labels(self) -> dict[int, tuple[int, Any, int]]:
+        """The model of each version, the labels that it had when it was made, and the position from
+        which on they count."""
         rows = self._rows("SELECT number, model, body FROM configurations")
-        return {number: (model, _decode(body)["labels"]) for number, model, body in rows}
+        bodies = ((number, model, _decode(body)) for number, model, body in rows)
+        return {
+            number: (model, body["labels"], labels_since(body)) for number, model, body in bodies
+        }
 
     def label_events(self) -> list[LabelEvent]:
         """What became of labels, in order."""
@@ -305,11 +314,13 @@ class Queries:
         )
 
     def answered(self, model: int) -> list[tuple[Any, ...]]:
-        """Position, token, key, label, explored and propensity of each decision that counts and
-        has an answer; and right, label, source and time of the answer. In order of the answers."""
+        """Position, token, version, key, label, explored and propensity of each decision that
+        counts and has an answer; and right, label, source and time of the answer. In order of the
+        answers."""
         return self._rows(
-            "SELECT d.position, d.token, d.key, d.label, d.explored, d.propensity, a.right, "
-            "a.label, a.source, a.time FROM answers a JOIN decisions d ON d.position = a.decision "
+            "SELECT d.position, d.token, d.configuration, d.key, d.label, d.explored, "
+            "d.propensity, a.right, a.label, a.source, a.time FROM answers a "
+            "JOIN decisions d ON d.position = a.decision "
             "WHERE a.model = ? AND d.state = 0 ORDER BY a.position",
             model,
         )

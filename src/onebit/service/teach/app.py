@@ -34,6 +34,7 @@ from onebit.service.teach.teacher import (
     Guess,
     GuessTurn,
     NewLabels,
+    Renaming,
     Revision,
     Teacher,
     Turn,
@@ -79,6 +80,7 @@ def make_app(
         Route("/skip", made.guarded(made.turn(GuessTurn, teacher.skip)), methods=["POST"]),
         Route("/undo", made.guarded(made.turn(GuessTurn, teacher.undo)), methods=["POST"]),
         Route("/revise", made.guarded(made.change(Revision, teacher.revise)), methods=["POST"]),
+        Route("/relabel", made.guarded(made.change(Renaming, teacher.relabel)), methods=["POST"]),
         Route("/labels", made.guarded(made.labels), methods=["POST"]),
     ]
     return Starlette(routes=routes, exception_handlers={HTTPException: made.refused})

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit.service.journal import CANCELLED, Journal
+from onebit.service.journal.relabelling import Relabelling
 
 # free: which label is it? again: the same after a wrong guess. yes, no: is it this label? The
 # learner itself expects this answer.
@@ -87,12 +88,13 @@ class Lessons:
         self.skipped: set[str] = set()
 
     @classmethod
-    def read(cls, journal: Journal, model: int) -> Lessons:
-        """From the journal."""
+    def read(cls, journal: Journal, model: int, names: Relabelling) -> Lessons:
+        """From the journal. names: what its labels are called now."""
         lessons = cls()
         for (
             position,
             token,
+            version,
             key,
             said,
             explored,
@@ -103,14 +105,19 @@ class Lessons:
             time,
         ) in journal.answered(model):
             kind, item = parsed_key(key)
+            heard = names.heard(version, time, said, right if right is None else bool(right), label)
+            if heard is None:
+                continue
+            if names.now(said, version) is None:  # the guess is gone; the true label is not
+                kind = "again"
             lessons.add(
                 Lesson(
                     id=f"{position:x}-{token}",
                     item=item,
                     kind=kind,
-                    said=said,
-                    right=bool(right) if label is None else label == said,
-                    label=label,
+                    said=heard.said,
+                    right=heard.is_right,
+                    label=heard.named,
                     who=who,
                     time=time,
                     explored=bool(explored),

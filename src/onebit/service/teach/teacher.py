@@ -28,7 +28,8 @@ from onebit.core.sources import write_whole
 from onebit.service.configuration import Configuration, Limits, Model, ServiceOptions
 from onebit.service.engine import Engine, parsed_id
 from onebit.service.faults import Cancelled, Refused, ServiceError, Unavailable, UnknownDecision
-from onebit.service.journal import ACTIVE, Journal
+from onebit.service.journal import ACTIVE, Journal, labels_at
+from onebit.service.journal.relabelling import Relabelling
 from onebit.service.messages import END, Label, LabelChange
 from onebit.service.service import Service
 from onebit.service.teach.lessons import Kind, Lesson, Lessons, browser_of, key_of, parsed_key
@@ -99,6 +100,13 @@ class NewLabels(Struct, forbid_unknown_fields=True):
     add: list[str]
 
 
+class Renaming(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A label, and its new name; that of another label to merge them; None to remove it."""
+
+    label: Label
+    to: Label | None
+
+
 class Guess(Struct, kw_only=True):
     """What a page shows: an item, and what the learner says about it."""
 
@@ -147,8 +155,9 @@ class Teacher:
         self._file: tuple[int, int] | None = None  # the journal, as the system knows it
         kept = _lesson_of(folder) if self._journal.exists() else None
         self.lesson = kept or secrets.token_hex(8)  # browsers keep answers under this name
-        known = _labels_before(self._journal)
-        added = [checked_label(label) for label in labels]
+        known, self._names = _labels_before(self._journal)
+        # The same command is given again after a label was renamed or removed.
+        added = [x for x in map(checked_label, labels) if self._names.now(x) == x]
         self._labels: list[Label] = _together(known, added)
         if len(self._labels) >= 2:
             self._open()
@@ -170,6 +179,8 @@ class Teacher:
             write_whole(self.folder / _LESSON, self.lesson.encode())
         self._service.on_recovery = self._on_recovery
         self._failures = self.engine.journal.tally.failures
+        self.engine.settle()  # a new name may have been on its way
+        self._labels = list(self.engine.learner.labels)
         self._read()
         if len(self._lessons):
             self._check_items()
@@ -191,7 +202,8 @@ class Teacher:
 
     def _read(self) -> None:
         """Read the lessons from the journal."""
-        self._lessons = Lessons.read(self.engine.journal, self.engine.number)
+        self._names = self.engine.relabelling
+        self._lessons = Lessons.read(self.engine.journal, self.engine.number, self._names)
         self._guesses.clear()
         self._first = 0
 
@@ -340,6 +352,8 @@ class Teacher:
         except ServiceError:
             return None
         if place is None or row.state != ACTIVE or self._lessons.get(id) is not None:
+            return None
+        if row.label not in self._labels:  # it was renamed or removed
             return None
         kind, _ = parsed_key(row.key)
         try:
@@ -550,6 +564,7 @@ class Teacher:
         """Learn an answer. The first answer to a guess stands; `revise` changes it."""
         right, label = _verdict(turn)
         with self._working() as futures:
+            label = self._called_now(label)
             row, place = self._row(turn.id)
             first: list[Guess] = []
             if self._lessons.get(turn.id) is None and row.state == ACTIVE:
@@ -557,22 +572,24 @@ class Teacher:
                 kind, item = parsed_key(row.key)
                 pending = self.engine.submit_feedback(turn.id, right, label, who)
                 futures.append(pending.future)
-                is_right = label == row.label if right is None else right
-                self._lessons.add(
-                    Lesson(
-                        id=turn.id,
-                        item=item,
-                        kind=kind,
-                        said=row.label,
-                        right=is_right,
-                        label=label,
-                        who=who,
-                        time=time.time(),
-                        explored=bool(row.explored),
-                        propensity=row.propensity,
-                        browser=browser_of(row.key),
+                now = time.time()
+                heard = self._names.heard(row.configuration, now, row.label, right, label)
+                if heard is not None:
+                    self._lessons.add(
+                        Lesson(
+                            id=turn.id,
+                            item=item,
+                            kind=kind,
+                            said=heard.said,
+                            right=heard.is_right,
+                            label=heard.named,
+                            who=who,
+                            time=now,
+                            explored=bool(row.explored),
+                            propensity=row.propensity,
+                            browser=browser_of(row.key),
+                        )
                     )
-                )
                 self._has_changed = True
                 is_open = right is False and kind == "free" and turn.ask.only is None
                 if is_open and turn.ask.again and place is not None:
@@ -629,6 +646,7 @@ class Teacher:
         """Another answer than before, learned as if it had always been given."""
         right, label = _verdict(change)
         with self._working() as futures:
+            label = self._called_now(label)
             lesson = self._lessons.get(change.id)
             if lesson is None:
                 raise Cancelled(f"there is no answer to {change.id!r} that could be revised")
@@ -656,6 +674,25 @@ class Teacher:
                 self._labels = list(self.engine.learner.labels)
                 self._guesses.clear()  # they list the labels there were
             self._tell()
+
+    def relabel(self, change: Renaming) -> None:
+        """Give a label another name, merge it into the label of that name, or remove it."""
+        to = None if change.to is None else checked_label(change.to)
+        with self._working():
+            if change.label not in self._labels:
+                raise Refused(f"there is no label {change.label!r} any more")
+            if to == change.label:
+                return
+            self.engine.submit_relabel({change.label: to}).wait()
+            self.engine.settle()
+            self._labels = list(self.engine.learner.labels)
+            self._chosen.clear()
+            self._read()
+            self._has_changed = True
+
+    def _called_now(self, label: Label | None) -> Label | None:
+        """A label that a page has named, which may not have heard of its new name yet."""
+        return label if label is None or label in self._labels else self._names.now(label) or label
 
     def _drop(self, id: str) -> None:
         guess = self._guesses.pop(id, None)
@@ -810,15 +847,15 @@ class _Working:
             teacher._tell()
 
 
-def _labels_before(path: Path) -> list[Label]:
-    """The labels that the model of a journal had."""
+def _labels_before(path: Path) -> tuple[list[Label], Relabelling]:
+    """The labels that the model of a journal had last, and what became of earlier ones."""
     if not path.exists():
-        return []
+        return [], Relabelling({})
     with closing(Journal(path)) as journal:
         made, events = journal.first_labels(), journal.label_events()
-    labels = [label for _, (_, first) in sorted(made.items()) for label in first]
-    added = [event.label for event in events if event.kind == "label"]
-    return [*dict.fromkeys([*labels, *added])]
+        number = journal.models().get(MODEL, 0)
+        newest, _, body = journal.newest_version(number)
+        return labels_at(made, events, newest, journal.position + 1), Relabelling(body)
 
 
 def _together(known: Sequence[Label], new: Sequence[Label]) -> list[Label]:
