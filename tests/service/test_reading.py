@@ -118,7 +118,7 @@ def time(monkeypatch):
     """Time that passes only while somebody sleeps or reads."""
 
     class Time:
-        now = 1000.0
+        now, computing = 1000.0, 0.0
 
     async def sleep(seconds):
         Time.now += seconds
@@ -128,6 +128,7 @@ def time(monkeypatch):
         return read()
 
     monkeypatch.setattr(reading, "perf_counter", lambda: Time.now)
+    monkeypatch.setattr(reading, "thread_time", lambda: Time.computing)
     monkeypatch.setattr(reading.asyncio, "sleep", sleep)
     monkeypatch.setattr(reading.asyncio, "to_thread", in_thread)
     return Time
@@ -137,6 +138,7 @@ def time(monkeypatch):
 def test_reading_takes_a_share_while_there_are_decisions(time, is_busy):
     def read():
         time.now += 0.01
+        time.computing += 0.01
         return time.now
 
     async def run():
@@ -147,6 +149,22 @@ def test_reading_takes_a_share_while_there_are_decisions(time, is_busy):
     asyncio.run(run())
     took = time.now - 1000
     assert took >= 0.95 * 100 * 0.01 / 0.05 if is_busy else took < 1.1
+
+
+def test_what_a_read_waits_for_others_does_not_count(time):
+    """On a machine that is busy with other things, pages are shown as often as elsewhere."""
+
+    async def run():
+        reads = Reads(lambda: int(1e6 * time.now), 0.05)
+        for i in range(10):
+            await reads(i, read)
+
+    def read():
+        time.now += 1.0
+        time.computing += 0.01
+
+    asyncio.run(run())
+    assert time.now - 1000 < 10 * (1.0 + 0.01 / 0.05 + reading.HANDLING / 0.05 + reading.LOOK)
 
 
 def test_those_who_wait_for_the_same_get_the_same(time):

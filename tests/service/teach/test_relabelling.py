@@ -53,7 +53,6 @@ def test_a_renamed_label_keeps_all_that_was_learned(notes: Path, tmp_path: Path)
         assert stats["labels"] == LABELS and stats["answers"] == 30
         assert by_label(person) == {"fruit": before.pop("froot"), **before}
         assert loaded(teacher).labels == LABELS
-        print(sum(a.replace("froot", "fruit") == b for a, b in zip(guessed, guesses(teacher))))
         assert guesses(teacher) == [x.replace("froot", "fruit") for x in guessed]
         person.look()
         assert {label for guess in person.guesses for label, _ in guess["scores"]} == set(LABELS)
@@ -91,7 +90,6 @@ def test_answers_to_a_merged_label_count_for_the_other_one(notes: Path, tmp_path
         relabel(client, "froot", "fruit")
         assert by_label(person)["fruit"] == known["fruit"] + known["froot"] > known["fruit"]
         assert loaded(teacher).labels == LABELS
-        print(guesses(teacher))
         assert guesses(teacher).count("fruit") > 20
         learned, stats = state(teacher), person.stats()
         relabel(client, "froot", "fruit", 422)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, TypeVar
 
 from onebit.service.faults import Busy
@@ -20,7 +20,8 @@ class Reads:
 
     Without that, readers that ask without a pause would take most of the process, whatever they
     read. Those who wait for the same get the same. events: how many the journal has got; grows
-    while there are decisions. share: of the time, for reading.
+    while there are decisions. share: of the time, for reading; only computing counts,
+    because deciding goes on while a read waits for the disk or for other processes.
     """
 
     def __init__(self, events: Callable[[], int], share: float) -> None:
@@ -48,12 +49,21 @@ class Reads:
             await self._let_others_go_first()
             readers = self._readers
             del self._waiting[what]
-            self._seen, started = self._events(), perf_counter()
+            self._seen, used = self._events(), 0.0
+
+            def measured() -> T:
+                nonlocal used
+                started = thread_time()
+                try:
+                    return read()
+                finally:
+                    used = thread_time() - started
+
             try:
-                return await asyncio.to_thread(read)
+                return await asyncio.to_thread(measured)
             finally:
-                took = perf_counter() - started + HANDLING * readers
-                self._free_at = perf_counter() + took * (1 / self._share - 1)
+                used += HANDLING * readers
+                self._free_at = perf_counter() + used * (1 / self._share - 1)
 
     def _left(self) -> float:
         return self._free_at - perf_counter()
