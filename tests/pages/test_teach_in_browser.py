@@ -859,6 +859,78 @@ def test_a_mistyped_label_is_asked_about(
     assert tab.complaints == []
 
 
+def rows_of_labels(tab: Tab) -> list[str]:
+    return tab.page.locator("#by-label th").all_inner_texts()
+
+
+def test_labels_are_renamed_merged_and_removed(
+    serve: Any, context: BrowserContext, tmp_path: Path
+) -> None:
+    """By keys alone; a removal is asked about once more."""
+    (tmp_path / "notes.txt").write_text("\n".join(f"note {i}" for i in range(40)))
+    server = serve("notes.txt", "--labels", "biling,billing,bug,spam")
+    tab = Tab(context.new_page(), server, with_faults=True)
+    names = "[...document.querySelectorAll('#by-label th')].map(x => x.innerText)"
+    keys = tab.page.keyboard
+    for count, label in enumerate(("biling", "bug", "spam", "biling"), 1):
+        tab.guess()
+        tab.page.fill("#label", label)
+        keys.press("Enter")
+        tab.saved(count)
+
+    def choose(label: str) -> None:
+        tab.page.focus(f'[data-label="{label}"]')
+        keys.press("Enter")
+        tab.wait("document.activeElement.id", "relabel-to")
+
+    choose("biling")
+    assert tab.page.is_disabled("#relabel-save") and tab.text("#relabelled") == "biling"
+    keys.press("Escape")  # nothing has happened
+    assert rows_of_labels(tab) == ["biling", "billing", "bug", "spam"]
+
+    choose("bug")
+    keys.type("defect")  # the old name is selected
+    assert tab.text("#relabel-save") == "Rename"
+    keys.press("Enter")
+    tab.wait(names, ["biling", "billing", "defect", "spam"])
+
+    choose("biling")
+    keys.type("billing")
+    assert tab.text("#relabel-save") == "Merge"
+    assert "2 items with “biling” will have it" in tab.text("#relabel-effect")
+    keys.press("Enter")
+    tab.wait(names, ["billing", "defect", "spam"])
+    row = tab.page.locator("#by-label tr", has_text="billing")
+    assert row.locator('[data-name="items"]').inner_text() == "2"
+
+    choose("spam")
+    keys.press("Tab")  # there is nothing to be saved yet
+    tab.wait("document.activeElement.id", "relabel-remove")
+    keys.press("Enter")
+    tab.wait("document.activeElement.id", "removal-sure")
+    assert "1 item will be asked about again" in tab.text("#removal-effect")
+    keys.press("Escape")
+    assert rows_of_labels(tab) == ["billing", "defect", "spam"]
+    choose("spam")
+    assert not tab.page.is_visible("#removal")
+    tab.page.click("#relabel-remove")
+    keys.press("Enter")
+    tab.wait(names, ["billing", "defect"])
+    choose("defect")
+    assert tab.page.is_disabled("#relabel-remove")  # two labels at least
+    keys.press("Escape")
+
+    assert tab.guess() in ("billing", "defect")
+    keys.press("a")
+    tab.saved(4)  # that of the removed label is gone
+    said = tab.page.locator("#last .what").all_inner_texts()
+    assert not any(word in text for text in said for word in ("biling", "bug", "spam"))
+    server.end(signal.SIGTERM)
+    server.start()
+    tab.wait(names, ["billing", "defect"])
+    assert tab.complaints == []
+
+
 LONG = [f"category number {i}" for i in range(28)] + ["long " * 19, "x" * 90]
 CUT = """[...document.querySelectorAll('button, input, select, table, #guess, .bars li, .panel h2')]
   .filter(e => e.checkVisibility() && !e.closest('dialog'))
