@@ -1,7 +1,7 @@
 """A service that is disturbed again and again, while clients and readers go on, by a seed.
 
 Clients ask until they are answered, as `onebit.client` does, so whatever they ask for is done once
-in the end. What was acknowledged is in the ledger. libfaketime sets the clock of the service, and
+in the end. What was acknowledged is in the ledger. clock.c sets the clock of the service, and
 diskfaults.c fills its disk.
 """
 

@@ -11,8 +11,6 @@ import pytest
 from disk import built
 from soak import Soak
 
-from benchmarks.attacks import Missing, faketime
-
 SECONDS = float(os.environ.get("ONEBIT_SOAK_SECONDS", "40"))
 SEED = int(os.environ.get("ONEBIT_SOAK_SEED", "1"))
 MEMORY = 600 * 2**20  # bytes that a service may hold
@@ -20,10 +18,6 @@ MEMORY = 600 * 2**20  # bytes that a service may hold
 
 @pytest.mark.slow
 def test_a_service_that_is_disturbed(tmp_path):
-    try:
-        faketime()
-    except Missing as missing:
-        pytest.skip(f"{missing}; .ci/run installs it")
     soak = Soak(tmp_path, SEED, built(tmp_path))
     soak.run(SECONDS)
     print(f"seed {SEED}, {SECONDS:.0f} s: {dict(soak.done)}")
