@@ -81,6 +81,10 @@ class _IgnoresNamedContexts(ob.Banditron):
             super().learn(decision, **feedback)
 
 
+class _MixesKindsOfContexts(ob.Banditron):
+    _taught_with = property(lambda self: "", lambda self, kind: None)
+
+
 class _SavesNothing(ob.Banditron):
     def save(self, path):
         self.forget()
@@ -274,6 +278,7 @@ BY_LAW = {
     "round_by_round_equals_the_whole_stream": _MishearsInDouble,
     "lockstep_equals_runs_one_by_one": _LosesUpdatesInLockstep,
     "dense_sparse_and_named_contexts_are_one": _IgnoresNamedContexts,
+    "kinds_of_contexts_do_not_mix": _MixesKindsOfContexts,
     "an_empty_context_is_legal_and_teaches_nothing": _HasAFavourite,
     "saving_loading_and_going_on_equals_never_stopping": _SavesNothing,
     "copies_are_independent": _CopiesShareWeights,

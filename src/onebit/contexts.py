@@ -26,7 +26,9 @@ from numpy import empty, ndarray
 from onebit.dicts import HASHED, encode_named, most_features, row_of_dict, set_apart
 from onebit.frames import NamedColumns, composed_names, listed, names_of, row_of_frame
 from onebit.rows import (
+    COLUMNS,
     INT32,
+    NAMES,
     NO_ENTRIES,
     UINT32,
     Rows,
@@ -123,6 +125,16 @@ def encode_rows(
     apart_below: tell which entries are numbers of dicts; rows of decisions, in which numbers are
     apart, have indices below this. Tables from files always tell it.
     """
+    rows = _encode_rows(X, dtype, features, apart_below, gaps)
+    if rows.kind or not len(rows.indices) or isinstance(X, Rows):
+        return rows
+    is_hashed = hasattr(X, "tocsr") and hasattr(X, "numbers")  # the rows of a table
+    return rows._replace(kind=NAMES if is_hashed else COLUMNS)
+
+
+def _encode_rows(
+    X: Any, dtype: np.dtype, features: int | None, apart_below: int | None, gaps: bool
+) -> Rows:
     if isinstance(X, NamedColumns):
         rows = encode_rows(X.X, dtype, features, gaps=True)
         rows = rows._replace(names=composed_names(X.names))
@@ -160,7 +172,7 @@ def _stack(
     gaps: bool,
 ) -> Rows:
     """Many contexts, one after the other."""
-    columns = 0
+    columns, kind = 0, ""
     rows: list[tuple[Any, Any]] = []
     numbers: list[tuple[Any, Any]] = []
     for i, x in enumerate(contexts):
@@ -176,13 +188,16 @@ def _stack(
                 row, apart = encoded[:2], encoded.numbers[:2]
             else:
                 row = encode(x, dtype, features, columns, gaps)
+            found = kind_of(x) if len(row[0]) or len(apart[0]) else ""
+            if found and kind:
+                check_kind(found, kind, "the rows before it are")
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"row {i}: {error}") from None
-        columns = columns or columns_of(x)
+        columns, kind = columns or columns_of(x), kind or found
         rows.append(row)
         numbers.append(apart)
-    made = stacked(rows, dtype)._replace(columns=columns)
+    made = stacked(rows, dtype)._replace(columns=columns, kind=kind)
     has_numbers = any(len(indices) for indices, _ in numbers)
     return made._replace(numbers=stacked(numbers, dtype)) if has_numbers else made
 
@@ -223,6 +238,43 @@ def columns_in(X: Any) -> int:
     if isinstance(X, Sequence) and not isinstance(X, str | bytes):
         return next(filter(None, map(columns_of, X)), 0)
     return columns_of(X)
+
+
+def kind_of(x: Any) -> str:
+    """NAMES for a text, a dict and rows that are read as dicts; COLUMNS for rows of numbers.
+
+    "" for the row of a decision, which does not tell, and for an empty dict or pair.
+    """
+    if type(x) is tuple:
+        return "" if _is_apart(x) or len(x) != 2 or not len(x[0]) else COLUMNS
+    if type(x) is dict:
+        return NAMES if x else ""
+    if isinstance(x, str):
+        return NAMES
+    if hasattr(x, "tocsr"):
+        return NAMES if hasattr(x, "numbers") else COLUMNS
+    named = named_context(x)
+    return COLUMNS if named is None else NAMES if named else ""
+
+
+_WHAT = {
+    NAMES: "texts or dicts, whose features have names",
+    COLUMNS: "rows of numbers, whose features are columns",
+}
+_GIVE = {
+    NAMES: "give a text, a dict or a row of a frame",
+    COLUMNS: "give an array, a sparse row or a pair (indices, values)",
+}
+
+
+def check_kind(kind: str, before: str, whose: str = "this learner was taught with") -> None:
+    """Refuse a context of another kind than those before; "": not known."""
+    if kind and before and kind != before:
+        found = "a row of numbers" if kind == COLUMNS else "a text or a dict"
+        raise ValueError(
+            f"{whose} {_WHAT[before]}, and {found} has none of them: {_GIVE[before]}, or use "
+            "another learner"
+        )
 
 
 def check_columns(columns: int, before: int) -> None:

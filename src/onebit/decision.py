@@ -15,6 +15,8 @@ import numpy as np
 from msgspec.structs import fields
 from numpy import ndarray
 
+from onebit.rows import COLUMNS, NAMES
+
 if TYPE_CHECKING:
     from onebit.learner import Learner
 
@@ -44,6 +46,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     origin: bytes  # identifies the learner
     salt: str = ""  # identifies one of several processes that decide with one model
     confidence: float | None = None  # estimated chance that the label is right; None: no estimate
+    kind: str = ""  # of the context: "names" or "columns"; empty: not known, or it is empty
 
     @property
     def indices(self) -> np.ndarray:
@@ -76,7 +79,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
             self.note, self.other, self.size, self.among, self.origin, values.dtype.name,
             indices.astype("<u4", copy=False).tobytes(),
             values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes(), self.salt,
-            self.confidence,
+            self.confidence, self.kind,
         )  # fmt: skip
         body = _MAGIC + _encode(stored)
         if len(body) + _DIGEST > MOST_BYTES:
@@ -118,7 +121,8 @@ _Stored: Any = msgspec.defstruct(  # what `to_bytes` writes: these fields, in th
     [
         *((f.name, f.type) for f in fields(Decision) if f.name in _SHARED and f.required),
         *(("dtype", str), ("indices", bytes), ("values", bytes)),
-        *(("salt", str, ""), ("confidence", float | None, None)),  # missing in earlier versions
+        # Missing in earlier versions:
+        *(("salt", str, ""), ("confidence", float | None, None), ("kind", str, "")),
     ],
     frozen=True,
     array_like=True,
@@ -143,6 +147,8 @@ def _restored(stored: Any) -> Decision:
         raise ValueError("its propensity is not a probability")
     if stored.confidence is not None and not 0 <= stored.confidence <= 1:
         raise ValueError("its confidence is not a probability")
+    if stored.kind not in ("", NAMES, COLUMNS):
+        raise ValueError("its context is of no known kind")
     are_gaps = np.isnan(values) & (dtype == np.float64)  # where columns are standardised
     if len(indices) != len(values) or not (np.isfinite(values) | are_gaps).all():
         raise ValueError("its context is not a row of numbers")
@@ -183,6 +189,8 @@ def checked_decision(decision: Any, learner: Learner) -> Decision:
         )
     if learner._check_values:
         learner._check_values(values)
+    if decision.kind not in ("", NAMES, COLUMNS):
+        raise ValueError(f"this decision's context is of no known kind: {decision.kind!r}")
     names, size = learner._labels.names, decision.size
     try:
         fits = (

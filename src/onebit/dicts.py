@@ -222,7 +222,8 @@ def set_apart(rows: Rows, first: int) -> Rows:
     args = (*rows[:3], *numbers[:3], np.int64(first), share, 1 / largest(rows.values.dtype), *out)
     direct(_set_apart, rows.values.dtype, *args)(*args)
     kept = out[2][-1]
-    return rows_of(cut(out[0], kept), cut(out[1], kept), out[2], rows.columns)
+    made = rows_of(cut(out[0], kept), cut(out[1], kept), out[2], rows.columns)
+    return made._replace(kind=rows.kind)
 
 
 @entry

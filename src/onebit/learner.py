@@ -27,6 +27,7 @@ from onebit.compiled_entries import FORGED, NO_ROOM, Entries, score_rows
 from onebit.contexts import (
     FLOAT64,
     check_columns,
+    check_kind,
     column_encoder,
     columns_in,
     columns_of,
@@ -35,6 +36,7 @@ from onebit.contexts import (
     encoder,
     encoder_apart,
     is_unnamed,
+    kind_of,
     named_context,
 )
 from onebit.core.jit import direct, plain
@@ -66,7 +68,7 @@ from onebit.frames import (
 )
 from onebit.labels import LabelSet, check_texts
 from onebit.learner_class import Declared
-from onebit.rows import Rows, rows_of, unit_row, unit_rows
+from onebit.rows import COLUMNS, Rows, rows_of, unit_row, unit_rows
 from onebit.settings import (
     CALLABLE,
     REQUIRED,
@@ -222,6 +224,7 @@ class Learner(FeatureTable, Declared):
         self.round = 0
         self._columns = self.features or 0  # of dense rows; 0: not known yet
         self._names: tuple[str, ...] = ()  # of these columns, where they have names
+        self._taught_with = ""  # NAMES or COLUMNS: the contexts of the answers so far
         self._slots = no_slots()
         self._fades_at = self._next_fade(0)
         self._answers, self._other_answers = Answers(), OtherAnswers()
@@ -284,6 +287,7 @@ class Learner(FeatureTable, Declared):
             row = indices, values = unit_row(indices, values)
         if self._check_values:
             self._check_values(values)
+        kind = self._kind_in(x, indices)
         try:
             self._acquire()
             places = None if among is None else self._places(among)
@@ -292,7 +296,7 @@ class Learner(FeatureTable, Declared):
                 if not is_pair:
                     if self._is_open:
                         self._meet(columns_of(x))
-                    self._check_kind(x)
+                    self._check_is_named(x)
                 if self._encode is not encode:  # another thread has told how contexts are read
                     row = indices, values = self._encode(x, self._columns)
                 self._make_room_to_scale(len(indices))
@@ -327,7 +331,7 @@ class Learner(FeatureTable, Declared):
             self.round = round + 1
             decision = Decision(
                 names[label], names[greedy], propensity, round, row, label, greedy, note, other,
-                self._size, places, self._origin, self.salt, confidence,
+                self._size, places, self._origin, self.salt, confidence, kind,
             )  # fmt: skip
         except BaseException:
             self._release_if_held()
@@ -358,9 +362,9 @@ class Learner(FeatureTable, Declared):
         with self._lock:
             if not self._can_propose(x):
                 return self.copy().decide(x, among=among)
-            row = self._row_of(x)
-            if not self._has_room_for(row[0]):
-                return self._read_decision(row, among)
+            indices, values, kind = self._row_of(x)
+            if not self._has_room_for(indices):
+                return self._read_decision((indices, values), kind, among)
             columns, names = self._columns, self._names
             decision = self.decide(x, among=among)
             self._count_said(decision.place, -1)
@@ -372,17 +376,20 @@ class Learner(FeatureTable, Declared):
         is_first = self._is_open and columns_of(self._in_columns(x)) > 0
         return 0 < self.round < self._fades_at and not is_first
 
-    def _row_of(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
-        """A context, encoded and checked, as `decide` does it."""
+    def _row_of(self, x: Any) -> tuple[np.ndarray, np.ndarray, str]:
+        """A context, encoded and checked as `decide` does it, and its kind."""
         x = self._in_columns(x)
-        self._check_kind(x)
-        row = self._encode(x, self._columns)
-        row = unit_row(*row) if self._is_unit else row
+        self._check_is_named(x)
+        indices, values = self._encode(x, self._columns)
+        if self._is_unit:
+            indices, values = unit_row(indices, values)
         if self._check_values:
-            self._check_values(row[1])
-        return row
+            self._check_values(values)
+        return indices, values, self._kind_in(x, indices)
 
-    def _read_decision(self, row: tuple[Any, Any], among: Iterable[Any] | None) -> Decision:
+    def _read_decision(
+        self, row: tuple[Any, Any], kind: str, among: Iterable[Any] | None
+    ) -> Decision:
         """The decision on a context with new features. No room is made for them."""
         places = None if among is None else self._places(among)
         count = self._size if places is None else len(places)
@@ -401,7 +408,7 @@ class Learner(FeatureTable, Declared):
             confidence = min(max((score - self._chance[0]) * self._chance[1], 0.0), 1.0)
         return Decision(
             names[label], names[greedy], propensity, self.round, row, label, greedy, note, other,
-            self._size, places, self._origin, self.salt, confidence,
+            self._size, places, self._origin, self.salt, confidence, kind,
         )  # fmt: skip
 
     def redo(self, x: Any, decision: Decision) -> Decision:
@@ -464,6 +471,7 @@ class Learner(FeatureTable, Declared):
                 self._no_sign_of_drift(memory)
             elif self.may_pause:
                 self._pause()
+            self._taught_with = self._taught_with or own.kind
 
     def learn(
         self,
@@ -507,6 +515,9 @@ class Learner(FeatureTable, Declared):
                 raise ValueError(
                     f"round {round} was answered already; a decision is learned from once"
                 )
+            kind, taught_with = decision.kind, self._taught_with
+            if kind != taught_with:
+                check_kind(kind, taught_with)
             if round >= self._fades_at:
                 self._vet(decision)
                 self._reserve_for(indices)  # may be refused: before anything changes
@@ -536,6 +547,8 @@ class Learner(FeatureTable, Declared):
                 answers.next = round + 1
             else:
                 answers.mark(round, self.round)
+            if not taught_with:
+                self._taught_with = kind
             if self.may_pause:
                 self._pause()
         except BaseException:
@@ -747,7 +760,7 @@ class Learner(FeatureTable, Declared):
         met = self._after_meeting(columns_of(x))
         if met is not self:
             return met.propensities(x, among=among)
-        indices, values = self._row_of(x)
+        indices, values, _ = self._row_of(x)
         with self._lock:
             if self.round >= self._fades_at:  # `decide` would fade first; here a copy does
                 faded = self.copy()
@@ -842,16 +855,24 @@ class Learner(FeatureTable, Declared):
         if self._knows_numbers:
             parts = X if isinstance(X, list) else [X]
             self._check_tells_numbers(rows.columns or any(map(is_unnamed, parts)))
+        check_kind(rows.kind, self._taught_with)
         check_columns(rows.columns, self._columns)
         check_names(rows.names, self._names)
         if self._check_values:
             self._check_values(rows.values, rows.indptr)
         return rows
 
+    def _kind_in(self, x: Any, indices: np.ndarray) -> str:
+        """The kind of a context with these features; refused if the learner knows the other."""
+        kind, taught_with = kind_of(x) if len(indices) else "", self._taught_with
+        if kind and taught_with and kind != taught_with:
+            check_kind(kind, taught_with)
+        return kind
+
     @property
     def _reads_names(self) -> bool:
         """Whether rows of numbers with names are read as dicts: the first context was not dense."""
-        if self.round == 0 or self._columns:
+        if self.round == 0 or self._columns or self._taught_with == COLUMNS:
             return False
         return not self._is_open or self._has_learned()
 
@@ -860,7 +881,7 @@ class Learner(FeatureTable, Declared):
         """Whether the learner has learned the scales of numbers of dicts."""
         return type(self._scales) is Names and self._scales.lines[0, TIMES] > 0
 
-    def _check_kind(self, x: Any) -> None:
+    def _check_is_named(self, x: Any) -> None:
         """Refuse a row without names if the learner knows numbers by their names."""
         if not isinstance(x, tuple | str | Mapping) and self._knows_numbers:
             self._check_tells_numbers(columns_of(x) or is_unnamed(x))
@@ -900,7 +921,7 @@ class Learner(FeatureTable, Declared):
             raise ValueError(
                 f"this learner was taught with texts, dicts or sparse rows, and takes no dense "
                 f"rows, such as this one of {columns} columns: use another learner for these. "
-                "With inputs='sparse', a learner takes both, and arrays are sparse rows too"
+                "With inputs='sparse', arrays are sparse rows, too"
             )
 
     def _after_meeting(self, columns: int) -> Learner:
@@ -999,7 +1020,7 @@ class Learner(FeatureTable, Declared):
             arrays = self._storage.arrays(self._state.held, features, self._size)
             met = np.arange(features)
             if share == 1:
-                memory[:] = 0
+                self._taught_with, memory[:] = "", 0
                 table, arrays, met = table[:0], {}, met[:0]
             elif arrays:
                 memory *= 1 - share
@@ -1279,6 +1300,7 @@ class Learner(FeatureTable, Declared):
                 newer.round = max(self.round, newer.round)
                 newer._columns = newer._columns or self._columns
                 newer._names = newer._names or self._names
+                newer._taught_with = newer._taught_with or self._taught_with
                 self.__dict__ = newer.__dict__
 
     def _with_vocabulary(self, vocabulary: int) -> Learner:

@@ -30,7 +30,7 @@ from onebit.feedback.answered import Answers, OtherAnswers
 from onebit.frames import composed_names
 from onebit.labels import Kept
 from onebit.learner_class import Declared
-from onebit.rows import GROWTH_LIMIT
+from onebit.rows import COLUMNS, GROWTH_LIMIT, NAMES
 from onebit.settings import whole
 from onebit.storage.base import row_blocks
 from onebit.storage.scales import (
@@ -80,6 +80,8 @@ def dump(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         head["columns"] = learner._columns
     if learner._names:
         head["names"] = list(learner._names)
+    if learner._taught_with:
+        head["taught_with"] = learner._taught_with
     arrays = {"table": learner._table(), "memory": learner._state.memory.copy()}
     features = learner._features()
     if len(features) and features[-1] >= len(features):  # some are missing
@@ -226,6 +228,9 @@ def _learner_of(
     if learner.features is None and "columns" in head:  # older files have none
         learner._columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
     learner._names = _names(head.get("names", []), head.get("columns"), learner.features)
+    learner._taught_with = head.get("taught_with", "")  # older files have none
+    if learner._taught_with not in ("", NAMES, COLUMNS):
+        raise ValueError("it was taught with contexts of no known kind")
     learner._fades_at = learner._next_fade(max(round - 1, 0))
     learner._meet_saved(arrays)
     learner.salt = check_salt(head.get("salt", ""))

@@ -28,6 +28,11 @@ INT32, UINT32 = np.dtype(np.int32), np.dtype(np.uint32)
 GROWTH_LIMIT = OTHERS + 1  # a stray huge index must not ask for all the memory there is
 
 
+# Kinds of contexts: features have names, which are hashed, or they are columns. An index means
+# something else in the one than in the other.
+NAMES, COLUMNS = "names", "columns"
+
+
 class Rows(NamedTuple):
     """Many contexts: row i is indices[indptr[i]:indptr[i + 1]] and values likewise."""
 
@@ -38,6 +43,7 @@ class Rows(NamedTuple):
     columns: int = 0  # of dense rows; 0: there are none, and the width is free
     numbers: Any = None  # Rows: the numbers among the entries, zeros too; None: not told apart
     names: tuple[str, ...] = ()  # of the columns of dense rows, where they have names
+    kind: str = ""  # NAMES or COLUMNS; "": not known, or all rows are empty
 
 
 def rows_of(indices: np.ndarray, values: np.ndarray, indptr: np.ndarray, columns: int = 0) -> Rows:
@@ -62,7 +68,9 @@ def cast_rows(rows: Rows, dtype: np.dtype) -> Rows:
     if dtype.itemsize < rows.values.itemsize:  # values may be too large, or so small that they go
         indices = rows.indices.astype(np.int64)
         made: Any = _copied(indices, rows.values, rows.indptr, False, 2**32, dtype, 2**32)
-        return made._replace(columns=rows.columns, numbers=numbers, names=rows.names)
+        return made._replace(
+            columns=rows.columns, numbers=numbers, names=rows.names, kind=rows.kind
+        )
     return rows._replace(values=rows.values.astype(dtype), numbers=numbers)
 
 
@@ -487,7 +495,7 @@ def without_gaps(rows: Rows) -> Rows:
     kept = ~np.isnan(rows.values)
     indptr = np.concatenate([[0], np.cumsum(kept)])[rows.indptr]
     made = rows_of(rows.indices[kept], rows.values[kept], indptr, rows.columns)
-    return made._replace(numbers=rows.numbers, names=rows.names)
+    return made._replace(numbers=rows.numbers, names=rows.names, kind=rows.kind)
 
 
 # Rows of length 1.
@@ -529,4 +537,5 @@ def unit_rows(rows: Rows) -> Rows:
         return rows._replace(values=values)
     kept = np.abs(values) >= least
     indptr = np.concatenate([[0], np.cumsum(kept)])[rows.indptr]
-    return rows_of(rows.indices[kept], values[kept], indptr, rows.columns)
+    made = rows_of(rows.indices[kept], values[kept], indptr, rows.columns)
+    return made._replace(kind=rows.kind)

@@ -294,11 +294,37 @@ def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
     for i in range(40):
         x = {f"f{j}": float(v) for j, v in zip(*_pair(X, i), strict=True)} | {"day": str(i % 7)}
         decision = named.decide(x)
-        again = hashed.decide(decision.row)
+        again = hashed.decide(decision.row)  # which does not tell the kind of the context
+        again = msgspec.structs.replace(again, kind=decision.kind)
         assert decision.label == again.label
         _teach(named, decision, int(y[i]))
         _teach(hashed, again, int(y[i]))
     assert _bytes(named) == _bytes(hashed)
+
+
+def kinds_of_contexts_do_not_mix(make: Make) -> None:
+    """Names are hashed to features, and must not meet columns."""
+    if make(LABELS, features=64)._reads_columns:  # the law before this one is enough
+        return
+    for taught, other in (("a late goal", ([1, 3], [0.5, 1.0])), ([0.5, 1.0] * 32, "a late goal")):
+        learner = make(LABELS, features=64)
+        early = learner.decide(other)  # nothing was learned yet
+        _teach(learner, learner.decide(taught), 1)
+        for judge in (learner, pickle.loads(pickle.dumps(learner))):
+            calls: list[Callable[..., Any]] = [
+                *(judge.decide, judge.propose, judge.propensities, judge.explain),
+                lambda x, judge=judge: judge.predict([x]),
+                lambda x, judge=judge: judge.scores([x]),
+                lambda x, judge=judge: judge.learn_logged(x, 1, label=1),
+                lambda x, judge=judge: simulate(judge, [x], [1]),
+                lambda x, judge=judge: sweep([judge], [x], [1]),
+                lambda x, judge=judge: _teach(judge, early, 1),
+            ]
+            before = _learned(judge)
+            for i, call in enumerate(calls):
+                _refusal(functools.partial(call, other), f"{other!r} after {taught!r}, call {i},")
+                assert _learned(judge) == before, f"refused call {i} changed the learner"
+            judge.decide({})  # an empty context is of any kind
 
 
 def an_empty_context_is_legal_and_teaches_nothing(make: Make) -> None:
@@ -449,6 +475,8 @@ def forgeries() -> Iterable[dict[str, Any]]:
         yield {"among": among}
     for round in (-1, 2**63):
         yield {"round": round}
+    for kind in ("names", "pictures", None):
+        yield {"kind": kind}
 
 
 def feedback_twice_is_refused(make: Make) -> None:
@@ -621,6 +649,7 @@ LAWS: list[Callable[[Make], None]] = [
     round_by_round_equals_the_whole_stream,
     lockstep_equals_runs_one_by_one,
     dense_sparse_and_named_contexts_are_one,
+    kinds_of_contexts_do_not_mix,
     an_empty_context_is_legal_and_teaches_nothing,
     saving_loading_and_going_on_equals_never_stopping,
     copies_are_independent,

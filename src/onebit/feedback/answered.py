@@ -57,6 +57,10 @@ class Answers:
         byte = self.bits[place >> 3] if place < len(self.bits) << 3 else 0
         return round >= self.first or bool(byte >> (place & 7) & 1)
 
+    def any(self) -> bool:
+        """Whether any round was answered, as far as that is remembered."""
+        return self.next > self.first or bool(self.bits.strip(b"\0"))
+
     def mark(self, round: int, rounds: int) -> None:
         """Mark a round that was not answered before."""
         if round >= self.next:

@@ -87,13 +87,15 @@ def _joined(kept: Rows, rows: Rows) -> Rows:
     indptr = np.concatenate([kept.indptr, rows.indptr[1:] + kept.indptr[-1]])
     indices = np.concatenate([kept.indices, rows.indices])
     values = np.concatenate([kept.values, rows.values])
-    return Rows(indices, values, indptr, max(kept.width, rows.width), rows.columns)
+    width = max(kept.width, rows.width)
+    return Rows(indices, values, indptr, width, rows.columns, kind=kept.kind or rows.kind)
 
 
 def _last(rows: Rows, count: int) -> Rows:
     indptr = rows.indptr[len(rows.indptr) - 1 - count :]
     part = slice(indptr[0], indptr[-1])
-    return Rows(rows.indices[part].copy(), rows.values[part].copy(), indptr - indptr[0], rows.width)
+    made = Rows(rows.indices[part].copy(), rows.values[part].copy(), indptr - indptr[0], rows.width)
+    return made._replace(kind=rows.kind)
 
 
 def check_points(rounds: int) -> list[int]:
@@ -294,6 +296,8 @@ def simulate_rows(
                     answers.mark_all(first + done, first + end, first + end)
                 done = end
                 learner.round = first + done
+                if rows.kind and not learner._taught_with and learner._answers.any():
+                    learner._taught_with = rows.kind
                 if failure is not None:
                     raise failure
                 if progress:

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.contexts import check_columns
+from onebit.contexts import check_columns, check_kind
 from onebit.core.jit import direct
 from onebit.core.lanes import REPLICA, aligned_zeros, state_type
 from onebit.core.rounds import settle
@@ -108,6 +108,7 @@ def sweep(
         check_delays(links[0], course.points[-1] if course.points else 0)
         for place in places:
             check_columns(course.rows.columns, learners[place]._columns)
+            check_kind(course.rows.kind, learners[place]._taught_with)
         for size, members in _groups(places, like, course, threads):
             group = [learners[place] for place in members]
             jobs.append((members, partial(_run_group, group, size, course, report)))
@@ -223,6 +224,7 @@ def _course(
         test = rows_and_truths(like, test, "test", "")
         test_rows = like._encoded(test[0])
         check_columns(test_rows.columns, rows.columns)
+        check_kind(test_rows.kind, rows.kind)
         size = len(test_rows.indptr) - 1
         if not size or size != size_of(test[1]):
             raise ValueError(

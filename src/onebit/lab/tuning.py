@@ -322,7 +322,9 @@ def _taken(rows: Rows, places: np.ndarray) -> Rows:
     indices = rows.indices[source]
     width = int(indices.max()) + 1 if len(indices) else 0
     numbers = None if rows.numbers is None else _taken(rows.numbers, places)
-    return Rows(indices, rows.values[source], indptr, width, rows.columns, numbers)
+    return Rows(
+        indices, rows.values[source], indptr, width, rows.columns, numbers, kind=rows.kind
+    )
 
 
 # The candidates.

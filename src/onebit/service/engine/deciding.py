@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from onebit.contexts import check_kind, kind_of
 from onebit.core.slots import OTHERS
 from onebit.decision import Decision
 from onebit.service.engine.checks import check_text, refusing, stored_context
@@ -145,11 +146,16 @@ class Deciding(Rebuilding):
     def _check_row(self, x: Any) -> None:
         """Refuse a row that the learner would refuse, while it has counted nothing.
 
-        Only arrays and pairs: names and texts fit every learner, and take long to read twice.
+        Names and texts take long to read twice, and fit every learner that was taught with them.
         """
-        if not isinstance(x, str | Mapping):
+        learner = self._learner
+        if isinstance(x, str | Mapping) and not learner._reads_columns and not learner._names:
             with refusing("$.context"):
-                self._learner._encode(self._learner._in_columns(x), self._learner._columns)
+                check_kind(kind_of(x), learner._taught_with)
+            return
+        with refusing("$.context"):
+            x = learner._in_columns(x)
+            learner._kind_in(x, learner._encode(x, learner._columns)[0])
 
     def _decided(self, asked: Asked) -> Entry:
         """A decision that is not yet in the journal."""
