@@ -78,6 +78,18 @@ def test_a_race_on_a_table_with_named_columns(tmp_path, monkeypatch, capsys):
         streams.streams("one.csv", 10, 1, 0)
 
 
+@pytest.mark.parametrize("command", ["race", "inspect"])
+def test_a_word_without_its_option(tmp_path, command):
+    done = onebit(command, "mine.csv", "more", cwd=tmp_path)
+    said = " ".join(done.stderr.replace("│", " ").split())
+    assert done.returncode == 2
+    if command == "race":
+        assert "mine.csv more belongs to no option; name data with an option: --data" in said
+    else:
+        assert "more belongs to no option; is an option missing before it?" in said
+    assert f"onebit {command} --help shows examples" in said
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

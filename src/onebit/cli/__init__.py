@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import shlex
 import sys
 import warnings
+from typing import Any
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, CycloptsPanel, UnusedCliTokensError
 
 from onebit._version import __version__
 from onebit.cli.dashboard import dashboard
@@ -21,6 +23,23 @@ from onebit.cli.tune import tune
 from onebit.service.faults import ServiceError
 from onebit.settings import command_line
 
+TAKES_DATA = ("race", "tune")
+
+
+def _explained(error: CycloptsError) -> Any:
+    """An error of the command line. A file without its option is the one that newcomers make."""
+    chain = error.command_chain or ()
+    if not isinstance(error, UnusedCliTokensError) or not error.unused_tokens:
+        return CycloptsPanel(error)
+    words = " ".join(map(shlex.quote, error.unused_tokens))
+    hint = f"name data with an option: --data {words}" if set(chain) & {*TAKES_DATA} else ""
+    command = " ".join(["onebit", *chain])
+    return CycloptsPanel(
+        f"{words} belongs to no option; {hint or 'is an option missing before it?'}\n"
+        f"{command} --help shows examples."
+    )
+
+
 app = App(
     name="onebit",
     version=__version__,
@@ -29,6 +48,7 @@ app = App(
 Start with `onebit race`, then `onebit race --data mine.csv --label topic` on your own data.
 `onebit teach` lets you train a learner by hand. `onebit serve` puts one beside a product.
 `onebit COMMAND --help` shows examples.""",
+    error_formatter=_explained,
     suppress_keyboard_interrupt=False,  # main reports interruptions
 )
 app.command(race)
