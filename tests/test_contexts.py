@@ -327,7 +327,11 @@ ONE_REFUSED = {
     "strings": (["a", "b"], TypeError, "real numbers"),
     "bytes": (b"abc", TypeError, "real numbers"),
     "text in bytes": (b"a text", TypeError, "not bytes: decode them to a string; .* a dict or a"),
-    "list of texts": (["a text", "a text"], TypeError, "real numbers, not text; a context is a"),
+    "list of texts": (
+        ["a text", "a text"],
+        TypeError,
+        "numbers, not texts or dicts: decide takes one",
+    ),
     "text in a pair": (("a text", "a text"), TypeError, "one context is one text, not a tuple"),
     "text of numbers": ({"a": {"b": 1}}, TypeError, "'a' must be a number or a string"),
     "bytes in a dict": ({"a": b"a text"}, TypeError, "not b'a text'; decode it to a string"),
@@ -746,7 +750,7 @@ def test_a_refused_row_fixes_no_width():
 
 
 def test_a_list_of_dense_rows_of_different_widths_is_refused():
-    rows = [np.ones(3), np.ones(3), {"a": 1}, np.ones(5)]
+    rows = [np.ones(3), np.ones(3), ([1], [2.0]), np.ones(5)]
     learner = ob.Banditron(3)
     for call in (learner.predict, lambda X: ob.simulate(learner, X, [0, 1, 2, 0])):
         with pytest.raises(ValueError, match="row 3: a row has 5 columns, and rows before it had"):

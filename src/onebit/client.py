@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import math
 import random
 import time
 import uuid
@@ -36,6 +35,7 @@ except ImportError as error:
 
 from onebit.service.faults import Busy, ServiceError, Unavailable
 from onebit.service.messages import (
+    LARGEST,
     Card,
     Label,
     ModelList,
@@ -210,27 +210,22 @@ def _question(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_json(context: Any) -> Any:
-    """A context as JSON has it: an array as a list, (indices, values) as a list of pairs."""
-    if isinstance(context, tuple) and len(context) == 2:
-        return [list(pair) for pair in zip(*map(_as_json, context), strict=True)]
-    if isinstance(context, Mapping):
-        sent = {name: value for name, value in context.items() if value == value}  # not NaN
-        _check_finite(sent.values())
-        return sent
-    array: Any = context
-    sent = array.tolist() if hasattr(array, "tolist") else array
-    if isinstance(sent, bytes | bytearray):
-        raise TypeError("a context is a text, not bytes: decode it")
-    if isinstance(sent, list):
-        sent = [value if value == value else None for value in sent]  # NaN: missing
-        _check_finite(sent)
-    return sent
+    """A context as JSON has it."""
+    values: Any = ()
+    if type(context) is dict:
+        is_plain, values = _NAMES.issuperset(map(type, context)), context.values()
+        is_plain = is_plain and _VALUES.issuperset(map(type, values))
+    elif type(context) is list:
+        is_plain, values = _NUMBERS.issuperset(map(type, context)), context
+    else:
+        is_plain = type(context) is str
+    if is_plain and all(
+        value is None or type(value) is str or -LARGEST <= value <= LARGEST for value in values
+    ):
+        return context
+    from onebit.plain_contexts import plain_context  # takes long to import, and most are plain
 
-
-def _check_finite(values: Iterable[Any]) -> None:
-    """JSON has no infinity: it would be sent as null, which is something else."""
-    if any(isinstance(value, float) and not math.isfinite(value) for value in values):
-        raise ValueError("a context has a number that is not finite; leave it out")
+    return plain_context(context)
 
 
 def _plain(number: Any) -> Any:
@@ -241,6 +236,9 @@ def _plain(number: Any) -> Any:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_plain).encode
+_NAMES = frozenset({str})
+_NUMBERS = frozenset({int, float, bool, type(None)})
+_VALUES = _NUMBERS | {str}
 
 
 def _told(told: D) -> D:

@@ -101,16 +101,23 @@ def _encode(
     x = row_of_frame(x)
     if isinstance(x, Mapping):
         return row_of_dict(x, dtype, features)
+    row = row_of_numbers(x)
+    check_width(len(row), dtype, features)
+    encoded = encode((np.arange(len(row), dtype=INT32), row), dtype, features, gaps=gaps)
+    check_columns(len(row), columns)
+    return encoded
+
+
+def row_of_numbers(x: Any) -> np.ndarray:
+    """A dense row, as an array of one dimension."""
     row = array_of_numbers(x, "a context")
     if row.ndim == 2 and row.shape[0] == 1:
         row = row[0]
     if row.ndim != 1:
         found = f"an array of shape {row.shape}" if row.ndim else "a number: put it into a list"
-        raise ValueError(f"one context is one row, not {found}")
-    check_width(len(row), dtype, features)
-    encoded = encode((np.arange(len(row), dtype=INT32), row), dtype, features, gaps=gaps)
-    check_columns(len(row), columns)
-    return encoded
+        many = "; predict and simulate take many" if row.ndim == 2 else ""
+        raise ValueError(f"one context is one row, not {found}{many}")
+    return row
 
 
 def encode_rows(
@@ -125,16 +132,6 @@ def encode_rows(
     apart_below: tell which entries are numbers of dicts; rows of decisions, in which numbers are
     apart, have indices below this. Tables from files always tell it.
     """
-    rows = _encode_rows(X, dtype, features, apart_below, gaps)
-    if rows.kind or not len(rows.indices) or isinstance(X, Rows):
-        return rows
-    is_hashed = hasattr(X, "tocsr") and hasattr(X, "numbers")  # the rows of a table
-    return rows._replace(kind=NAMES if is_hashed else COLUMNS)
-
-
-def _encode_rows(
-    X: Any, dtype: np.dtype, features: int | None, apart_below: int | None, gaps: bool
-) -> Rows:
     if isinstance(X, NamedColumns):
         rows = encode_rows(X.X, dtype, features, gaps=True)
         rows = rows._replace(names=composed_names(X.names))
@@ -148,7 +145,8 @@ def _encode_rows(
             raise ValueError(f"X must be a matrix, one row a context, not of shape {X.shape}")
         if apart_below is not None:
             _tells_numbers(X)
-        return rows_of_sparse(X, dtype, features, gaps)
+        rows = rows_of_sparse(X, dtype, features, gaps)
+        return _of_kind(NAMES if hasattr(X, "numbers") else COLUMNS, rows)
     if isinstance(X, Mapping | tuple):
         raise TypeError("X must be many contexts: put a single dict or pair into a list")
     if isinstance(X, Sequence) and not isinstance(X, str | bytes):
@@ -161,7 +159,12 @@ def _encode_rows(
         raise ValueError(
             f"X must be a matrix, one row a context, not of shape {matrix.shape}{hint}"
         )
-    return rows_of_dense(matrix, dtype, features, gaps)._replace(names=names_of(X))
+    rows = rows_of_dense(matrix, dtype, features, gaps)._replace(names=names_of(X))
+    return _of_kind(COLUMNS, rows)
+
+
+def _of_kind(kind: str, rows: Rows) -> Rows:
+    return rows._replace(kind=kind) if len(rows.indices) else rows
 
 
 def _stack(
@@ -224,10 +227,13 @@ def columns_of(x: Any) -> int:
     if isinstance(row_of_frame(x), Mapping):
         return 0
     try:
-        shape = np.shape(x)
+        array = np.asarray(x)
     except ValueError:  # rows of different lengths
         return 0
-    return shape[-1] if shape else 0
+    holds_others = array.dtype.kind in "US" or (
+        array.dtype.kind == "O" and any(isinstance(value, str | Mapping) for value in array.flat)
+    )
+    return 0 if holds_others or not array.ndim else array.shape[-1]
 
 
 def columns_in(X: Any) -> int:
@@ -247,6 +253,8 @@ def kind_of(x: Any) -> str:
     """
     if type(x) is tuple:
         return "" if _is_apart(x) or len(x) != 2 or not len(x[0]) else COLUMNS
+    if type(x) is ndarray or type(x) is list:
+        return COLUMNS
     if type(x) is dict:
         return NAMES if x else ""
     if isinstance(x, str):

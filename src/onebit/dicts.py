@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from onebit.rows import (
     row_of_arrays,
     rows_of,
 )
+from onebit.settings import shown
 from onebit.texts import Text, composed, is_text, text_columns
 
 FEWEST, MOST_DISTINCT = 20, 0.9  # of so many rows or more, the share that may have different names
@@ -90,9 +91,7 @@ def row_of_dict(
     sums: dict[int, float] = {}
     for name, value in x.items():
         if type(name) is not str:
-            if not isinstance(name, str):
-                raise TypeError(f"a feature's name must be a string, not {name!r}")
-            name = str.__str__(name)
+            name = name_of_feature(name)
         if type(value) is not float and isinstance(value, str):
             value = str.__str__(value)  # of a member of an Enum: its value
             if is_text(value):
@@ -144,6 +143,12 @@ def own_categories(name: str, values: Sequence[str]) -> str:
     )
 
 
+def name_of_feature(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a feature's name must be a string, not {shown(name)}")
+    return str.__str__(name)
+
+
 def number_of_feature(name: str, value: Any, dtype: np.dtype) -> float:
     """The value of a feature as a float; NaN if it is missing."""
     if not is_number(value):
@@ -152,7 +157,7 @@ def number_of_feature(name: str, value: Any, dtype: np.dtype) -> float:
         hint = ""
         if isinstance(value, bytes | bytearray):
             hint = "; decode it to a string"
-        elif isinstance(value, date | timedelta | np.datetime64 | np.timedelta64):
+        elif isinstance(value, date | time | timedelta | np.datetime64 | np.timedelta64):
             hint = f"; {OF_TIME}"
         elif getattr(value, "size", 0) == 1:
             hint = "; give its number, value.item()"
@@ -163,8 +168,10 @@ def number_of_feature(name: str, value: Any, dtype: np.dtype) -> float:
             )
         elif isinstance(value, Iterable):
             hint = "; give each of its parts a name of its own"
+        elif not isinstance(value, complex):
+            hint = "; make a string of it to have it as a category"
         wanted = "a number" if isinstance(value, str) else "a number or a string"
-        raise TypeError(f"feature {name!r} must be {wanted}, not {value!r}{hint}")
+        raise TypeError(f"feature {name!r} must be {wanted}, not {shown(value)}{hint}")
     try:
         number = float(value)
     except OverflowError:

@@ -12,7 +12,7 @@ A learner with inputs="unit" scales each context to length 1 (`unit_row`, `unit_
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
@@ -112,11 +112,21 @@ def array_of_numbers(x: Any, name: str) -> np.ndarray:
             kinds = sorted({type(value).__name__ for value in array.flat if not is_number(value)})
             dicts = "a list of dicts of rows" if array.ndim == 2 else "a dict of a row"
             found = f"{', '.join(kinds)}: make {dicts} with text, gaps or other things"
+        if name == "a context" and array.ndim and _are_contexts(array):
+            found = (
+                "texts or dicts: decide takes one context at a time, predict and simulate take "
+                "many; of a row of a table with strings, make a dict"
+            )
         raise TypeError(
             f"{name} must hold real numbers, not {found}; "
             "a context is a text, an array row, a sparse row, a dict or a pair (indices, values)"
         )
     return array
+
+
+def _are_contexts(array: np.ndarray) -> bool:
+    """Whether there are texts, strings or dicts alone."""
+    return array.dtype.kind == "U" or all(isinstance(x, str | Mapping) for x in array.flat)
 
 
 OF_TIME = "give what matters as numbers or strings, such as an hour, a weekday or seconds"

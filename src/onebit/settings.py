@@ -30,7 +30,7 @@ def real(
 ) -> float:
     """`value` as a float within the bounds, or an error that names them."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, not {value!r}")
+        raise TypeError(f"{name} must be a number, not {shown(value)}")
     try:
         number = float(value)
     except OverflowError:
@@ -44,30 +44,44 @@ def real(
     stated = [(bound, words, holds) for bound, words, holds in bounds if bound is not None]
     if not math.isfinite(number) or not all(holds(bound) for bound, _, holds in stated):
         wanted = " and ".join(f"{words} {bound:g}" for bound, words, _ in stated) or "finite"
-        raise ValueError(f"{name} must be {wanted}, not {value!r}")
+        raise ValueError(f"{name} must be {wanted}, not {shown(value)}")
     return number
 
 
 def whole(name: str, value: int, *, least: int, most: int) -> int:
     """`value` as an int within the bounds, or an error that names them."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be a whole number, not {value!r}")
+        raise TypeError(f"{name} must be a whole number, not {shown(value)}")
     if not least <= value <= most:
-        raise ValueError(f"{name} must be between {least} and {most}, not {value!r}")
+        raise ValueError(f"{name} must be between {least} and {most}, not {shown(value)}")
     return int(value)
+
+
+LONGEST_SHOWN = 100  # characters of a value in a message
+
+
+def shown(value: Any) -> str:
+    """A value for a message: as Python writes it, but cut; of an array, its shape."""
+    if hasattr(value, "shape") and hasattr(value, "ndim") and value.ndim:
+        return f"{type(value).__name__} of shape {value.shape}"
+    text = " ".join(repr(value).split())
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    size = f" of {len(value):,}" if hasattr(value, "__len__") else ""
+    return f"{text[: LONGEST_SHOWN // 2]}... ({type(value).__name__}{size})"
 
 
 def flag(name: str, value: bool) -> bool:
     """`value`, which must be True or False."""
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, not {value!r}")
+        raise TypeError(f"{name} must be True or False, not {shown(value)}")
     return value
 
 
 def function_or_none(name: str, value: Any) -> Any:
     """`value`, which must be a function or None."""
     if value is not None and not callable(value):
-        raise TypeError(f"{name} must be a function, not {value!r}")
+        raise TypeError(f"{name} must be a function, not {shown(value)}")
     return value
 
 
@@ -83,7 +97,7 @@ def choice_of(name: str, value: str, choices: Sequence[str]) -> str:
     """`value`, which must be one of the choices."""
     if value not in choices:
         names = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be one of {names}, not {value!r}")
+        raise ValueError(f"{name} must be one of {names}, not {shown(value)}")
     return value
 
 

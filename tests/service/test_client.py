@@ -130,8 +130,11 @@ def test_contexts(site, make, context, kept):
 
 
 def test_what_json_cannot_hold(site):
-    with Client(site.url) as client, pytest.raises(TypeError, match="cannot be sent"):
-        client.decide("news", {"a": object()})
+    with Client(site.url) as client:
+        with pytest.raises(TypeError, match="'a' must be a number or a string, not <object"):
+            client.decide("news", {"a": object()})
+        with pytest.raises(TypeError, match="cannot be sent"):
+            client.retrain("news", settings={"a": object()})
 
 
 @both
@@ -144,7 +147,7 @@ def test_faults_are_raised_as_they_were(site, make):
         with pytest.raises(faults.UnknownPath):  # and not what another path would answer
             client.feedback("../../health", right=True)
         with pytest.raises(faults.Refused) as raised:
-            client.decide("news", {"a": [1]})
+            client.decide("news", {"a": 1e16})
         assert raised.value.where == "$.context.a"
         with pytest.raises(ServiceError, match="either"):
             client.feedback(client.decide("news", {}).id)

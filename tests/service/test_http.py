@@ -338,7 +338,7 @@ def test_lists_in_lists_without_end(steady):
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"right": True, "label": "tech"}, {"right": None}, {"right": 1}, {"source": "a/b"}]
+    "body", [{}, {"right": True, "label": "tech"}, {"right": None}, {"right": 2}, {"source": "a/b"}]
 )
 def test_feedback_that_is_refused(steady, body):
     id = decide(steady)["id"]

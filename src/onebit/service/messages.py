@@ -25,14 +25,14 @@ Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 # A pair is a list here, not a tuple[int, Number]: msgspec 0.22.0 reads foreign memory where a
 # bounded number and a tuple are alternatives of each other. `context_of` checks pairs instead.
 Entries = Annotated[
-    list[Number | list[Number] | None],
+    list[Number | bool | list[Number] | None],
     Meta(
-        description="numbers, null where one is missing; or pairs of an index and a number, where "
-        "every index comes once",
+        description="numbers, true or false, null where one is missing; or pairs of an index and "
+        "a number, where every index comes once",
         extra_json_schema={
             "items": True,
             "anyOf": [
-                {"items": {**_BOUNDS, "type": ["number", "null"]}},
+                {"items": {**_BOUNDS, "type": ["number", "boolean", "null"]}},
                 {
                     "items": {"type": "array", "prefixItems": [_INDEX, _BOUNDS], "minItems": 2}
                     | {"maxItems": 2}
@@ -88,10 +88,14 @@ class Questions(Struct, forbid_unknown_fields=True):
     decisions: Annotated[list[Question], Meta(min_length=1)]
 
 
+# As `Learner.learn` takes it: databases have 0 and 1.
+Right = Annotated[bool | Literal[0, 1], Meta(description="true or 1: right; false or 0: wrong")]
+
+
 class Verdict(Struct, forbid_unknown_fields=True, kw_only=True):
     """Whether a decision was right, or which label would have been: one of the two."""
 
-    right: bool | UnsetType = UNSET
+    right: Right | UnsetType = UNSET
     label: Label | UnsetType = UNSET
 
 

@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
 import msgspec
-import numpy as np
 
+from onebit.plain_contexts import plain_context
 from onebit.service.engine.building import REFUSED
 from onebit.service.faults import Refused
 
 _encode = msgspec.json.Encoder().encode
+_NAMES = frozenset({str})
+_VALUES = frozenset({str, int, float, bool, type(None)})
+_ENTRIES = frozenset({int, float, bool, type(None), list})
 
 
 def stored_context(context: Any) -> bytes:
-    """A context as the journal keeps it: JSON."""
-    if isinstance(context, np.ndarray):
-        context = context.tolist()
-    elif isinstance(context, tuple) and len(context) == 2:
-        context = list(zip(*(np.asarray(part).tolist() for part in context), strict=True))
-    try:
+    """A context as the journal keeps it: JSON. A list of lists is one of pairs, as HTTP has it."""
+    with refusing("$.context"):
+        if not _is_plain(context):
+            context = plain_context(context)
         stored = _encode(context)
-    except (TypeError, ValueError) as error:
-        raise Refused(f"a context is JSON: {error}", where="$.context") from None
-    if b"null" in stored:  # which is what becomes of numbers that are none
-        is_dict = isinstance(context, Mapping)  # in a list, null is a missing number, as NaN is
-        values = context.values() if is_dict else [value for value in context if value == value]
-        if any(isinstance(value, float) and not isfinite(value) for value in values):
-            raise Refused("a context has a number that is not finite", where="$.context")
+        if b"null" in stored and not _is_finite(context):  # a number that is none became null
+            stored = _encode(plain_context(context))
     return stored
+
+
+def _is_plain(context: Any) -> bool:
+    """Whether a context is written as JSON as it is."""
+    if type(context) is dict:
+        return _NAMES.issuperset(map(type, context)) and _VALUES.issuperset(
+            map(type, context.values())
+        )
+    return type(context) is str or (
+        type(context) is list and _ENTRIES.issuperset(map(type, context))
+    )
+
+
+def _is_finite(context: Any) -> bool:
+    values = context.values() if isinstance(context, dict) else context
+    return all(type(value) is not float or isfinite(value) for value in values)
 
 
 def check_text(text: str | None, where: str) -> None:

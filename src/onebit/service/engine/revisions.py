@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from onebit.service import snapshots
 from onebit.service.engine.building import says
-from onebit.service.engine.checks import check_text
+from onebit.service.engine.checks import check_text, refusing
 from onebit.service.engine.entries import Entry, id_of
 from onebit.service.engine.pending import DONE, Pending, all_done, waiting
 from onebit.service.engine.rebuilding import Edit, Rebuilding
@@ -18,6 +18,7 @@ from onebit.service.engine.records import kept
 from onebit.service.faults import Contradiction, Expired, Refused, ServiceError, Unavailable
 from onebit.service.journal import ACTIVE, CANCELLED, ERASED, statements
 from onebit.service.messages import Answer, Card, Label, SourceChange, Standing
+from onebit.settings import bit
 
 T = TypeVar("T")
 SILENCE = "silence"  # the source of answers that nobody gave
@@ -40,7 +41,7 @@ class Given(NamedTuple):
 def verdict_of(answer: Answer) -> tuple[bool | None, Label | None]:
     """What an answer of a batch says: right or wrong, or the true label."""
     right, label = answer.right, answer.label
-    return None if right is UNSET else right, None if label is UNSET else label
+    return None if right is UNSET else bool(right), None if label is UNSET else label
 
 
 class Revisions(Rebuilding):
@@ -305,6 +306,8 @@ class Revisions(Rebuilding):
         if (given.right is None) == (given.label is None):
             raise Refused("say either right or label")
         if given.label is None:
+            with refusing("$.right"):
+                bit("right", given.right)
             if self._learner.full_information:
                 raise Refused(
                     f"{type(self._learner).__name__} must be told the true label", where="$.right"

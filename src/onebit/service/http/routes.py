@@ -78,7 +78,7 @@ def _verdict(verdict: Verdict, where: str = "$") -> tuple[bool | None, messages.
         raise faults.Refused(
             'say either "right": true, "right": false, or "label": the right one', where=where
         )
-    return None if right is UNSET else right, None if label is UNSET else label
+    return None if right is UNSET else bool(right), None if label is UNSET else label
 
 
 @operation(
