@@ -130,7 +130,12 @@ if not TYPE_CHECKING:  # type checkers would take any name for a known one
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:
-            raise AttributeError(f"module 'onebit' has no attribute {name!r}")
+            import difflib  # takes time that `import onebit` does not have
+
+            near = {known.lower(): known for known in __all__}.get(name.lower())
+            near = [near] if near else difflib.get_close_matches(name, __all__, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise AttributeError(f"module 'onebit' has no attribute {name!r}{meant}")
         loaded = importlib.import_module(_MODULE_OF.get(name, "onebit.algorithms"))
         is_module = name in ("bounds", "datasets", "noise", "testing")
         globals()[name] = value = loaded if is_module else getattr(loaded, name)

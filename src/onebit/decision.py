@@ -16,10 +16,12 @@ from msgspec.structs import fields
 from numpy import ndarray
 
 from onebit.rows import COLUMNS, NAMES
+from onebit.settings import shown
 
 if TYPE_CHECKING:
     from onebit.learner import Learner
 
+_SAID = ("label", "greedy", "propensity", "confidence", "round", "kind", "salt")
 _MAGIC = b"1bit\x01"
 _DIGEST = 8
 MOST_BYTES = 64 * 2**20
@@ -62,6 +64,10 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
     def explored(self) -> bool:
         """Whether the said label is not the greedy one."""
         return self.place != self.greedy_place
+
+    def __dir__(self) -> list[str]:
+        """What is for users; the rest is for learning."""
+        return sorted({*_SAID, "explored", "indices", "values", "to_bytes", "from_bytes"})
 
     def __repr__(self) -> str:
         explored = ", explored" if self.explored else ""
@@ -165,7 +171,7 @@ def checked_decision(decision: Any, learner: Learner) -> Decision:
     those of earlier versions were not.
     """
     if type(decision) is not Decision:
-        raise TypeError(f"learn needs the Decision that decide returned, not {decision!r}")
+        raise TypeError(f"learn needs the Decision that decide returned, not {shown(decision)}")
     if decision.origin != learner._origin:
         raise ValueError(
             "this decision was made by another learner, or by one with other settings or seed"

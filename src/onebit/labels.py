@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from onebit.settings import shown
+
 MOST = 100_000
 LONGEST = 200  # characters of a label
 _UNREADABLE = ("Cc", "Zl", "Zp")  # control characters; line and paragraph separators
@@ -39,7 +41,7 @@ class LabelSet:
         except TypeError:  # not hashable
             place = None
         if place is None or isinstance(label, bool | np.bool_):
-            raise ValueError(f"no label {_shown(label)}; {self._known(label)}")
+            raise ValueError(f"no label {shown(label)}; {self._known(label)}")
         return place
 
     def places(self, labels: Any) -> np.ndarray:
@@ -84,8 +86,8 @@ class LabelSet:
 
     def _known(self, label: Any) -> str:
         if isinstance(label, str):
-            names = {str(name): name for name in self.names}
-            near = difflib.get_close_matches(label, names, n=1)
+            names = {str(name).casefold(): name for name in self.names}
+            near = difflib.get_close_matches(label.casefold(), names, n=1)
             if near:
                 return f"did you mean {names[near[0]]!r}?"
         shown = ", ".join(repr(name) for name in self.names[:8])
@@ -123,15 +125,17 @@ def exact(label: Any) -> Any:
 
 def _names(labels: Any) -> list[Any]:
     if isinstance(labels, bool | str | bytes | set | frozenset):
-        raise TypeError(f"labels must be a number or a list of labels, not {labels!r}")
+        raise TypeError(f"labels must be a number or a list of labels, not {shown(labels)}")
     if isinstance(labels, int | np.integer):
         if not 2 <= labels <= MOST:
-            raise ValueError(f"labels must be between 2 and {MOST}, not {labels}")
+            raise ValueError(f"the number of labels must be between 2 and {MOST}, not {labels}")
         return list(range(int(labels)))
     try:
         names = [exact(name) for name in labels]
     except TypeError:
-        raise TypeError(f"labels must be a number or a list of labels, not {labels!r}") from None
+        raise TypeError(
+            f"labels must be a number or a list of labels, not {shown(labels)}"
+        ) from None
     for name in names:
         _check_type(name)
     if len({type(name) for name in names}) > 1:
@@ -152,7 +156,7 @@ def _names(labels: Any) -> list[Any]:
 
 def _check_type(name: Any) -> None:
     if isinstance(name, bool) or not isinstance(name, str | int):
-        raise TypeError(f"a label is a string or an int, not {name!r}")
+        raise TypeError(f"a label is a string or an int, not {shown(name)}")
 
 
 def check_texts(names: Iterable[Any]) -> None:
@@ -162,20 +166,15 @@ def check_texts(names: Iterable[Any]) -> None:
         if not isinstance(name, str):
             continue
         if not name.strip():
-            raise ValueError(f"label {_shown(name)} is blank; give it a name, such as 'none'")
+            raise ValueError(f"label {shown(name)} is blank; give it a name, such as 'none'")
         if len(name) > LONGEST:
             raise ValueError(
-                f"label {_shown(name)} has {len(name):,} characters; at most {LONGEST} are possible"
+                f"label {shown(name)} has {len(name):,} characters; at most {LONGEST} are possible"
             )
         if any(unicodedata.category(sign) in _UNREADABLE for sign in name):
             raise ValueError(
-                f"label {_shown(name)} has a line break or another control character; leave it out"
+                f"label {shown(name)} has a line break or another control character; leave it out"
             )
-
-
-def _shown(label: Any) -> str:
-    text = repr(label)
-    return text if len(text) <= 80 else f"{text[:60]}..."
 
 
 def _is_storable(name: str) -> bool:

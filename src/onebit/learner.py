@@ -11,13 +11,14 @@ do not keep decisions that wait for feedback.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import hashlib
 import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never
 
 import msgspec
 import numpy as np
@@ -68,7 +69,7 @@ from onebit.frames import (
 )
 from onebit.labels import LabelSet, check_texts
 from onebit.learner_class import Declared
-from onebit.rows import COLUMNS, Rows, rows_of, unit_row, unit_rows
+from onebit.rows import COLUMNS, INT32, Rows, rows_of, unit_row, unit_rows
 from onebit.settings import (
     CALLABLE,
     REQUIRED,
@@ -81,6 +82,7 @@ from onebit.settings import (
     or_none,
     real,
     setting,
+    shown,
     unknown_setting,
     whole,
 )
@@ -100,6 +102,15 @@ Labels = int | Sequence[str] | Sequence[int]
 
 STEPS = 16  # of fading per half-life
 NEVER = 2**63
+
+# What a class says about its algorithm, and compiled code: names that are not for users.
+_FOR_AUTHORS = {
+    *("Params", "could_say", "hear", "hear_label", "law", "lockstep", "lockstep_loop", "members"),
+    *("say", "score"),
+    *("added_settings", "costly", "declared", "forecasts", "full_information", "may_pause"),
+    *("importance_weighted", "infers_the_other", "mistake_bound", "needs", "planes", "ranges"),
+    *("registry", "rescores", "scales_itself", "shares_chances", "variant_of"),
+}
 
 _ALIVE: weakref.WeakSet[Learner] = weakref.WeakSet()
 _is_taken = plain(is_taken)
@@ -183,8 +194,8 @@ class Learner(FeatureTable, Declared):
     _earlier_memories: ClassVar[tuple[int, ...]] = (0,)  # sizes of `_memory` in earlier versions
     needs: ClassVar[str] = ""  # a setting without a default that only Python can give
 
-    def __init__(self, labels: Labels, **given: Any) -> None:
-        self._labels = LabelSet(labels)
+    def __init__(self, *labels: Labels, **given: Any) -> None:
+        self._labels = LabelSet(_only_labels(type(self), labels, given))
         self._values: dict[Setting, Any] = {}
         self._take_settings(given)
         self._check_settings()
@@ -270,13 +281,20 @@ class Learner(FeatureTable, Declared):
 
     # Deciding and learning.
 
-    def decide(self, x: Any, *, among: Iterable[Any] | None = None) -> Decision:
+    def decide(
+        self, x: Any, *more: Never, among: Iterable[Any] | None = None, **unknown: Never
+    ) -> Decision:
         """Say a label for one context.
 
         x: a text, a dict of numbers, categories and texts, a row of an array, of a sparse matrix or
         of a data frame, or a pair (indices, values).
         among: only these labels are possible this time.
         """
+        if more or unknown:
+            raise TypeError(
+                f"decide takes one context, and the possible labels as among=[...], but not "
+                f"{_listed(more, unknown)}"
+            )
         is_pair = type(x) is tuple
         column_names = () if is_pair or not hasattr(x, "to_dict") else names_of(x)
         if self._names or column_names:
@@ -287,7 +305,12 @@ class Learner(FeatureTable, Declared):
             row = indices, values = unit_row(indices, values)
         if self._check_values:
             self._check_values(values)
-        kind = self._kind_in(x, indices)
+        kind = ""
+        if len(indices):  # as in `_kind_in`
+            is_usual = is_pair and getattr(x[0], "dtype", None) is INT32
+            kind = COLUMNS if is_usual else kind_of(x)
+            if kind != self._taught_with:
+                check_kind(kind, self._taught_with)
         try:
             self._acquire()
             places = None if among is None else self._places(among)
@@ -476,10 +499,11 @@ class Learner(FeatureTable, Declared):
     def learn(
         self,
         decision: Decision,
-        *,
+        *more: Never,
         right: bool | None = None,
         label: str | int | None = None,
         silence: bool = False,
+        **unknown: Never,
     ) -> None:
         """Learn from feedback on a decision: right or wrong, or the true label.
 
@@ -493,6 +517,11 @@ class Learner(FeatureTable, Declared):
         learners such as Banditron make only the second update. OneBit makes only the first if two
         labels were possible: then label=... is the same as right=False.
         """
+        if more or unknown:
+            raise TypeError(
+                "learn takes the decision, and the feedback by name: right=True, right=False, "
+                f"label=... or silence=True, but not {_listed(more, unknown)}"
+            )
         if silence is not False and _is_said(silence):
             right = self._reading_of_silence(decision, right, label)
             if right is None:
@@ -513,11 +542,13 @@ class Learner(FeatureTable, Declared):
                 answered = self._other_answers.has(check_salt(decision.salt), round)
             if answered:
                 raise ValueError(
-                    f"round {round} was answered already; a decision is learned from once"
+                    f"round {round} was answered already; a decision is learned from once. If this "
+                    "is another decision, two processes count the same rounds: let each load the "
+                    "model with a salt of its own, onebit.load(path, salt='web-1')"
                 )
-            kind, taught_with = decision.kind, self._taught_with
-            if kind != taught_with:
-                check_kind(kind, taught_with)
+            kind = decision.kind
+            if kind != self._taught_with:
+                check_kind(kind, self._taught_with)
             if round >= self._fades_at:
                 self._vet(decision)
                 self._reserve_for(indices)  # may be refused: before anything changes
@@ -547,8 +578,7 @@ class Learner(FeatureTable, Declared):
                 answers.next = round + 1
             else:
                 answers.mark(round, self.round)
-            if not taught_with:
-                self._taught_with = kind
+            self._taught_with = self._taught_with or kind
             if self.may_pause:
                 self._pause()
         except BaseException:
@@ -695,7 +725,7 @@ class Learner(FeatureTable, Declared):
 
     def _places(self, among: Iterable[Any]) -> tuple[int, ...]:
         if isinstance(among, str | bytes) or not isinstance(among, Iterable):
-            raise TypeError(f"among must be a list of labels, not {among!r}")
+            raise TypeError(f"among must be a list of labels, not {shown(among)}")
         places = tuple(sorted({self._labels.place(label) for label in among}))
         if not places:
             raise ValueError("among is empty: at least one label must be possible")
@@ -864,9 +894,8 @@ class Learner(FeatureTable, Declared):
 
     def _kind_in(self, x: Any, indices: np.ndarray) -> str:
         """The kind of a context with these features; refused if the learner knows the other."""
-        kind, taught_with = kind_of(x) if len(indices) else "", self._taught_with
-        if kind and taught_with and kind != taught_with:
-            check_kind(kind, taught_with)
+        kind = kind_of(x) if len(indices) else ""
+        check_kind(kind, self._taught_with)
         return kind
 
     @property
@@ -977,6 +1006,11 @@ class Learner(FeatureTable, Declared):
             return rows._replace(width=plain_width(rows.indices))
         rows = encode_rows(X, self._dtype, self.features)
         return unit_rows(rows) if self._is_unit else rows
+
+    def __dir__(self) -> list[str]:
+        """What is for users; the rest is for authors of learners."""
+        names = set(super().__dir__())
+        return sorted(name for name in names - _FOR_AUTHORS if not name.startswith("_"))
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={value!r}" for name, value in self.settings.items())
@@ -1237,7 +1271,7 @@ class Learner(FeatureTable, Declared):
             if not isinstance(saved, str) or not saved.startswith(CALLABLE):
                 raise ValueError(f"this {cls.__name__} was saved completely: leave out {name}")
             if not callable(function):
-                raise ValueError(f"{name} must be a function again, not {function!r}")
+                raise ValueError(f"{name} must be a function again, not {shown(function)}")
             if called(function) != saved:
                 raise ValueError(f"it was saved with {name} {saved!r}, not {called(function)!r}")
         return dict(given)
@@ -1331,6 +1365,29 @@ class Learner(FeatureTable, Declared):
             self._other_answers.give(self.salt, self._answers.pages(self.round))
             self._answers = Answers.of_pages(self._other_answers.take(salt), self.round)
             self.salt, self._draws = salt, salted(self.seed, salt)
+
+
+def _only_labels(kind: type[Learner], labels: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    """The labels among the arguments of a constructor; they are taken out of `given`."""
+    name = kind.__name__
+    if not labels and "labels" not in given:
+        near = difflib.get_close_matches("labels", given, n=1)
+        meant = f"; did you mean labels= by {near[0]}=?" if near else ""
+        raise TypeError(
+            f"{name} needs the labels: a list of them, {name}(labels=['yes', 'no']), or their "
+            f"number, {name}(labels=2){meant}"
+        )
+    if len(labels) + ("labels" in given) > 1:
+        example = next((setting for setting in kind.declared if setting not in SHARED), "seed")
+        raise TypeError(
+            f"{name} takes the labels as one list, and settings by name, such as {example}=..."
+        )
+    return labels[0] if labels else given.pop("labels")
+
+
+def _listed(more: tuple[Any, ...], unknown: Mapping[str, Any]) -> str:
+    """Arguments that a call does not take."""
+    return ", ".join([*map(shown, more), *(f"{name}=" for name in unknown)])
 
 
 def precision(asked: Any) -> np.dtype:

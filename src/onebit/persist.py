@@ -31,7 +31,7 @@ from onebit.frames import composed_names
 from onebit.labels import Kept
 from onebit.learner_class import Declared
 from onebit.rows import COLUMNS, GROWTH_LIMIT, NAMES
-from onebit.settings import whole
+from onebit.settings import shown, whole
 from onebit.storage.base import row_blocks
 from onebit.storage.scales import (
     INPUT_PLACES,
@@ -309,6 +309,10 @@ def _replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[IO[b
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The head and the arrays of a model file."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"a model file is given by its path, not by {shown(path)}")
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{os.fspath(path)!r} is a folder, and no model file")
     with open(path, "rb") as file:
         try:
             return _read(file if file.seekable() else io.BytesIO(file.read()))

@@ -318,7 +318,7 @@ def kinds_of_contexts_do_not_mix(make: Make) -> None:
                 lambda x, judge=judge: judge.learn_logged(x, 1, label=1),
                 lambda x, judge=judge: simulate(judge, [x], [1]),
                 lambda x, judge=judge: sweep([judge], [x], [1]),
-                lambda x, judge=judge: _teach(judge, early, 1),
+                lambda _, judge=judge, early=early: _teach(judge, early, 1),
             ]
             before = _learned(judge)
             for i, call in enumerate(calls):

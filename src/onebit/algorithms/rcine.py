@@ -15,7 +15,7 @@ import importlib.util
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never
 
 import numpy as np
 
@@ -351,11 +351,11 @@ class RCINE(Learner):
     def _found_rates(self) -> tuple[float, float] | None:
         return None if self.doubt else self.rates
 
-    def learn(self, decision: Decision, **feedback: Any) -> None:
+    def learn(self, decision: Decision, *more: Never, **feedback: Any) -> None:
         """Learn from feedback: see `Learner.learn`. An error of `estimate` is raised afterwards."""
         with self._lock:
             self._collected.catch_up(self._state.held)
-            super().learn(decision, **feedback)
+            super().learn(decision, *more, **feedback)
             self._estimate_if_due()
 
     def learn_logged(self, x: Any, said: str | int, **feedback: Any) -> None:

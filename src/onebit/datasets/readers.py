@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Unpack
 
@@ -64,6 +65,8 @@ def format_of(path: AnyPath, format: str | None = None) -> str:
         return choice_of("format", format, known)
     if can_be_read(path):
         return _FORMATS[endings(path)[0]]
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{path} is a folder: give one of its files")
     raise ValueError(
         f"{path}: no format has the ending {''.join(endings(path))!r}; rename the file to "
         f"one of {', '.join(_FORMATS)} (text also with .gz or .bz2), or pass "

@@ -17,7 +17,7 @@ from onebit.core.draws import uniform
 from onebit.core.jit import inline, plain
 from onebit.decision import Decision, checked_decision
 from onebit.feedback.silence import PLAIN, is_taken
-from onebit.settings import bit, choice_of, real, whole
+from onebit.settings import bit, choice_of, real, shown, whole
 
 if TYPE_CHECKING:
     from onebit.learner import Learner
@@ -134,12 +134,15 @@ def steps_of(channel: Any) -> tuple[ChannelStep, ...]:
         return (channel,)
     if isinstance(channel, str) or not isinstance(channel, Iterable):
         raise TypeError(
-            f"channel must be a step such as Flip(0.1, 0.1), or a list of steps, not {channel!r}"
+            "channel must be a step such as Flip(0.1, 0.1), or a list of steps, not "
+            f"{shown(channel)}"
         )
     steps = tuple(channel)
     for step in steps:
         if not isinstance(step, ChannelStep):
-            raise TypeError(f"a channel is LabelNoise, Flip, Silence, Delay, ..., not {step!r}")
+            raise TypeError(
+                f"a channel is LabelNoise, Flip, Silence, Delay, ..., not {shown(step)}"
+            )
     return steps
 
 
@@ -287,7 +290,7 @@ class Channel:
     ) -> None:
         """Send the truth about a decision: right or wrong, or the true label."""
         if not hasattr(learner, "learn"):
-            raise TypeError(f"tell needs the learner, then its decision, not {learner!r}")
+            raise TypeError(f"tell needs the learner, then its decision, not {shown(learner)}")
         known = learner._labels
         check(self._link, learner)
         check_delays(self._link, self._time + 1)

@@ -25,7 +25,7 @@ from onebit.lab.truth import (
 )
 from onebit.learner import Learner
 from onebit.rows import Rows
-from onebit.settings import function_or_none, warn, whole
+from onebit.settings import function_or_none, shown, warn, whole
 
 _LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard
 _LOOKED_AT = 1000  # rows, in search of strings that nearly all differ
@@ -138,7 +138,9 @@ def simulate(
     after `decide` and `learn` in each round.
     """
     if not isinstance(learner, Learner):
-        raise TypeError(f"simulate needs a learner, such as Banditron(labels=9), not {learner!r}")
+        raise TypeError(
+            f"simulate needs a learner, such as Banditron(labels=9), not {shown(learner)}"
+        )
     channel = steps_of(channel)
     function_or_none("progress", progress)
     if y is not None or hasattr(X, "labels"):  # a whole Dataset
@@ -184,7 +186,7 @@ def _in_chunks(
     carried = _Carried()
     tell = progress and (lambda rounds: progress(int(done[0]) + rounds))
     if not isinstance(chunks, Iterable):
-        raise TypeError(f"simulate needs rows and their labels, X and y, not {chunks!r}")
+        raise TypeError(f"simulate needs rows and their labels, X and y, not {shown(chunks)}")
     for chunk in chunks:
         X, truths = rows_and_truths(learner, chunk)
         size = size_of(truths)
@@ -356,7 +358,7 @@ def order_of(order: Any, size: int, epochs: int, seed: int) -> np.ndarray:
             return np.empty(0, np.int64)
         if order == "shuffled":
             return shuffled(size, epochs, seed)
-        raise ValueError(f"order must be 'given', 'shuffled' or row numbers, not {order!r}")
+        raise ValueError(f"order must be 'given', 'shuffled' or row numbers, not {shown(order)}")
     try:
         given = np.asarray(order)
     except ValueError:  # rows of different lengths
@@ -375,7 +377,7 @@ def points_of(checkpoints: Sequence[int] | None, total: int) -> list[int]:
     if checkpoints is None:
         return check_points(total)
     if isinstance(checkpoints, str) or not isinstance(checkpoints, Iterable):
-        raise TypeError(f"checkpoints must be a list of rounds, not {checkpoints!r}")
+        raise TypeError(f"checkpoints must be a list of rounds, not {shown(checkpoints)}")
     points = [whole("a check point", point, least=0, most=_ENDLESS) for point in checkpoints]
     rising = all(a < b for a, b in zip([0, *points], points, strict=False))
     if not points or not rising or points[-1] > total:

@@ -38,7 +38,7 @@ from onebit.lab.stream_loop import Stream
 from onebit.lab.truth import TrueLabels, Truths, mean_mistakes, no_counts, size_of, through
 from onebit.learner import Learner
 from onebit.rows import Rows
-from onebit.settings import function_or_none, whole
+from onebit.settings import function_or_none, shown, whole
 
 LARGEST_GROUP = 32  # replicas
 LARGEST_TABLE = 2**30  # bytes of a group's weights
@@ -139,7 +139,7 @@ def _learners(learner: Any, settings: Mapping[str, Any]) -> list[Learner]:
             raise TypeError(f"settings go with a class, not with learners: {', '.join(settings)}")
         return given
     if not issubclass(learner, Learner):
-        raise TypeError(f"sweep needs a learner's class, such as Banditron, not {learner!r}")
+        raise TypeError(f"sweep needs a learner's class, such as Banditron, not {shown(learner)}")
     lists = {
         name: list(value)
         for name, value in settings.items()

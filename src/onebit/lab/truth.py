@@ -213,7 +213,11 @@ def matrix_of(y: Any) -> np.ndarray:
     outside = ~((given >= 0) & (given <= 1))  # NaN as well
     if outside.any():
         row, column = np.argwhere(outside)[0]
-        raise ValueError(f"row {row} of y has {given[row, column]} in column {column}; {_MEANING}")
+        hint = "; or are X and y swapped?"
+        if given.shape[1] == 1:
+            hint = "; for a single column of labels, give one dimension: y.ravel(), frame['label']"
+        found = f"row {row} of y has {given[row, column]} in column {column}"
+        raise ValueError(f"{found}; {_MEANING}{hint}")
     is_certain = given.dtype.kind != "f" or ((given == 0) | (given == 1)).all()
     return np.ascontiguousarray(given, np.uint8 if is_certain else np.float64)
 

@@ -29,7 +29,7 @@ from onebit.lab.truth import is_matrix, matrix_of
 from onebit.labels import LabelSet, column_of
 from onebit.learner import Labels, Learner
 from onebit.rows import Rows
-from onebit.settings import SHARED, Range, choice_of, function_or_none, whole
+from onebit.settings import SHARED, Range, choice_of, function_or_none, shown, whole
 
 MOST_TRIALS = 100_000
 # Steps that prepare="auto" tries: for tables in sparse form, and for sparse rows. Learners
@@ -322,9 +322,7 @@ def _taken(rows: Rows, places: np.ndarray) -> Rows:
     indices = rows.indices[source]
     width = int(indices.max()) + 1 if len(indices) else 0
     numbers = None if rows.numbers is None else _taken(rows.numbers, places)
-    return Rows(
-        indices, rows.values[source], indptr, width, rows.columns, numbers, kind=rows.kind
-    )
+    return Rows(indices, rows.values[source], indptr, width, rows.columns, numbers, kind=rows.kind)
 
 
 # The candidates.
@@ -340,16 +338,16 @@ def _recipes(given: Any) -> list[Recipe]:
         return [recipes.recipe_of(given)]
     if isinstance(given, type) and issubclass(given, Learner):
         return [Recipe(given, {})]
-    raise TypeError(f"tune needs a learner's class, such as Banditron, not {given!r}")
+    raise TypeError(f"tune needs a learner's class, such as Banditron, not {shown(given)}")
 
 
 def _check_grid(grid: Mapping[str, Sequence[Any]], recipes: Sequence[Recipe]) -> None:
     if not isinstance(grid, Mapping):
-        raise TypeError(f"grid must be a dict such as {{'gamma': [0.01, 0.1]}}, not {grid!r}")
+        raise TypeError(f"grid must be a dict such as {{'gamma': [0.01, 0.1]}}, not {shown(grid)}")
     for name, values in grid.items():
         is_list = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
         if not is_list or not len(values):
-            raise ValueError(f"the grid needs a list of values for {name}, not {values!r}")
+            raise ValueError(f"the grid needs a list of values for {name}, not {shown(values)}")
         if not any(name in settings_of(recipe.learner) for recipe in recipes):
             names = ", ".join(recipe.learner.__name__ for recipe in recipes)
             raise ValueError(f"no setting {name!r} for {names}: leave it out of the grid")
