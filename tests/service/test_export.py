@@ -9,6 +9,7 @@ import polars
 import pytest
 from journals import news, played
 
+from onebit.cli.journals import export as export_command
 from onebit.service.engine import Engine, id_of
 from onebit.service.faults import Damaged
 from onebit.service.journal import DecisionRow, Journal
@@ -88,3 +89,12 @@ def test_damage_is_named(journal, tmp_path):
     with pytest.raises(Damaged, match=r"is damaged: .* --repair"):
         export(tmp_path / "j", tmp_path / "r.parquet")
     assert [path.name for path in tmp_path.iterdir() if "parquet" in path.name] == []
+
+
+def test_the_command_writes_parquet_only(journal, tmp_path):
+    """A csv file by its name would not be one."""
+    for name in ("rounds.csv", "rounds"):
+        with pytest.raises(ValueError, match=r"give the file the ending \.parquet"):
+            export_command(journal, out=tmp_path / name)
+        assert not (tmp_path / name).exists()
+    export_command(journal, out=tmp_path / "rounds.parquet")

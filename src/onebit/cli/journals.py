@@ -294,6 +294,10 @@ def export(journal: Path, /, *, out: Path, model: str | None = None) -> None:
     """
     from onebit.service.upkeep.export import export as write
 
+    if out.suffix.lower() != ".parquet":
+        raise ValueError(
+            f"--out {out}: the rounds are written as Parquet; give the file the ending .parquet"
+        )
     options.check_out(out)
     rows = write(journal, out, model)
     print(f"{rows:,} decisions are in {out}")
