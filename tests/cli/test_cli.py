@@ -99,7 +99,7 @@ def test_a_word_without_its_option(tmp_path, command):
         (["--prepare", "tf"], "no step 'tf'"),
         (["--learner", "Banditron:gama=1"], "no setting 'gama'"),
         (["--learner", "Banditron:gamma=7"], "gamma must be"),
-        (["--learner", "Perceptron:a=1"], "it has none"),
+        (["--learner", "Perceptron:a=1"], "it has no settings of its own"),
         (["--rounds", "0"], "rounds must be"),
         (["--data", "iris", "--bounds"], "bounds need data whose best weights are known: synsep"),
         (["--repeats", "0"], "repeats must be"),
