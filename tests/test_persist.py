@@ -129,6 +129,7 @@ def test_a_model_file_is_a_zip_of_arrays_that_numpy_reads_without_onebit(tmp_pat
         "seed": 3,
         "round": 12,
         "columns": 3,
+        "taught_with": "columns",
     }
     assert digest == hashlib.sha256(path.read_bytes()[:-64]).hexdigest()
     with np.load(path, allow_pickle=False) as arrays:
