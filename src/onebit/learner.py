@@ -310,7 +310,7 @@ class Learner(FeatureTable, Declared):
             is_usual = is_pair and getattr(x[0], "dtype", None) is INT32
             kind = COLUMNS if is_usual else kind_of(x)
             if kind != self._taught_with:
-                check_kind(kind, self._taught_with)
+                self._check_kind(kind)
         try:
             self._acquire()
             places = None if among is None else self._places(among)
@@ -895,8 +895,14 @@ class Learner(FeatureTable, Declared):
     def _kind_in(self, x: Any, indices: np.ndarray) -> str:
         """The kind of a context with these features; refused if the learner knows the other."""
         kind = kind_of(x) if len(indices) else ""
-        check_kind(kind, self._taught_with)
+        self._check_kind(kind)
         return kind
+
+    def _check_kind(self, kind: str) -> None:
+        """Refuse a context of another kind than those before."""
+        if kind == COLUMNS and self._taught_with not in ("", COLUMNS):
+            self._check_tells_numbers(self._knows_numbers)
+        check_kind(kind, self._taught_with)
 
     @property
     def _reads_names(self) -> bool:
