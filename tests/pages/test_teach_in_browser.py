@@ -560,9 +560,9 @@ def test_the_keyboard_alone_reaches_everything(serve: Any, context: BrowserConte
     tab.saved(3)
     tab.page.focus("#last button")
     tab.page.keyboard.press("Enter")
-    tab.wait("document.querySelector('dialog').open")
+    tab.wait("document.querySelector('#revise').open")
     tab.page.keyboard.press("Escape")
-    tab.wait("document.querySelector('dialog').open", False)
+    tab.wait("document.querySelector('#revise').open", False)
     assert tab.complaints == []
 
 

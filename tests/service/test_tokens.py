@@ -91,6 +91,7 @@ def test_a_file_of_others_is_refused(write, mode):
         ("", "no token"),
         ('token = "x"', "outside of a table"),
         ("[a]\nmodels = '*'\nverbs = '*'", "either token or sha256"),
+        (f'["a\\n1"]\ntoken="{SECRET}"\nmodels="*"\nverbs="*"', "printable characters only"),
         (f"[a]\ntoken='{SECRET}'\nsha256='{'0' * 64}'\nmodels='*'\nverbs='*'", "either"),
         ("[a]\ntoken=5\nmodels='*'\nverbs='*'", "text in quotes"),
         ("[a]\ntoken='short'\nmodels='*'\nverbs='*'", "at least 16"),

@@ -105,6 +105,8 @@ def _parsed(text: bytes) -> dict[str, Any]:
 def _token(title: str, table: Any) -> Token:
     if not isinstance(table, dict):
         raise ValueError(f"{title!r} stands outside of a table; each token has a table: [NAME]")
+    if not title.isprintable():  # it is part of lines of the log
+        raise ValueError(f"[{title!r}] the name of a token has printable characters only")
     known = ("token", "sha256", "models", "verbs")
     for key in table:
         if key not in known:
