@@ -157,15 +157,15 @@ class Sender:
         key = body.get("key", "")
         secret = self.random.choice([OWNER, SITE]) if name == "news" else OWNER
         answer = self.ask("POST", f"/v1/models/{name}/decisions", body, secret)
-        if self._is_done(answer, 201):
-            self._keep(self.ledger.told(answer.json, key))
+        if done := self._done(answer, 201):
+            self._keep(self.ledger.told(done.json, key))
 
     def decide_many(self) -> None:
         questions = [self._question("news")[1] for _ in range(self.random.choice([1, 2, 20]))]
         path = "/v1/models/news/decisions:batch"
         answer = self.ask("POST", path, {"decisions": questions}, self.random.choice([OWNER, SITE]))
-        if self._is_done(answer, 201):
-            told = answer.json["decisions"]
+        if done := self._done(answer, 201):
+            told = done.json["decisions"]
             for question, one in zip(questions, told, strict=True):
                 self._keep(self.ledger.told(one, question.get("key", "")))
 
@@ -178,7 +178,7 @@ class Sender:
         path = f"/v1/decisions/{id}/feedback"
         if self.random.random() < 0.3:
             verdict |= {"source": self.random.choice(["web", "mail", "a@b"])}
-        if self._is_done(self.ask("POST", path, verdict, OWNER), 200):
+        if self._done(self.ask("POST", path, verdict, OWNER), 200):
             self.ledger.did(id, state)
 
     def give_feedback_many(self) -> None:
@@ -189,8 +189,8 @@ class Sender:
         for one in given:
             self.ledger.trying(one["id"], self.ledger.verdict(one["id"], one))
         answer = self.ask("POST", "/v1/feedback:batch", {"feedback": given}, OWNER)
-        if self._is_done(answer, 200):
-            for one, outcome in zip(given, answer.json["feedback"], strict=True):
+        if done := self._done(answer, 200):
+            for one, outcome in zip(given, done.json["feedback"], strict=True):
                 if "state" not in outcome:
                     raise Fault(f"{one} refused: {outcome}")
                 self.ledger.did(one["id"], self.ledger.verdict(one["id"], one))
@@ -215,7 +215,7 @@ class Sender:
         answer = self.ask(method, path, body, OWNER)
         if what == "shown" and answer and answer.status == 409:  # this model does not ask for it
             return
-        if self._is_done(answer, 200):
+        if self._done(answer, 200):
             self.ledger.did(id, state)
 
     def read(self) -> None:
@@ -481,15 +481,15 @@ class Sender:
             raise Fault(f"status {answer.status}: {answer.body[:500]!r}")
         return answer
 
-    def _is_done(self, answer: Answer | None, status: int) -> bool:
-        """Whether a request that is right was done. If the service is full, it was not."""
+    def _done(self, answer: Answer | None, status: int) -> Answer | None:
+        """The answer if a request that is right was done. If the service is full, it was not."""
         if answer is None:
-            return False
+            return None
         if answer.status not in (status, 503):
             raise Fault(f"a right request was refused: {answer.status} {answer.body[:500]!r}")
         if answer.status == 503:
             time.sleep(0.1)
-        return answer.status == status
+        return answer if answer.status == status else None
 
 
 def head(method: str, path: str, secret: str | None, data: bytes | bytearray) -> bytes:
