@@ -1373,12 +1373,12 @@ def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
     news = place.start().models["news"]
     ids, write, meanwhile = play(news, 5), periodic.persist.write, []
 
-    def slowly(path, *dumped):
+    def slowly(path, *dumped, **options):
         thread = threading.Thread(target=lambda: [do() for do in meanwhile])
         thread.start()
         thread.join(PATIENCE)
         assert not thread.is_alive(), "requests wait until a snapshot is written"
-        write(path, *dumped)
+        write(path, *dumped, **options)
 
     monkeypatch.setattr(periodic.persist, "write", slowly)
     meanwhile.append(lambda: play(news, 5))

@@ -240,6 +240,7 @@ def test_few_pixels_are_enlarged_smoothly():
 
 
 @given(st.text(max_size=60))
+@settings(deadline=None)
 def test_a_shown_line_is_printable_and_short(text):
     assert shown(text, 20).isprintable() and len(shown(text, 20)) <= 20
     assert shown("two\n lines", 20) == "two lines"

@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from waiting import PATIENCE, wait_for
 
@@ -379,6 +379,7 @@ def test_a_column_of_a_text_is_refused(tmp_path):
 
 
 @given(st.lists(st.binary(max_size=20), max_size=8))
+@settings(deadline=None)
 def test_any_bytes_are_lines_or_skipped_or_refused(tmp_path_factory, lines):
     path = text_file(tmp_path_factory.getbasetemp(), b"\n".join(lines))
     try:
@@ -704,6 +705,7 @@ def test_what_is_kept_on_disk_is_bounded(tmp_path):
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 40)), max_size=40))
+@settings(deadline=None)
 def test_recent_values_are_bounded(puts):
     recent: Recent[int] = Recent(100)
     sizes = {}
