@@ -3,11 +3,14 @@
     NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python tests/golden_runs.py NAME ...  # writes tests/golden
 
 They are written once, before a change that is not to change results, and only read afterwards. Runs
-of a learner are written anew when the learner is meant to do something else. NAME: as in test_laws.
+of a learner are written anew when the learner is meant to do something else: then its `BITS` must
+have been raised, so that services build their learners anew. NAME: as in test_laws, or "reading" or
+"steps", with the `BITS` of `onebit.contexts` and `onebit.datasets.steps`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Sequence
@@ -18,6 +21,8 @@ from scipy import sparse
 from test_laws import MAKERS
 
 import onebit as ob
+from onebit import contexts
+from onebit.datasets import Steps, steps
 
 FOLDER = Path(__file__).parent / "golden"
 LABELS, FEATURES, ROWS, SAVED = 5, 12, 90, 50
@@ -56,6 +61,63 @@ def runs_of(make, dtype: str) -> dict[str, list]:
     return found
 
 
+def bits_of(make) -> list[int]:
+    """The versions of the arithmetic of a learner, as the service has them."""
+    kinds = type(make(LABELS)).__mro__
+    return [kind.BITS for kind in kinds if "BITS" in vars(kind)]
+
+
+# What contexts and steps are as numbers.
+
+READ = (
+    "My invoice is wrong, and wrong again.",
+    "caf\u00e9 cafe\u0301 \u4f60\u597d\u4e16\u754c \u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",
+    "\U0001f600\U0001f600 x_1 3.5",
+    {"team": "A", "age": 31, "vip": True, "note": "it crashed again", "gap": None},
+    {"a": 0.25, "b": -3, "c": 1e6},
+    [0.5, 0.0, -2.0, 1e-3],
+    ([3, 70000], [1.0, -0.5]),
+)
+STEPS = (
+    ["log_counts", "tfidf", "unit_norm"],
+    ["binary", "constant"],
+    ["standardise"],
+    ["hash:16"],
+    ["fourier:8:gamma=0.5:seed=3"],
+)
+
+
+def _digest(rows) -> str:
+    """Of the same numbers on every machine: single precision and rounding absorb the rest."""
+    found = hashlib.sha256()
+    for indices, values in rows:
+        rounded = [float(f"{value:.5g}") + 0.0 for value in np.asarray(values, np.float64)]
+        found.update(repr(([int(i) for i in indices], rounded)).encode())
+    return found.hexdigest()[:16]
+
+
+def reading() -> dict[str, str]:
+    """How contexts of each kind are read."""
+    found = {}
+    for i, x in enumerate(READ):
+        row = contexts.encode(x, np.dtype(np.float64), None)
+        found[f"{i} {type(x).__name__}"] = _digest([row])
+    return found
+
+
+def prepared() -> dict[str, str]:
+    """What each step makes of the rows of the stream."""
+    X, found = np.abs(stream()[0].toarray()), {}
+    for names in STEPS:
+        apply = Steps(names)
+        rows = [apply(x) for x in X]
+        found[" ".join(names)] = _digest(rows)
+    return found
+
+
+PARTS = {"reading": (contexts, reading), "steps": (steps, prepared)}
+
+
 def model_of(name: str) -> Path:
     return FOLDER / f"{name}.onebit"
 
@@ -74,8 +136,13 @@ def main(names: Sequence[str]) -> None:
     path = FOLDER / "runs.json"
     golden = json.loads(path.read_text())
     for name in names:
+        if name in PARTS:
+            module, made = PARTS[name]
+            _record(golden, name, {"bits": [module.BITS], "made": made()})
+            continue
         make = makers[name]
-        golden[name] = {dtype: runs_of(make, dtype) for dtype in ("float32", "float64")}
+        runs = {dtype: runs_of(make, dtype) for dtype in ("float32", "float64")}
+        _record(golden, name, {"bits": bits_of(make), **runs})
         learner = make(LABELS, seed=6, dtype="float64")
         ob.simulate(learner, X[:SAVED], y[:SAVED])
         learner.save(model_of(name))
@@ -83,6 +150,17 @@ def main(names: Sequence[str]) -> None:
         print(name, file=sys.stderr)
     lines = ",\n".join(f'"{name}": {json.dumps(golden[name])}' for name in sorted(golden))
     path.write_text("{\n" + lines + "\n}\n")
+
+
+def _record(golden, name: str, found: dict) -> None:
+    """Take a run instead of the one before, unless it differs under the same number."""
+    before = golden.get(name, {})
+    changed = [
+        key for key in found if key != "bits" and key in before and before[key] != found[key]
+    ]
+    if changed and before.get("bits") == found["bits"]:
+        sys.exit(f"{name} does something else ({', '.join(changed)}): raise its BITS first")
+    golden[name] = found
 
 
 if __name__ == "__main__":

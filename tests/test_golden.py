@@ -22,14 +22,38 @@ def marks_of(name):
     return (pytest.mark.thorough,) if name in ("Newtron-1", "Newtron-2") else ()  # take longest
 
 
+PARTS = {name: GOLDEN.pop(name) for name in golden_runs.PARTS}
 NAMES = [pytest.param(name, marks=marks_of(name)) for name in GOLDEN]
+CHANGED = "the results have changed: if that is meant, raise BITS, and record the runs anew"
 
 
 @pytest.mark.parametrize("dtype", ["float64", *SINGLE])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_mistakes_as_then(name, dtype):
     make = {param.id: param.values[0] for param in MAKERS}[name]
-    assert golden_runs.runs_of(make, dtype) == GOLDEN[name][dtype]
+    assert golden_runs.runs_of(make, dtype) == GOLDEN[name][dtype], CHANGED
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_runs_are_of_this_arithmetic(name):
+    make = {param.id: param.values[0] for param in MAKERS}[name]
+    assert golden_runs.bits_of(make) == GOLDEN[name]["bits"], "record the runs anew"
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_contexts_and_steps_are_the_same_numbers_as_then(name):
+    module, made = golden_runs.PARTS[name]
+    assert PARTS[name]["bits"] == [module.BITS], "record them anew"
+    assert made() == PARTS[name]["made"], CHANGED
+
+
+def test_other_results_are_not_recorded_under_the_same_number():
+    golden = {"A": {"bits": [1], "float64": 1}}
+    with pytest.raises(SystemExit, match=r"A does something else \(float64\): raise its BITS"):
+        golden_runs._record(golden, "A", {"bits": [1], "float64": 2})
+    golden_runs._record(golden, "A", {"bits": [1], "float64": 1})
+    golden_runs._record(golden, "A", {"bits": [2], "float64": 2})
+    assert golden == {"A": {"bits": [2], "float64": 2}}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -48,6 +48,8 @@ from onebit.rows import (
 )
 from onebit.texts import text_columns
 
+BITS = 1  # raise it if a context is read as other numbers; see `Learner.BITS`
+
 
 def encode(
     x: Any, dtype: np.dtype, features: int | None, columns: int = 0, gaps: bool = False

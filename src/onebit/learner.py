@@ -182,6 +182,9 @@ class Learner(FeatureTable, Declared):
     rescores = True  # whether learning reads the row's present scores
     # The scores of a label that is surely wrong and of one that is surely right, if scores estimate
     # the chance of being right.
+    # The version of its arithmetic, here of what all learners share. Raise it if the same events
+    # make another learner; tests/golden_runs.py then records its runs anew.
+    BITS: ClassVar[int] = 1
     forecasts: ClassVar[tuple[float, float] | None] = None
     shares_chances: ClassVar[bool] = False  # a new label changes those of the others
     importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+import sys
 import time
 from contextlib import closing
 
 import pytest
 from running import Home, assert_pure, play
 
-from onebit import cli, testing
+import onebit as ob
+from onebit import cli, contexts, testing
+from onebit.datasets import steps
+from onebit.learner import Learner
 from onebit.service.engine import Engine, building, rebuilding
 from onebit.service.engine.building import Builder
 from onebit.service.faults import Damaged
@@ -160,3 +165,37 @@ def test_decisions_that_this_code_cannot_read(home, monkeypatch, caplog):
     assert testing._bytes(news.learner) == before and news.card().version == 2
     with closing(ReadOnlyJournal(home.journal)) as journal:
         assert Replay(journal, "news").other_code is None
+
+
+def test_a_learner_is_known_by_the_versions_of_its_arithmetic(monkeypatch, tmp_path):
+    body = {"learner": "UCWL", "prepare": []}
+    before = building.code_of(body)
+    for owner in (ob.UCWL, Learner, contexts):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, "BITS", 100, raising=False)
+            assert not building.code_of(body).same_bits(before)
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "BITS", 100)
+        assert building.code_of(body) == before
+        prepared = building.code_of({**body, "prepare": ["binary"]})
+    assert not building.code_of({**body, "prepare": ["binary"]}).same_bits(prepared)
+
+
+def test_a_learner_of_somebody_else_is_known_by_its_sources(monkeypatch, tmp_path):
+    source = "from onebit.algorithms.ucwl import UCWL\n\nclass Mine(UCWL):\n    '''Mine.'''\n"
+    (tmp_path / "mine_one.py").write_text(source)
+    (tmp_path / "mine_two.py").write_text(source.replace("Mine(", "Yours(") + "    extra = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        for module in ("mine_one", "mine_two"):
+            importlib.import_module(module)
+        codes = {
+            building.code_of({"learner": name}).digest
+            for name in ("UCWL", "mine_one:Mine", "mine_two:Yours")
+        }
+    finally:
+        for name in ("Mine", "Yours"):
+            Learner.registry.pop(name, None)
+        for module in ("mine_one", "mine_two"):
+            sys.modules.pop(module, None)
+    assert len(codes) == 3

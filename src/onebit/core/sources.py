@@ -109,7 +109,7 @@ class Sources:
         that only choose other modules by name; the caller adds the modules that they choose.
         """
         key = (frozenset(modules), frozenset(apart))
-        if key not in self._digests or any(not _is_own(name) for name in key[0]):
+        if key not in self._digests or any(not is_own(name) for name in key[0]):
             try:
                 self._digests[key] = self._digest(*key)
             except (_EditedError, OSError, SyntaxError):
@@ -156,7 +156,7 @@ class Sources:
             for name in self._imports(source):
                 if name in reached or (name in apart and name not in modules):
                     continue
-                if source.is_own and not _is_own(name):  # their versions are in the caller's key
+                if source.is_own and not is_own(name):  # their versions are in the caller's key
                     continue
                 found = self._find(name, source)
                 if found is None:
@@ -170,7 +170,7 @@ class Sources:
 
     def _find(self, module: str, importer: Source | None = None) -> Source | None:
         """The source of a module, if it has one that is not in the standard library."""
-        if _is_own(module):
+        if is_own(module):
             path = None if module in _NO_CODE else self._own.get(module)
             return Source(module, path, True) if path else None
         loaded = getattr(sys.modules.get(module), "__file__", None)
@@ -190,7 +190,7 @@ class Sources:
                     module = importlib.util.resolve_name("." * level + module, package)
                 except ImportError:
                     continue
-            if _is_own(module):
+            if is_own(module):
                 yield from self._defining(module, name)
             else:
                 yield from _around(f"{module}.{name}" if name else module)
@@ -349,7 +349,7 @@ def _passed_on(tree: ast.Module) -> dict[str, tuple[str, str]]:
 
 def _not_compiled(modules: Collection[str]) -> Collection[str]:
     """Modules that compiled code does not depend on; unknown for modules from outside."""
-    return PYTHON_ONLY if all(_is_own(name) for name in modules) else ()
+    return PYTHON_ONLY if all(is_own(name) for name in modules) else ()
 
 
 # Where modules are.
@@ -359,7 +359,7 @@ def _top(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _is_own(module: str) -> bool:
+def is_own(module: str) -> bool:
     return _top(module) == PACKAGE
 
 

@@ -24,6 +24,8 @@ from onebit.frames import listed
 from onebit.rows import Rows, is_missing, unit_norm
 from onebit.settings import choice_of, real, whole
 
+BITS = 1  # raise it if a step makes other numbers; see `Learner.BITS`
+
 
 class Steps:
     """A sequence of steps, with their state from earlier rows.

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from onebit import persist
+from onebit import contexts, persist
 from onebit._version import __version__
 from onebit.core.jit import COMPILED
-from onebit.core.sources import SOURCES
-from onebit.datasets import Steps
+from onebit.core.sources import SOURCES, is_own
+from onebit.datasets import Steps, steps
 from onebit.decision import Decision
 from onebit.lab.lookup import learner_named
 from onebit.labels import Kept
@@ -56,7 +56,7 @@ class Code(NamedTuple):
     """What a learner's bits depend on beside its events."""
 
     onebit: str  # the version of the package
-    digest: str  # of the sources of the learner's class, and of how events are learned
+    digest: str  # of the versions of the arithmetic, and of how events are learned
 
     def __str__(self) -> str:
         return f"onebit {self.onebit}, code {self.digest}"
@@ -67,13 +67,18 @@ class Code(NamedTuple):
 
 
 def code_of(body: Mapping[str, Any]) -> Code:
-    """The code that runs now, for the learner of a version."""
-    modules = {kind.__module__ for kind in learner_named(body["learner"]).__mro__}
-    if body.get("prepare"):
-        modules.add(Steps.__module__)
+    """The code that runs now, for the learner of a version.
+
+    The learners of this package declare the version of their arithmetic. Others are known by their
+    sources, and by what these import.
+    """
+    kinds = learner_named(body["learner"]).__mro__
+    bits = [kind.BITS for kind in kinds if "BITS" in vars(kind)]
+    others = {kind.__module__ for kind in kinds if not is_own(kind.__module__)} - {"builtins"}
     # Without readable sources, the version has to do.
-    sources = SOURCES.digest(modules) or __version__
-    facts = repr((RULES, COMPILED, sources))
+    sources = (SOURCES.digest(others) or __version__) if others else ""
+    prepared = steps.BITS if body.get("prepare") else 0
+    facts = repr((RULES, COMPILED, contexts.BITS, prepared, bits, sources))
     return Code(__version__, hashlib.sha256(facts.encode()).hexdigest()[:16])
 
 
