@@ -92,7 +92,7 @@ def test_bytes_of_an_earlier_version_have_no_confidence(monkeypatch):
     made = ob.OneBit(3).decide("a text")
     encode = module._encode
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_encode", lambda stored: encode(stored[:-1]))
+        patch.setattr(module, "_encode", lambda stored: encode(stored[:-2]))
         earlier = made.to_bytes()
     assert ob.Decision.from_bytes(earlier).confidence is None
     for wrong in (1.5, -0.1, float("nan")):

@@ -191,14 +191,15 @@ def test_few_contexts_are_in_memory_at_a_time(monkeypatch):
 
 def test_parts_that_were_not_tried_are_counted(monkeypatch):
     monkeypatch.setattr(explanation, "MOST_PARTS", 5)
-    learner = ob.UCWL(2)
-    learner.learn(learner.decide("word3 word4"), right=True)
     text = " ".join(f"word{i}" for i in range(7))
     for x in (text, {"body": text, "team": "A"}, ([*range(8)], [1.0] * 8)):
+        learner = ob.UCWL(2)
+        first = ([3, 4], [1.0, 1.0]) if isinstance(x, tuple) else "word3 word4"
+        learner.learn(learner.decide(first), right=True)
         found = learner.explain(x)
         assert found.left_out == 2 + (x is not text)
         assert str(found).endswith(f"not tried: {found.left_out} parts after the first 5")
-    found = learner.explain("word3 word4")
+    found = learner.explain(first)
     assert found.left_out == 0 and "not tried" not in str(found)
 
 

@@ -79,13 +79,13 @@ def test_rounds(tmp_path: Path):
     assert_type(decision, ob.Decision)
     assert_type(decision.propensity, float)
     learner.learn(decision, right=decision.label == "sport")
-    learner.learn(learner.decide([1.0, 2.0]), label="tech")
+    learner.learn(learner.decide("a late goal"), label="tech")
     with pytest.raises(TypeError, match="right must be True or False"):
-        learner.learn(learner.decide([1.0, 2.0]), right="yes")  # pyright: ignore[reportArgumentType]
+        learner.learn(learner.decide("a late goal"), right="yes")  # pyright: ignore[reportArgumentType]
     learner.save(tmp_path / "news.onebit")
     loaded = ob.load(tmp_path / "news.onebit", salt="web-1")
     assert_type(loaded, ob.Learner)
-    assert loaded.predict([[1.0, 2.0]]).shape == (1,)
+    assert loaded.predict(["a late goal"]).shape == (1,)
 
 
 def test_streams():

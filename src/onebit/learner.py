@@ -105,6 +105,7 @@ NEVER = 2**63
 
 # What a class says about its algorithm, and compiled code: names that are not for users.
 _FOR_AUTHORS = {
+    "BITS",
     *("Params", "could_say", "hear", "hear_label", "law", "lockstep", "lockstep_loop", "members"),
     *("say", "score"),
     *("added_settings", "costly", "declared", "forecasts", "full_information", "may_pause"),

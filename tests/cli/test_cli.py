@@ -183,7 +183,7 @@ sys.modules |= dict.fromkeys([*extras, "starlette", "uvicorn", "uvloop"])  # not
     ("args", "says"),
     [
         (["study", "rcnbf-2021", "--quick"], "needs scikit-learn.*pip install '.[lab]'"),
-        (["serve"], "the service needs starlette: pip install '.[serve]'"),
+        (["serve"], "the service needs prometheus_client: pip install '.[serve]'"),
         (["teach"], "the teach page needs uvicorn: pip install '.[serve]'"),
         (["dashboard", "a.journal"], "the dashboard needs starlette: pip install '.[serve]'"),
         (

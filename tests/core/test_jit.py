@@ -211,7 +211,10 @@ try:
 except AttributeError as error:
     print(error)
 """
-    assert python(code).splitlines() == ["[]", "module 'onebit' has no attribute 'Bandit'"]
+    assert python(code).splitlines() == [
+        "[]",
+        "module 'onebit' has no attribute 'Bandit'; did you mean 'EGBandit'?",
+    ]
 
 
 LEARN = """

@@ -7,6 +7,7 @@ from onebit.core.jit import entry
 from onebit.core.lanes import State4, aligned_zeros
 from onebit.core.rounds import Work
 from onebit.core.slots import (
+    ALL,
     NO_ROOM,
     find_places,
     no_slots,
@@ -46,7 +47,7 @@ def test_features_get_places_in_the_order_of_the_rounds():
         slots, out = widened(no_slots(), 5001), np.zeros(5, np.uint32)
         seen = np.zeros(3, np.uint8)
         rounds = np.array(order, np.int64)
-        assert place_rows(INDICES, INDPTR, rounds, slots, 0, seen, out) == count
+        assert place_rows(INDICES, INDPTR, rounds, slots, 0, ALL, seen, out) == count
         assert out.tolist() == places
 
 

@@ -139,7 +139,10 @@ def test_settings_of_every_learner_are_settings_of_a_recipe(tmp_path):
             "kernel, budget, remove, and like every learner silence, half_life, inputs",
         ),
         ("Banditron:gama=1", "did you mean 'gamma'?"),
-        ("Banditron:sed=1", "(seed, features, dtype belong to the run); did you mean 'seed'?"),
+        (
+            "Banditron:sed=1",
+            "(seed, features, vocabulary, dtype belong to the run); did you mean 'seed'?",
+        ),
         (
             "Perceptron:halflife=9",
             "it has no settings of its own, and like every learner silence, half_life, inputs",
@@ -161,7 +164,10 @@ def test_python_tells_the_same_of_a_typo():
         with pytest.raises(TypeError, match=f"no setting '{name}' for Banditron") as error:
             ob.Banditron(2, **{name: 1})
         said = str(error.value)
-        assert "like every learner features, seed, dtype, silence, half_life, inputs;" in said
+        assert (
+            "like every learner features, vocabulary, seed, dtype, silence, half_life, inputs;"
+            in said
+        )
         assert said.endswith(f"did you mean '{near}'?")
     with pytest.raises(TypeError, match="no setting 'what' for Banditron") as error:
         ob.Banditron(2, what=1)

@@ -47,6 +47,7 @@ labels = 30
 [models.news]
 labels = ["sport", "politics", "tech"]
 learner = "Banditron"
+vocabulary = 5000
 revisions = true
 [models.later]
 labels = 4

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 from running import Home, context, named, play
 
 from onebit.learner import Learner
@@ -42,6 +43,11 @@ learner = "SquareCB"
 def digest(learner: Learner) -> str:
     """What a learner has learned, in any version of onebit."""
     head, arrays = learner._dump()
+    features = arrays.get("features")
+    if features is not None and features[-1] < 1000:  # these were not kept apart in all versions
+        table = np.zeros((int(features[-1]) + 1, *arrays["table"].shape[1:]), np.float32)
+        table[arrays.pop("features")] = arrays["table"]
+        arrays["table"] = table
     parts = [json.dumps([head["labels"], head["round"], head["seed"]]).encode()]
     parts += [name.encode() + arrays[name].tobytes() for name in sorted(arrays)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

@@ -1990,7 +1990,7 @@ def test_labels_that_nobody_could_read_are_refused_and_earlier_ones_are_kept(hom
         assert refused.value.where == "$.add[1]"
     assert news.learner.labels == list(LABELS)
     with monkeypatch.context() as earlier:
-        earlier.setattr("onebit.learner.check_texts", lambda names: None)
+        earlier.setattr("onebit.service.engine.settings.check_texts", lambda names: None)
         news.submit_labels(LabelChange(add=["a\nb"])).wait()
     play(news, 10)
     assert_pure(news)

@@ -7,7 +7,6 @@ ones. The service runs as these tests do, compiled or not.
 from __future__ import annotations
 
 import os
-import resource
 import threading
 import time
 from collections import Counter
@@ -25,6 +24,7 @@ SEED = os.environ.get("ONEBIT_FUZZ_SEED", "1")
 CONNECTIONS = 32
 MEMORY = 600 * 2**20  # bytes that a service may hold, and may have as data
 GROWTH = 100 * 2**20  # bytes that it may hold more after the last request than after a fifth
+ENOUGH = 20_000  # requests, of which the first fifth fills all that is kept for a time
 
 pytestmark = pytest.mark.skipif(
     not os.path.exists("/proc/self/status"), reason="only Linux says how much memory a process had"
@@ -48,8 +48,6 @@ def fuzz(folder, requests):
     tokens.chmod(0o600)
     ledger = Ledger()
     with started(configuration, env={**os.environ, "NO_PROXY": "*"}) as running:
-        # The kernel refuses more memory than this, so nothing escapes between two looks.
-        resource.prlimit(running.process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
         url = running.wait_for(r"address (http://\S+)")
         port = int(url.rpartition(":")[2])
         senders = [Sender(port, f"{SEED} {i}", ledger) for i in range(CONNECTIONS)]
@@ -61,8 +59,11 @@ def fuzz(folder, requests):
         print(f"seed {SEED}: {sum(s.sent for s in senders):,} requests, {dict(statuses)}")
         print(f"memory: {', '.join(f'{size / 2**20:.0f}' for size in held)} MiB, ", end="")
         print(f"at most {running.memory('VmHWM') / 2**20:.0f} MiB")
+        # The kernel notes the most that was ever used, so nothing escapes between two looks. It
+        # cannot refuse more: tables are laid out for their vocabulary before they are used.
         assert running.memory("VmHWM") < MEMORY
-        assert held[-1] - held[len(held) // 5] < GROWTH
+        if requests >= ENOUGH:
+            assert held[-1] - held[len(held) // 5] < GROWTH
         assert "Traceback" not in running.text and " ERROR " not in running.text, running.text
     # It was killed. The next one has only the journal.
     print(ledger.check_journal(configuration))
@@ -90,6 +91,7 @@ def send_all(senders, requests, running):
             sender.is_over = True
         time.sleep(0.02)
     if failed:
+        failed[0].add_note(f"The service wrote: {running.text[-5000:]}")
         raise failed[0]
     held.append(running.memory())
     return held

@@ -229,7 +229,7 @@ class Builder:
         play(learner)
 
     def with_label(self, learner: Learner, label: Any) -> Learner:
-        """The learner with another label, live or from the journal."""
+        """The learner with another label, which was checked when it was new."""
         learner._add_label(label)
         return limited(learner, self.version)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from onebit.plain_contexts import plain_context
 from onebit.service.engine.building import REFUSED
-from onebit.service.faults import Refused
+from onebit.service.faults import Refused, Unavailable
 
 _encode = msgspec.json.Encoder().encode
 _NAMES = frozenset({str})
@@ -53,7 +53,7 @@ def check_text(text: str | None, where: str) -> None:
 
 
 class refusing:
-    """What a learner refuses becomes a fault of the request."""
+    """What a learner refuses becomes a fault of the request, if memory is not what it lacks."""
 
     __slots__ = ("where",)
 
@@ -64,5 +64,7 @@ class refusing:
         pass
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, MemoryError):
+            raise Unavailable(f"there is not enough memory: {error}") from None
         if isinstance(error, REFUSED):
             raise Refused(str(error), where=self.where) from None

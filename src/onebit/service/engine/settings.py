@@ -66,6 +66,7 @@ class Settings(Rebuilding):
         trial = self._learner.copy() if new else self._learner
         for label in new:
             with refusing(f"$.add[{change.add.index(label)}]"):
+                check_texts([label])
                 trial = self._builder.with_label(trial, label)
         return trial, new
 
