@@ -1388,7 +1388,8 @@ class KernelNewtron(Dual, Sampled):
 class Expert(NamedTuple):
     """One of OneBit's models; W and S are [label, feature], of matrices S is [label, d, d]."""
 
-    kind: str  # "softmax", "ridge", or "full": a ridge regression with matrices
+    kind: str  # "softmax", "ridge", "full" (a ridge regression with matrices), "logistic", "bayes",
+    # or "bare": a logistic regression without features
     wide: bool  # it sees the Fourier features too
     prior: float
     shrink: float
@@ -1397,6 +1398,8 @@ class Expert(NamedTuple):
     noise: float  # the chance that an answer is false, as it believes
     W: np.ndarray
     S: np.ndarray
+    common: np.ndarray  # the mean of the labels' constants, as a logistic regression estimates it,
+    # and the variance of that
 
 
 class OneBit(Twin):
@@ -1430,7 +1433,12 @@ class OneBit(Twin):
         def expert(kind, wide, prior, shrink=1.0, floor=0.0, again=False, noise=0.0):
             W = np.zeros((K, widths[wide] + 1))
             S = self.units(*W.shape) if kind == "full" else np.full(W.shape, prior)
-            return Expert(kind, wide, prior, shrink, floor, again, noise, W, S)
+            if kind == "bare":
+                S[:, :-1] = 0.0
+            elif kind == "logistic":
+                S[:, -1] = 1.0
+            common = np.array([0.0, 16.0])
+            return Expert(kind, wide, prior, shrink, floor, again, noise, W, S, common)
 
         self.experts = [
             expert("softmax", False, 64.0, 0.3, 1e-4, noise=0.4)
@@ -1439,15 +1447,19 @@ class OneBit(Twin):
             expert("softmax", False, 64.0, 0.1, 1e-4, True),
             expert("softmax", False, 256.0, 0.3, 0.05, True),
             expert("ridge", False, 1.0),
+            expert("logistic", False, 16.0),
+            expert("logistic", False, 2.0),
         ]
+        bare = expert("bare", False, 1.0)
         if fix:
             self.experts += [
                 expert("softmax", True, 64.0, 0.1, 1e-4, True),
                 expert("softmax", True, 256.0, 0.3, 0.05, True),
+                bare,
                 expert("full", False, 1.0),
             ]
         else:
-            self.experts += [expert("bayes", False, 0.0)]
+            self.experts += [bare, expert("bayes", False, 0.0)]
             self.temperature, self.curvature = 3.0, 1.0
         count = len(self.experts)
         self.evidence = np.zeros(count)
@@ -1457,6 +1469,7 @@ class OneBit(Twin):
         self.theta = np.tile([0.0, 1.0], (count, 1))
         self.H = np.stack([self.TRUST * np.eye(2)] * count)
         self.said, self.heard, self.kept, self.spent = np.zeros(K), 0, [], 0.0
+        self.answered, self.limited = 0.0, 0
         self.alarm, self.alarms = alarm, 0
 
     def look(self, expert: Expert, row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -1467,7 +1480,10 @@ class OneBit(Twin):
         if len(x) < expert.W.shape[1]:  # Fourier features are not there yet
             x = np.concatenate([x[:-1], np.zeros(expert.W.shape[1] - len(x)), [1.0]])
         variances = expert.S @ x @ x if expert.kind == "full" else expert.S @ x**2
-        return x, expert.W @ x, variances
+        scores = expert.W @ x
+        if expert.kind in ("logistic", "bare"):
+            scores = scores + expert.common[0]
+        return x, scores, variances
 
     def bayes_scores(self, expert: Expert, x: np.ndarray) -> np.ndarray:
         """Complement naive Bayes; W is the mass of a feature in the rounds of a label."""
@@ -1492,28 +1508,58 @@ class OneBit(Twin):
         found = []
         for expert in self.experts:
             _, u, _ = self.look(expert, row)
-            is_regression = expert.kind in ("ridge", "full")
-            found.append((1 + u) / 2 if is_regression else softmax(u))
+            if expert.kind in ("ridge", "full"):
+                found.append((1 + u) / 2)
+            elif expert.kind in ("logistic", "bare"):
+                found.append(expit(u))
+            else:
+                found.append(softmax(u))
         return np.array(found)
+
+    def beliefs(self) -> tuple[float, float]:
+        """That exactly one label is right, and that contexts say something about which."""
+        trust = dict.fromkeys(("softmax", "bayes", "logistic", "bare", "ridge", "full"), 0.0)
+        for weight, expert in zip(self.weight, self.experts, strict=True):
+            trust[expert.kind] += weight
+        one, each = trust["softmax"] + trust["bayes"], trust["logistic"]
+        mute = trust["bare"] * (1 + self.answered / self.K) ** 2 / 5
+        return one / (one + each), (one + each) / (one + each + mute)
 
     def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         return self.weight @ self.forecasts(x)
 
     def upper(self, x: np.ndarray, round: int = 0) -> np.ndarray:
-        q, width = self.scores(x), 0.0
+        q, width = self.scores(x), np.zeros(self.K)
+        exclusive, telling = self.beliefs()
+        each = sum(
+            weight
+            for weight, expert in zip(self.weight, self.experts, strict=True)
+            if expert.kind in ("logistic", "bare")
+        )
+        [alone] = [expert.S[:, -1] for expert in self.experts if expert.kind == "bare"]
+        behind = np.log(np.maximum((1 + round) / (self.K * (1 + self.said)), 1))
+        both = exclusive * telling
         for weight, expert in zip(self.weight, self.experts, strict=True):
+            _, u, v = self.look(expert, x)
             if expert.kind == "ridge" or (expert.kind == "full" and weight >= self.LEAST_WEIGHT):
-                width += weight * np.sqrt(self.look(expert, x)[2]) / 2
-        bonus = 2 * max(0.0, 1 - q.max()) * math.sqrt(math.log(1 + round))
-        allowed = 2 / 5 * self.K * math.log(1 + round)
+                p = np.clip((1 + u) / 2, 0, 1)
+                noise = both + (1 - both) * 2 * np.sqrt(p * (1 - p))
+                width += weight * noise * np.sqrt(v) / 2
+            elif expert.kind in ("logistic", "bare"):
+                share = weight * (1 - both) / max(each, self.LEAST_WEIGHT)
+                if share >= self.LEAST_WEIGHT:
+                    wider = np.sqrt(v / 16 + (1 / 4 + 2 * behind) * alone)
+                    width += share * (expit(u + wider) - expit(u))
+        bonus = telling * 2 * max(0.0, 1 - q.max()) * math.sqrt(math.log(1 + round))
+        allowed = (0.05 + 0.45 * exclusive) * self.K * math.log(1 + round)
         if self.spent > allowed:
-            bonus *= allowed / self.spent
-        if self.K == 2:
-            bonus = 0.0
+            bonus *= (allowed / self.spent) ** 3
+            self.limited += bonus > 0
         return q + width + bonus / np.sqrt(1 + self.K + self.said)
 
     def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
-        a = int(np.argmax(self.upper(x, round)))
+        upper = self.upper(x, round)
+        a = int(np.flatnonzero(upper >= upper.max() - 1e-12)[0])  # labels never said are equal
         self.said[a] += 1
         return Choice(a, self.greedy(x), 1.0)
 
@@ -1534,18 +1580,17 @@ class OneBit(Twin):
             self.temper(u, a, right)
             expert.W[:, :-1] += after[:, None] * x
             return
-        if expert.kind != "softmax":
-            answers = {a: 1.0 if right else -1.0}
-            if self.K == 2:
-                answers[1 - a] = -answers[a]
-            for label, z in answers.items():
-                S = expert.S[label]
-                Sx = S @ x if expert.kind == "full" else S * x
-                expert.W[label] += Sx * (z - u[label]) / (1 + v[label])
-                if expert.kind == "full":
-                    expert.S[label] = S - np.outer(Sx, Sx) / (1 + v[label])
-                else:
-                    expert.S[label] = 1 / (1 / S + x**2)
+        if expert.kind in ("logistic", "bare"):
+            self.learn_logistic(expert, x, u[a], v[a], a, right)
+            return
+        if expert.kind in ("ridge", "full"):
+            S, z = expert.S[a], 1.0 if right else -1.0
+            Sx = S @ x if expert.kind == "full" else S * x
+            expert.W[a] += Sx * (z - u[a]) / (1 + v[a])
+            if expert.kind == "full":
+                expert.S[a] = S - np.outer(Sx, Sx) / (1 + v[a])
+            else:
+                expert.S[a] = 1 / (1 / S + x**2)
             return
         p = softmax(u)
         chance = np.full(self.K, expert.noise if right else 1 - expert.noise)  # of this answer
@@ -1566,10 +1611,28 @@ class OneBit(Twin):
             h = expert.shrink * np.maximum(p * (1 - p), expert.floor)
             expert.S[:] = 1 / (1 / expert.S + h[:, None] * x**2)
 
+    @staticmethod
+    def learn_logistic(
+        expert: Expert, x: np.ndarray, u: float, v: float, a: int, right: bool
+    ) -> None:
+        """The label's weights, and the constant of all labels."""
+        v += expert.common[1]
+        side = 1 if right else -1
+        reach = side * v  # the slope is at most 1
+        moved = brentq(lambda m: (m - u) / v - side * expit(-side * m), u, u + reach, xtol=1e-12)
+        slope, p = (moved - u) / v, expit(moved)
+        curve = max(p * (1 - p), 1e-3)
+        expert.common[0] += slope * expert.common[1]
+        expert.common[1] = 1 / (1 / expert.common[1] + curve)
+        expert.W[a] += slope * expert.S[a] * x
+        expert.S[a] /= 1 + curve * expert.S[a] * x**2
+
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
-        a, q = choice.label, np.maximum(self.scores(x), 0.0)
+        a = choice.label
         if a != choice.greedy:
-            self.spent += q.max() - q[a]
+            highest = max(0.0, self.scores(x).max())
+            self.spent = max(0.0, self.spent + highest - right)
+        self.answered += 1
         after = None if self.fix else self.after(self.scores(x), a, right)
         noise = np.array([expert.noise for expert in self.experts])
         self.weigh(noise + (1 - 2 * noise) * self.forecasts(x)[:, a], right)
@@ -1581,9 +1644,7 @@ class OneBit(Twin):
             self.count(x)
         if self.fix and self.fix(self, x):
             for expert in self.experts:
-                expert.W[:], expert.S[:] = 0.0, expert.prior
-                if expert.kind == "full":
-                    expert.S[:] = self.units(self.K, expert.W.shape[1])
+                self.clear(expert)
             for i, kept in enumerate(self.kept):
                 for expert in self.experts:
                     self.learn_expert(expert, *kept)
@@ -1594,6 +1655,15 @@ class OneBit(Twin):
             self.alarms += 1
             self.forget(0.9)
         return True
+
+    def clear(self, expert: Expert) -> None:
+        expert.W[:], expert.S[:], expert.common[:] = 0.0, expert.prior, [0.0, 16.0]
+        if expert.kind == "full":
+            expert.S[:] = self.units(self.K, expert.W.shape[1])
+        elif expert.kind == "logistic":
+            expert.S[:, -1] = 1.0
+        elif expert.kind == "bare":
+            expert.S[:, :-1] = 0.0
 
     def forget(self, share: float) -> None:
         """As if a share of the answers had not been heard; all that is kept are sums of answers."""
@@ -1607,11 +1677,19 @@ class OneBit(Twin):
                 sums = keep * np.einsum("kij,kj->ki", before, expert.W)
                 expert.W[:] = np.einsum("kij,kj->ki", expert.S, sums)
             else:
-                sums = keep * expert.W / expert.S
-                expert.S[:] = 1 / (keep / expert.S + share / expert.prior)
-                expert.W[:] = expert.S * sums
+                prior, known = np.full(expert.S.shape, expert.prior), expert.S > 0
+                if expert.kind == "logistic":
+                    prior[:, -1] = 1.0
+                S = expert.S[known]
+                sums = keep * expert.W[known] / S
+                expert.S[known] = 1 / (keep / S + share / prior[known])
+                expert.W[known] = expert.S[known] * sums
+            before = expert.common[1]
+            expert.common[1] = 1 / (keep / before + share / 16)
+            expert.common[0] *= keep * expert.common[1] / before
         self.evidence *= keep
         self.said *= keep
+        self.answered *= keep
         self.spent *= keep
         self.kept = self.kept[len(self.kept) - int(keep * len(self.kept)) :]
         if not self.fix:

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
-from onebit import persist, testing
+from onebit import testing
 from onebit.lab.streams import streams
 
 LABELS = ["none", "some"]
@@ -156,15 +156,10 @@ def test_races_and_tuning_keep_the_digits(tmp_path):
     assert errors[0] == errors[1]
 
 
-def test_files_and_decisions_of_earlier_versions(tmp_path):
+def test_decisions_of_earlier_versions():
     """Their rows are in single precision."""
     X, y = stream()
     learner = play(onebit(), X + 3, y)
-    head, arrays = learner._dump()
-    older = {**arrays, "kept": arrays["kept"].astype(np.float32)}
-    persist.write(tmp_path / "older", head, older)
-    loaded = ob.load(tmp_path / "older")
-    assert testing._bytes(loaded) == testing._bytes(learner)
     indices, values = (decision := learner.decide(X[0] + 3)).row
     stored = msgspec.structs.replace(decision, row=(indices, values.astype(np.float32)))
     twin = learner.copy()

@@ -265,17 +265,6 @@ def test_files_may_have_gaps_in_kept_rows_and_nowhere_else(tmp_path):
         ob.load(tmp_path / "wrong")
 
 
-@pytest.mark.parametrize("size", [30, 160])
-def test_files_of_earlier_versions_have_no_counts_of_columns(size, tmp_path):
-    X, y = rows(share=0)
-    learner = taught(ob.OneBit, X[:size], y[:size])
-    head, arrays = learner._dump()
-    persist.write(tmp_path / "old", head, arrays | {"columns": arrays["columns"][:3]})
-    old = ob.load(tmp_path / "old")
-    assert testing._bytes(old) == testing._bytes(learner)
-    assert testing._bytes(play(old, X, y)) == testing._bytes(play(learner, X, y))
-
-
 def test_the_classifier_takes_gaps_if_its_learner_does():
     pandas = pytest.importorskip("pandas")
     X, y = rows()

@@ -44,7 +44,7 @@ def test_a_few_names_make_a_small_file(make, tmp_path):
     for x in ({"late": 1, "invoice": 2}, {"crash": 1, "late": 1, "day": "Monday"}):
         learner.learn(learner.decide(x), right=True)
     learner.save(tmp_path / "model.onebit")
-    assert (tmp_path / "model.onebit").stat().st_size < 6000
+    assert (tmp_path / "model.onebit").stat().st_size < 6500
     assert len(learner._buffer) <= 8
     again = ob.load(tmp_path / "model.onebit")
     for x in ({"late": 1}, {"crash": 1, "never met": 3}):

@@ -63,6 +63,12 @@ def without(first: int, last: int, of: str = "") -> Callable[[], None]:
     return replace
 
 
+def without_bare() -> None:
+    bare = algorithm.FULL - 1
+    without(bare, bare, of="dense")()
+    without(algorithm.NARROW, algorithm.NARROW, of="sparse")()
+
+
 def weigh_equally() -> None:
     original, weight = algorithm._weigh, experts.WEIGHT
 
@@ -103,9 +109,13 @@ def rarities_alike() -> None:
 VARIANTS: dict[str, Callable[[], None]] = {
     "OneBit": lambda: None,
     "no bonus": constants(algorithm, BONUS=0.0),
-    "no allowance for the bonus": constants(algorithm, ALLOWANCE=1e9),
+    "no allowance for the bonus": constants(algorithm, ALLOWANCE=1e9, LEAST_ALLOWANCE=1e9),
     "scales after 100 answers alone": constants(dense_experts, SCALED_AFTER=(100,)),
-    "no width": constants(algorithm, WIDTH=0.0),
+    "no width": constants(
+        algorithm, WIDTH=0.0, CONTEXT_WIDTH=0.0, LABEL_WIDTH=0.0, CATCHING_UP=0.0
+    ),
+    "no width of labels that were said less than others": constants(algorithm, CATCHING_UP=0.0),
+    "contexts are taken to say something": constants(algorithm, HOPE=1e30),
     "no first softmax model": without(0, 0),
     "first softmax model believes all answers": constants(
         algorithm,
@@ -118,13 +128,16 @@ VARIANTS: dict[str, Callable[[], None]] = {
     "no third softmax model": without(2, 2),
     "no diagonal regression": without(3, 3),
     "no regression with full matrices": constants(dense_experts, FULL_NUMBERS=0),
-    "no naive Bayes": without(4, 4, of="sparse"),
+    "no logistic regressions with features": without(4, 5),
+    "no expert without features": without_bare,
+    "labels share no constant": constants(algorithm, COMMON_PRIOR=1e-9),
+    "no naive Bayes": without(algorithm.BAYES, algorithm.BAYES, of="sparse"),
     "naive Bayes without a head start": constants(algorithm, HEAD_START=0.0),
     "naive Bayes without unseen features": constants(bayes, UNSEEN=0),
     "naive Bayes: rare features count as others": rarities_alike,
     "naive Bayes: a fixed temperature": constants(bayes, LOWEST=bayes.START, HIGHEST=bayes.START),
-    "no models of Fourier features": without(4, 5, of="dense"),
-    "only models of Fourier features": without(0, 3, of="dense"),
+    "no models of Fourier features": without(6, 7, of="dense"),
+    "only models of Fourier features": without(0, 5, of="dense"),
     "no learning again": constants(algorithm, AGAIN=0),
     "no calibration": constants(algorithm, FLATTEST=1.0, STEEPEST=1.0, FARTHEST=0.0),
     "equal weights": weigh_equally,

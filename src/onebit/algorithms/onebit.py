@@ -1,6 +1,7 @@
 """OneBit: a learner without settings. Several models forecast the answer; their mean decides.
 
-Models ("experts") of three kinds learn from the same answers:
+It takes nothing for granted about how many labels are right. Some models ("experts") forecast as if
+exactly one were, others each label by itself; they learn from the same answers:
 
 - Three softmax models of the label, fitted to the likelihood of the answer. If the said label a was
   right, the loss is -log p_a. If it was wrong, the loss is -log(1 - p_a); its EM bound divides the
@@ -12,20 +13,31 @@ Models ("experts") of three kinds learn from the same answers:
   assumes that an answer is false with a certain probability: 0.1 for sparse rows, 0.4 for dense
   rows. For sparse rows, the other two divide the probability of being right in proportion to the
   mean forecast of all experts.
+- For sparse rows, naive Bayes (`complement_bayes`), which needs the fewest answers. It, too, takes
+  one label to be right.
 - A ridge regression of the answer, +1 or -1, per label (Confidit's), which falsified answers cannot
   mislead as far. Dense rows of few columns have a second one, with a full matrix per label.
-- For sparse rows, naive Bayes (`complement_bayes`), which needs the fewest answers.
+- Two logistic regressions per label, which differ in their initial variances, and one without
+  features, which forecasts how often a label is right. Only answers about a label move its
+  weights, by implicit steps, and a constant that all labels share, from which new labels start.
 
 Each expert forecasts the chance that a label is right. The forecasts are averaged with weights that
 follow from how well each expert has lately forecast the answers, after a calibration by a bounded
-logistic regression. The label with the highest mean plus width plus bonus is said. The width is
-half the standard deviation of the regressions' forecasts, times their weights. The bonus,
-2 (1 - max q) sqrt(log(1 + t) / (1 + K + n)), is for labels that were said n times only, while no
-forecast q is high; with two labels each answer tells the truth, and there is no bonus.
+logistic regression. The label with the highest mean plus width plus bonus is said.
 
-Trying a label instead of the likeliest one costs the difference of their forecasts. Where contexts
-say little about the label, no forecast is ever high, and the bonus would go on forever. So it is
-multiplied by the allowance, 2/5 K log(1 + t), divided by the costs so far, if these are larger.
+Two beliefs follow from the weights (`_beliefs`): e, that exactly one label is right (naive Bayes
+and the softmax models, against the logistic regressions with features), and c, that contexts say
+something (all of these, against the expert without features, which gains with time).
+
+- The bonus, 2 c (1 - max q) sqrt(log(1 + t) / (1 + K + n)), is for labels that were said n times
+  only, while no forecast q is high. Trying a label instead of the likeliest one costs max q, and
+  gains 1 if it is right. If these costs exceed the allowance, (1/20 + 9/20 e) K log(1 + t), the
+  bonus is multiplied by the cube of allowance / costs.
+- The width of a ridge regression is half the standard deviation of its forecast times its weight,
+  times 2 sqrt(p (1 - p)) in so far as labels are right by themselves.
+- That of a logistic regression is sigmoid(u + s) - sigmoid(u), for the score u and
+  s^2 = v/16 + v_0 (1/4 + 2 log max(1, (1 + t) / (K (1 + n)))): v is the variance of u, and v_0 that
+  of the expert without features. These widths are averaged by weight, and count 1 - e c.
 
 Rows are scaled to length 1 and have a constant feature.
 
@@ -38,7 +50,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -58,10 +70,11 @@ from onebit.learner import Learner, precision
 from onebit.rows import Rows
 from onebit.settings import choice_of, setting
 from onebit.storage.base import Storage
-from onebit.storage.dense_experts import Dense, DenseExperts, with_times
+from onebit.storage.dense_experts import LEAST_WEIGHT, Dense, DenseExperts
 from onebit.storage.experts import (
     AFTER,
     ANSWERED,
+    COMMON,
     CROSS,
     CURVE,
     EVIDENCE,
@@ -80,6 +93,8 @@ from onebit.storage.experts import (
     STEEP,
     STEP,
     TARGET,
+    TRUSTED,
+    UNSURE,
     WEIGHT,
     clear_full,
     fix_scales,
@@ -93,31 +108,65 @@ from onebit.storage.experts import (
     sum_up_full,
     wide_table,
 )
-from onebit.storage.scales import TIMES, with_extremes
+from onebit.storage.scales import TIMES
 from onebit.storage.sparse_experts import Sparse, SparseExperts
 
-# Expert by expert: softmax, softmax, softmax, ridge regression; for dense rows also two softmax
-# models of all features; for those of few columns also a ridge regression with full matrices.
-# Sparse rows have naive Bayes as the last one.
-NARROW, RIDGE, BAYES, FULL = 4, 3, 4, 6
-PRIOR = (64.0, 64.0, 256.0, 1.0, 64.0, 256.0)  # variance of a weight before anything is learned
+# Kinds of experts that have weights for each feature.
+SOFTMAX, RIDGE, LOGISTIC = range(3)
+
+
+class Expert(NamedTuple):
+    """How such an expert learns."""
+
+    kind: int
+    prior: float  # variance of a weight before anything is learned
+    shrink: float = 1.0  # how fast variances shrink
+    floor: float = 0.0  # they shrink by p (1 - p), but at least by this
+    again: bool = False  # whether it learns kept rounds again
+
+
+OF_COLUMNS = (  # sparse rows and dense rows
+    Expert(SOFTMAX, 64.0, 1.0, 1e-4),
+    Expert(SOFTMAX, 64.0, 0.1, 1e-4, again=True),
+    Expert(SOFTMAX, 256.0, 0.3, 0.05, again=True),
+    Expert(RIDGE, 1.0),
+    Expert(LOGISTIC, 16.0),
+    Expert(LOGISTIC, 2.0),
+)
+OF_WAVES = (  # dense rows: columns and Fourier features
+    Expert(SOFTMAX, 64.0, 0.1, 1e-4, again=True),
+    Expert(SOFTMAX, 256.0, 0.3, 0.05, again=True),
+)
+NARROW = len(OF_COLUMNS)
+KIND, PRIOR, SHRINK, FLOOR, LEARNS_AGAIN = zip(*OF_COLUMNS, *OF_WAVES, strict=True)
+PAIRS, PAIRS_AGAIN = (0, 2), (1, NARROW - 1)  # summed in pairs: the first, and how far the next
+
+# After these comes the expert without features (`_bare`); then, as the last one, naive Bayes for
+# sparse rows, and a ridge regression with full matrices for dense rows of few columns.
+BAYES, FULL = NARROW + 1, NARROW + len(OF_WAVES) + 1
 HEAD_START = 5.0  # of naive Bayes over the other experts, in evidence
-SHRINK = (1.0, 0.1, 0.3, 1.0, 0.1, 0.3)  # how fast variances shrink
-FLOOR = (1e-4, 1e-4, 0.05, 0.0, 1e-4, 0.05)  # they shrink by p (1 - p), but at least by this
-LEARNS_AGAIN = (False, True, True, False, True, True)
-PAIRS, PAIRS_AGAIN = (0, 2), (1, 3)  # experts are summed in pairs: the first, and how far the next
 
 # The share of falsified answers that the first model assumes: of sparse rows, of dense rows.
 NOISY, SPARSE_NOISE, DENSE_NOISE, DENSE_SHRINK = 0, 0.1, 0.4, 0.3
 AGAIN = 2  # kept rounds that are learned again after an answer
 BONUS = 2.0
-ALLOWANCE = 0.4  # costs of trying labels up to which the bonus is whole, per label and log(1 + t)
+LEAST_ALLOWANCE = 0.05
+ALLOWANCE = 0.5  # costs of trying labels up to which the bonus is whole, per label and log(1 + t)
+LABEL_PRIOR = 1.0  # variance of a logistic model's constant, of a label; and of all labels together
+COMMON_PRIOR = 16.0
+CONSTANT_PRIOR = [
+    LABEL_PRIOR if kind == LOGISTIC else prior for kind, prior in zip(KIND, PRIOR, strict=True)
+]
+CONTEXT_WIDTH = 0.25  # of logistic models, in standard deviations of the score
+HOPE = 5.0  # the odds that contexts say something, before any answer
+LABEL_WIDTH, CATCHING_UP = 0.25, 2.0  # in variances of the score by the label alone
 WIDTH = 0.5  # in standard deviations of a regression's forecast
 MEMORY = 0.999  # of the weights and their calibration, per answer
 DOUBT = 20.0  # answers that the calibration's prior is worth
 FLATTEST, STEEPEST, FARTHEST = 0.1, 2.0, 1.0  # slopes and offset of the calibration
 RAREST = 1e-3  # forecasts are believed between this and 1 - this
 NEWTON_STEPS = 5
+LOGISTIC_STEPS, LEAST_CURVE = 30, 1e-3
 SMALLEST_STEP = 1e-4  # below it an expert has nothing to learn
 REPLAY_DRAW = 8  # the first stream of draws of rounds that are learned again
 FALSE_ALARM, FORGOTTEN = 0.01, 0.9  # the chance of a false alarm; what share an alarm forgets
@@ -197,13 +246,23 @@ def _sum_up(narrow, wide, constant, sums, context, with_all):
     not_inlined()
     row, scale = context.row, context.scale
     first, gap = PAIRS if with_all else PAIRS_AGAIN
-    for expert in range(first, len(constant) // 2, gap):
+    for expert in range(first, _bare(constant), gap):
         plane = 2 * expert
         start, out = constant[plane : plane + 4], sums[plane : plane + 4]
         if expert < NARROW:
             sum_pair(narrow, plane, row, context.narrow, scale, start, out)
         else:
             sum_pair(wide, plane - 2 * NARROW, row, row.stop, scale, start, out)
+    if with_all:
+        for plane in range(2 * _bare(constant), len(constant)):
+            for label in range(constant.shape[1]):
+                sums[plane, label] = constant[plane, label]
+
+
+@inline
+def _bare(constant):
+    """The logistic expert without features: the last one that has a constant feature."""
+    return len(constant) // 2 - 1
 
 
 @inline
@@ -357,24 +416,11 @@ def _find_change(
 
 
 @inline
-def _answer_for(label, mask, said, right):
-    """1: the label was right, -1: it was wrong, 0: nobody knows."""
-    left = 0
-    for other in range(len(mask)):
-        left += mask[other] == 0
-    if label == said:
-        return 1.0 if right else -1.0
-    if left == 2 and mask[label] == 0:  # of two labels, one is right
-        return -1.0 if right else 1.0
-    return 0.0
-
-
-@inline
-def _regress(table, row, stop, scale, constant, sums, label, answer):
+def _regress(table, plane, row, stop, scale, constant, sums, label, answer):
     """An answer for the ridge regression of a label: w += s x (z - w.x)/(1 + v), 1/s += x^2."""
     score, variance = np.float64(sums[0, label]), np.float64(sums[1, label])
     step = number(table, (answer - score) / (1.0 + variance))
-    unit, plane = number(table, 1.0), 2 * RIDGE
+    unit = number(table, 1.0)
     s = constant[1, label]
     constant[0, label] += step * s
     constant[1, label] = s / (unit + s)
@@ -383,6 +429,36 @@ def _regress(table, row, stop, scale, constant, sums, label, answer):
         s = table.table[j, plane + 1, label]
         table.table[j, plane, label] += step * s * x
         table.table[j, plane + 1, label] = s / (unit + s * x * x)
+
+
+@inline
+def _regress_logistic(table, plane, row, stop, scale, constant, sums, line, label, right):
+    """An answer for the logistic model of a label, and for the constant that all labels share.
+
+    Minimises (moved - score)^2 / (2 variance) - log P(answer | moved). line: of `Experts.trust`.
+    """
+    score = line[COMMON] + np.float64(sums[0, label])
+    variance = line[UNSURE] + np.float64(sums[1, label])
+    bit, moved = 1.0 if right else 0.0, score
+    for _ in range(LOGISTIC_STEPS):
+        p = sigmoid(moved)
+        step = ((moved - score) / variance + p - bit) / (1.0 / variance + p * (1.0 - p))
+        moved -= min(max(step, -2.0), 2.0)
+        if abs(step) < 1e-6:
+            break
+    p, slope = sigmoid(moved), (moved - score) / variance
+    curve = max(p * (1.0 - p), LEAST_CURVE)
+    line[COMMON] += slope * line[UNSURE]
+    line[UNSURE] /= 1.0 + curve * line[UNSURE]
+    step, shrinkage, unit = number(table, slope), number(table, curve), number(table, 1.0)
+    s = constant[1, label]
+    constant[0, label] += step * s
+    constant[1, label] = s / (unit + shrinkage * s)
+    for i in range(row.start, stop):
+        j, x = at(row.indices, i), at(row.values, i) * scale
+        s = table.table[j, plane + 1, label]
+        table.table[j, plane, label] += step * s * x
+        table.table[j, plane + 1, label] = s / (unit + shrinkage * s * x * x)
 
 
 @outline
@@ -394,14 +470,19 @@ def _learn(narrow, wide, experts, context, mask, said, right, is_known, with_all
     not_inlined()
     row, stop, scale = context.row, context.narrow, context.scale
     count = len(experts.trust)
-    for expert in range(len(experts.constant) // 2):
+    for expert in range(_bare(experts.constant)):
         plane = 2 * expert
         constant, sums = experts.constant[plane : plane + 2], experts.sums[plane : plane + 2]
-        if expert == RIDGE and with_all:
-            for label in range(len(mask)):
-                answer = _answer_for(label, mask, said, right)
-                if answer != 0.0:
-                    _regress(narrow, row, stop, scale, constant, sums, label, answer)
+        if KIND[expert] == RIDGE:
+            if with_all:
+                answer = 1.0 if right else -1.0
+                _regress(narrow, plane, row, stop, scale, constant, sums, said, answer)
+        elif KIND[expert] == LOGISTIC:
+            if with_all:
+                line = experts.trust[expert]
+                _regress_logistic(
+                    narrow, plane, row, stop, scale, constant, sums, line, said, right
+                )
         elif (with_all or LEARNS_AGAIN[expert]) and _find_change(
             sums[0], sums[1], mask, said, right, is_known,
             _shrink_of(expert, count), FLOOR[expert], _noise_of(expert, count),
@@ -412,16 +493,19 @@ def _learn(narrow, wide, experts, context, mask, said, right, is_known, with_all
             else:
                 plane -= 2 * NARROW
                 move_row(wide, plane, row, row.stop, scale, constant, experts.change)
+    if with_all:
+        expert = _bare(experts.constant)
+        plane, start = 2 * expert, row.start
+        constant, sums = experts.constant[plane : plane + 2], experts.sums[plane : plane + 2]
+        line = experts.trust[expert]
+        _regress_logistic(narrow, plane, row, start, scale, constant, sums, line, said, right)
 
 
 @inline
-def _learn_full(state, context, mask, said, right):
+def _learn_full(state, context, said, right):
     """An answer for the regression with full matrices, where there is one."""
     if len(state.held.experts.trust) > FULL:
-        for label in range(len(mask)):
-            answer = _answer_for(label, mask, said, right)
-            if answer != 0.0:
-                regress_full(state, context, label, answer)
+        regress_full(state, context, said, 1.0 if right else -1.0)
 
 
 @inline
@@ -434,7 +518,7 @@ def _learn_kept(state, place, with_all):
     is_known = experts.count[KEPT] == 0  # never; a constant would be compiled once more
     _learn(narrow, wide, experts, context, experts.all_labels, label, right, is_known, with_all)
     if with_all:
-        _learn_full(state, context, experts.all_labels, label, right)
+        _learn_full(state, context, label, right)
 
 
 @inline
@@ -450,11 +534,26 @@ def _clear(table, constant, wide):
     not_inlined()
     first = NARROW if wide else 0
     for m in range(table.shape[1] // 2):
-        prior, plane = PRIOR[first + m], 2 * (first + m)
+        expert = first + m
+        prior = LABEL_PRIOR if KIND[expert] == LOGISTIC else PRIOR[expert]
+        _clear_constant(constant, expert, prior)
         for label in range(table.shape[2]):
-            constant[plane, label], constant[plane + 1, label] = 0.0, prior
             for j in range(table.shape[0]):
-                table[j, 2 * m, label], table[j, 2 * m + 1, label] = 0.0, prior
+                table[j, 2 * m, label], table[j, 2 * m + 1, label] = 0.0, PRIOR[expert]
+
+
+@inline
+def _clear_constant(constant, expert, prior):
+    for label in range(constant.shape[1]):
+        constant[2 * expert, label], constant[2 * expert + 1, label] = 0.0, prior
+
+
+@inline
+def _clear_common(experts):
+    """What logistic models know of all labels together, and the expert without features."""
+    _clear_constant(experts.constant, _bare(experts.constant), LABEL_PRIOR)
+    for expert in range(len(experts.trust)):
+        experts.trust[expert, COMMON], experts.trust[expert, UNSURE] = 0.0, COMMON_PRIOR
 
 
 @inline
@@ -502,25 +601,88 @@ def _weigh(trust, forecasts, said, right):
 
 
 @outline
-def _forecast(trust, sums, forecasts, mask, scores, widths):
-    """Forecasts of the experts, their mean as scores, and the regressions' share of widths."""
+def _forecast(experts, bare, mask, turn, scores, widths):
+    """Forecasts of the experts, their mean as scores, and widths."""
     not_inlined()
-    kind = scores.dtype.type
+    trust, sums, kind = experts.trust, experts.sums, scores.dtype.type
+    each = 0.0
+    for expert in range(len(trust)):
+        each += trust[expert, WEIGHT] if _is_logistic(expert, bare) else 0.0
+    exclusive, telling = _beliefs(experts, bare, turn.count)
+    exclusive *= telling
+    independent = (1.0 - exclusive) / max(each, LEAST_WEIGHT)
     for label in range(len(mask)):
         scores[label] = widths[label] = 0.0
     for expert in range(len(trust)):
-        forecast, weight = forecasts[expert], trust[expert, WEIGHT]
+        forecast, weight = experts.forecasts[expert], trust[expert, WEIGHT]
         for label in range(len(mask)):
             forecast[label] = sums[2 * expert, label]
-        if expert in (RIDGE, FULL):
+        if _is_regression(expert):
             for label in range(len(mask)):
                 deviation = math.sqrt(np.float64(sums[2 * expert + 1, label]))
-                widths[label] += kind(weight * WIDTH * deviation)
+                p = min(max(0.5 * (1.0 + forecast[label]), 0.0), 1.0)
+                noise = exclusive + (1.0 - exclusive) * 2.0 * math.sqrt(p * (1.0 - p))
+                widths[label] += kind(weight * WIDTH * noise * deviation)
                 forecast[label] = 0.5 * (1.0 + forecast[label])
+        elif _is_logistic(expert, bare):
+            share, common = weight * independent, trust[expert, COMMON]
+            for label in range(len(mask)):
+                u = common + forecast[label]
+                forecast[label] = sigmoid(u)
+                if share >= LEAST_WEIGHT:
+                    own, alone = sums[2 * expert + 1, label], sums[2 * bare + 1, label]
+                    n = max(experts.tries[SAID, label], experts.tries[ANSWERED, label])
+                    wider = _spread(np.float64(own), np.float64(alone), n, turn)
+                    widths[label] += kind(share * (sigmoid(u + wider) - forecast[label]))
         else:
             _softmax(forecast, mask, forecast)
         for label in range(len(mask)):
             scores[label] += kind(weight * forecast[label])
+
+
+@inline
+def _spread(own, alone, n, turn):
+    """By how much the score of a logistic model may be too low, for a label that was said n times.
+
+    own: the variance of the score; alone: that of the expert without features.
+    """
+    behind = math.log(max((1.0 + turn.round) / (turn.count * (1.0 + n)), 1.0))
+    return math.sqrt(
+        CONTEXT_WIDTH * CONTEXT_WIDTH * own + (LABEL_WIDTH + CATCHING_UP * behind) * alone
+    )
+
+
+@inline
+def _is_regression(expert):
+    return expert == FULL if expert >= NARROW else KIND[expert] == RIDGE
+
+
+@inline
+def _is_logistic(expert, bare):
+    return expert == bare if expert >= NARROW else KIND[expert] == LOGISTIC
+
+
+@inline
+def _beliefs(experts, bare, count):
+    """Two beliefs about rounds with so many labels: that exactly one of them is right, and that
+    contexts say something about which.
+
+    They follow the weights of the experts, without regressions. The longer the learner has heard
+    answers, the better must the other experts have forecast than the one without features.
+    """
+    one, each, answers = 0.0, 0.0, 0.0
+    for expert in range(len(experts.trust)):
+        weight = experts.trust[expert, WEIGHT]
+        if _is_logistic(expert, bare):
+            each += weight if expert != bare else 0.0
+        elif not _is_regression(expert):
+            one += weight
+    for label in range(experts.tries.shape[1]):
+        answers += experts.tries[ANSWERED, label]
+    late = 1.0 + answers / count
+    mute = experts.trust[bare, WEIGHT] * late * late / HOPE
+    exclusive = one / (one + each) if one + each > 0.0 else 0.5
+    return exclusive, (one + each) / (one + each + mute) if one + each > 0.0 else 0.0
 
 
 @inline
@@ -537,11 +699,13 @@ def _highest(work):
 def _best_bound(state, work, turn):
     """The label with the highest forecast plus bonus; the lowest of several."""
     tries, doubt = state.held.experts.tries, 0.0
-    if turn.count > 2:
-        time = math.log(1.0 + turn.round)
-        allowed, spent = ALLOWANCE * turn.count * time, state.memory[SPENT]
-        doubt = BONUS * max(0.0, 1.0 - _highest(work)) * math.sqrt(time)
-        doubt *= allowed / spent if spent > allowed else 1.0
+    if turn.count > 1:
+        experts, time = state.held.experts, math.log(1.0 + turn.round)
+        exclusive, telling = _beliefs(experts, _bare(experts.constant), turn.count)
+        allowance = ALLOWANCE * exclusive + LEAST_ALLOWANCE * (1.0 - exclusive)
+        allowed, spent = allowance * turn.count * time, state.memory[SPENT]
+        doubt = telling * BONUS * max(0.0, 1.0 - _highest(work)) * math.sqrt(time)
+        doubt *= (allowed / spent) ** 3 if spent > allowed else 1.0
     found, highest = -1, -np.inf
     for label in range(len(work.mask)):
         if work.mask[label] == 0:
@@ -579,7 +743,6 @@ class OneBit(Learner):
     scales_itself = True
     may_pause = True
     lockstep = None
-    _earlier_memories = (0, SPENT)
     inputs: Literal["auto", "dense", "sparse"] = setting(  # type: ignore[override] its own choices
         default="auto",
         check=partial(choice_of, choices=("auto", "dense", "sparse")),
@@ -601,9 +764,7 @@ class OneBit(Learner):
         if len(experts.trust) > FULL:
             plane = 2 * FULL
             sum_up_full(state, context, experts.trust[FULL, WEIGHT], experts.sums[plane:])
-        _forecast(
-            experts.trust, experts.sums, experts.forecasts, work.mask, work.scores, work.widths
-        )
+        _forecast(experts, _bare(experts.constant), work.mask, turn, work.scores, work.widths)
 
     @staticmethod
     def say(params, state, work, turn):
@@ -622,7 +783,8 @@ class OneBit(Learner):
         _weigh(experts.trust, experts.forecasts, said, right)
         experts.tries[ANSWERED, said] += 1.0
         if said != choice.greedy:
-            state.memory[SPENT] += _highest(work) - max(0.0, np.float64(work.scores[said]))
+            cost = _highest(work) - (1.0 if right else 0.0)
+            state.memory[SPENT] = max(0.0, state.memory[SPENT] + cost)
         experts.count[HEARD] += 1
         if hear_answer(state.memory, FALSE_ALARM, right):
             state.memory[RANG] = 1.0
@@ -633,13 +795,14 @@ class OneBit(Learner):
             _clear(narrow.table, experts.constant, not anew)
             _clear(wide.table, experts.constant, anew)
             clear_full(state)
+            _clear_common(experts)
         else:
             context, with_all = last_input(state, row), not anew  # always
             after, count = experts.scratch[AFTER], len(experts.trust)
             is_known = _know_after(work.scores, work.mask, said, right, count, after)
             learn_bayes(state, context, said, right, is_known)
             _learn(narrow, wide, experts, context, work.mask, said, right, is_known, with_all)
-            _learn_full(state, context, work.mask, said, right)
+            _learn_full(state, context, said, right)
         last = experts.count[KEPT] - 1
         for i in range(0 if anew else max(last, 0), last + 1):
             for n in range(0 if anew else 1, 1 + AGAIN):  # 0: the round itself
@@ -659,15 +822,18 @@ class OneBit(Learner):
     def _storage_for(self, columns: int | None) -> Storage:
         """Dense storage for so many columns, or sparse storage."""
         dtype = precision(self.dtype or "float32")
-        untold = (0.0, 0.0, 0.0, 1.0, DOUBT, 0.0, DOUBT)
+        untold = (0.0, 0.0, 0.0, 1.0, DOUBT, 0.0, DOUBT, 0.0, COMMON_PRIOR)
         behind = (0.0, -HEAD_START, *untold[2:])
         if columns:
             trust = [untold] * (FULL + 1)
-            return DenseExperts(PRIOR, trust, dtype, narrow=NARROW, columns=columns, seed=self.seed)
+            constants = [*CONSTANT_PRIOR, LABEL_PRIOR]
+            return DenseExperts(
+                PRIOR, constants, trust, dtype, narrow=NARROW, columns=columns, seed=self.seed
+            )
         trust = [*[behind] * BAYES, untold]
-        temperature = (bayes.START, 1.0)
+        constants, temperature = [*CONSTANT_PRIOR[:NARROW], LABEL_PRIOR], (bayes.START, 1.0)
         return SparseExperts(
-            PRIOR[:NARROW], trust, dtype, alpha=bayes.ALPHA, temperature=temperature
+            PRIOR[:NARROW], constants, trust, dtype, alpha=bayes.ALPHA, temperature=temperature
         )
 
     def _add_label(self, label: str | int | None) -> None:
@@ -711,17 +877,12 @@ class OneBit(Learner):
         return self._state.held.experts.count[HEARD] > 0
 
     def _meet_saved(self, arrays: dict[str, np.ndarray]) -> None:
-        if "trust" in arrays and not {"narrow", "elsewhere"} & arrays.keys():
+        if arrays.get("trust", np.empty((0, TRUSTED))).shape[1:] != (TRUSTED,):
             raise ValueError(
-                "this OneBit was saved by a version without naive Bayes, and cannot go on here; "
-                "train it again, or build it from its journal (onebit replay)"
+                "this OneBit was saved by an earlier version, which took it for granted that "
+                "exactly one label is right, and cannot go on here; train it again, or build it "
+                "from its journal (onebit replay)"
             )
-        if "kept" in arrays and arrays["kept"].dtype == np.float32:  # as in earlier versions
-            arrays["kept"] = arrays["kept"].astype(np.float64)
-        if "numbers" in arrays:
-            arrays["numbers"] = with_extremes(arrays["numbers"])
-        if "columns" in arrays:
-            arrays["columns"] = with_times(arrays["columns"], arrays["scales"])
         if "narrow" in arrays and self._storage.planes:
             self._use(self._storage_for(arrays["narrow"].shape[0]))
 

@@ -418,14 +418,6 @@ def _median_distance(count, mapped, distances, columns):
 # In Python.
 
 
-def with_times(columns: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """Saved columns; earlier versions did not count the values of each."""
-    if columns.ndim == 2 and len(columns) == TIMES and scales.shape == (2,):
-        times = np.full((1, columns.shape[1]), scales[SEEN], columns.dtype)
-        return np.concatenate([columns, times])
-    return columns
-
-
 class DenseExperts(ExpertStorage):
     """Experts of dense rows, the last of them with Fourier features."""
 

@@ -20,7 +20,8 @@ from onebit.storage.base import Storage
 KEPT_ROUNDS = 1000
 OLDEST, KEPT, FREE, ENTRIES, HEARD = range(5)  # places in Experts.count
 LABEL, RIGHT, START, SIZE = range(4)  # places in Experts.rounds
-WEIGHT, EVIDENCE, OFFSET, SLOPE, CURVE, CROSS, STEEP = range(7)  # places in Experts.trust
+TRUSTED = 9  # numbers of each expert in Experts.trust; their places:
+WEIGHT, EVIDENCE, OFFSET, SLOPE, CURVE, CROSS, STEEP, COMMON, UNSURE = range(TRUSTED)
 SAID, ANSWERED = range(2)  # places in Experts.tries
 STEP, SHRINKAGE = range(2)  # places in Experts.change
 TARGET, PREDICTED, MOVED, PRECISION, NEWTON, AFTER = range(6)  # places in Experts.scratch
@@ -33,8 +34,10 @@ TARGET, PREDICTED, MOVED, PRECISION, NEWTON, AFTER = range(6)  # places in Exper
 class Experts(NamedTuple):
     """What both storages hold, and scratch space. A lane is a label."""
 
-    constant: Any  # [plane, lane] the weights and variances of the constant feature
-    trust: Any  # [expert, 7] the expert's weight in the forecast, and the numbers behind it
+    constant: Any  # [plane, lane] the weights and variances of the constant feature; the last two
+    # planes are of the expert that has no other feature
+    trust: Any  # [expert, 9] the expert's weight in the forecast, and the numbers behind it; of
+    # logistic models, the constant that all labels share, and its variance
     tries: Any  # [2, lane] how often the label was said, and how often that was answered
     count: Any  # [5] oldest kept round, kept rounds, first free entry, kept entries, all answers
     rounds: Any  # [4, KEPT_ROUNDS] what was said, 1 if that was right, a sparse row's place; a ring
@@ -144,12 +147,15 @@ class ExpertStorage(Storage):
     def __init__(
         self,
         priors: Sequence[float],
+        constant_priors: Sequence[float],
         trust: Sequence[Sequence[float]],
         dtype: Any,
     ) -> None:
-        """priors: the initial variances. trust: the initial values of `Experts.trust`, a line per
-        expert; the experts' weights are computed from it."""
-        self.priors, self._trust = np.array(priors), np.array(trust)
+        """priors: the initial variances. constant_priors: those of the constant feature; the last
+        one is of the expert that has no other feature. trust: the initial values of
+        `Experts.trust`, a line per expert; the experts' weights are computed from it."""
+        self.priors, self._constant_priors = np.array(priors), np.array(constant_priors)
+        self._trust = np.array(trust)
         self._dtype = np.dtype(dtype)
 
     def _table(self, features: int, priors: np.ndarray, labels: int, saved: Any = None) -> Any:
@@ -163,9 +169,9 @@ class ExpertStorage(Storage):
         return state_type(lanes)(table, np.empty(0))
 
     def _experts(self, arrays: dict[str, np.ndarray], labels: int, besides: int = 0) -> Experts:
-        """besides: the number of experts that have no planes of weights and variances."""
-        count, lanes = len(self.priors) + besides, lanes_for(labels)
-        constant = self._table(1, self.priors, labels, arrays.get("constant"))
+        """besides: the number of experts that have no constant feature."""
+        count, lanes = len(self._constant_priors) + besides, lanes_for(labels)
+        constant = self._table(1, self._constant_priors, labels, arrays.get("constant"))
         experts = Experts(
             constant=constant.table[0],
             trust=self._trust[:count].copy(),
@@ -217,7 +223,7 @@ class ExpertStorage(Storage):
 
     def _shapes(self, kept: int, labels: int, besides: int) -> dict[str, tuple[Any, Any]]:
         """Shape and type of each array; None: any length."""
-        count = len(self.priors)
+        count = len(self._constant_priors)
         return {
             "constant": ((1, 2 * count, labels), self._dtype),
             "trust": ((count + besides, self._trust.shape[1]), np.float64),
@@ -249,11 +255,12 @@ class ExpertStorage(Storage):
         weights = trust[:, WEIGHT]
         determinant = trust[:, CURVE] * trust[:, STEEP] - trust[:, CROSS] ** 2
         return bool(
-            self._are_variances(arrays["constant"], self.priors)
+            self._are_variances(arrays["constant"], self._constant_priors)
             and (weights >= 0).all()
             and abs(weights.sum() - 1) < 1e-6
             and (trust[:, EVIDENCE] <= 0).all()
             and (determinant > 0).all()
+            and (trust[:, UNSURE] > 0).all()
             and (arrays["times_said"] >= 0).all()
             and (arrays["times_answered"] >= 0).all()
         )
@@ -265,7 +272,7 @@ class ExpertStorage(Storage):
 
     def size(self, features: int, labels: int) -> int:
         number = self._dtype.itemsize
-        lanes = lanes_for(labels) * len(self.priors) * (5 * number + 32)
+        lanes = lanes_for(labels) * len(self._constant_priors) * (5 * number + 32)
         return lanes + 32 * KEPT_ROUNDS
 
     def faded(
@@ -275,8 +282,12 @@ class ExpertStorage(Storage):
         dropped = len(arrays["said"]) - int(keep * len(arrays["said"]))
         trust = arrays["trust"].copy()
         trust[:, EVIDENCE] *= keep
+        prior = self._trust[: len(trust), UNSURE]
+        grown = keep + (1 - keep) * (trust[:, UNSURE] / prior)
+        trust[:, COMMON] *= keep / grown
+        trust[:, UNSURE] /= grown
         return table, arrays | {
-            "constant": self._faded_table(arrays["constant"], self.priors, keep),
+            "constant": self._faded_table(arrays["constant"], self._constant_priors, keep),
             "trust": trust,
             "times_said": keep * arrays["times_said"],
             "times_answered": keep * arrays["times_answered"],
