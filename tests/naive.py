@@ -1525,31 +1525,33 @@ class OneBit(Twin):
         mute = trust["bare"] * (1 + self.answered / self.K) ** 2 / 5
         return one / (one + each), (one + each) / (one + each + mute)
 
+    def shares(self) -> np.ndarray:
+        """Of the experts in the widths of those that take each label by itself."""
+        exclusive, telling = self.beliefs()
+        are = np.array([expert.kind in ("logistic", "bare") for expert in self.experts])
+        each = max(self.weight @ are, self.LEAST_WEIGHT)
+        return self.weight * are * (1 - exclusive * telling) / each
+
     def scores(self, x: np.ndarray, round: int = 0) -> np.ndarray:
-        return self.weight @ self.forecasts(x)
+        counts = self.weight >= self.LEAST_WEIGHT
+        counts |= [expert.kind not in ("logistic", "bare") for expert in self.experts]
+        return (self.weight * counts) @ self.forecasts(x)
 
     def upper(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         q, width = self.scores(x), np.zeros(self.K)
         exclusive, telling = self.beliefs()
-        each = sum(
-            weight
-            for weight, expert in zip(self.weight, self.experts, strict=True)
-            if expert.kind in ("logistic", "bare")
-        )
         [alone] = [expert.S[:, -1] for expert in self.experts if expert.kind == "bare"]
         behind = np.log(np.maximum((1 + round) / (self.K * (1 + self.said)), 1))
         both = exclusive * telling
-        for weight, expert in zip(self.weight, self.experts, strict=True):
+        for weight, share, expert in zip(self.weight, self.shares(), self.experts, strict=True):
             _, u, v = self.look(expert, x)
             if expert.kind == "ridge" or (expert.kind == "full" and weight >= self.LEAST_WEIGHT):
                 p = np.clip((1 + u) / 2, 0, 1)
                 noise = both + (1 - both) * 2 * np.sqrt(p * (1 - p))
                 width += weight * noise * np.sqrt(v) / 2
-            elif expert.kind in ("logistic", "bare"):
-                share = weight * (1 - both) / max(each, self.LEAST_WEIGHT)
-                if share >= self.LEAST_WEIGHT:
-                    wider = np.sqrt(v / 16 + (1 / 4 + 2 * behind) * alone)
-                    width += share * (expit(u + wider) - expit(u))
+            elif expert.kind in ("logistic", "bare") and weight >= self.LEAST_WEIGHT:
+                wider = np.sqrt(v / 16 + (1 / 4 + 2 * behind) * alone)
+                width += share * (expit(u + wider) - expit(u))
         bonus = telling * 2 * max(0.0, 1 - q.max()) * math.sqrt(math.log(1 + round))
         allowed = (0.05 + 0.45 * exclusive) * self.K * math.log(1 + round)
         if self.spent > allowed:

@@ -49,6 +49,7 @@ class Explanation(NamedTuple):
     scores: dict[Any, float]  # by label; the best is the largest
     parts: list[tuple[str, float]]  # of the context, with their support for the label
     left_out: int = 0  # parts that were not tried: those after the first MOST_PARTS
+    one_right: float | None = None  # as `Learner.one_right`
 
     def __str__(self) -> str:
         best = sorted(self.scores, key=lambda label: -self.scores[label])[:5]
@@ -66,9 +67,18 @@ class Explanation(NamedTuple):
             f"for {self.label!r}: {_listed(pro[:SHOWN])}",
             f"against {self.label!r}: {_listed(contra[:SHOWN])}",
         ]
+        if self.one_right is not None:
+            lines.append(f"labels: {world(self.one_right)}")
         if self.left_out:
             lines.append(f"not tried: {self.left_out:,} parts after the first {MOST_PARTS}")
         return "\n".join(lines)
+
+
+def world(one_right: float) -> str:
+    """What a learner believes of labels, in words."""
+    if one_right >= 0.5:
+        return f"exactly one is right ({100 * one_right:.0f} %)"
+    return f"each is right or wrong by itself ({100 - 100 * one_right:.0f} %)"
 
 
 def _listed(sizes: list[tuple[str, float]]) -> str:
@@ -102,6 +112,7 @@ def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
         dict(zip(names, scores[0].tolist(), strict=True)),
         sorted((part for part in spoken if part[1]), key=lambda part: -part[1]),
         len(every_part) - len(parts),
+        learner.one_right,
     )
 
 

@@ -750,6 +750,14 @@ class Learner(FeatureTable, Declared):
         return list(self._labels.names)
 
     @property
+    def one_right(self) -> float | None:
+        """The belief that exactly one label is right in each round, and not each label by itself.
+
+        None: the learner does not ask; only OneBit does.
+        """
+        return None
+
+    @property
     def weights(self) -> np.ndarray:
         """The effective weights [label, feature]: a copy."""
         with self._lock:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from scipy.special import expit
 from streams import draws
 
 import onebit as ob
@@ -16,7 +17,7 @@ from onebit.algorithms.onebit import SPENT
 from onebit.core.draws import uniform
 from onebit.feedback.drift import COUNTS, HEARD, RIGHT
 from onebit.storage import dense_experts
-from onebit.storage.experts import WEIGHT
+from onebit.storage.experts import COMMON, WEIGHT
 from onebit.storage.scales import FARTHEST, TIMES
 
 
@@ -426,9 +427,44 @@ def test_answers_about_one_label_say_what_to_expect_of_others():
     for t in range(200):
         learner.learn_logged([t % 3, 1, 0], t % 10, right=t % 20 == 0)
     held = learner._state.held.experts
-    learner.scores([[1, 1, 0]])
-    bare = held.forecasts[len(held.constant) // 2 - 1]
-    assert bare[15] == pytest.approx(0.05, abs=0.04)
+    common, of_label = held.trust[len(held.constant) // 2 - 1, COMMON], held.constant[-2, 15]
+    assert of_label == 0 and expit(common) == pytest.approx(0.05, abs=0.04)
+
+
+def two_worlds(one_right):
+    """Contexts that tell of each of four labels whether it is right, or which one is."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(900, 4))
+    return X, (X.max(axis=1, keepdims=True) == X).astype(int) if one_right else (X > 0.7).astype(
+        int
+    )
+
+
+@pytest.mark.parametrize("one_right", [True, False])
+def test_it_finds_out_whether_one_label_is_right(one_right):
+    X, Y = two_worlds(one_right)
+    learner = ob.OneBit(4, inputs="sparse", features=4, seed=1)
+    ob.simulate(learner, X, Y)
+    assert (learner.one_right > 0.9) if one_right else (learner.one_right < 0.1)
+    said = "exactly one is right" if one_right else "each is right or wrong by itself"
+    assert said in str(learner.explain(X[0]))
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_who_knows_the_world_may_say_so(exclusive, dense, tmp_path):
+    X, Y = two_worlds(not exclusive)
+    learner = ob.OneBit(4, inputs="dense" if dense else "sparse", features=4, exclusive=exclusive)
+    assert learner.one_right == exclusive
+    ob.simulate(learner, X[:300], Y[:300])
+    assert learner.one_right == exclusive
+    learner.forget(0.5)
+    learner.save(tmp_path / "m")
+    assert ob.load(tmp_path / "m").one_right == exclusive
+    ob.simulate(learner, X[300:400], Y[300:400])
+    assert learner.one_right == exclusive
+    with pytest.raises(TypeError, match="exclusive must be True or False"):
+        ob.OneBit(4, exclusive="no")
 
 
 # Drift.

@@ -240,6 +240,7 @@ class FakeEngine:
             error_share=None,
             explored_share=None,
             smallest_propensity=None,
+            one_right=None,
             sources=self.sources,
             revisions=True,
             deferred=True,

@@ -48,7 +48,7 @@ it if the columns of dense rows have other scales now.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
@@ -68,7 +68,7 @@ from onebit.dicts import HASHED, first_number, most_features, set_apart
 from onebit.feedback.drift import COUNTS, hear_answer, will_ring
 from onebit.learner import Learner, precision
 from onebit.rows import Rows
-from onebit.settings import choice_of, setting
+from onebit.settings import choice_of, flag, or_none, setting
 from onebit.storage.base import Storage
 from onebit.storage.dense_experts import LEAST_WEIGHT, Dense, DenseExperts
 from onebit.storage.experts import (
@@ -161,6 +161,7 @@ CONTEXT_WIDTH = 0.25  # of logistic models, in standard deviations of the score
 HOPE = 5.0  # the odds that contexts say something, before any answer
 LABEL_WIDTH, CATCHING_UP = 0.25, 2.0  # in variances of the score by the label alone
 WIDTH = 0.5  # in standard deviations of a regression's forecast
+LEFT_OUT, HARDLY_ANY = -1e300, -1e200  # evidence of experts that are never trusted; and at most
 MEMORY = 0.999  # of the weights and their calibration, per answer
 DOUBT = 20.0  # answers that the calibration's prior is worth
 FLATTEST, STEEPEST, FARTHEST = 0.1, 2.0, 1.0  # slopes and offset of the calibration
@@ -579,6 +580,8 @@ def _weigh(trust, forecasts, said, right):
         missed = (1.0 if right else 0.0) - f
         f = min(max(f, RAREST), 1.0 - RAREST)
         evidence = MEMORY * line[EVIDENCE] + math.log(f if right else 1.0 - f)
+        if line[EVIDENCE] < HARDLY_ANY:  # it was left out
+            evidence = line[EVIDENCE]
         line[EVIDENCE], best_evidence = evidence, max(best_evidence, evidence)
         weight = max(f * (1.0 - f), RAREST)
         curve = MEMORY * line[CURVE] + weight + prior
@@ -626,10 +629,12 @@ def _forecast(experts, bare, mask, turn, scores, widths):
                 forecast[label] = 0.5 * (1.0 + forecast[label])
         elif _is_logistic(expert, bare):
             share, common = weight * independent, trust[expert, COMMON]
+            if weight < LEAST_WEIGHT:  # it changes next to nothing
+                continue
             for label in range(len(mask)):
                 u = common + forecast[label]
                 forecast[label] = sigmoid(u)
-                if share >= LEAST_WEIGHT:
+                if independent > LEAST_WEIGHT:
                     own, alone = sums[2 * expert + 1, label], sums[2 * bare + 1, label]
                     n = max(experts.tries[SAID, label], experts.tries[ANSWERED, label])
                     wider = _spread(np.float64(own), np.float64(alone), n, turn)
@@ -638,6 +643,15 @@ def _forecast(experts, bare, mask, turn, scores, widths):
             _softmax(forecast, mask, forecast)
         for label in range(len(mask)):
             scores[label] += kind(weight * forecast[label])
+
+
+@inline
+def _forecast_said(experts, bare, said):
+    """Forecasts of the logistic models for the said label: those of little weight have none."""
+    for expert in range(len(experts.trust)):
+        if _is_logistic(expert, bare):
+            u = experts.trust[expert, COMMON] + experts.sums[2 * expert, said]
+            experts.forecasts[expert, said] = sigmoid(u)
 
 
 @inline
@@ -729,6 +743,9 @@ implement(must_pause, Dense)(_rang)
 class OneBit(Learner):
     """The learner to start with: it has no settings to choose.
 
+    Exactly one label may be right in each round, or several, or none: it finds out, and `one_right`
+    tells what it believes. `exclusive` says it beforehand.
+
     Dense rows are standardised, and random Fourier features are added. Sparse rows are scaled to
     length 1, after the numbers of dicts were standardised. The first context that is learned from
     tells which: an array or a list of numbers is dense; a text, a dict, a sparse row or a pair
@@ -747,6 +764,12 @@ class OneBit(Learner):
         default="auto",
         check=partial(choice_of, choices=("auto", "dense", "sparse")),
         doc="how contexts are read: as dense rows, as sparse rows, or as the first one is",
+    )
+    exclusive: bool | None = setting(
+        default=None,
+        check=or_none(flag),
+        doc="True: exactly one label is right in each round; False: each is right or wrong by "
+        "itself; None: it finds out",
     )
     could_say = could_say_for_certain
 
@@ -780,6 +803,7 @@ class OneBit(Learner):
     def hear(params, state, work, row, turn, choice, right):
         experts, said = state.held.experts, choice.label
         narrow, wide = narrow_table(state), wide_table(state)
+        _forecast_said(experts, _bare(experts.constant), said)
         _weigh(experts.trust, experts.forecasts, said, right)
         experts.tries[ANSWERED, said] += 1.0
         if said != choice.greedy:
@@ -826,15 +850,33 @@ class OneBit(Learner):
         behind = (0.0, -HEAD_START, *untold[2:])
         if columns:
             trust = [untold] * (FULL + 1)
+            trust = self._told(trust, [*KIND, LOGISTIC, RIDGE])
             constants = [*CONSTANT_PRIOR, LABEL_PRIOR]
             return DenseExperts(
                 PRIOR, constants, trust, dtype, narrow=NARROW, columns=columns, seed=self.seed
             )
         trust = [*[behind] * BAYES, untold]
+        trust = self._told(trust, [*KIND[:NARROW], LOGISTIC, SOFTMAX])
         constants, temperature = [*CONSTANT_PRIOR[:NARROW], LABEL_PRIOR], (bayes.START, 1.0)
         return SparseExperts(
             PRIOR[:NARROW], constants, trust, dtype, alpha=bayes.ALPHA, temperature=temperature
         )
+
+    def _told(
+        self, trust: Sequence[Sequence[float]], kinds: Sequence[int]
+    ) -> list[Sequence[float]]:
+        """No trust for the experts whose kind contradicts `exclusive`."""
+        contradicts = {None: None, True: LOGISTIC, False: SOFTMAX}[self.exclusive]
+        return [
+            (0.0, LEFT_OUT, *line[2:]) if kind == contradicts else line
+            for line, kind in zip(trust, kinds, strict=True)
+        ]
+
+    @property
+    def one_right(self) -> float | None:
+        with self._lock:
+            experts = self._state.held.experts
+            return float(_beliefs(experts, _bare(experts.constant), max(self._size, 1))[0])
 
     def _add_label(self, label: str | int | None) -> None:
         with self._lock:

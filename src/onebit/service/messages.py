@@ -260,6 +260,9 @@ class Card(Struct, frozen=True, kw_only=True):
     error_share: float | None  # of the answered rounds
     explored_share: float | None
     smallest_propensity: float | None
+    one_right: float | None = (
+        None  # the learner's belief that exactly one label is right in each round
+    )
     sources: dict[str, SourceCard]
     revisions: bool
     deferred: bool

@@ -85,6 +85,7 @@ class Records(EngineState):
                 error_share=tally.mistakes / tally.answers if tally.answers else None,
                 explored_share=totals.explored / totals.rounds if totals.rounds else None,
                 smallest_propensity=totals.smallest,
+                one_right=learner.one_right,
                 sources=sources,
                 revisions=model.revisions,
                 deferred=model.deferred,
