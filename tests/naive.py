@@ -809,7 +809,7 @@ class SquareCB(Regressor, Sampled):
         K: int,
         d: int,
         *,
-        scale: float = 10.0,
+        scale: float = 1000.0,
         expo: float = 0.5,
         lr: float = 0.3,
         loss: str = "logistic",
@@ -831,7 +831,7 @@ class SquareCB(Regressor, Sampled):
 class FastCB(SquareCB):
     """FK21, losses l = 1 - g: P(i) = l_b / (K l_b + gamma_t (l_i - l_b)) for i != b."""
 
-    def __init__(self, K: int, d: int, *, scale: float = 10.0, expo: float = 0.5, lr: float = 0.3):
+    def __init__(self, K: int, d: int, *, scale: float = 100.0, expo: float = 0.5, lr: float = 0.3):
         super().__init__(K, d, scale=scale, expo=expo, lr=lr)
 
     def weights(self, g: np.ndarray, gamma: float) -> np.ndarray:

@@ -6,7 +6,7 @@ import json
 
 import golden_runs
 import pytest
-from test_laws import MAKERS, REPRESENTATIVES
+from test_laws import REPRESENTATIVES
 
 import onebit as ob
 from onebit.core.jit import COMPILED
@@ -30,13 +30,13 @@ CHANGED = "the results have changed: if that is meant, raise BITS, and record th
 @pytest.mark.parametrize("dtype", ["float64", *SINGLE])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_mistakes_as_then(name, dtype):
-    make = {param.id: param.values[0] for param in MAKERS}[name]
+    make = golden_runs.maker_of(name)
     assert golden_runs.runs_of(make, dtype) == GOLDEN[name][dtype], CHANGED
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_runs_are_of_this_arithmetic(name):
-    make = {param.id: param.values[0] for param in MAKERS}[name]
+    make = golden_runs.maker_of(name)
     assert golden_runs.bits_of(make) == GOLDEN[name]["bits"], "record the runs anew"
 
 
@@ -58,7 +58,7 @@ def test_other_results_are_not_recorded_under_the_same_number():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_models_of_then_load_and_go_on(name):
-    make = {param.id: param.values[0] for param in MAKERS}[name]
+    make = golden_runs.maker_of(name)
     given = make(golden_runs.LABELS, dtype="float64")._given()
     learner = ob.load(golden_runs.model_of(name), **given)
     assert golden_runs.going_on(learner) == GOLDEN[name]["going_on"]

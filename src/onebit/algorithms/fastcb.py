@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onebit.algorithms.regression import _GapWeighting, gap_weighting
+from onebit.algorithms.regression import _GapWeighting, gap_weighting, scale_setting
 from onebit.core.choosing import best, sampled
 
 LEAST_LOSS = 1e-6
@@ -24,5 +24,7 @@ def first_order_gap_law(params, state, work, turn):
 
 class FastCB(_GapWeighting):
     """First-order gap weighting on online logistic regression (Foster, Krishnamurthy 2021)."""
+
+    scale: float = scale_setting(100.0)
 
     say = sampled(first_order_gap_law)

@@ -89,12 +89,15 @@ class _Regressor(Learner):
         return table, memory
 
 
+def scale_setting(default: float) -> Any:
+    doc = "exploration falls as 1/(scale t^expo)"
+    return setting(default=default, above=0, search=Range(1, 10_000), doc=doc)
+
+
 class _GapWeighting(_Regressor):
     """A learner that explores by `gap_weighting`."""
 
-    scale: float = setting(
-        default=10.0, above=0, search=Range(1, 1000), doc="exploration falls as 1/(scale t^expo)"
-    )
+    scale: float = scale_setting(1000.0)
     expo: float = setting(
         default=0.5, least=0, most=1, search=Range(0, 1, even=True), doc="see scale"
     )
