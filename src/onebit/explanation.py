@@ -112,7 +112,7 @@ def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
         dict(zip(names, scores[0].tolist(), strict=True)),
         sorted((part for part in spoken if part[1]), key=lambda part: -part[1]),
         len(every_part) - len(parts),
-        learner.one_right,
+        learner.one_right if chances else None,
     )
 
 

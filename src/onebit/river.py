@@ -113,8 +113,7 @@ class OneBitClassifier(base.Classifier):
 class OneBitPolicy(bandit.base.ContextualPolicy):
     """A policy for arms whose reward is 1 (right) or 0 (wrong), with contexts.
 
-    OneBit takes arms as labels: in each context exactly one of them is right. If several arms may
-    be rewarded in the same context, or none, take "FastCB" or "Confidit". A context is a dict or a
+    Several arms may be rewarded in the same context, or one, or none. A context is a dict or a
     text.
 
     `pull` has the learner decide among the arms, and keeps the decision until `update` brings the

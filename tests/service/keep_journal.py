@@ -37,6 +37,7 @@ expires_after = "1000d"
 [models.sure]
 labels = 3
 learner = "SquareCB"
+settings = { scale = 10 }
 """
 
 
