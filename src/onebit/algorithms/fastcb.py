@@ -25,6 +25,7 @@ def first_order_gap_law(params, state, work, turn):
 class FastCB(_GapWeighting):
     """First-order gap weighting on online logistic regression (Foster, Krishnamurthy 2021)."""
 
+    BITS = 2  # 2: explores less by default
     scale: float = scale_setting(100.0)
 
     say = sampled(first_order_gap_law)

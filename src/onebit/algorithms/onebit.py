@@ -755,6 +755,7 @@ class OneBit(Learner):
 
     planes = 2 * NARROW + 1
     forecasts = (0.0, 1.0)
+    BITS = 2  # 2: labels that are right by themselves
     shares_chances = True
     infers_the_other = True
     scales_itself = True

@@ -24,6 +24,7 @@ def inverse_gap_law(params, state, work, turn):
 class SquareCB(_GapWeighting):
     """Inverse gap weighting on online regression (Foster, Rakhlin 2020)."""
 
+    BITS = 2  # 2: explores less by default
     loss: Literal["logistic", "squared"] = setting(
         default="logistic", choices=LOSSES, search=LOSSES, doc="of the regression"
     )
