@@ -336,10 +336,14 @@ def test_the_tables_of_packages_have_the_layers_of_the_import_contracts():
     """docs/inside.md lists the modules from top to bottom, as import-linter checks them."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     layers = {c["containers"][0]: c["layers"] for c in contracts["contracts"] if "layers" in c}
-    packages, lab, core = re.findall(
+    packages, lab, evidence, core = re.findall(
         r"^\| (?:package or )?module \|.*?\n\n", (ROOT / "docs/inside.md").read_text(), re.S | re.M
     )
-    for table, name in ((packages, "onebit"), (lab, "onebit.lab")):
+    for table, name in (
+        (packages, "onebit"),
+        (lab, "onebit.lab"),
+        (evidence, "onebit.evidence"),
+    ):
         rows = [set(re.findall(r"`(\w+)`", row.split("|")[1])) for row in table.split("\n")[2:-2]]
         wanted = [set(re.findall(r"\w+", layer)) - {"_version"} for layer in layers[name]]
         assert rows == [row for row in wanted if row]

@@ -484,7 +484,8 @@ class Learner(FeatureTable, Declared):
             own = self.decide(x, among=None if among is None else [*among, said])
             self._count_said(own.place, -1)
             self._count_said(place, 1)
-            logged = msgspec.structs.replace(self._had_it_said(own, place), propensity=propensity)
+            logged = own if place == own.place else self._had_it_said(own, place)
+            logged = msgspec.structs.replace(logged, propensity=propensity)
             memory = self._state.memory.copy()
             if not self._thins or _is_taken(self._hearing, self._draws, own.round, right):
                 if named is None:

@@ -61,7 +61,7 @@ from onebit.core.choosing import best, certain_law, could_say_for_certain, sigmo
 from onebit.core.draws import uniform
 from onebit.core.jit import compiled_as, implement, inline, not_inlined, outline
 from onebit.core.lanes import at, fetch, load, save, store, unit
-from onebit.core.rounds import Choice, must_pause
+from onebit.core.rounds import Choice, count_said, must_pause, undo_drift
 from onebit.core.slots import BLANKS, no_slots, width_of
 from onebit.core.sums import blocks, number
 from onebit.dicts import HASHED, first_number, most_features, set_apart
@@ -740,6 +740,17 @@ implement(must_pause, Sparse)(_rang)
 implement(must_pause, Dense)(_rang)
 
 
+@implement(count_said, Sparse, Dense)
+def _count_said(state, label, times):
+    state.held.experts.tries[SAID, label] += times
+
+
+@implement(undo_drift, Sparse, Dense)
+def _undo_drift(state, before):
+    for i in range(len(before)):
+        state.memory[i] = before[i]
+
+
 class OneBit(Learner):
     """The learner to start with: it has no settings to choose.
 
@@ -908,10 +919,10 @@ class OneBit(Learner):
         return alarm or super()._will_forget(right)
 
     def _no_sign_of_drift(self, memory: np.ndarray) -> None:
-        self._state.memory[:] = memory
+        _undo_drift(self._state, memory)
 
     def _count_said(self, place: int, times: int) -> None:
-        self._state.held.experts.tries[SAID, place] += times
+        _count_said(self._state, place, times)
 
     def _read_columns(self, columns: int) -> None:
         self._use(self._storage_for(columns))

@@ -127,6 +127,20 @@ def must_pause(state):
     return False
 
 
+@generic
+def count_said(state, label, times):
+    """Add to the number of times that a label was said, if the state counts it."""
+    return
+
+
+@generic
+def undo_drift(state, before):
+    """The last answer was about a label that the learner would not have said: no sign of drift.
+
+    before: the numbers besides the table, before that answer."""
+    return
+
+
 @inline
 def next_row(stream, i, t):
     """The number of the row of round t in a stream. i: the number in the round before."""

@@ -1,0 +1,402 @@
+"""What an evaluation keeps of a log: sums. Blocks can be summed anywhere and added in order.
+
+All that is chosen in a block (which estimate, how far it shrinks, the guess of the empirical
+Bernstein bound) depends only on earlier rounds of the same part of the log, so that sums of several
+parts are as valid as those of one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit.evidence.estimators import (
+    DR,
+    XDR,
+    Forms,
+    Rounds,
+    World,
+    bounded_forms,
+    brackets,
+    forms_of_labels,
+    forms_of_said,
+    shifts,
+    shrinkage,
+    unknown_brackets,
+    without_support,
+)
+from onebit.evidence.intervals import BETS, Bets, Swings, bets_of, swings_of
+
+BOUNDS = (2.0, 5.0, 10.0, 20.0)  # estimates are kept above minus these; the mix of all is safe
+_FEWEST = 64  # rounds before an estimate is chosen by its variance
+_NUMBERS = 2**18  # of a matrix [round, label] that is worked on at once
+
+
+class Question(NamedTuple):
+    """What is asked of a log, and what is assumed."""
+
+    labels: int
+    world: World
+    is_difference: bool
+    against_logger: bool = False  # the policy that is subtracted is the logger
+    flips: tuple[float, float] = (0.0, 0.0)  # wrong heard as right, right heard as wrong
+
+    @property
+    def least(self) -> float:
+        """The least value that can come out. The largest is 1."""
+        return -1.0 if self.is_difference else 0.0
+
+    @property
+    def scale(self) -> float:
+        """By how much flips shrink differences."""
+        return 1.0 - self.flips[0] - self.flips[1]
+
+    @property
+    def total(self) -> float:
+        """The expected number of labels that would be heard as right, in an exclusive world."""
+        return self.scale + self.labels * self.flips[0]
+
+    @property
+    def bracket_bound(self) -> float:
+        """The ends of brackets are at least minus this."""
+        if self.flips == (0.0, 0.0):
+            return -self.least
+        return 2 * (1 + max(self.flips)) / self.scale
+
+    def true_bits(self, heard: np.ndarray) -> np.ndarray:
+        """Bits whose means are those of unflipped ones."""
+        return (heard - self.flips[0]) / self.scale
+
+
+class Side(NamedTuple):
+    """The sums for a lower bound; the upper one is the lower bound of the opposite."""
+
+    bets: Bets
+    swings: Swings
+
+    @classmethod
+    def none(cls, bounds: tuple[float, ...]) -> Side:
+        return cls(Bets.none(bounds), Swings.none(bounds))
+
+    def __add__(self, other: Side) -> Side:  # type: ignore[override]
+        return Side(self.bets + other.bets, self.swings + other.swings)
+
+    def of(self, numbers: np.ndarray, bounds: tuple[float, ...], least: float) -> Side:
+        """The sums of numbers that come after these."""
+        swings = swings_of(numbers, bounds, self.swings, least)
+        return Side(bets_of(numbers, bounds), swings)
+
+
+class Sums(NamedTuple):
+    """The sums over the rounds of a log."""
+
+    rounds: int  # that count
+    unanswered: int  # rounds without an answer, whether they count or not
+    unknown: int  # rounds without any probability
+    partial: int  # rounds of which only the said label's probability is known
+    right: float  # answers heard as right
+    differing: int  # rounds in which the policies differ
+    unsupported: np.ndarray  # [kind] weight on labels that could not be said
+    weights: np.ndarray  # [policy, (w, w squared, w c)] with w = policy / logger
+    kinds: np.ndarray  # [kind, (estimates, their squares)]
+    chosen: np.ndarray  # (estimates, their squares), of the kind chosen before
+    used: np.ndarray  # [kind] how often it was chosen
+    bracket: np.ndarray  # (lower ends, upper ends)
+    low: Side
+    high: Side
+    bracket_low: Side
+    bracket_high: Side
+    times: np.ndarray  # [label] how often it was said
+    several: np.ndarray  # [bound, bet] log capital against at most one right label
+    none_right: np.ndarray  # [bound, bet] log capital against at least one right label
+    too_rare: np.ndarray  # [bound, bet] log capital against probabilities that sum to at most 1
+    said: np.ndarray  # [label, (said - probability, its square)]
+
+    @classmethod
+    def none(cls, question: Question) -> Sums:
+        bound, bets = (question.bracket_bound,), (len(BOUNDS), len(BETS))
+        return cls(
+            0, 0, 0, 0, 0.0, 0, np.zeros(3), np.zeros((2, 3)), np.zeros((3, 2)), np.zeros(2),
+            np.zeros(3), np.zeros(2), Side.none(BOUNDS), Side.none(BOUNDS), Side.none(bound),
+            Side.none(bound), np.zeros(question.labels), np.zeros(bets), np.zeros(bets),
+            np.zeros(bets), np.zeros((question.labels, 2)),
+        )  # fmt: skip
+
+    def __add__(self, other: Sums) -> Sums:  # type: ignore[override]
+        pairs: Any = zip(self, other, strict=True)
+        return Sums(*(a + b for a, b in pairs))
+
+
+class Policies(NamedTuple):
+    """The probabilities [round, label] of the policy, of the one that is subtracted (None: none, or
+    the logger), and forecasts of the chance to be heard as right."""
+
+    first: np.ndarray
+    second: np.ndarray | None
+    forecasts: np.ndarray
+
+
+def add_rounds(
+    sums: Sums, question: Question, rounds: Rounds, policies: Policies, answered: np.ndarray
+) -> Sums:
+    """The sums with further rounds. answered: which rounds have an answer; others are unknown."""
+    start, size = 0, len(rounds.said)
+    while start < size:
+        step = max(_FEWEST, min(sums.rounds, _NUMBERS // question.labels))
+        piece = slice(start, start + step)
+        part = Rounds(*(column[piece] for column in rounds))
+        first, second, forecasts = policies
+        second = None if second is None else second[piece]
+        taken = Policies(first[piece], second, forecasts[piece])
+        sums = sums + _piece(sums, question, part, taken, answered[piece])
+        start += step
+    return sums
+
+
+def _piece(
+    before: Sums, question: Question, rounds: Rounds, policies: Policies, answered: np.ndarray
+) -> Sums:
+    """The sums of some rounds that come after others."""
+    size = len(rounds.said)
+    sums = Sums.none(question)._replace(
+        rounds=size,
+        unanswered=int((~answered).sum()),
+        unknown=int(np.isnan(rounds.propensity).sum()),
+        partial=int((~rounds.are_full & ~np.isnan(rounds.propensity)).sum()),
+        right=float(rounds.right.sum()),
+        times=np.bincount(rounds.said, minlength=question.labels).astype(float),
+    )
+    sums = _with_brackets(before, sums, question, rounds, policies, answered)
+    if not sums.unknown and answered.all():
+        sums = _with_estimates(before, sums, question, rounds, policies)
+        sums = _with_tests(sums, question, rounds, policies.forecasts)
+    return sums
+
+
+# Brackets.
+
+
+def _with_brackets(
+    before: Sums,
+    sums: Sums,
+    question: Question,
+    rounds: Rounds,
+    policies: Policies,
+    answered: np.ndarray,
+) -> Sums:
+    each = np.arange(len(rounds.said))
+    weights = policies.first.copy()
+    if question.against_logger:
+        weights[each, rounds.said] -= 1.0
+    elif policies.second is not None:
+        weights -= policies.second
+    right = question.true_bits(rounds.right)
+    low, high = brackets(weights, rounds.said, right, rounds.truth, question.world)
+    if not answered.all():
+        least, most = unknown_brackets(weights, question.world)
+        if question.against_logger:  # whether the logger was right is not known either
+            least, most = np.full_like(low, -1.0), policies.first.max(axis=1)
+        low, high = np.where(answered, low, least), np.where(answered, high, most)
+    bound = (question.bracket_bound,)
+    opposite = 0.0 if question.is_difference else 1.0
+    return sums._replace(
+        bracket=np.array([low.sum(), high.sum()]),
+        bracket_low=before.bracket_low.of(low[:, None], bound, question.least),
+        bracket_high=before.bracket_high.of(opposite - high[:, None], bound, question.least),
+        differing=int((np.abs(weights).max(axis=1) > 0).sum()) if question.is_difference else 0,
+    )
+
+
+# Estimates.
+
+
+class _Weights(NamedTuple):
+    """What is to be estimated in some rounds, and the logger's probabilities."""
+
+    weights: np.ndarray  # [round, label]
+    minus: np.ndarray  # 1 where the logger's own answer is subtracted, else 0
+    said: np.ndarray
+    propensity: np.ndarray
+    propensities: np.ndarray  # where they are not known: those of a label said for certain
+    are_full: np.ndarray
+    forecasts: np.ndarray
+
+
+def _weights_of(question: Question, rounds: Rounds, policies: Policies) -> _Weights:
+    are_full = rounds.are_full
+    weights, minus = policies.first, np.zeros(len(rounds.said))
+    if question.against_logger:
+        weights = np.where(are_full[:, None], weights - rounds.propensities, weights)
+        minus = np.where(are_full, 0.0, 1.0)
+    elif policies.second is not None:
+        weights = weights - policies.second
+    return _Weights(
+        weights, minus, rounds.said, rounds.propensity, rounds.propensities, are_full,
+        policies.forecasts,
+    )  # fmt: skip
+
+
+def _with_estimates(
+    before: Sums, sums: Sums, question: Question, rounds: Rounds, policies: Policies
+) -> Sums:
+    given = _weights_of(question, rounds, policies)
+    shift = _shift_of(before, question, given)
+    kinds = np.zeros((3, 2))
+    forms: list[Forms] = []
+    for kind in range(3):
+        made = forms_of_said(
+            kind, given.weights, given.forecasts, given.said, given.propensity, shift,
+            question.total,
+        )  # fmt: skip
+        form = Forms(made.start, made.slope - given.minus)
+        phi = form.at(rounds.right)
+        kinds[kind] = phi.sum(), (phi**2).sum()
+        forms.append(form)
+    best = _best_kind(before, question)
+    low, high = _both_ends(question, given, rounds.right, forms[best], best, shift)
+    no_shift = np.zeros(len(shift))
+    unsupported = [
+        float(without_support(given.weights, given.propensities, s).sum())
+        for s in (no_shift, no_shift, shift)
+    ]
+    return sums._replace(
+        unsupported=np.array(unsupported),
+        weights=_weight_sums(question, rounds, policies),
+        kinds=kinds,
+        chosen=kinds[best],
+        used=np.eye(3)[best] * len(shift),
+        low=before.low.of(low, BOUNDS, question.least),
+        high=before.high.of(high, BOUNDS, question.least),
+    )
+
+
+def _shift_of(before: Sums, question: Question, given: _Weights) -> np.ndarray:
+    """The S of xDR. Where the logger's probabilities are not known, S is computed with the shares
+    of the labels so far: any S is allowed that does not depend on the said label."""
+    if question.world != "exclusive":
+        return np.zeros(len(given.said))
+    so_far = before.times + 1.0
+    known = given.are_full[:, None]
+    assumed = np.where(known, given.propensities, so_far / so_far.sum())
+    return shifts(given.weights, given.forecasts, assumed)
+
+
+def _best_kind(before: Sums, question: Question) -> int:
+    """The kind of estimate with the least variance so far."""
+    if before.rounds < _FEWEST:
+        return DR
+    mean = before.kinds[:, 0] / before.rounds
+    variance = before.kinds[:, 1] / before.rounds - mean**2
+    if question.world != "exclusive":
+        variance[XDR] = np.inf
+    return int(variance.argmin())
+
+
+def _weight_sums(question: Question, rounds: Rounds, policies: Policies) -> np.ndarray:
+    each, made = np.arange(len(rounds.said)), np.zeros((2, 3))
+    for i, policy in enumerate((policies.first, policies.second)):
+        if policy is not None:
+            w = policy[each, rounds.said] / rounds.propensity
+            made[i] = w.sum(), (w**2).sum(), (w * rounds.right).sum()
+    if question.against_logger:
+        made[1] = len(rounds.said), len(rounds.said), rounds.right.sum()
+    return made
+
+
+def _both_ends(
+    question: Question,
+    given: _Weights,
+    right: np.ndarray,
+    form: Forms,
+    kind: int,
+    shift: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers for the lower bound, and those for the lower bound of the opposite."""
+    opposite = 0.0 if question.is_difference else 1.0
+    turned = given._replace(weights=-given.weights, minus=-given.minus)
+    turned_form = Forms(-form.start, -form.slope)
+    return (
+        _bounded(question, given, right, form, kind, shift, 0.0),
+        _bounded(question, turned, right, turned_form, kind, -shift, opposite),
+    )
+
+
+def _bounded(
+    question: Question,
+    given: _Weights,
+    right: np.ndarray,
+    form: Forms,
+    kind: int,
+    shift: np.ndarray,
+    offset: float,
+) -> np.ndarray:
+    """The estimates plus an offset, [round, bound], kept above -bound."""
+    base = bounded_forms(given.weights, given.said, given.propensity)
+    base = Forms(base.start, base.slope - given.minus)
+    floor = -np.maximum(-given.weights, 0).sum(axis=1) - np.maximum(given.minus, 0)
+    least = np.full(len(right), -np.inf)
+    full = np.flatnonzero(given.are_full)
+    if len(full):
+        least[full] = _least_of(question, given, full, kind, shift)
+    kept = shrinkage(least + offset, floor + offset, BOUNDS)
+    return (1 - kept) * base.at(right)[:, None] + kept * form.at(right)[:, None] + offset
+
+
+def _least_of(
+    question: Question,
+    given: _Weights,
+    full: np.ndarray,
+    kind: int,
+    shift: np.ndarray,
+) -> np.ndarray:
+    """The smallest value that an estimate could take in a round; -infinity without support."""
+    shift, weights = shift[full], given.weights[full]
+    propensities = given.propensities[full]
+    made = forms_of_labels(
+        kind, weights, given.forecasts[full], propensities, shift, question.total
+    )
+    ends = made.start + np.minimum(made.slope, 0)
+    least = np.where(propensities > 0, ends, np.inf).min(axis=1)
+    missing = without_support(weights, propensities, shift if kind == XDR else np.zeros(len(full)))
+    return np.where(missing > 0, -np.inf, least)
+
+
+# Tests of what was assumed.
+
+
+def _with_tests(sums: Sums, question: Question, rounds: Rounds, forecasts: np.ndarray) -> Sums:
+    """Capital of bets that gain only if an assumption is wrong.
+
+    The number of labels that would be heard as right is the value of weights that are all 1.
+    """
+    labels, total = question.labels, question.total
+    every = np.ones_like(forecasts)
+    none = np.zeros(len(forecasts))
+    given = _Weights(
+        every, none, rounds.said, rounds.propensity, rounds.propensities, rounds.are_full, forecasts
+    )
+    form = forms_of_said(DR, every, forecasts, rounds.said, rounds.propensity, none)
+    several = _bounded(question, given, rounds.right, form, DR, none, 0.0)
+    turned, turned_form = given._replace(weights=-every), Forms(-form.start, -form.slope)
+    none_right = _bounded(question, turned, rounds.right, turned_form, DR, none, labels)
+    too_rare = np.repeat(1 / rounds.propensity[:, None] / labels, len(BOUNDS), axis=1)
+    full = np.flatnonzero(rounds.are_full)
+    surprise = -rounds.propensities[full]
+    surprise[np.arange(len(full)), rounds.said[full]] += 1.0
+    said = np.stack([surprise.sum(axis=0), (surprise**2).sum(axis=0)], axis=1)
+    return sums._replace(
+        several=_log_capital(several, total, BOUNDS),
+        none_right=_log_capital(none_right, labels - total, BOUNDS),
+        too_rare=_log_capital(too_rare, 1.0, (0.0,) * len(BOUNDS)),
+        said=said,
+    )
+
+
+def _log_capital(numbers: np.ndarray, most: float, bounds: tuple[float, ...]) -> np.ndarray:
+    """The capital of each bet, [bound, bet], that numbers [round, bound] have a mean above `most`.
+
+    The numbers of a bound are at least minus the bound.
+    """
+    distances = (numbers - most) / (most + np.array(bounds))
+    return np.stack([np.log1p(BETS * column[:, None]).sum(axis=0) for column in distances.T])
