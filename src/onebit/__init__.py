@@ -47,6 +47,9 @@ if TYPE_CHECKING:
         load,
     )
     from onebit.decision import Decision
+    from onebit.evidence.evaluation import Evaluation
+    from onebit.evidence.judging import compare, evaluate, replay
+    from onebit.evidence.log import Log
     from onebit.feedback import noise
     from onebit.feedback.channels import Channel, Delay, Flip, LabelNoise, Rotate, Silence, Swap
     from onebit.feedback.drift import DriftAlarm
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
     from onebit.lab.sweeping import sweep
     from onebit.lab.tuning import tune
     from onebit.learner import Learner
+    from onebit.service.upkeep.logs import journal_log
 
 _MODULE_OF = {
     "bounds": "onebit.lab.bounds",
@@ -68,6 +72,10 @@ _MODULE_OF = {
     ),
     "Decision": "onebit.decision",
     "DriftAlarm": "onebit.feedback.drift",
+    "Evaluation": "onebit.evidence.evaluation",
+    "Log": "onebit.evidence.log",
+    **dict.fromkeys(("compare", "evaluate", "replay"), "onebit.evidence.judging"),
+    "journal_log": "onebit.service.upkeep.logs",
     "Learner": "onebit.learner",
     "Trace": "onebit.lab.simulation",
     "simulate": "onebit.lab.simulation",
@@ -94,12 +102,14 @@ __all__ = [
     "DriftAlarm",
     "EGBandit",
     "EpsilonGreedy",
+    "Evaluation",
     "FastCB",
     "Flip",
     "Halving",
     "LabelNoise",
     "Learner",
     "LinearThompson",
+    "Log",
     "Newtron",
     "OneBit",
     "PNewtron",
@@ -115,10 +125,14 @@ __all__ = [
     "UniformRandom",
     "__version__",
     "bounds",
+    "compare",
     "datasets",
+    "evaluate",
+    "journal_log",
     "load",
     "noise",
     "read_recipe",
+    "replay",
     "simulate",
     "sweep",
     "testing",

@@ -54,6 +54,10 @@ class Options:
             raise TypeError(f"unknown options of a file: {', '.join(sorted(unknown))}")
         self.path, self.are_names_checked = os.fspath(path), False
         self.unlabelled = 0  # rows that were left out
+        # For logs: columns that come beside the rows, by the argument that names them; and rows of
+        # tables with names or texts as dicts, for functions of the user.
+        self.beside: dict[str, str] = {}
+        self.as_dicts = False
         self.label = options.get("label", "label")
         self.text = options.get("text")
         self.ngrams = whole(_typed("ngrams"), options.get("ngrams", NGRAMS), least=1, most=10)
@@ -113,6 +117,7 @@ class Block(NamedTuple):
     lines: np.ndarray
     columns: list[str] | None = None  # their names, of a table of numbers
     classes: list[Any] | None = None  # names of the columns of a matrix y
+    beside: dict[str, Sequence[str]] | None = None  # `Options.beside`, as text
 
 
 def bad(path: str, line: int, problem: str, remedy: str) -> ValueError:

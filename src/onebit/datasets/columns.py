@@ -38,6 +38,7 @@ def layout(options: Options, line: int, names: list[str], is_number: Sequence[bo
     """The layout of a table with these columns. line: of the header."""
     check_names(options, line, names)
     special = {"label": options.label} | ({} if options.text is None else {"text": options.text})
+    special |= options.beside
     named = [*special.items(), *(("categories", name) for name in options.categories)]
     for setting, wanted in named:
         if wanted not in names:
@@ -107,6 +108,7 @@ def block_of(
     place, as text; a missing value is empty.
     """
     labels = np.array([label.strip() for label in texts(columns.label)])
+    beside = {role: texts(columns.names.index(name)) for role, name in options.beside.items()}
     if not options.are_names_checked:  # the first rows are enough
         options.are_names_checked = True
         _warn_of_names(options, columns, texts)
@@ -114,17 +116,19 @@ def block_of(
     width = len(columns.numbers)
     if columns.categories or columns.text is not None:
         rows = _named_rows(options, columns, numbers, texts)
-        return Block(hashed(rows, lines.tolist(), options), labels, lines)
+        X = rows if options.as_dicts else hashed(rows, lines.tolist(), options)
+        return Block(X, labels, lines, beside=beside)
     is_array = 0 < width <= MOST_DENSE
     numbers = numbers if is_array else np.where(np.isnan(numbers), 0.0, numbers)
     names = [columns.names[place] for place in columns.numbers]
     dtype = options.array_dtype if is_array else options.dtype
     values = cast(numbers.ravel(), dtype, options, lambda i: int(lines[i // width]))
     if is_array:
-        return Block(values.reshape(numbers.shape), labels, lines, names)
+        return Block(values.reshape(numbers.shape), labels, lines, names, beside=beside)
     X: Any = sparse.csr_matrix(values.reshape(numbers.shape))
     indptr = X.indptr.astype(np.int64)
-    return Block(csr(X.data, X.indices.astype(np.int32), indptr, width), labels, lines, names)
+    X = csr(X.data, X.indices.astype(np.int32), indptr, width)
+    return Block(X, labels, lines, names, beside=beside)
 
 
 def _warn_of_names(

@@ -42,13 +42,19 @@ def vowpal_blocks(options: Options) -> Iterator[Block]:
 
 def _row(path: str, number: int, line: str) -> tuple[str, dict[str, float]]:
     """The label of a row, empty if there is none, and the values of its features."""
-    head, *spaces = line.split("|")
-    if not spaces:
+    head, bar, _ = line.partition("|")
+    if not bar:
         raise bad(path, number, "there is no |", "write label | features; is the row cut?")
-    names: dict[str, float] = {}
-    for space in spaces:
-        _add_space(path, number, space, names)
+    names = named_features(path, number, line)
     return _label(path, number, head), names
+
+
+def named_features(path: str, number: int, line: str) -> dict[str, float]:
+    """The values of the features of a row, which are behind its first |."""
+    names: dict[str, float] = {}
+    for space in line.split("|")[1:]:
+        _add_space(path, number, space, names)
+    return names
 
 
 def _label(path: str, number: int, head: str) -> str:

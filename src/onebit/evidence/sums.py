@@ -13,6 +13,7 @@ import numpy as np
 
 from onebit.evidence.estimators import (
     DR,
+    IPS,
     XDR,
     Forms,
     Rounds,
@@ -30,6 +31,7 @@ from onebit.evidence.intervals import BETS, Bets, Swings, bets_of, swings_of
 
 BOUNDS = (2.0, 5.0, 10.0, 20.0)  # estimates are kept above minus these; the mix of all is safe
 _FEWEST = 64  # rounds before an estimate is chosen by its variance
+_ROUNDING = 1e-9
 _NUMBERS = 2**18  # of a matrix [round, label] that is worked on at once
 
 
@@ -92,15 +94,17 @@ class Sums(NamedTuple):
     """The sums over the rounds of a log."""
 
     rounds: int  # that count
-    unanswered: int  # rounds without an answer, whether they count or not
+    left_out: int  # rounds without an answer that do not count
+    unanswered: int  # rounds without an answer that count
     unknown: int  # rounds without any probability
     partial: int  # rounds of which only the said label's probability is known
     right: float  # answers heard as right
     differing: int  # rounds in which the policies differ
     unsupported: np.ndarray  # [kind] weight on labels that could not be said
+    missing: float  # the same for the chosen kinds
     weights: np.ndarray  # [policy, (w, w squared, w c)] with w = policy / logger
-    kinds: np.ndarray  # [kind, (estimates, their squares)]
-    chosen: np.ndarray  # (estimates, their squares), of the kind chosen before
+    kinds: np.ndarray  # [kind, (estimates, their expected squares)]
+    chosen: np.ndarray  # (estimates, their expected squares), of the kind chosen before
     used: np.ndarray  # [kind] how often it was chosen
     bracket: np.ndarray  # (lower ends, upper ends)
     low: Side
@@ -117,11 +121,30 @@ class Sums(NamedTuple):
     def none(cls, question: Question) -> Sums:
         bound, bets = (question.bracket_bound,), (len(BOUNDS), len(BETS))
         return cls(
-            0, 0, 0, 0, 0.0, 0, np.zeros(3), np.zeros((2, 3)), np.zeros((3, 2)), np.zeros(2),
-            np.zeros(3), np.zeros(2), Side.none(BOUNDS), Side.none(BOUNDS), Side.none(bound),
-            Side.none(bound), np.zeros(question.labels), np.zeros(bets), np.zeros(bets),
-            np.zeros(bets), np.zeros((question.labels, 2)),
-        )  # fmt: skip
+            rounds=0,
+            left_out=0,
+            unanswered=0,
+            unknown=0,
+            partial=0,
+            right=0.0,
+            differing=0,
+            unsupported=np.zeros(3),
+            missing=0.0,
+            weights=np.zeros((2, 3)),
+            kinds=np.zeros((3, 2)),
+            chosen=np.zeros(2),
+            used=np.zeros(3),
+            bracket=np.zeros(2),
+            low=Side.none(BOUNDS),
+            high=Side.none(BOUNDS),
+            bracket_low=Side.none(bound),
+            bracket_high=Side.none(bound),
+            times=np.zeros(question.labels),
+            several=np.zeros(bets),
+            none_right=np.zeros(bets),
+            too_rare=np.zeros(bets),
+            said=np.zeros((question.labels, 2)),
+        )
 
     def __add__(self, other: Sums) -> Sums:  # type: ignore[override]
         pairs: Any = zip(self, other, strict=True)
@@ -244,6 +267,7 @@ def _with_estimates(
     shift = _shift_of(before, question, given)
     kinds = np.zeros((3, 2))
     forms: list[Forms] = []
+    full, now = np.flatnonzero(given.are_full), _chances_now(question, given, rounds.right)
     for kind in range(3):
         made = forms_of_said(
             kind, given.weights, given.forecasts, given.said, given.propensity, shift,
@@ -251,7 +275,10 @@ def _with_estimates(
         )  # fmt: skip
         form = Forms(made.start, made.slope - given.minus)
         phi = form.at(rounds.right)
-        kinds[kind] = phi.sum(), (phi**2).sum()
+        squares = phi**2
+        if len(full):
+            squares[full] = _expected_squares(question, given, full, kind, shift, now[full])
+        kinds[kind] = phi.sum(), squares.sum()
         forms.append(form)
     best = _best_kind(before, question)
     low, high = _both_ends(question, given, rounds.right, forms[best], best, shift)
@@ -262,6 +289,7 @@ def _with_estimates(
     ]
     return sums._replace(
         unsupported=np.array(unsupported),
+        missing=unsupported[best],
         weights=_weight_sums(question, rounds, policies),
         kinds=kinds,
         chosen=kinds[best],
@@ -269,6 +297,38 @@ def _with_estimates(
         low=before.low.of(low, BOUNDS, question.least),
         high=before.high.of(high, BOUNDS, question.least),
     )
+
+
+def _chances_now(question: Question, given: _Weights, right: np.ndarray) -> np.ndarray:
+    """The chance of each label to be heard as right in a round, once its answer is known."""
+    each, made = np.arange(len(right)), given.forecasts.copy()
+    made[each, given.said] = 0.0
+    if question.world == "exclusive":  # right: no other label is; wrong: one of the others is
+        total = made.sum(axis=1)
+        rest = np.where(right > 0, 0.0, question.total)
+        made *= np.divide(rest, total, out=np.zeros_like(total), where=total > 0)[:, None]
+    made[each, given.said] = right
+    return made.clip(0, 1)
+
+
+def _expected_squares(
+    question: Question,
+    given: _Weights,
+    full: np.ndarray,
+    kind: int,
+    shift: np.ndarray,
+    chances: np.ndarray,
+) -> np.ndarray:
+    """The mean of the squared estimate over the labels that could have been said in a round.
+
+    The squares themselves are large in rare rounds only, and tell too little before these come.
+    """
+    propensities = given.propensities[full]
+    made = forms_of_labels(
+        kind, given.weights[full], given.forecasts[full], propensities, shift[full], question.total
+    )
+    if_right, if_wrong = (made.start + made.slope) ** 2, made.start**2
+    return (propensities * (chances * if_right + (1 - chances) * if_wrong)).sum(axis=1)
 
 
 def _shift_of(before: Sums, question: Question, given: _Weights) -> np.ndarray:
@@ -283,14 +343,14 @@ def _shift_of(before: Sums, question: Question, given: _Weights) -> np.ndarray:
 
 
 def _best_kind(before: Sums, question: Question) -> int:
-    """The kind of estimate with the least variance so far."""
+    """The kind of estimate with the least variance so far, of those with the most support."""
+    kinds = [IPS, DR, XDR] if question.world == "exclusive" else [IPS, DR]
     if before.rounds < _FEWEST:
-        return DR
+        return kinds[-1]
     mean = before.kinds[:, 0] / before.rounds
     variance = before.kinds[:, 1] / before.rounds - mean**2
-    if question.world != "exclusive":
-        variance[XDR] = np.inf
-    return int(variance.argmin())
+    most = before.unsupported[kinds].min() + _ROUNDING * before.rounds
+    return min((kind for kind in kinds if before.unsupported[kind] <= most), key=variance.item)
 
 
 def _weight_sums(question: Question, rounds: Rounds, policies: Policies) -> np.ndarray:

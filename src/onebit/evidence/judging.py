@@ -1,0 +1,267 @@
+"""evaluate and compare: what a log says about a policy, and about the difference of two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from onebit.algorithms import OneBit
+from onebit.evidence.estimators import Rounds, World
+from onebit.evidence.evaluation import Evaluation, added, impossible
+from onebit.evidence.log import Log
+from onebit.evidence.policies import LOGGER, Policy, policy_of
+from onebit.evidence.replaying import learn_block
+from onebit.evidence.rows import RIGHT, UNANSWERED, WRONG, LogBlock
+from onebit.evidence.sums import Policies, Question, Sums, add_rounds
+from onebit.extras import optional_module
+from onebit.labels import LabelSet
+from onebit.learner import Learner
+from onebit.settings import choice_of, flag, real, whole
+
+Silence = Literal["nothing", "wrong", "unknown"]
+_WORLDS: dict[Any, World] = {
+    True: "exclusive",
+    False: "independent",
+    "at most one": "at most one",
+}
+
+
+def evaluate(
+    log: Log,
+    policy: Any = None,
+    *,
+    exclusive: bool | Literal["at most one"] = True,
+    learns: bool = False,
+    drifts: bool = True,
+    alpha: float = 0.05,
+    silence: Silence = "nothing",
+    flips: tuple[float, float] = (0.0, 0.0),
+    forecaster: Learner | None = None,
+    workers: int = 1,
+) -> Evaluation:
+    """What share of labels would have been right, had a policy spoken in the rounds of a log.
+
+    policy: a learner, as it is now; a function of a context that returns a label, or a dict or list
+    of probabilities; a label, which is always said; or None: the logger itself.
+    exclusive: whether exactly one label is right in each round (True), at most one ("at most one"),
+    or each label by itself (False), as with clicks.
+    learns: a learner goes on learning from the log: it is judged by each round, then taught by it.
+    drifts: False says that the value of the policy stays the same in all rounds, which makes the
+    interval narrower. alpha: the chance that the interval ever misses.
+    silence: a round without an answer says "nothing" about it and is left out; or it means "wrong";
+    or, if its absence may depend on the answer, the answer is "unknown" and only a bracket is
+    possible. flips: how often wrong is heard as right, and right as wrong.
+    forecaster: a learner whose forecasts make estimates more precise, whether or not they are good;
+    it learns from the log. Default: OneBit.
+    workers: how many files of a log are evaluated at once, by joblib.
+    """
+    return _judge(
+        log, (policy,), exclusive, learns, drifts, alpha, silence, flips, forecaster, workers
+    )
+
+
+def compare(
+    log: Log,
+    policy: Any,
+    other: Any = None,
+    *,
+    exclusive: bool | Literal["at most one"] = True,
+    learns: bool = False,
+    drifts: bool = True,
+    alpha: float = 0.05,
+    silence: Silence = "nothing",
+    flips: tuple[float, float] = (0.0, 0.0),
+    forecaster: Learner | None = None,
+    workers: int = 1,
+) -> Evaluation:
+    """By how much more a policy would have been right than another one, or than the logger (None).
+
+    The difference is estimated directly: rounds in which both say the same count as 0. The
+    arguments are those of `evaluate`.
+    """
+    policies = (policy, other)
+    return _judge(
+        log, policies, exclusive, learns, drifts, alpha, silence, flips, forecaster, workers
+    )
+
+
+def replay(learner: Learner, log: Log) -> Learner:
+    """Let a learner learn from a log: from what somebody else said, and whether it was right.
+
+    Each row counts as a round, as with `learn_logged`, and so do rows without an answer. Learners
+    that weight by 1 / propensity need the propensities of the log; others do not use them. Returns
+    the learner.
+    """
+    _check_log(log)
+    if not isinstance(learner, Learner):
+        raise TypeError(
+            f"replay needs a learner, such as OneBit(labels=log.labels), not {learner!r}"
+        )
+    for block in log.blocks(learner.labels):
+        learn_block(learner, block)
+    return learner
+
+
+def _check_log(log: Any) -> None:
+    if not isinstance(log, Log):
+        raise TypeError(f'a log is needed, such as onebit.Log("rounds.csv"), not {log!r}')
+
+
+def _judge(
+    log: Log,
+    given: tuple[Any, ...],
+    exclusive: Any,
+    learns: bool,
+    drifts: bool,
+    alpha: float,
+    silence: Silence,
+    flips: tuple[float, float],
+    forecaster: Learner | None,
+    workers: int,
+) -> Evaluation:
+    _check_log(log)
+    if exclusive not in _WORLDS:
+        raise ValueError(f"exclusive must be True, False or 'at most one', not {exclusive!r}")
+    choice_of("silence", silence, ("nothing", "wrong", "unknown"))
+    alpha = real("alpha", alpha, above=0, below=1)
+    rates = tuple(real("flips", rate, least=0, below=1) for rate in flips)
+    if len(rates) != 2 or sum(rates) >= 1:
+        raise ValueError(f"flips are two chances whose sum is below 1, not {flips!r}")
+    learners = [policy for policy in given if isinstance(policy, Learner)]
+    labels = LabelSet(learners[0].labels if learners else log.labels)
+    policies = [policy_of(policy, labels, flag("learns", learns)) for policy in given]
+    is_difference = len(policies) == 2
+    if is_difference and policies[0] is LOGGER:
+        policies = policies[::-1]
+        if policies[0] is LOGGER:
+            raise ValueError("compare needs a policy; the logger against itself is no question")
+        raise ValueError("the logger comes second: compare(log, policy, None)")
+    question = Question(
+        len(labels), _WORLDS[exclusive], is_difference,
+        is_difference and policies[1] is LOGGER, (rates[0], rates[1]),
+    )  # fmt: skip
+    forecaster = OneBit(labels.names) if forecaster is None else forecaster
+    if forecaster.labels != labels.names:
+        raise ValueError("the forecaster must have the labels of the log, in the same order")
+    is_progressive = any(policy.learns for policy in policies)
+    drifts = flag("drifts", drifts) or is_progressive
+    parts = [log] if is_progressive else log.parts()
+    if whole("workers", workers, least=1, most=10_000) > 1 and is_progressive:
+        raise ValueError("a policy that learns needs the rounds in order: leave out workers")
+    names = tuple(policy.name for policy in policies)
+    rest = (labels, tuple(policies), names, question, alpha, drifts, silence, forecaster)
+    if workers == 1 or len(parts) == 1:
+        return added([_judge_part(part, *rest) for part in parts])
+    joblib = optional_module("joblib", "joblib", "several workers need")
+    return added(
+        joblib.Parallel(n_jobs=workers)(joblib.delayed(_judge_part)(part, *rest) for part in parts)
+    )
+
+
+def _judge_part(
+    log: Log,
+    labels: LabelSet,
+    policies: tuple[Policy, ...],
+    names: tuple[str, ...],
+    question: Question,
+    alpha: float,
+    drifts: bool,
+    silence: Silence,
+    forecaster: Learner,
+) -> Evaluation:
+    """The evaluation of a part of a log by itself."""
+    forecaster = forecaster.copy()
+    sums, points, first = Sums.none(question), [], 0
+    due = _check_points()
+    point = next(due)
+    for block in log.blocks(labels.names):
+        block = _heard(block, silence)
+        matrices = _matrices(block, policies, forecaster, first, question)
+        first += block.size
+        kept = np.arange(block.size)
+        if silence == "nothing":
+            kept = np.flatnonzero(block.right != UNANSWERED)
+            sums = sums._replace(left_out=sums.left_out + block.size - len(kept))
+        rounds = _rounds(block, policies, question)
+        while len(kept):
+            now, kept = kept[: point - sums.rounds], kept[point - sums.rounds :]
+            sums = add_rounds(
+                sums,
+                question,
+                Rounds(*(column[now] for column in rounds)),
+                Policies(*(None if m is None else m[now] for m in matrices)),  # type: ignore
+                block.right[now] != UNANSWERED,
+            )
+            if sums.rounds == point:
+                points.append(sums)
+                point = next(due)
+            if impossible(sums):
+                raise ValueError(
+                    f"{log!r}, row {block.lines[now[-1]]}: the labels up to here cannot have been "
+                    "said with these propensities; log the probabilities of the time of the "
+                    "decision, or leave out their column to get a bracket"
+                )
+    if not points or points[-1] is not sums:
+        points.append(sums)
+    return Evaluation(names, question, sums, alpha, drifts, tuple(points))
+
+
+def _check_points() -> Iterator[int]:
+    """10, 20, 50, 100, ..."""
+    power = 10
+    while True:
+        yield from (power, 2 * power, 5 * power)
+        power *= 10
+
+
+def _heard(block: LogBlock, silence: Silence) -> LogBlock:
+    if silence != "wrong":
+        return block
+    return block._replace(right=np.where(block.right == UNANSWERED, WRONG, block.right))
+
+
+def _rounds(block: LogBlock, policies: tuple[Policy, ...], question: Question) -> Rounds:
+    propensity, all_of_them = block.propensity, block.all_propensities(question.labels)
+    if policies[0] is LOGGER:  # what it said, it said: its answers are the estimate
+        propensity = np.ones(block.size)
+        all_of_them = _said(block, question)
+    right = (block.right == RIGHT).astype(float)
+    return Rounds(block.said, right, block.truth, propensity, all_of_them)
+
+
+def _said(block: LogBlock, question: Question) -> np.ndarray:
+    made = np.zeros((block.size, question.labels))
+    made[np.arange(block.size), block.said] = 1.0
+    return made
+
+
+def _matrices(
+    block: LogBlock,
+    policies: tuple[Policy, ...],
+    forecaster: Learner,
+    first: int,
+    question: Question,
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """The probabilities of the policies, and the forecasts, in the rows of a block."""
+    if policies[0] is LOGGER:
+        said = _said(block, question)
+        return said, None, np.zeros_like(said)
+    made = [None if p is LOGGER else p.probabilities(block, first) for p in policies]
+    second = made[1] if len(made) > 1 else None
+    assert made[0] is not None
+    return made[0], second, _forecasts(forecaster, block, question)
+
+
+def _forecasts(forecaster: Learner, block: LogBlock, question: Question) -> np.ndarray:
+    """The chance of each label to be heard as right. It is told before the row is learned."""
+    if np.isnan(block.propensity).all():  # there is no estimate that could use it
+        return np.zeros((block.size, question.labels))
+    chances = forecaster._chances(learn_block(forecaster, block, tells=True).scores)
+    chances = np.nan_to_num(chances, nan=1 / question.labels)
+    if question.world != "exclusive":
+        return chances
+    totals = chances.sum(axis=1, keepdims=True)
+    even = np.full_like(chances, question.total / question.labels)
+    return np.divide(question.total * chances, totals, out=even, where=totals > 0).clip(0, 1)
