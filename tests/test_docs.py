@@ -41,7 +41,13 @@ PAGES = [
 FENCE = re.compile(r"((?:^<!--(?:(?!-->).)*-->\n)*)^```(\w*)\n(.*?)^```$", re.S | re.M)
 COMMENT = re.compile(r"<!-- (in tests|run first|not run):(.*?)-->", re.S)
 INLINE = re.compile(r"`((?:onebit|\./run)\s[^`]+)`")
-YOURS = ("tuned.toml", "Mine", "package.module:Mine", "Cautious")  # learners of the reader's own
+YOURS = (
+    "tuned.toml",
+    "news.onebit",
+    "Mine",
+    "package.module:Mine",
+    "Cautious",
+)  # learners of the reader's own
 LINK = re.compile(r"(?<!`)\[[^\]\n]*\]\(([^)\s]+)\)")
 
 

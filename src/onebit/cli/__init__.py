@@ -11,8 +11,10 @@ from typing import Any
 from cyclopts import App, CycloptsError, CycloptsPanel, UnusedCliTokensError
 
 from onebit._version import __version__
+from onebit.cli.compare import compare
 from onebit.cli.dashboard import dashboard
 from onebit.cli.data import data
+from onebit.cli.evaluate import evaluate
 from onebit.cli.journals import backup, export, inspect, replay, retrain
 from onebit.cli.options import show_on_any_terminal, show_warning
 from onebit.cli.race import race
@@ -46,6 +48,7 @@ app = App(
     help="""Learn to classify when all you ever hear is "right" or "wrong".
 
 Start with `onebit race`, then `onebit race --data mine.csv --label topic` on your own data.
+`onebit evaluate` says what would have been better, by a log of what you have.
 `onebit teach` lets you train a learner by hand. `onebit serve` puts one beside a product.
 `onebit COMMAND --help` shows examples.""",
     error_formatter=_explained,
@@ -54,6 +57,8 @@ Start with `onebit race`, then `onebit race --data mine.csv --label topic` on yo
 app.command(race)
 app.command(study)
 app.command(tune)
+app.command(evaluate)
+app.command(compare)
 app.command(teach)
 app.command(data)
 app.command(serve)

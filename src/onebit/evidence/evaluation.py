@@ -17,6 +17,11 @@ MOST_UNSUPPORTED = 0.01  # of a policy's weight; with more, there is no estimate
 FEWEST_EFFECTIVE = 30  # rounds; with fewer, the result says why the interval is wide
 _FALSE_ALARM = 0.01  # of the test of the kind of world
 IMPOSSIBLE = 1e-6  # false alarm of the test of the probabilities
+_IN_WORDS = {
+    "exclusive": "exactly one label is right",
+    "at most one": "at most one label is right",
+    "independent": "each label is right or not by itself",
+}
 _SPREADS = 4  # standard errors by which the mean weight must be below 1 to show missing support
 
 
@@ -175,36 +180,41 @@ class Evaluation:
             )
         return made
 
-    def __repr__(self) -> str:
-        low, high = self.interval
-        of = "right labels" if not self.question.is_difference else "difference of right labels"
-        value = "none" if self.estimate is None else _signed(self.estimate, self.question)
+    @property
+    def summary(self) -> str:
+        """The rounds and what was assumed, in a sentence."""
         change = "the value may drift" if self.drifts else "the value stays the same"
-        world = {
-            "exclusive": "exactly one label is right",
-            "at most one": "at most one label is right",
-            "independent": "each label is right or not by itself",
-        }[self.question.world]
+        return (
+            f"{self._rounds_in_words()}. Intervals hold at any time with {1 - self.alpha:.0%}. "
+            f"Assumed: {_IN_WORDS[self.question.world]}; {change}."
+        )
+
+    def __repr__(self) -> str:
+        question = self.question
+        of = "difference of right labels" if question.is_difference else "right labels"
+        value = "none" if self.estimate is None else _signed(self.estimate, question)
+        change = "the value may drift" if self.drifts else "the value stays the same"
+        interval = _ends(*self.interval, question)
+        rounds = self._rounds_in_words()
+        if not self.sums.unknown:
+            rounds += f"; worth {self.effective_sample_size:,.0f} of its own"
         rows = [
             ("policy", " - ".join(self.policies)),
             (of, value),
-            ("interval", f"{_ends(low, high, self.question)}, {1 - self.alpha:.0%}, {change}"),
-            ("bracket", _ends(*self.bracket, self.question)),
-            ("rounds", self._rounds_in_words()),
+            ("interval", f"{interval}, {1 - self.alpha:.0%}, {change}"),
+            ("bracket", _ends(*self.bracket, question)),
+            ("rounds", rounds),
             ("without support", "not known" if self.sums.unknown else f"{self.unsupported:.1%}"),
-            ("assumed", world),
+            ("assumed", _IN_WORDS[question.world]),
         ]
         rows += [("note", note) for note in self.notes]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)
 
     def _rounds_in_words(self) -> str:
-        text = f"{self.rounds:,}"
-        if self.sums.left_out:
-            text += f", and {self.sums.left_out:,} without an answer are left out"
-        if not self.sums.unknown:
-            text += f"; worth {self.effective_sample_size:,.0f} of its own"
-        return text
+        left_out = self.sums.left_out
+        text = f", and {left_out:,} without an answer are left out" if left_out else ""
+        return f"{self.rounds:,} rounds{text}"
 
     # Computations.
 
