@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from onebit.evidence.evaluation import Evaluation
     from onebit.evidence.judging import compare, evaluate, replay
     from onebit.evidence.log import Log
+    from onebit.evidence.writing import LogWriter
     from onebit.feedback import noise
     from onebit.feedback.channels import Channel, Delay, Flip, LabelNoise, Rotate, Silence, Swap
     from onebit.feedback.drift import DriftAlarm
@@ -74,6 +75,7 @@ _MODULE_OF = {
     "DriftAlarm": "onebit.feedback.drift",
     "Evaluation": "onebit.evidence.evaluation",
     "Log": "onebit.evidence.log",
+    "LogWriter": "onebit.evidence.writing",
     **dict.fromkeys(("compare", "evaluate", "replay"), "onebit.evidence.judging"),
     "journal_log": "onebit.service.upkeep.logs",
     "Learner": "onebit.learner",
@@ -110,6 +112,7 @@ __all__ = [
     "Learner",
     "LinearThompson",
     "Log",
+    "LogWriter",
     "Newtron",
     "OneBit",
     "PNewtron",
