@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import onebit as ob
+from onebit.evidence import judging
 from onebit.evidence.rows import RIGHT
 
 LABELS = ["a", "b", "c", "d"]
@@ -274,6 +275,15 @@ def test_two_workers_find_the_same_sums(tmp_path):
         parts[0] + ob.evaluate(log, "a", forecaster=quick())
     with pytest.raises(ValueError, match="leave out workers"):
         ob.evaluate(log, ob.UCWL(LABELS), learns=True, workers=2)
+
+
+def test_large_blocks_are_cut(monkeypatch):
+    log = rounds_of(500).log
+    whole = ob.evaluate(log, quick(), learns=True, forecaster=quick())
+    monkeypatch.setattr(judging, "_NUMBERS", 4 * 33)
+    cut = ob.evaluate(log, quick(), learns=True, forecaster=quick())
+    assert cut.rounds == 500 and cut.interval == pytest.approx(whole.interval)
+    assert cut.estimate == pytest.approx(whole.estimate)
 
 
 def test_the_curve_comes_nearer():

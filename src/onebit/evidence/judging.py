@@ -13,13 +13,14 @@ from onebit.evidence.evaluation import Evaluation, added, impossible
 from onebit.evidence.log import Log
 from onebit.evidence.policies import LOGGER, Policy, policy_of
 from onebit.evidence.replaying import learn_block
-from onebit.evidence.rows import RIGHT, UNANSWERED, WRONG, LogBlock
+from onebit.evidence.rows import RIGHT, UNANSWERED, WRONG, LogBlock, part_of
 from onebit.evidence.sums import Policies, Question, Sums, add_rounds
 from onebit.extras import optional_module
 from onebit.labels import LabelSet
 from onebit.learner import Learner
 from onebit.settings import choice_of, flag, real, whole
 
+_NUMBERS = 2**21  # of a matrix [row, label]
 Silence = Literal["nothing", "wrong", "unknown"]
 _WORLDS: dict[Any, World] = {
     True: "exclusive",
@@ -176,7 +177,7 @@ def _judge_part(
     sums, points, first = Sums.none(question), [], 0
     due = _check_points()
     point = next(due)
-    for block in log.blocks(labels.names):
+    for block in _small_blocks(log, labels):
         block = _heard(block, silence)
         matrices = _matrices(block, policies, forecaster, first, question)
         first += block.size
@@ -206,6 +207,14 @@ def _judge_part(
     if not points or points[-1] is not sums:
         points.append(sums)
     return Evaluation(names, question, sums, alpha, drifts, tuple(points))
+
+
+def _small_blocks(log: Log, labels: LabelSet) -> Iterator[LogBlock]:
+    """The blocks of a log, cut so that a matrix [row, label] takes little memory."""
+    rows = max(_NUMBERS // len(labels), 1)
+    for block in log.blocks(labels.names):
+        for start in range(0, block.size, rows):
+            yield part_of(block, start, start + rows) if rows < block.size else block
 
 
 def _check_points() -> Iterator[int]:

@@ -1,0 +1,201 @@
+"""Measure estimates and intervals from logs: `python -m benchmarks.evidence [digits|widths|sets]`.
+
+digits: the experiment of obp's examples/multiclass: a log of 1,258 digits by a logistic regression
+that speaks in 80 % of the rounds judges the same with 90 %; the mean relative error of 20 runs.
+widths: intervals on simulated logs beside those of vw-estimators (`pip install vw-estimators`).
+sets: logs of seven sets (ONEBIT_DATA) judge learners that learn from them, against the truth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+import onebit as ob
+from onebit.evidence.replaying import learn_block
+
+RUNS = 20
+SETS = ("satimage", "optdigits", "usps", "segment", "vowel", "phoneme", "shuttle")
+POLICIES = ("Confidit", "UCWL", "SquareCB", "OneBit")
+SHARE = 0.1  # of rounds in which the logger draws any label
+
+
+def drawn(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A label of each row, by its probabilities."""
+    found = (shares.cumsum(axis=1) < rng.random((len(shares), 1))).sum(axis=1)
+    return np.minimum(found, shares.shape[1] - 1)
+
+
+def softened(places: np.ndarray, labels: int, share: float) -> np.ndarray:
+    """A label with this probability, and any label with the rest."""
+    return share * np.eye(labels)[places] + (1 - share) / labels
+
+
+# The digits.
+
+
+def digits_run(seed: int) -> dict[str, float]:
+    """The relative errors of one run."""
+    from sklearn.datasets import load_digits
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import train_test_split
+
+    X, y = load_digits(return_X_y=True)
+    parts = train_test_split(X, y, test_size=0.7, random_state=seed)
+    X_train, X_log, y_train, y_log = (np.asarray(part) for part in parts)
+    model = LogisticRegression(max_iter=10_000, random_state=seed).fit(X_train, y_train)
+    logger, policy = (softened(model.predict(X_log), 10, share) for share in (0.8, 0.9))
+    rng = np.random.default_rng(seed)
+    said = drawn(logger, rng)
+    truth = policy[np.arange(len(y_log)), y_log].mean()
+    rows = {tuple(x): shares for x, shares in zip(X_log, policy, strict=True)}
+
+    def rule(x: np.ndarray) -> np.ndarray:
+        return rows[tuple(x)]
+
+    def log_of(part: slice) -> ob.Log:
+        X_part, said_part = X_log[part], said[part]
+        right = said_part == y_log[part]
+        return ob.Log.of(X_part, said_part, right, labels=10, propensities=logger[part])
+
+    half = len(y_log) // 2
+    logs = [log_of(slice(0, half)), log_of(slice(half, None))]
+    taught = [twice_taught(log) for log in logs]
+    crossed = ob.evaluate(logs[0], rule, forecaster=taught[1]) + ob.evaluate(
+        logs[1], rule, forecaster=taught[0]
+    )
+    once = ob.evaluate(log_of(slice(None)), rule)
+    errors = {name: abs(value / truth - 1) for name, value in once.estimates.items()}
+    errors |= {
+        f"{name}, crossed": abs(value / truth - 1)
+        for name, value in crossed.estimates.items()
+        if name in ("DR", "xDR")
+    }
+    return errors
+
+
+def twice_taught(log: ob.Log) -> ob.Learner:
+    """A forecaster for the other half of a log."""
+    learner = ob.OneBit(log.labels)
+    for _ in range(2):
+        ob.replay(learner, log)
+    return learner
+
+
+def digits() -> Iterator[str]:
+    runs = [digits_run(seed) for seed in range(RUNS)]
+    yield "| estimate | mean relative error | published (obp) |"
+    yield "|---|--:|--:|"
+    published = {"IPS": ".0133", "SNIPS": ".0068", "DR": ".0078"}
+    for name in runs[0]:
+        error = np.mean([run[name] for run in runs])
+        yield f"| {name} | {error:.4f} | {published.get(name, '')} |"
+
+
+# Widths.
+
+
+def widths() -> Iterator[str]:
+    try:
+        from estimators.bandits.cs import Interval
+    except ImportError:
+        Interval = None
+    yield "| rounds | drifts=True | drifts=False | vw-estimators |"
+    yield "|--:|--:|--:|--:|"
+    for size in (500, 2000, 8000, 32_000):
+        found = [width_of(size, seed, Interval) for seed in range(5)]
+        cells = " | ".join(f"{width:.3f}" for width in np.mean(found, axis=0))
+        yield f"| {size:,} | {cells} |"
+
+
+def width_of(size: int, seed: int, interval: Callable[[], object] | None) -> tuple[float, ...]:
+    """10 labels, and a logger that draws any label in 20 % of the rounds."""
+    rng = np.random.default_rng(seed)
+    kinds = 20
+    chances = rng.dirichlet(np.full(10, 0.2), kinds)
+    kind = rng.integers(kinds, size=size)
+    shares = softened(chances.argmax(axis=1), 10, 0.8)[kind]
+    said = drawn(shares, rng)
+    right = said == drawn(chances[kind], rng)
+    policy = np.zeros((kinds, 10))
+    policy[np.arange(kinds), chances.argsort(axis=1)[:, -2]] = 0.3
+    policy[np.arange(kinds), chances.argmax(axis=1)] = 0.7
+    log = ob.Log.of(np.eye(kinds)[kind], said, right, labels=10, propensities=shares)
+
+    def rule(x: np.ndarray) -> np.ndarray:
+        return policy[int(np.argmax(x))]
+
+    made = []
+    for drifts in (True, False):
+        low, high = ob.evaluate(log, rule, drifts=drifts, forecaster=ob.Confidit(10)).interval
+        made.append(high - low)
+    if interval is None:
+        return *made, np.nan
+    theirs = interval()
+    said_by = shares[np.arange(size), said]
+    for p_log, r, p_pred in zip(said_by, right, policy[kind, said], strict=True):
+        theirs.add_example(float(p_log), float(r), float(p_pred))
+    low, high = theirs.get(0.05)
+    return *made, high - low
+
+
+# Real sets.
+
+
+def sets() -> Iterator[str]:
+    yield "| set | policy | truth | estimate | interval | bracket |"
+    yield "|---|---|--:|--:|---|---|"
+    inside = total = 0
+    for name in SETS:
+        data = ob.datasets.get(name)
+        rng = np.random.default_rng(0)
+        rows = rng.permutation(len(data.y))[:3000]
+        X, y = np.asarray(data.X, float)[rows], data.y[rows]
+        log = log_by_ucwl(X, y, len(data.labels), rng)
+        for policy in POLICIES:
+            learner = getattr(ob, policy)(len(data.labels), inputs="auto")
+            told = learn_block(learner.copy(), next(log.blocks()), tells=True)
+            truth = told.propensities[np.arange(len(y)), y].mean()
+            found = ob.evaluate(log, learner, learns=True)
+            low, high = found.interval
+            inside, total = inside + (low <= truth <= high), total + 1
+            estimate = "none" if found.estimate is None else f"{found.estimate:.3f}"
+            yield (
+                f"| {name} | {policy} | {truth:.3f} | {estimate} | {low:.3f} to {high:.3f} | "
+                f"{found.bracket[0]:.3f} to {found.bracket[1]:.3f} |"
+            )
+    yield f"\n{inside} of {total} intervals contain the truth."
+
+
+def log_by_ucwl(X: np.ndarray, y: np.ndarray, labels: int, rng: np.random.Generator) -> ob.Log:
+    """UCWL speaks; in some rounds any label is drawn instead."""
+    learner = ob.UCWL(labels, inputs="auto")
+    said, shares = [], []
+    for x, truth in zip(X, y, strict=True):
+        now = softened(np.array([learner.propose(x).place]), labels, 1 - SHARE)[0]
+        label = int(drawn(now[None], rng)[0])
+        learner.learn_logged(x, label, right=bool(label == truth))
+        said.append(label)
+        shares.append(now)
+    return ob.Log.of(
+        X, np.array(said), np.array(said) == y, labels=labels, propensities=np.array(shares)
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    sections = {"digits": digits, "widths": widths, "sets": sets}
+    parser.add_argument("sections", nargs="*", choices=[*sections, []], default=list(sections))
+    for name in parser.parse_args().sections:
+        print(f"\n## {name}\n")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for line in sections[name]():
+                print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
