@@ -38,7 +38,9 @@ def tickets(tmp_path, monkeypatch):
 
 def test_a_table_of_policies(tickets, monkeypatch, capsys):
     learners = ("--learner", "Confidit", "--always", "billing")
-    run(monkeypatch, "evaluate", "tickets.csv", *COLUMNS, "--propensity", "p", *learners)
+    args = ("evaluate", "tickets.csv", *COLUMNS, "--propensity", "p", *learners)
+    run(monkeypatch, *args, "--out", "evaluated.html")
+    assert "always billing" in (tickets / "evaluated.html").read_text()
     out = capsys.readouterr().out
     lines = {line.split("  ")[1]: line.split() for line in out.splitlines() if " to " in line}
     assert list(lines) == ["the logger", "Confidit", "always billing"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from onebit.cli import options
-from onebit.cli.logs import Assumptions, Files, LogOptions, policies_of
+from onebit.cli.logs import Assumptions, Files, LogOptions, policies_of, write_page
 from onebit.cli.options import Flag, Imports, Repeated, Seed
 
 
@@ -18,6 +19,7 @@ def compare(
     learns: Flag = False,
     imports: Imports = None,
     seed: Seed = 0,
+    out: Path | None = None,
     assumptions: Assumptions | None = None,
     columns: LogOptions | None = None,
 ) -> None:
@@ -43,10 +45,14 @@ def compare(
         A label that is always said.
     learns
         Saved learners go on learning from the log, too.
+    out
+        A file for a page with the curves over time. Default: none is written.
     """
     from onebit.evidence.judging import compare as judge
 
     options.import_all(imports)
+    if out is not None:
+        options.check_out(out)
     opened = (columns or LogOptions()).open(log)
     given = (assumptions or Assumptions()).given()
     judged = policies_of(opened, learner, always, learns, seed)
@@ -59,4 +65,7 @@ def compare(
         raise ValueError(f"the other learner learns from the log; {remedy}")
     other = judged[1].policy if len(judged) == 2 else None
     how: dict[str, Any] = given | ({"workers": 1} if goes_on else {})
-    print(judge(opened, judged[0].policy, other, learns=goes_on, **how))
+    found = judge(opened, judged[0].policy, other, learns=goes_on, **how)
+    print(found)
+    if out is not None:
+        write_page(out, "onebit compare", [(" - ".join(found.policies), found)], log)

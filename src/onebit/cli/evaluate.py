@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onebit.cli import options
-from onebit.cli.logs import Assumptions, Files, LogOptions, policies_of
+from onebit.cli.logs import Assumptions, Files, LogOptions, policies_of, write_page
 from onebit.cli.options import Flag, Imports, Repeated, Seed
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def evaluate(
     learns: Flag = False,
     imports: Imports = None,
     seed: Seed = 0,
+    out: Path | None = None,
     assumptions: Assumptions | None = None,
     columns: LogOptions | None = None,
 ) -> None:
@@ -34,6 +36,7 @@ def evaluate(
     onebit evaluate tickets.csv --label said --right ok --propensity p --learner OneBit
     onebit evaluate onebit.journal --learner UCWL --learner tuned.toml
     onebit evaluate log.parquet --label said --right ok --always billing
+    onebit evaluate log.parquet --learner OneBit --learner UCWL --out evidence.html
     onebit evaluate new.jsonl --learner news.onebit
     onebit evaluate monday.csv tuesday.csv --learner news.onebit --workers 2
     ```
@@ -50,10 +53,14 @@ def evaluate(
         A label that is always said (repeat for several).
     learns
         Saved learners go on learning from the log, too.
+    out
+        A file for a page with the curves over time. Default: none is written.
     """
     from onebit.evidence.judging import evaluate as judge
 
     options.import_all(imports)
+    if out is not None:
+        options.check_out(out)
     opened = (columns or LogOptions()).open(log)
     given = (assumptions or Assumptions()).given()
     results = [("the logger", judge(opened, **given))]
@@ -61,6 +68,8 @@ def evaluate(
         how: dict[str, Any] = given | ({"workers": 1} if judged.learns else {})
         results.append((judged.name, judge(opened, judged.policy, learns=judged.learns, **how)))
     _print(results)
+    if out is not None:
+        write_page(out, "onebit evaluate", results, log)
 
 
 def _print(results: list[tuple[str, Evaluation]]) -> None:

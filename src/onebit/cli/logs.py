@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from onebit._version import __version__
 from onebit.cli.options import Flag, Repeated, names_in
 
 if TYPE_CHECKING:
+    from onebit.evidence.evaluation import Evaluation
     from onebit.evidence.log import Log
 
 Files = Annotated[list[Path], Parameter(negative=(), consume_multiple=True)]
@@ -160,6 +164,33 @@ class Assumptions:
             "alpha": self.alpha,
             "workers": self.workers,
         }
+
+
+def write_page(
+    out: Path, title: str, results: Sequence[tuple[str, Evaluation]], log: Sequence[Path]
+) -> None:
+    """A page with the curves of these results."""
+    from onebit.pages.evidence import Judged as Shown
+    from onebit.pages.evidence import Moment, evidence_page
+    from onebit.persist import write_bytes
+
+    shown = [
+        Shown(
+            name,
+            [Moment(*point) for point in found.curve],
+            found.bracket,
+            found.effective_sample_size,
+            found.notes,
+        )
+        for name, found in results
+    ]
+    first = results[0][1]
+    command = shlex.join(["onebit", *sys.argv[1:]])
+    facts = {"log": ", ".join(map(str, log))}
+    is_difference = first.question.is_difference
+    page = evidence_page(title, shown, is_difference, first.summary, command, __version__, facts)
+    write_bytes(out, page.encode(errors="replace"))  # file names may not be valid text
+    print(f"The curves are in {out}")
 
 
 class Judged:
