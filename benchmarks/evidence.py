@@ -1,16 +1,22 @@
-"""Measure estimates and intervals from logs: `python -m benchmarks.evidence [digits|widths|sets]`.
+"""Measure estimates and intervals from logs: `python -m benchmarks.evidence [SECTION...]`.
 
 digits: the experiment of obp's examples/multiclass: a log of 1,258 digits by a logistic regression
 that speaks in 80 % of the rounds judges the same with 90 %; the mean relative error of 20 runs.
 widths: intervals on simulated logs beside those of vw-estimators (`pip install vw-estimators`).
 sets: logs of seven sets (ONEBIT_DATA) judge learners that learn from them, against the truth.
+obd: in the sample of the Open Bandit Dataset (ONEBIT_DATA), the random log judges the other policy.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
+import os
+import tarfile
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -185,9 +191,57 @@ def log_by_ucwl(X: np.ndarray, y: np.ndarray, labels: int, rng: np.random.Genera
     )
 
 
+# The Open Bandit Dataset.
+
+
+def obd() -> Iterator[str]:
+    """The random log judges the other policy, whose items are drawn by their position alone."""
+    path = Path(os.environ["ONEBIT_DATA"]) / "obd_small.tar.gz"
+    yield "| campaign | items | random clicks | other policy's own log | estimate | interval |"
+    yield "|---|--:|--:|--:|--:|---|"
+    for campaign in ("all", "men", "women"):
+        random, other = (
+            clicks_of(path, f"obd/{policy}/{campaign}/{campaign}.csv")
+            for policy in ("random", "bts")
+        )
+        items = int(max(random["item"].max(), other["item"].max())) + 1
+        shares = {
+            place: np.bincount(other["item"][other["position"] == place], minlength=items)
+            / (other["position"] == place).sum()
+            for place in np.unique(other["position"]).tolist()
+        }
+        log = ob.Log.of(
+            random["position"][:, None].astype(float),
+            random["item"],
+            random["click"],
+            labels=items,
+            propensities=np.full((len(random["item"]), items), 1 / items),
+        )
+
+        def rule(x: np.ndarray, shares: dict[int, np.ndarray] = shares) -> np.ndarray:
+            return shares[int(x[0])]
+
+        found = ob.evaluate(log, rule, exclusive=False)
+        low, high = found.interval
+        yield (
+            f"| {campaign} | {items} | {random['click'].mean():.4f} | {other['click'].mean():.4f} "
+            f"| {found.estimate:.4f} | {low:.4f} to {high:.4f} |"
+        )
+
+
+def clicks_of(path: Path, name: str) -> dict[str, np.ndarray]:
+    """Items, positions and clicks of a file in the archive."""
+    with tarfile.open(path) as archive:
+        file = archive.extractfile(name)
+        assert file is not None
+        rows = list(csv.DictReader(io.TextIOWrapper(file, "utf-8")))
+    columns = {"item": "item_id", "position": "position", "click": "click"}
+    return {short: np.array([int(row[long]) for row in rows]) for short, long in columns.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    sections = {"digits": digits, "widths": widths, "sets": sets}
+    sections = {"digits": digits, "widths": widths, "sets": sets, "obd": obd}
     parser.add_argument("sections", nargs="*", choices=[*sections, []], default=list(sections))
     for name in parser.parse_args().sections:
         print(f"\n## {name}\n")

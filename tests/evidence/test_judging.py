@@ -139,8 +139,22 @@ def test_without_support_the_estimate_is_refused():
     assert found.unsupported == pytest.approx(0.25, abs=0.03)
     assert "of the weight is on labels that the logger never said" in found.reason
     assert found.interval[0] < 0.8 < found.interval[1]
-    agreeing = ob.evaluate(log, lambda x: best_rule(x) if best_rule(x) != "d" else "a")
+
+    def agreeing_rule(x):
+        return best_rule(x) if best_rule(x) != "d" else "a"
+
+    agreeing = ob.evaluate(log, agreeing_rule, forecaster=quick())
     assert agreeing.reason is None
+
+
+def test_missing_support_shows_in_the_weights_if_only_one_probability_is_known():
+    rng = np.random.default_rng(0)
+    said = rng.integers(2, size=2000)
+    log = ob.Log.of(np.ones((2000, 1)), [LABELS[a] for a in said], said == 0, labels=LABELS,
+                    propensity=0.5)  # fmt: skip
+    found = ob.evaluate(log, "d", forecaster=quick())
+    assert found.estimate is None and found.unsupported == 1
+    assert ob.evaluate(log, "a", forecaster=quick()).reason is None
 
 
 def test_two_labels_need_no_support():

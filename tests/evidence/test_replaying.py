@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from test_laws import SETTINGS, maker_of
 
 import onebit as ob
 import onebit.algorithms  # so that every learner is registered
@@ -75,6 +76,25 @@ def assert_same(one, other):
 def test_own_decisions_through_this_door_give_the_same_bits(name):
     X, y = stream()
     own, observer = make(name), make(name)
+    log = own_log(own, X, y, UNANSWERED)
+    learn_block(observer, log)
+    assert_same(own, observer)
+
+
+@pytest.mark.parametrize(
+    ("learner", "settings"),
+    [
+        pytest.param(ob.Learner.registry[name], settings, id=f"{name}-{i}")
+        for name, others in SETTINGS.items()
+        for i, settings in enumerate(others, 1)
+        if "estimate" not in settings
+    ],
+)
+def test_own_decisions_of_other_forms_give_the_same_bits(learner, settings):
+    X, y = stream()
+    own, observer = (
+        maker_of(learner, settings)(LABELS, features=X.shape[1], seed=3) for _ in range(2)
+    )
     log = own_log(own, X, y, UNANSWERED)
     learn_block(observer, log)
     assert_same(own, observer)
