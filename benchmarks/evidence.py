@@ -5,6 +5,8 @@ that speaks in 80 % of the rounds judges the same with 90 %; the mean relative e
 widths: intervals on simulated logs beside those of vw-estimators (`pip install vw-estimators`).
 sets: logs of seven sets (ONEBIT_DATA) judge learners that learn from them, against the truth.
 obd: in the sample of the Open Bandit Dataset (ONEBIT_DATA), the random log judges the other policy.
+speed: replay beside simulate, which runs as many rounds.
+size: time and memory for a Parquet log of 10 million rows.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ import argparse
 import csv
 import io
 import os
+import subprocess
+import sys
 import tarfile
+import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +30,7 @@ import onebit as ob
 from onebit.evidence.replaying import learn_block
 
 RUNS = 20
+LARGE = 10_000_000
 SETS = ("satimage", "optdigits", "usps", "segment", "vowel", "phoneme", "shuttle")
 POLICIES = ("Confidit", "UCWL", "SquareCB", "OneBit")
 SHARE = 0.1  # of rounds in which the logger draws any label
@@ -239,9 +246,77 @@ def clicks_of(path: Path, name: str) -> dict[str, np.ndarray]:
     return {short: np.array([int(row[long]) for row in rows]) for short, long in columns.items()}
 
 
+# Speed and size.
+
+
+def speed() -> Iterator[str]:
+    """replay beside simulate: 9 labels, 50 dense features."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400_000, 50)).astype(np.float32)
+    y = X[:, :9].argmax(axis=1)
+    said = rng.integers(9, size=len(y))
+    yield "| learner | simulate, s | replay, s |"
+    yield "|---|--:|--:|"
+    for name in ("Banditron", "UCWL", "Confidit"):
+        make = getattr(ob, name)
+        rows = make(9)._rows(X)
+        log = ob.Log.of(rows, said, said == y, labels=9, propensity=1 / 9)
+        block = next(log.blocks())
+        simulate = min(seconds(lambda m=make, r=rows: ob.simulate(m(9), r, y)) for _ in range(3))
+        replay = min(seconds(lambda m=make, b=block: learn_block(m(9), b)) for _ in range(3))
+        yield f"| {name} | {simulate:.3f} | {replay:.3f} |"
+
+
+def seconds(call: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+READ = """
+import re, sys, time
+from pathlib import Path
+import onebit as ob
+log, started = ob.Log(sys.argv[1], labels=["x", "y", "z"]), time.perf_counter()
+found = ob.compare(log, "x", forecaster=ob.Confidit(log.labels))
+peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
+megabytes = int(peak[1]) / 1024
+print(f"{found.rounds:,} rows: {time.perf_counter() - started:.0f} s, {megabytes:.0f} MB")
+"""
+
+
+def size() -> Iterator[str]:
+    """A Parquet log of 10 million rows, read by a process of its own."""
+    import polars
+
+    rng = np.random.default_rng(0)
+    kind, said = rng.integers(3, size=LARGE), rng.integers(3, size=LARGE)
+    columns = {
+        "a": (kind == 0).astype(float),
+        "b": (kind == 1).astype(float),
+        "c": rng.normal(size=LARGE),
+        "label": np.array(["x", "y", "z"])[said],
+        "right": said == kind,
+        "propensity": np.full(LARGE, 1 / 3),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "log.parquet")
+        polars.DataFrame(columns).write_parquet(path, row_group_size=100_000)
+        del columns
+        command = [sys.executable, "-W", "ignore", "-c", READ, path]
+        yield subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    sections = {"digits": digits, "widths": widths, "sets": sets, "obd": obd}
+    sections = {
+        "digits": digits,
+        "widths": widths,
+        "sets": sets,
+        "obd": obd,
+        "speed": speed,
+        "size": size,
+    }
     parser.add_argument("sections", nargs="*", choices=[*sections, []], default=list(sections))
     for name in parser.parse_args().sections:
         print(f"\n## {name}\n")
