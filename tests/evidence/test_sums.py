@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from worlds import KINDS, simulated, sums_at
 
-from onebit.evidence.estimators import NAMES, Rounds, bounded_forms, forms_of_said
+from onebit.evidence.estimators import NAMES, bounded_forms, forms_of_said
 from onebit.evidence.intervals import capital_of_bets, capital_of_swings
-from onebit.evidence.sums import BOUNDS, Policies, Sums, add_rounds
+from onebit.evidence.sums import BOUNDS, Sums, add_rounds
 
 POINTS = (20, 50, 100, 150, 200, 300)
 ALPHA = 0.05
@@ -68,10 +68,7 @@ def parts_of(log, *cuts):
     made, start = Sums.none(log.question), 0
     for stop in (*cuts, len(log.values)):
         part = slice(start, stop)
-        rounds = Rounds(*(column[part] for column in log.rounds))
-        first, second, forecasts = log.policies
-        second = None if second is None else second[part]
-        policies = Policies(first[part], second, forecasts[part])
+        rounds, policies = log.rounds.part(part), log.policies.part(part)
         answered = np.ones(stop - start, bool)
         made = made + add_rounds(Sums.none(log.question), log.question, rounds, policies, answered)
         start = stop

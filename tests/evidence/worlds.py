@@ -78,14 +78,7 @@ def sums_at(log: Simulated, points):
     sums, start = Sums.none(log.question), 0
     for stop in points:
         part = slice(start, stop)
-        first, second, forecasts = log.policies
-        second = None if second is None else second[part]
-        sums = add_rounds(
-            sums,
-            log.question,
-            Rounds(*(column[part] for column in log.rounds)),
-            Policies(first[part], second, forecasts[part]),
-            np.ones(stop - start, bool),
-        )
+        rounds, policies = log.rounds.part(part), log.policies.part(part)
+        sums = add_rounds(sums, log.question, rounds, policies, np.ones(stop - start, bool))
         start = stop
         yield stop, sums

@@ -20,7 +20,7 @@ variance than xDR with the S of `shifts`.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,10 @@ class Rounds(NamedTuple):
     def are_full(self) -> np.ndarray:
         """In which rounds the probability of every label is known."""
         return ~np.isnan(self.propensities[:, 0])
+
+    def part(self, rows: Any) -> Rounds:
+        """Some of the rounds."""
+        return Rounds(*(column[rows] for column in self))
 
 
 class Forms(NamedTuple):

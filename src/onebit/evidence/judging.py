@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from onebit.algorithms import OneBit
 from onebit.evidence.estimators import Rounds, World
 from onebit.evidence.evaluation import Evaluation, added, impossible
 from onebit.evidence.log import Log
-from onebit.evidence.policies import LOGGER, Policy, policy_of
+from onebit.evidence.policies import Policy, policy_of
 from onebit.evidence.replaying import learn_block
 from onebit.evidence.rows import RIGHT, UNANSWERED, WRONG, LogBlock, part_of
 from onebit.evidence.sums import Policies, Question, Sums, add_rounds
@@ -59,7 +59,9 @@ def evaluate(
     workers: how many files of a log are evaluated at once, by joblib.
     """
     return _judge(
-        log, (policy,), exclusive, learns, drifts, alpha, silence, flips, forecaster, workers
+        _asked(log, (policy,), exclusive, learns, drifts, alpha, silence, flips, forecaster),
+        log,
+        workers,
     )
 
 
@@ -84,7 +86,9 @@ def compare(
     """
     policies = (policy, other)
     return _judge(
-        log, policies, exclusive, learns, drifts, alpha, silence, flips, forecaster, workers
+        _asked(log, policies, exclusive, learns, drifts, alpha, silence, flips, forecaster),
+        log,
+        workers,
     )
 
 
@@ -110,7 +114,19 @@ def _check_log(log: Any) -> None:
         raise TypeError(f'a log is needed, such as onebit.Log("rounds.csv"), not {log!r}')
 
 
-def _judge(
+class _Asked(NamedTuple):
+    """What is asked of a log, checked."""
+
+    policies: tuple[Policy, ...]
+    labels: LabelSet
+    question: Question
+    drifts: bool
+    alpha: float
+    silence: Silence
+    forecaster: Learner
+
+
+def _asked(
     log: Log,
     given: tuple[Any, ...],
     exclusive: Any,
@@ -120,81 +136,65 @@ def _judge(
     silence: Silence,
     flips: tuple[float, float],
     forecaster: Learner | None,
-    workers: int,
-) -> Evaluation:
+) -> _Asked:
     _check_log(log)
     if exclusive not in _WORLDS:
         raise ValueError(f"exclusive must be True, False or 'at most one', not {exclusive!r}")
     choice_of("silence", silence, ("nothing", "wrong", "unknown"))
-    alpha = real("alpha", alpha, above=0, below=1)
     rates = tuple(real("flips", rate, least=0, below=1) for rate in flips)
     if len(rates) != 2 or sum(rates) >= 1:
         raise ValueError(f"flips are two chances whose sum is below 1, not {flips!r}")
     learners = [policy for policy in given if isinstance(policy, Learner)]
     labels = LabelSet(learners[0].labels if learners else log.labels)
-    policies = [policy_of(policy, labels, flag("learns", learns)) for policy in given]
+    policies = tuple(policy_of(policy, labels, flag("learns", learns)) for policy in given)
     is_difference = len(policies) == 2
-    if is_difference and policies[0] is LOGGER:
-        policies = policies[::-1]
-        if policies[0] is LOGGER:
-            raise ValueError("compare needs a policy; the logger against itself is no question")
-        raise ValueError("the logger comes second: compare(log, policy, None)")
-    question = Question(
-        len(labels), _WORLDS[exclusive], is_difference,
-        is_difference and policies[1] is LOGGER, (rates[0], rates[1]),
-    )  # fmt: skip
+    if is_difference and policies[0].is_logger:
+        raise ValueError("compare needs a policy first: compare(log, policy) is with the logger")
     forecaster = OneBit(labels.names) if forecaster is None else forecaster
     if forecaster.labels != labels.names:
         raise ValueError("the forecaster must have the labels of the log, in the same order")
-    is_progressive = any(policy.learns for policy in policies)
-    drifts = flag("drifts", drifts) or is_progressive
-    parts = [log] if is_progressive else log.parts()
+    question = Question(
+        labels=len(labels),
+        world=_WORLDS[exclusive],
+        is_difference=is_difference,
+        against_logger=is_difference and policies[1].is_logger,
+        flips=(rates[0], rates[1]),
+    )
+    drifts = flag("drifts", drifts) or any(policy.learns for policy in policies)
+    alpha = real("alpha", alpha, above=0, below=1)
+    return _Asked(policies, labels, question, drifts, alpha, silence, forecaster)
+
+
+def _judge(asked: _Asked, log: Log, workers: int) -> Evaluation:
+    is_progressive = any(policy.learns for policy in asked.policies)
     if whole("workers", workers, least=1, most=10_000) > 1 and is_progressive:
         raise ValueError("a policy that learns needs the rounds in order: leave out workers")
-    names = tuple(policy.name for policy in policies)
-    rest = (labels, tuple(policies), names, question, alpha, drifts, silence, forecaster)
+    parts = [log] if is_progressive else log.parts()
     if workers == 1 or len(parts) == 1:
-        return added([_judge_part(part, *rest) for part in parts])
+        return added([_judge_part(asked, part) for part in parts])
     joblib = optional_module("joblib", "joblib", "several workers need")
-    return added(
-        joblib.Parallel(n_jobs=workers)(joblib.delayed(_judge_part)(part, *rest) for part in parts)
-    )
+    judge = joblib.delayed(_judge_part)
+    return added(joblib.Parallel(n_jobs=workers)(judge(asked, part) for part in parts))
 
 
-def _judge_part(
-    log: Log,
-    labels: LabelSet,
-    policies: tuple[Policy, ...],
-    names: tuple[str, ...],
-    question: Question,
-    alpha: float,
-    drifts: bool,
-    silence: Silence,
-    forecaster: Learner,
-) -> Evaluation:
+def _judge_part(asked: _Asked, log: Log) -> Evaluation:
     """The evaluation of a part of a log by itself."""
-    forecaster = forecaster.copy()
-    sums, points, first = Sums.none(question), [], 0
+    asked = asked._replace(forecaster=asked.forecaster.copy())
+    sums, points, first = Sums.none(asked.question), [], 0
     due = _check_points()
     point = next(due)
-    for block in _small_blocks(log, labels):
-        block = _heard(block, silence)
-        matrices = _matrices(block, policies, forecaster, first, question)
+    for block in _small_blocks(log, asked.labels):
+        block = _heard(block, asked.silence)
+        rounds, policies = _rounds(asked, block), _policies(asked, block, first)
         first += block.size
         kept = np.arange(block.size)
-        if silence == "nothing":
+        if asked.silence == "nothing":
             kept = np.flatnonzero(block.right != UNANSWERED)
             sums = sums._replace(left_out=sums.left_out + block.size - len(kept))
-        rounds = _rounds(block, policies, question)
         while len(kept):
             now, kept = kept[: point - sums.rounds], kept[point - sums.rounds :]
-            sums = add_rounds(
-                sums,
-                question,
-                Rounds(*(column[now] for column in rounds)),
-                Policies(*(None if m is None else m[now] for m in matrices)),  # type: ignore
-                block.right[now] != UNANSWERED,
-            )
+            answered = block.right[now] != UNANSWERED
+            sums = add_rounds(sums, asked.question, rounds.part(now), policies.part(now), answered)
             if sums.rounds == point:
                 points.append(sums)
                 point = next(due)
@@ -204,9 +204,10 @@ def _judge_part(
                     "said with these propensities; log the probabilities of the time of the "
                     "decision, or leave out their column to get a bracket"
                 )
-    if not points or points[-1] is not sums:
+    if not points or points[-1].rounds != sums.rounds:
         points.append(sums)
-    return Evaluation(names, question, sums, alpha, drifts, tuple(points))
+    names = tuple(policy.name for policy in asked.policies)
+    return Evaluation(names, asked.question, sums, asked.alpha, asked.drifts, tuple(points))
 
 
 def _small_blocks(log: Log, labels: LabelSet) -> Iterator[LogBlock]:
@@ -231,36 +232,29 @@ def _heard(block: LogBlock, silence: Silence) -> LogBlock:
     return block._replace(right=np.where(block.right == UNANSWERED, WRONG, block.right))
 
 
-def _rounds(block: LogBlock, policies: tuple[Policy, ...], question: Question) -> Rounds:
-    propensity, all_of_them = block.propensity, block.all_propensities(question.labels)
-    if policies[0] is LOGGER:  # what it said, it said: its answers are the estimate
-        propensity = np.ones(block.size)
-        all_of_them = _said(block, question)
+def _rounds(asked: _Asked, block: LogBlock) -> Rounds:
+    labels = asked.question.labels
+    propensity, all_of_them = block.propensity, block.all_propensities(labels)
+    if asked.policies[0].is_logger:  # what it said, it said: its answers are the estimate
+        propensity, all_of_them = np.ones(block.size), _said(block, labels)
     right = (block.right == RIGHT).astype(float)
     return Rounds(block.said, right, block.truth, propensity, all_of_them)
 
 
-def _said(block: LogBlock, question: Question) -> np.ndarray:
-    made = np.zeros((block.size, question.labels))
+def _said(block: LogBlock, labels: int) -> np.ndarray:
+    made = np.zeros((block.size, labels))
     made[np.arange(block.size), block.said] = 1.0
     return made
 
 
-def _matrices(
-    block: LogBlock,
-    policies: tuple[Policy, ...],
-    forecaster: Learner,
-    first: int,
-    question: Question,
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+def _policies(asked: _Asked, block: LogBlock, first: int) -> Policies:
     """The probabilities of the policies, and the forecasts, in the rows of a block."""
-    if policies[0] is LOGGER:
-        said = _said(block, question)
-        return said, None, np.zeros_like(said)
-    made = [None if p is LOGGER else p.probabilities(block, first) for p in policies]
-    second = made[1] if len(made) > 1 else None
-    assert made[0] is not None
-    return made[0], second, _forecasts(forecaster, block, question)
+    if asked.policies[0].is_logger:
+        said = _said(block, asked.question.labels)
+        return Policies(said, None, np.zeros_like(said))
+    made = [p.probabilities(block, first) for p in asked.policies if not p.is_logger]
+    forecasts = _forecasts(asked.forecaster, block, asked.question)
+    return Policies(made[0], made[1] if len(made) > 1 else None, forecasts)
 
 
 def _forecasts(forecaster: Learner, block: LogBlock, question: Question) -> np.ndarray:

@@ -20,14 +20,22 @@ _ROUNDING = 1e-6  # of the sum of a rule's probabilities
 
 
 class Policy:
-    """The base class; it is also the logger, whose probabilities are in the log."""
+    """The base class."""
 
-    name = "the logger"
+    name: str
     learns = False
+    is_logger = False
 
     def probabilities(self, block: LogBlock, first: int) -> np.ndarray:
         """[row, label]. first: the number of the block's first row in the log."""
         raise NotImplementedError
+
+
+class Logger(Policy):
+    """Whoever wrote the log, whose probabilities are in it, as far as they are known."""
+
+    name = "the logger"
+    is_logger = True
 
 
 class Fixed(Policy):
@@ -100,13 +108,10 @@ class Rule(Policy):
             )
 
 
-LOGGER = Policy()
-
-
 def policy_of(given: Any, labels: LabelSet, learns: bool) -> Policy:
     """The policy that a user means."""
     if given is None:
-        return LOGGER
+        return Logger()
     if isinstance(given, Learner):
         if given.labels != labels.names:
             raise ValueError(

@@ -159,6 +159,11 @@ class Policies(NamedTuple):
     second: np.ndarray | None
     forecasts: np.ndarray
 
+    def part(self, rows: Any) -> Policies:
+        """The same in some of the rounds."""
+        second = None if self.second is None else self.second[rows]
+        return Policies(self.first[rows], second, self.forecasts[rows])
+
 
 def add_rounds(
     sums: Sums, question: Question, rounds: Rounds, policies: Policies, answered: np.ndarray
@@ -168,10 +173,7 @@ def add_rounds(
     while start < size:
         step = max(_FEWEST, min(sums.rounds, _NUMBERS // question.labels))
         piece = slice(start, start + step)
-        part = Rounds(*(column[piece] for column in rounds))
-        first, second, forecasts = policies
-        second = None if second is None else second[piece]
-        taken = Policies(first[piece], second, forecasts[piece])
+        part, taken = rounds.part(piece), policies.part(piece)
         sums = sums + _piece(sums, question, part, taken, answered[piece])
         start += step
     return sums
