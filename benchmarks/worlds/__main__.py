@@ -4,6 +4,7 @@
     python -m benchmarks.worlds --streams yeast rare_0.01_2  # some streams
     python -m benchmarks.worlds --learners OneBit            # only what changed; the rest is kept
     python -m benchmarks.worlds --sets                       # also sets with one right label
+    python -m benchmarks.worlds --ablate --orders 2          # what each part of OneBit is worth
 
 Every run is written at once to the folder of results; a second call plays only what is missing.
 """
@@ -20,6 +21,7 @@ import numpy as np
 
 from benchmarks.default.contestants import Setting, revision
 from benchmarks.default.results import Results
+from benchmarks.worlds.ablation import ablate
 from benchmarks.worlds.contestants import CONTESTANTS, FINALISTS, Contestant
 from benchmarks.worlds.exclusive import SETS
 from benchmarks.worlds.streams import STREAMS, Stream, World, best_fixed, ceiling
@@ -101,11 +103,15 @@ def main() -> None:
     parser.add_argument("--orders", type=int, default=5, help="orders of the rounds: 0, 1, ...")
     parser.add_argument("--results", type=Path, default=Path("docs/results/worlds"))
     parser.add_argument("--table", action="store_true", help="play nothing; only write the table")
+    parser.add_argument("--ablate", action="store_true", help="play variants of OneBit, no rivals")
     parser.add_argument("--list", action="store_true", help="only print the names of the streams")
     arguments = parser.parse_args()
     names = arguments.streams or list(every if arguments.sets else STREAMS)
     if arguments.list:
         print(*names, sep="\n")
+        return
+    if arguments.ablate:
+        print(ablate(arguments.orders, names, say))
         return
     results = Results(arguments.results, Cell)
     known = []
