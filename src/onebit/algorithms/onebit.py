@@ -887,8 +887,14 @@ class OneBit(Learner):
     @property
     def one_right(self) -> float | None:
         with self._lock:
-            experts = self._state.held.experts
-            return float(_beliefs(experts, _bare(experts.constant), max(self._size, 1))[0])
+            weights = self._state.held.experts.trust[:, WEIGHT].tolist()
+        bare = NARROW if self.planes else FULL - 1  # it takes no side: it says nothing of contexts
+        kinds = (*KIND[:bare], None, SOFTMAX if self.planes else RIDGE)
+        sides = {SOFTMAX: 0.0, LOGISTIC: 0.0, RIDGE: 0.0, None: 0.0}
+        for kind, weight in zip(kinds, weights, strict=False):
+            sides[kind] += weight
+        one, each = sides[SOFTMAX], sides[LOGISTIC]
+        return one / (one + each) if one + each > 0.0 else 0.5
 
     def _add_label(self, label: str | int | None) -> None:
         with self._lock:
