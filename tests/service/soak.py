@@ -92,9 +92,14 @@ class Soak:
                 disturb = self.random.choice(DISTURBANCES)
                 self.done[disturb.__name__] += 1
                 disturb(self)
+                assert self.running.process.poll() is None, f"it ended after {disturb.__name__}"
                 self.look_at_memory()
-                assert self.running.process.poll() is None, self.running.text[-3000:]
         except BaseException as error:
+            count, ended = sum(self.done.values()), self.running.process.poll()
+            error.add_note(
+                f"after {count} disturbances; exit {ended}; "
+                f"the service wrote: {self.running.text[-5000:]}"
+            )
             self.failures.append(error)
         finally:
             self.is_over.set()
