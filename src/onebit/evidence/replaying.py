@@ -37,11 +37,13 @@ def learn_block(learner: Learner, block: LogBlock, tells: bool = False) -> Told:
                 learner._fade(first + done)
             if learner._labels is not labels_then:  # the learner was reloaded
                 labels_then, placed = learner._labels, learner._place(rows, NO_ORDER)
-                log = log._replace(indices=placed.indices)
+                log = Logged(*placed[:3], *log[3:])
             end = min(block.size, done + _LONGEST_CALL, learner._fades_at - first)
             _learn_rows(learner, block, log, told, first, done, end)
             done = end
             learner.round = first + done
+        if rows.kind and not learner._taught_with and learner._answers.any():
+            learner._taught_with = rows.kind
         return told
 
 
