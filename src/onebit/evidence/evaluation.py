@@ -15,7 +15,7 @@ from onebit.evidence.sums import BOUNDS, Question, Side, Sums
 
 MOST_UNSUPPORTED = 0.01  # of a policy's weight; with more, there is no estimate
 FEWEST_EFFECTIVE = 30  # rounds; with fewer, the result says why the interval is wide
-_FALSE_ALARM = 0.01  # of the test of the kind of world
+_FALSE_ALARM = 0.01  # of the two tests of the kind of world
 IMPOSSIBLE = 1e-6  # false alarm of the test of the probabilities
 _IN_WORDS = {
     "exclusive": "exactly one label is right",
@@ -152,13 +152,14 @@ class Evaluation:
     def contradiction(self) -> str | None:
         """How the data contradict the kind of world that was assumed; None: they do not.
 
-        A true assumption is contradicted with a probability of at most 1 %.
+        The number of right labels contradicts a true assumption with a probability of at most 1 %.
         """
         world = self.question.world
         several, none_right = _capital(self.sums.several), _capital(self.sums.none_right)
-        if world != "independent" and several > -math.log(_FALSE_ALARM):
+        enough = math.log(2 / _FALSE_ALARM)
+        if world != "independent" and several > enough:
             return "in some rounds several labels are right: exclusive=False"
-        if world == "exclusive" and none_right > -math.log(_FALSE_ALARM):
+        if world == "exclusive" and none_right > enough:
             return "in some rounds no label is right: exclusive='at most one'"
         low, high = self.interval
         if low > high:
