@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
+import onebit as ob
 from onebit.evidence.log import Log
 from onebit.frames import NamedColumns
 
@@ -128,6 +130,17 @@ def test_rows_in_memory():
     assert Log.of([[1.0], [2.0]], np.array([3, 5]), true_label=[3, 3]).labels == [3, 5]
     with pytest.raises(ValueError, match="right has 1 rows, and label has 2"):
         Log.of([[1.0], [2.0]], ["a", "b"], [True])
+
+
+@pytest.mark.parametrize("library", [pl, pd])
+def test_a_frame_in_memory_gives_rules_its_columns_by_name(library):
+    numbers = library.DataFrame({"a": [1.0, -1.0] * 20, "b": [0, 1] * 20})
+    mixed = library.DataFrame({"a": [1.0, -1.0] * 20, "b": ["u", "v"] * 20})
+    for frame in (numbers, mixed):
+        log = ob.Log.of(frame, ["x", "y"] * 20, [1] * 40, propensity=0.5)
+        rule = ob.evaluate(log, lambda row: "x" if row["a"] > 0 else "y", exclusive=False)
+        assert rule.estimates["SNIPS"] == 1
+        assert ob.replay(ob.OneBit(["x", "y"]), log).round == 40
 
 
 # Bad logs: each file has one sin. The text is that of a csv file, unless the name says otherwise.

@@ -21,6 +21,8 @@ from onebit.evidence.log_files import (
     check_is_no_journal,
 )
 from onebit.evidence.rows import NOBODY, LogBlock
+from onebit.frames import NamedColumns, listed
+from onebit.frames import names_of as names_of_columns
 from onebit.labels import LabelSet
 from onebit.settings import argument, choice_of, real
 
@@ -112,7 +114,7 @@ class Log:
         log.paths, log._labels = [], None if labels is None else LabelSet(labels)
         columns = {n: c.tolist() if hasattr(c, "tolist") and n != "propensities" else c
                    for n, c in columns.items()}  # fmt: skip
-        raw = RawBlock(X, columns, np.arange(size) + 1)
+        raw = RawBlock(_contexts(X), columns, np.arange(size) + 1)
         log._make = lambda labels: iter([block_of(raw, labels, Checks("the log"))])
         if log._labels is None:
             log._labels = _label_set("the log", _labels_in(raw))
@@ -188,6 +190,13 @@ def _format_of(path: str, format: str | None) -> str:
             f"{argument('format', 'csv')}, or another of {', '.join(READERS)}"
         )
     return ENDINGS[ending]
+
+
+def _contexts(X: Any) -> Any:
+    """Contexts in memory. A data frame is a matrix with names of columns, or a list of dicts."""
+    X = listed(X)
+    names = names_of_columns(X)
+    return NamedColumns(np.asarray(X), names) if names else X
 
 
 def _labels_in(raw: RawBlock) -> Iterator[Any]:

@@ -63,11 +63,11 @@ def rows_of(contexts: Any, start: int, stop: int) -> Any:
     """Some of many contexts."""
     if hasattr(contexts, "names") and hasattr(contexts, "X"):
         return contexts._replace(X=contexts.X[start:stop])
-    return contexts.iloc[start:stop] if hasattr(contexts, "iloc") else contexts[start:stop]
+    return contexts[start:stop]
 
 
 def context_at(contexts: Any, row: int) -> Any:
     """One of many contexts."""
     if hasattr(contexts, "names") and hasattr(contexts, "X"):
         return contexts.X[row]
-    return contexts.iloc[row] if hasattr(contexts, "iloc") else contexts[row]
+    return contexts[row]
