@@ -139,11 +139,16 @@ static void remember(int file, off_t offset, size_t length) {
     struct undo *undo = malloc(sizeof *undo);
     undo->file = now.st_ino, undo->offset = offset, undo->size = now.st_size;
     undo->before = malloc(length ? length : 1);
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    int reading = real_open(path, O_RDONLY, 0); /* the descriptor may be for writing only */
-    ssize_t have = reading < 0 ? 0 : pread(reading, undo->before, length, offset);
-    if (reading >= 0) { REAL(close); real(reading); }
+    ssize_t have = pread(file, undo->before, length, offset);
+    if (have < 0 && errno == EBADF) { /* the descriptor is for writing only */
+        /* Closing another one drops the process's locks on the file, so this is the last resort:
+         * SQLite, which has locks, opens its files for reading too. */
+        char path[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+        int reading = real_open(path, O_RDONLY, 0);
+        have = reading < 0 ? 0 : pread(reading, undo->before, length, offset);
+        if (reading >= 0) { REAL(close); real(reading); }
+    }
     undo->length = have < 0 ? 0 : have;
     undo->next = undos;
     undos = undo;
