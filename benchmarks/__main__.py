@@ -29,7 +29,7 @@ from benchmarks import peers, streams
 from benchmarks.against import compare
 from benchmarks.peers import Run
 from benchmarks.streams import Stream
-from onebit.contexts import encode_rows
+from onebit.reading.contexts import encode_rows
 
 EPSILON_GREEDY, SQUARECB = "--epsilon 0.05", "--squarecb"
 VW_EPSILON = "Vowpal Wabbit, epsilon-greedy"

@@ -18,8 +18,8 @@ import numpy as np
 from scipy import sparse
 
 import onebit as ob
-from onebit.dicts import HASHED
-from onebit.texts import text_columns
+from onebit.reading.dicts import HASHED
+from onebit.reading.texts import text_columns
 
 Tasks = dict[str, list[str]]  # the labels of the texts, by the name of a task
 

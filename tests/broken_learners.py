@@ -12,8 +12,8 @@ import onebit as ob
 from onebit.core import choosing, sums, updates
 from onebit.core.jit import COMPILED
 from onebit.core.rounds import Choice
-from onebit.learner_class import Variant
-from onebit.settings import Range, setting
+from onebit.core.settings import Range, setting
+from onebit.learner.declared import Variant
 
 
 class _WantsToBeFitted(ob.Banditron):

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import pytest
 
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 
 LEARNER = re.compile(rf"\[.*?\b({'|'.join(Learner.registry)})\b")
 

@@ -5,7 +5,7 @@
 They are written once, before a change that is not to change results, and only read afterwards. Runs
 of a learner are written anew when the learner is meant to do something else: then its `BITS` must
 have been raised, so that services build their learners anew. NAME: as in test_laws, or "reading" or
-"steps", with the `BITS` of `onebit.contexts` and `onebit.datasets.steps`.
+"steps", with the `BITS` of `onebit.reading.contexts` and `onebit.datasets.steps`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from scipy import sparse
 from test_laws import MAKERS
 
 import onebit as ob
-from onebit import contexts
 from onebit.datasets import Steps, steps
+from onebit.reading import contexts
 
 FOLDER = Path(__file__).parent / "golden"
 LABELS, FEATURES, ROWS, SAVED = 5, 12, 90, 50

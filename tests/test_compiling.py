@@ -9,9 +9,10 @@ import sys
 import pytest
 
 import onebit as ob
-from onebit import compiled_entries, testing
-from onebit import learner as module
+from onebit import testing
 from onebit.core import jit
+from onebit.learner import calls
+from onebit.learner import learner as module
 
 DENSE, NAMED = [0.5, 1.0, -2.0], ({"goal": 1, "team": "A"}, "a text of some words")
 HASHED = {"features": 64}
@@ -26,7 +27,7 @@ def needed(monkeypatch):
         seen.add((function.__name__, kind))
         return jit.direct(function, kind, *args)
 
-    for user in (compiled_entries, module):
+    for user in (calls, module):
         monkeypatch.setattr(user, "direct", noted)
     return seen
 

@@ -87,7 +87,7 @@ def test_the_estimate_is_a_number_of_python(dtype):
 def test_bytes_of_an_earlier_version_have_no_confidence(monkeypatch):
     import msgspec
 
-    from onebit import decision as module
+    from onebit.learner import decision as module
 
     made = ob.OneBit(3).decide("a text")
     encode = module._encode

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit import persist
-from onebit.contexts import encode, encode_rows
-from onebit.rows import GROWTH_LIMIT, largest
+from onebit.learner import files
+from onebit.reading.contexts import encode, encode_rows
+from onebit.reading.rows import GROWTH_LIMIT, largest
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")
 quick = settings(deadline=None, database=None, max_examples=60)
@@ -240,7 +240,7 @@ def test_strided_data_teaches_what_contiguous_data_teaches():
     for X_, y_ in ((X, y), (rows, y), (loose, y), (X, strided(y)), (np.asfortranarray(X), y)):
         learner = ob.Banditron(3, gamma=0.5, seed=3)
         mistakes = ob.simulate(learner, X_, y_).mistakes.tolist()
-        learned_ = persist.pack({}, learner._dump()[1])
+        learned_ = files.pack({}, learner._dump()[1])
         results.add((learned_, learner.scores(X_).tobytes(), *mistakes))
     assert len(results) == 1
 
@@ -542,7 +542,7 @@ def learned(**settings):
 
 
 def state(learner):
-    return persist.pack(*learner._dump())
+    return files.pack(*learner._dump())
 
 
 @pytest.fixture(scope="module")
@@ -730,7 +730,7 @@ def test_the_width_of_dense_rows_is_kept_in_the_file(tmp_path):
         again.decide([1.0, 2.0])
     head, arrays = learner._dump()
     del head["columns"]  # as in files of before
-    persist.write(tmp_path / "m", head, arrays)
+    files.write(tmp_path / "m", head, arrays)
     old = ob.load(tmp_path / "m")
     old.decide([1.0, 2.0])
     assert old._dump()[0]["columns"] == 2

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit import decision as module
-from onebit import persist
-from onebit.decision import Decision
+from onebit.learner import decision as module
+from onebit.learner import files
+from onebit.learner.decision import Decision
 
 FIELDS = [name for name in Decision.__struct_fields__ if name != "row"]
 
 
 def state(learner):
-    return persist.pack(*learner._dump())
+    return files.pack(*learner._dump())
 
 
 def learned(make=ob.Banditron, labels=3, **settings):
@@ -356,3 +356,12 @@ def test_a_named_label_that_was_not_possible_joins_those_that_were():
     learner = ob.PNewtron(3, beta=1e-12, D=1e6, reg=1.0, dtype="float64")
     learner.learn(learner.decide([1.0], among=[0, 1]), label=2)
     assert abs(learner.weights.sum()) < 1e-9 and learner.weights[2, 0] > 0
+
+
+def test_pickles_of_earlier_versions_find_decisions_and_learners():
+    from onebit.decision import Decision
+    from onebit.learner.files import restore
+    from onebit.persist import restore as known_before
+
+    assert Decision is ob.Decision
+    assert known_before is restore

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils import murmurhash3_32
 
-from onebit import dicts as module
-from onebit.contexts import encode, encode_rows
-from onebit.dicts import HASHED, murmur3
-from onebit.texts import is_text
+from onebit.reading import dicts as module
+from onebit.reading.contexts import encode, encode_rows
+from onebit.reading.dicts import HASHED, murmur3
+from onebit.reading.texts import is_text
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")
 

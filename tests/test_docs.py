@@ -26,11 +26,11 @@ from waiting import PATIENCE
 import onebit as ob
 from onebit.cli import app
 from onebit.core.jit import COMPILED
-from onebit.lab.recipes import recipe_of
+from onebit.core.settings import REQUIRED, SHARED
 from onebit.lab.studies.spec import parse, shipped
+from onebit.registry.recipes import recipe_of
 from onebit.service.configuration import check
 from onebit.service.tokens import read_tokens
-from onebit.settings import REQUIRED, SHARED
 
 ROOT = Path(__file__).parent.parent
 PAGES = [

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import onebit as ob
-from onebit import explanation
-from onebit import texts as texts_module
-from onebit.texts import Text, is_text, words_of
+from onebit.learner import explanation
+from onebit.reading import texts as texts_module
+from onebit.reading.texts import Text, is_text, words_of
 
 TEXTS = {
     "billing": ["the invoice is wrong", "refund my invoice please", "charged twice on one invoice"],

@@ -16,9 +16,10 @@ import pytest
 from test_laws import MAKERS
 
 import onebit as ob
-from onebit import decision as decisions
-from onebit import persist, testing
-from onebit.learner import Learner
+from onebit import testing
+from onebit.learner import decision as decisions
+from onebit.learner import files
+from onebit.learner.learner import Learner
 
 TRIES = max(int(os.environ.get("ONEBIT_FUZZ", "1000")) // len(MAKERS), 1)
 NUMBERS = [0.0, -0.0, 5e-324, 1e-300, 2.0**-61, 1e-9, 0.05, 0.2, 0.5, 0.96, 1.0, 1.5, -1.0, 7.0]
@@ -116,7 +117,7 @@ def test_a_forged_decision_is_refused_or_harmless(make, request):
 def harmless(learner: Learner, X, fields: dict) -> None:
     """What is left works: scores are numbers, and the model can be saved and loaded."""
     assert np.isfinite(learner.scores(X)).all() and np.isfinite(learner.weights).all(), fields
-    head, arrays = persist.unpack(persist.pack(*learner._dump()))
+    head, arrays = files.unpack(files.pack(*learner._dump()))
     Learner._restore(head, arrays, learner._given(), type(learner), is_foreign=True)
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import onebit as ob
-from onebit import persist, testing
+from onebit import testing
 from onebit.lab.race import race
-from onebit.lab.recipes import recipe_of
+from onebit.learner import files
+from onebit.registry.recipes import recipe_of
 from onebit.sklearn import OneBitClassifier
 
 NAN = math.nan
@@ -256,11 +257,11 @@ def test_files_may_have_gaps_in_kept_rows_and_nowhere_else(tmp_path):
     for name in ("columns", "scales", "narrow", "trust"):
         wrong = arrays[name].copy()
         wrong.flat[0] = NAN
-        persist.write(tmp_path / "wrong", head, arrays | {name: wrong})
+        files.write(tmp_path / "wrong", head, arrays | {name: wrong})
         with pytest.raises(ValueError, match="not all finite"):
             ob.load(tmp_path / "wrong")
     infinite = np.nan_to_num(arrays["kept"], nan=math.inf)
-    persist.write(tmp_path / "wrong", head, arrays | {"kept": infinite})
+    files.write(tmp_path / "wrong", head, arrays | {"kept": infinite})
     with pytest.raises(ValueError, match="not all finite"):
         ob.load(tmp_path / "wrong")
 

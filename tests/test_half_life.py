@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import onebit as ob
-from onebit import persist
 from onebit.core.jit import COMPILED
-from onebit.learner import STEPS
+from onebit.learner import files
+from onebit.learner.learner import STEPS
 from onebit.testing import LABELS
 
 plain_later = [] if COMPILED else [pytest.mark.exhaustive]
@@ -38,7 +38,7 @@ def stream(rows=ROWS, seed=0):
 
 
 def everything(learner):
-    return persist.pack(*learner._dump())
+    return files.pack(*learner._dump())
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
-from onebit import persist, testing
+from onebit import testing
 from onebit.core.jit import COMPILED
-from onebit.learner_class import Declared
+from onebit.learner import files
+from onebit.learner.declared import Declared
 from onebit.storage.scales import SPREAD
 from onebit.testing import LABELS
 
@@ -286,7 +287,7 @@ def test_files_with_wrong_scales_are_refused(tmp_path):
     ]:
         head, arrays = learner._dump()
         arrays["input_scales"] = change(arrays.get("input_scales"))
-        persist.write(tmp_path / "wrong", head, arrays)
+        files.write(tmp_path / "wrong", head, arrays)
         with pytest.raises(ValueError, match="do not fit its settings"):
             ob.load(tmp_path / "wrong")
     for learner in (names, columns):
@@ -314,7 +315,7 @@ def test_scales_of_earlier_versions(tmp_path):
         ob.simulate(learner, X, y)
         head, arrays = learner._dump()
         arrays[name] = arrays[name][:, :3]
-        persist.write(tmp_path / "earlier", head, arrays)
+        files.write(tmp_path / "earlier", head, arrays)
         assert np.array_equal(ob.load(tmp_path / "earlier").scores(X), learner.scores(X))
 
 

@@ -7,9 +7,10 @@ import pytest
 from scipy import sparse
 
 import onebit as ob
-from onebit import persist, testing
-from onebit.decision import Decision
-from onebit.rows import COLUMNS, NAMES
+from onebit import testing
+from onebit.learner import files
+from onebit.learner.decision import Decision
+from onebit.reading.rows import COLUMNS, NAMES
 
 pd = pytest.importorskip("pandas")
 
@@ -137,11 +138,11 @@ def test_model_files_of_earlier_versions_do_not_say_it(tmp_path):
     learner = taught(ob.Banditron, X)
     head, arrays = learner._dump()
     assert head.pop("taught_with") == COLUMNS
-    persist.write(tmp_path / "old", head, arrays)
+    files.write(tmp_path / "old", head, arrays)
     old = ob.load(tmp_path / "old")
     old.learn(old.decide(X[0]), right=True)
     with pytest.raises(ValueError, match="taught with rows of numbers"):
         old.decide("a text")
-    persist.write(tmp_path / "odd", head | {"taught_with": "pictures"}, arrays)
+    files.write(tmp_path / "odd", head | {"taught_with": "pictures"}, arrays)
     with pytest.raises(ValueError, match="contexts of no known kind"):
         ob.load(tmp_path / "odd")

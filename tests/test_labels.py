@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit import labels as labels_of
-from onebit import persist
-from onebit.labels import MOST, LabelSet
+from onebit.learner import files
+from onebit.learner import labels as labels_of
+from onebit.learner.labels import MOST, LabelSet
 from onebit.service.configuration import check
 
 quick = settings(deadline=None, database=None, max_examples=80)
@@ -258,11 +258,11 @@ def test_a_learner_with_a_numpy_label_more_can_be_saved(tmp_path):
 def test_a_refused_label_leaves_the_learner_as_it_was():
     learner = ob.Banditron(["a", "b"], features=2)
     learner.learn(learner.decide([1.0, 2.0]), right=True)
-    before = persist.pack(*learner._dump())
+    before = files.pack(*learner._dump())
     for label in ("a", 3, None):
         with pytest.raises((TypeError, ValueError)):
             learner.add_label(label)
-        assert persist.pack(*learner._dump()) == before
+        assert files.pack(*learner._dump()) == before
 
 
 # Labels of their own kinds.
@@ -360,7 +360,7 @@ def test_a_label_for_which_there_is_no_memory_is_not_added(monkeypatch):
     learner = ob.Confidit(2, form="full", features=8)
     learner.learn(learner.decide(np.ones(8)), right=True)
     before = learner.scores(np.eye(8))
-    monkeypatch.setattr("onebit.feature_table._physical_memory", lambda: 1000.0)
+    monkeypatch.setattr("onebit.learner.table._physical_memory", lambda: 1000.0)
     with pytest.raises(MemoryError):
         learner.add_label()
     monkeypatch.undo()

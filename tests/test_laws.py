@@ -10,7 +10,7 @@ import pytest
 import onebit as ob
 from onebit import testing
 from onebit.core.jit import COMPILED
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 
 
 def rates_of(log):

@@ -15,7 +15,7 @@ FAR = 2**20  # columns of a stream
 @pytest.fixture(autouse=True)
 def no_index_is_near(monkeypatch):
     """Small indices get places too."""
-    monkeypatch.setattr("onebit.feature_table.NEAR", 0)
+    monkeypatch.setattr("onebit.learner.table.NEAR", 0)
 
 
 def words(rounds, vocabulary, labels, per_row=12, seed=0):
@@ -110,7 +110,7 @@ def test_lockstep_has_rows_for_features_of_the_stream_and_of_its_learners(make):
 
 @pytest.mark.parametrize("far", [False, True])
 def test_near_features_have_places_in_lockstep_if_a_learner_has_far_ones(far, monkeypatch):
-    monkeypatch.setattr("onebit.feature_table.NEAR", 100)
+    monkeypatch.setattr("onebit.learner.table.NEAR", 100)
     rng = np.random.default_rng(1)
     X, y = (rng.random((60, 12)) < 0.3).astype(np.float32), rng.integers(3, size=60)
     X = [(np.flatnonzero(x).astype(np.int32), x[x > 0]) for x in X]
@@ -193,7 +193,7 @@ def test_a_vocabulary_takes_a_number_for_each_word_and_label(labels, vocabulary)
 
 
 def test_features_that_are_near_have_places_of_their_own_until_a_far_one_comes(monkeypatch):
-    monkeypatch.setattr("onebit.feature_table.NEAR", 100)
+    monkeypatch.setattr("onebit.learner.table.NEAR", 100)
     rng, learner, mapped = np.random.default_rng(0), ob.UCWL(3), ob.UCWL(3, features=5000)
     for t in range(60):
         indices = np.sort(rng.choice(60 if t < 30 else 5000, 8, replace=False)).astype(np.int32)

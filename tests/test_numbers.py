@@ -14,9 +14,9 @@ from scipy import sparse
 
 import onebit as ob
 from onebit import testing
-from onebit.contexts import encode_rows, encoder_apart
-from onebit.dicts import first_number, set_apart
-from onebit.rows import GROWTH_LIMIT
+from onebit.reading.contexts import encode_rows, encoder_apart
+from onebit.reading.dicts import first_number, set_apart
+from onebit.reading.rows import GROWTH_LIMIT
 
 LABELS = ["low", "middle", "high"]
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 import onebit as ob
-from onebit import persist, testing
+from onebit import testing
+from onebit.learner import files
 from onebit.testing import LABELS  # the laws have had that many compiled
 
 
@@ -31,7 +32,7 @@ def learned(make=ob.Banditron, **settings):
 
 
 def state(learner):
-    return persist.pack(*learner._dump())
+    return files.pack(*learner._dump())
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +120,7 @@ def test_a_model_file_is_a_zip_of_arrays_that_numpy_reads_without_onebit(tmp_pat
         head = json.loads(archive.read("onebit.json"))
         digest = archive.comment.decode()
     assert head == {
-        "onebit": persist.FORMAT,
+        "onebit": files.FORMAT,
         "version": ob.__version__,
         "algorithm": "Banditron",
         "settings": {"gamma": 0.5},
@@ -143,8 +144,8 @@ def test_packing_and_unpacking_gives_heads_and_arrays_back():
         "b": np.array([1, 2], ">f8"),
         "empty": np.zeros((0, 2, 3)),
     }
-    head, found = persist.unpack(persist.pack({"x": [1, "ü"], "y": None}, arrays))
-    assert head == {"onebit": persist.FORMAT, "x": [1, "ü"], "y": None}
+    head, found = files.unpack(files.pack({"x": [1, "ü"], "y": None}, arrays))
+    assert head == {"onebit": files.FORMAT, "x": [1, "ü"], "y": None}
     assert list(found) == list(arrays)
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array)
@@ -167,17 +168,17 @@ def test_an_array_with_a_wrong_header_is_refused(before, after, what):
     np.lib.format.write_array(stored, np.arange(6, dtype=np.float32).reshape(2, 3))
     whole = stored.getvalue()
     np.testing.assert_array_equal(
-        persist._array(io.BytesIO(whole), len(whole)), [[0, 1, 2], [3, 4, 5]]
+        files._array(io.BytesIO(whole), len(whole)), [[0, 1, 2], [3, 4, 5]]
     )
     assert whole.count(before) == 1
     changed = whole.replace(before, after)
     with pytest.raises(ValueError, match=f"the model file is damaged: an array .*{what}"):
-        persist._array(io.BytesIO(changed), len(changed))
+        files._array(io.BytesIO(changed), len(changed))
 
 
 def test_objects_are_never_packed():
     with pytest.raises(ValueError, match="Object arrays"):
-        persist.pack({}, {"a": np.array([None])})
+        files.pack({}, {"a": np.array([None])})
 
 
 # Damage.
@@ -194,7 +195,7 @@ def test_every_flipped_bit_of_a_model_file_is_refused(good):
         for bit in range(8):
             damaged[i] ^= 1 << bit
             with pytest.raises(ValueError, match="model file"):
-                persist.unpack(bytes(damaged))
+                files.unpack(bytes(damaged))
             damaged[i] ^= 1 << bit
     assert damaged == good
 
@@ -218,7 +219,7 @@ def test_many_random_damages_of_a_larger_model_file_are_refused():
             damaged[i] ^= rng.integers(1, 256)
         if damaged != whole:
             with pytest.raises(ValueError, match="model file"):
-                persist.unpack(bytes(damaged))
+                files.unpack(bytes(damaged))
 
 
 @pytest.mark.parametrize("more", [b"\0", b"\n", b"a" * 64, b"0" * 200])
@@ -308,7 +309,7 @@ def test_a_compressed_member_is_refused_so_that_a_small_file_cannot_fill_the_mem
     )
     assert len(bomb) < 10**5
     with pytest.raises(ValueError, match="model file"):
-        persist.unpack(bomb)
+        files.unpack(bomb)
 
 
 def test_an_array_of_which_the_directory_leaves_out_the_end_is_refused(good):
@@ -319,14 +320,14 @@ def test_an_array_of_which_the_directory_leaves_out_the_end_is_refused(good):
     sizes = struct.pack("<III", zlib.crc32(array[:-8]), info.file_size - 8, info.file_size)
     body = good[: entry + 16] + sizes + good[entry + 28 : -64]
     with pytest.raises(ValueError, match="the model file is damaged: an array has another size"):
-        persist.unpack(body + hashlib.sha256(body).hexdigest().encode())
+        files.unpack(body + hashlib.sha256(body).hexdigest().encode())
 
 
 def crafted(learner, head=None, **arrays):
     """The learner's file with a few things changed; None leaves a thing out."""
     heads, kept = learner._dump()
     heads, kept = {**heads, **(head or {})}, {**kept, **arrays}
-    return persist.pack(
+    return files.pack(
         {name: value for name, value in heads.items() if value != "left out"},
         {name: array for name, array in kept.items() if array is not None},
     )
@@ -528,16 +529,16 @@ def test_strange_numbers_with_a_good_digest_are_refused_or_do_no_harm(tmp_path, 
     learner = HOLDERS[case]()
     go_on(learner, FUZZ[:25])
     head, arrays = learner._dump()
-    files = {"as it is": arrays}
+    variants = {"as it is": arrays}
     for name, array in arrays.items():
         if array.size:
-            files |= {f"{name}: {k}": {**arrays, name: a} for k, a in strange(array, rng)}
+            variants |= {f"{name}: {k}": {**arrays, name: a} for k, a in strange(array, rng)}
         for other in arrays:
             if name < other and array.shape == arrays[other].shape:
                 swapped = {name: arrays[other], other: array}
-                files[f"{name} and {other} swapped"] = {**arrays, **swapped}
-    for name, held in files.items():
-        path = written(tmp_path, persist.pack(head, held))
+                variants[f"{name} and {other} swapped"] = {**arrays, **swapped}
+    for name, held in variants.items():
+        path = written(tmp_path, files.pack(head, held))
         found, refusal = tried(lambda path=path: ob.load(path))
         if found is None:
             assert refusal.startswith(f"{path}: this model") and name != "as it is", name
@@ -575,7 +576,7 @@ def test_numbers_that_cannot_have_been_learned_are_refused(tmp_path, case):
     with np.errstate(all="ignore"):
         arrays[array] = change(arrays[array]).astype(arrays[array].dtype)
     says = "hypotheses" if name == "Halving" else "cannot have learned"
-    refused(written(tmp_path, persist.pack(head, arrays)), says)
+    refused(written(tmp_path, files.pack(head, arrays)), says)
 
 
 @pytest.mark.parametrize("name", ["Newtron", "Newtron, kernel"])
@@ -585,7 +586,7 @@ def test_what_follows_from_the_rest_is_computed_anew(tmp_path, name):
     go_on(learner, FUZZ[:25])
     head, arrays = learner._dump()
     weights = "table" if name == "Newtron" else "coef"
-    path = written(tmp_path, persist.pack(head, {**arrays, weights: 1e6 * arrays[weights]}))
+    path = written(tmp_path, files.pack(head, {**arrays, weights: 1e6 * arrays[weights]}))
     again, known = ob.load(path), learner.scores(FUZZ)
     far = np.abs(again.scores(FUZZ)).max() / np.abs(known).max()
     assert far < 1e3
@@ -636,7 +637,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(
 def test_what_cannot_be_packed_leaves_the_old_file(tmp_path):
     path = written(tmp_path, b"the old file")
     with pytest.raises(ValueError, match="Object arrays"):
-        persist.write(path, {}, {"a": np.array([None])})
+        files.write(path, {}, {"a": np.array([None])})
     assert path.read_bytes() == b"the old file" and os.listdir(tmp_path) == [path.name]
 
 
@@ -708,7 +709,7 @@ def test_weights_that_are_no_numbers_are_not_loaded(tmp_path):
     learner = ob.Banditron(3, features=2)
     head, arrays = learner._dump()
     arrays["table"][0, 0, 0] = np.nan
-    persist.write(tmp_path / "m", head, arrays)
+    files.write(tmp_path / "m", head, arrays)
     with pytest.raises(ValueError, match="not all finite"):
         ob.load(tmp_path / "m")
 
@@ -745,9 +746,9 @@ def test_whatever_was_learned_can_be_saved_and_loaded(tmp_path, make, scale):
 def test_only_memories_of_earlier_versions_may_be_shorter():
     learner = ob.PNewtron(3)
     head, arrays = learner._dump()
-    persist.restore(head, arrays | {"memory": np.empty(0)}, is_foreign=True)
+    files.restore(head, arrays | {"memory": np.empty(0)}, is_foreign=True)
     with pytest.raises(ValueError, match="do not fit"):
-        persist.restore(head, arrays | {"memory": arrays["memory"][:1]}, is_foreign=True)
+        files.restore(head, arrays | {"memory": arrays["memory"][:1]}, is_foreign=True)
 
 
 def test_more_numbers_of_dicts_than_columns_are_saved(tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import onebit as ob
-from onebit.decision import salted
+from onebit.learner.decision import salted
 
 PAGE = (Path(__file__).parent.parent / "docs" / "processes.md").read_text()
 BLOCKS = dict(re.findall(r"```(?:python|sh)\n(# \w+\.py|from|\()(.*?)```", PAGE, re.S))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import onebit as ob
-from onebit.settings import LONGEST_SHOWN
+from onebit.core.settings import LONGEST_SHOWN
 
 pd = pytest.importorskip("pandas")
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit.settings import Range, bit, choice_of, flag, real, setting, whole
+from onebit.core.settings import Range, bit, choice_of, flag, real, setting, whole
 
 
 @pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float64(0.5), Fraction(1, 2)])

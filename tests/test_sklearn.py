@@ -17,7 +17,7 @@ from scipy import sparse
 from waiting import PATIENCE
 
 import onebit as ob
-from onebit.lab.recipes import Recipe
+from onebit.registry.recipes import Recipe
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install '.[sklearn]'")
 

@@ -19,7 +19,8 @@ from test_laws import MAKERS
 from waiting import PATIENCE, wait_for
 
 import onebit as ob
-from onebit import persist, testing
+from onebit import testing
+from onebit.learner import files
 
 SECONDS = float(os.environ.get("ONEBIT_SOAK", "3")) / len(MAKERS)
 THREADS = 8
@@ -99,7 +100,7 @@ def test_random_calls_from_many_threads(make):
         assert np.isfinite(learner.weights).all()
 
     def keep(draw):
-        assert persist.unpack(persist.pack(*learner._dump()))[0]["algorithm"]
+        assert files.unpack(files.pack(*learner._dump()))[0]["algorithm"]
         learner.copy().decide(testing._pair(X, draw.randrange(40)))
 
     def forget(draw):
@@ -246,7 +247,7 @@ def test_an_interrupt_while_waiting_for_the_lock_is_raised():
 def test_of_two_reloads_at_once_the_later_file_is_used(tmp_path, monkeypatch):
     path, writer = tmp_path / "model", ob.Banditron(3)
     writer.save(path)
-    reader, read, threads = ob.load(path), persist.read, []
+    reader, read, threads = ob.load(path), files.read, []
 
     def read_slowly(path):
         found = read(path)
@@ -258,7 +259,7 @@ def test_of_two_reloads_at_once_the_later_file_is_used(tmp_path, monkeypatch):
             threads[0].join(0.3)
         return found
 
-    monkeypatch.setattr(persist, "read", read_slowly)
+    monkeypatch.setattr(files, "read", read_slowly)
     reader.reload(path)
     threads[0].join()
     assert reader.round == writer.round and (reader.weights == writer.weights).all()

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
         UniformRandom,
         load,
     )
-    from onebit.decision import Decision
     from onebit.evidence.evaluation import Evaluation
     from onebit.evidence.judging import compare, evaluate, replay
     from onebit.evidence.log import Log
@@ -55,11 +54,12 @@ if TYPE_CHECKING:
     from onebit.feedback.channels import Channel, Delay, Flip, LabelNoise, Rotate, Silence, Swap
     from onebit.feedback.drift import DriftAlarm
     from onebit.lab import bounds
-    from onebit.lab.recipes import read_recipe
     from onebit.lab.simulation import Trace, simulate
     from onebit.lab.sweeping import sweep
     from onebit.lab.tuning import tune
-    from onebit.learner import Learner
+    from onebit.learner.decision import Decision
+    from onebit.learner.learner import Learner
+    from onebit.registry.recipes import read_recipe
     from onebit.service.upkeep.logs import journal_log
 
 _MODULE_OF = {
@@ -71,17 +71,17 @@ _MODULE_OF = {
         ("Channel", "Delay", "Flip", "LabelNoise", "Rotate", "Silence", "Swap"),
         "onebit.feedback.channels",
     ),
-    "Decision": "onebit.decision",
+    "Decision": "onebit.learner.decision",
     "DriftAlarm": "onebit.feedback.drift",
     "Evaluation": "onebit.evidence.evaluation",
     "Log": "onebit.evidence.log",
     "LogWriter": "onebit.evidence.writing",
     **dict.fromkeys(("compare", "evaluate", "replay"), "onebit.evidence.judging"),
     "journal_log": "onebit.service.upkeep.logs",
-    "Learner": "onebit.learner",
+    "Learner": "onebit.learner.learner",
     "Trace": "onebit.lab.simulation",
     "simulate": "onebit.lab.simulation",
-    "read_recipe": "onebit.lab.recipes",
+    "read_recipe": "onebit.registry.recipes",
     "sweep": "onebit.lab.sweeping",
     "tune": "onebit.lab.tuning",
 }

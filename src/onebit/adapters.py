@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from onebit.lab.recipes import Recipe, recipe_of
-from onebit.learner import Labels, Learner
+from onebit.learner.learner import Labels, Learner
+from onebit.registry.recipes import Recipe, recipe_of
 
 LearnerMaker = str | Recipe | Callable[..., Learner]
 

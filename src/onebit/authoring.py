@@ -28,11 +28,11 @@ from onebit.core.choosing import (
 from onebit.core.draws import uniform
 from onebit.core.jit import inline
 from onebit.core.rounds import Choice
+from onebit.core.settings import Range, setting
 from onebit.core.sums import gaussian_score, linear_score, squared_norm
 from onebit.core.updates import add, move, regress, update_of_plane, update_of_planes
-from onebit.learner import Learner
-from onebit.learner_class import Variant
-from onebit.settings import Range, setting
+from onebit.learner.declared import Variant
+from onebit.learner.learner import Learner
 
 __all__ = [
     "Choice",

@@ -26,7 +26,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from onebit.extras import how_to_install
+from onebit.core.extras import how_to_install
 
 try:
     import httpx
@@ -223,7 +223,9 @@ def _as_json(context: Any) -> Any:
         value is None or type(value) is str or -LARGEST <= value <= LARGEST for value in values
     ):
         return context
-    from onebit.plain_contexts import plain_context  # takes long to import, and most are plain
+    from onebit.reading.plain_contexts import (
+        plain_context,  # takes long to import, and most are plain
+    )
 
     return plain_context(context)
 

@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from onebit.extras import how_to_install
+from onebit.core.extras import how_to_install
 
 try:
     from river import bandit, base
@@ -20,9 +20,9 @@ except ImportError as error:
     raise ImportError(f"onebit.river needs River: {how_to_install('river')}") from error
 
 from onebit.adapters import LearnerMaker, label_probabilities, make_learner
-from onebit.decision import Decision
-from onebit.learner import Learner
-from onebit.rows import is_missing
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner
+from onebit.reading.rows import is_missing
 
 MOST_OPEN = 10_000  # pulls of a policy that wait for their reward; older ones are dropped
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.extras import how_to_install
+from onebit.core.extras import how_to_install
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -30,11 +30,11 @@ except ImportError as error:
     ) from error
 
 from onebit.adapters import LearnerMaker, label_probabilities, make_learner
-from onebit.decision import Decision
-from onebit.frames import NamedColumns, dicts_of, listed, names_of, row_of_frame
 from onebit.lab.simulation import simulate_rows, warn_of_columns
 from onebit.lab.truth import TrueLabels
-from onebit.rows import is_missing
+from onebit.learner.decision import Decision
+from onebit.reading.frames import NamedColumns, dicts_of, listed, names_of, row_of_frame
+from onebit.reading.rows import is_missing
 
 _ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 

@@ -25,15 +25,15 @@ import msgspec
 import numpy as np
 from scipy import sparse
 
-from onebit import persist
 from onebit.algorithms import load
 from onebit.core.jit import COMPILED
-from onebit.decision import Decision
+from onebit.core.settings import Range
 from onebit.feedback.channels import Delay, LabelNoise, Silence
 from onebit.lab.simulation import simulate
 from onebit.lab.sweeping import sweep
-from onebit.learner import Learner
-from onebit.settings import Range
+from onebit.learner import files
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner
 
 Make = Callable[..., Learner]
 LABELS, FEATURES = 5, 12
@@ -123,7 +123,7 @@ def _bytes(learner: Learner) -> bytes:
     table, memory, _ = learner._state
     table = table[learner._order(), :, : len(learner.labels)]
     seen = table.tobytes() + memory.tobytes()
-    return persist.pack(*learner._dump()) + seen
+    return files.pack(*learner._dump()) + seen
 
 
 _COUNTED = ("answered", "times_said")  # counts of answered rounds and of said labels
@@ -132,7 +132,7 @@ _COUNTED = ("answered", "times_said")  # counts of answered rounds and of said l
 def _learned(learner: Learner) -> bytes:
     """The learned state: the arrays, without counts."""
     arrays = {name: a for name, a in learner._dump()[1].items() if name not in _COUNTED}
-    return persist.pack({}, arrays) + learner._state.memory.tobytes()
+    return files.pack({}, arrays) + learner._state.memory.tobytes()
 
 
 def it_answers_before_any_learning(make: Make) -> None:

@@ -18,9 +18,9 @@ import onebit as ob
 from onebit import testing
 from onebit.algorithms.halving import _PROJECTION
 from onebit.core.draws import uniform
-from onebit.lab import recipes
-from onebit.lab.recipes import read_recipe
 from onebit.lab.studies.spec import parse
+from onebit.registry import recipes
+from onebit.registry.recipes import read_recipe
 
 K, d = 5, 6
 

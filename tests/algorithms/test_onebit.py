@@ -12,10 +12,10 @@ from scipy.special import expit
 from streams import draws
 
 import onebit as ob
-from onebit import persist
 from onebit.algorithms.onebit import SPENT
 from onebit.core.draws import uniform
 from onebit.feedback.drift import COUNTS, HEARD, RIGHT
+from onebit.learner import files
 from onebit.storage import dense_experts
 from onebit.storage.experts import COMMON, WEIGHT
 from onebit.storage.scales import FARTHEST, TIMES
@@ -276,11 +276,11 @@ def test_a_saved_model_goes_on_without_matrices(tmp_path):
     X, y = data(3, 4, 120, 2)
     learner = played(ob.OneBit(3, seed=1), X, y)
     learner.save(tmp_path / "new.onebit")
-    head, arrays = persist.read(tmp_path / "new.onebit")
+    head, arrays = files.read(tmp_path / "new.onebit")
     del arrays["matrix"], arrays["full"]
     trust = arrays["trust"][:-1]
     trust[:, WEIGHT] /= trust[:, WEIGHT].sum()
-    persist.write(tmp_path / "old.onebit", head, arrays | {"trust": trust})
+    files.write(tmp_path / "old.onebit", head, arrays | {"trust": trust})
     old = ob.load(tmp_path / "old.onebit")
     assert len(old._state.held.experts.trust) == 9
     played(old, X, y)
@@ -298,17 +298,17 @@ def test_a_file_of_an_earlier_version_is_refused(dense):
     head, arrays = learner._dump()
     older = arrays | {"trust": arrays["trust"][:-1, :7]}
     with pytest.raises(ValueError, match="train it again"):
-        persist.restore(head, older)
+        files.restore(head, older)
 
 
 def test_a_forged_file_is_refused():
     X, y = data(3, 5, 30, seed=1)
     head, arrays = played(ob.OneBit(3), X, y)._dump()
     with pytest.raises(ValueError, match="do not fit"):
-        persist.restore(head, arrays | {"memory": np.zeros(SPENT + 2)}, is_foreign=True)
+        files.restore(head, arrays | {"memory": np.zeros(SPENT + 2)}, is_foreign=True)
     for name, change in (("memory", -1), ("trust", 0)):
         with pytest.raises(ValueError, match="cannot have learned"):
-            persist.restore(head, arrays | {name: change * (1 + arrays[name])}, is_foreign=True)
+            files.restore(head, arrays | {name: change * (1 + arrays[name])}, is_foreign=True)
 
 
 def test_nothing_counted_so_far_is_of_a_new_label():
@@ -493,7 +493,7 @@ def test_it_forgets_in_a_stream_as_round_by_round(dense, delay):
             alarms += not has_alarm_counts(learner)
     assert alarms == 1 and mistakes == trace.mistakes[-1]
     if not delay:  # else, the last answers have not come
-        assert persist.pack(*learner._dump()) == persist.pack(*in_one._dump())
+        assert files.pack(*learner._dump()) == files.pack(*in_one._dump())
 
 
 def test_it_recovers_from_drift_sooner_than_by_learning_alone(monkeypatch):
@@ -569,7 +569,7 @@ def test_of_two_labels_the_named_one_and_wrong_are_the_same(kind, among):
         first, second = (learner.decide(x, among=possible) for learner in (named, answered))
         named.learn(first, label="ab"[truth])
         answered.learn(second, right=second.label == "ab"[truth])
-    assert persist.pack(*named._dump()) == persist.pack(*answered._dump())
+    assert files.pack(*named._dump()) == files.pack(*answered._dump())
 
 
 @pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, ob.Confidit])
@@ -653,4 +653,4 @@ def test_late_answers_when_the_scales_of_columns_are_fixed_are_those_of_the_stre
             decision, right = waiting.pop(0)
             learner.learn(decision, right=right)
     assert mistakes == trace.mistakes[-1]
-    assert persist.pack(*learner._dump()) == persist.pack(*stream._dump())
+    assert files.pack(*learner._dump()) == files.pack(*stream._dump())

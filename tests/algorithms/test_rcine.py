@@ -12,10 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from waiting import PATIENCE
 
 import onebit as ob
-from onebit import persist, testing
+from onebit import testing
 from onebit.algorithms import rcine
 from onebit.feedback.noise import Log, NotIdentified
 from onebit.lab.sweeping import sweep
+from onebit.learner import files
 
 K, D, N_S = 5, 8, 37
 FLIPS = [ob.Flip(0.2, 0.1)]
@@ -159,7 +160,7 @@ def test_a_damaged_log_is_refused(what, tmp_path):
     ob.simulate(learner, *(part[:20] for part in stream()))
     head, arrays = learner._dump()
     DAMAGE[what](arrays)
-    persist.write(tmp_path / "model", head, arrays)
+    files.write(tmp_path / "model", head, arrays)
     with pytest.raises(ValueError, match=r"do not fit its settings|not fit its algorithm"):
         ob.load(tmp_path / "model")
 

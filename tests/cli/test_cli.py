@@ -18,8 +18,9 @@ from waiting import BEGINS, LONG, PATIENCE
 
 from onebit import cli
 from onebit.core.jit import COMPILED
-from onebit.lab import recipes, streams
-from onebit.learner import Learner
+from onebit.lab import streams
+from onebit.learner.learner import Learner
+from onebit.registry import recipes
 
 
 def onebit(*args, cwd, **more):

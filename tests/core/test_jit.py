@@ -221,13 +221,13 @@ LEARN = """
 import json
 import onebit as ob
 from onebit.core import jit as _jit
-from onebit import rows
-from onebit import compiled_entries
+from onebit.reading import rows
+from onebit.learner import calls
 learner = ob.Banditron(3)
 for t in range(3):
     d = learner.decide([1.0, 2.0])
     learner.learn(d, right=t == 1)
-used = [rows._copy_row, compiled_entries._decide, compiled_entries._learn]
+used = [rows._copy_row, calls._decide, calls._learn]
 stats = [getattr(entry, "stats", None) for entry in used]
 print(json.dumps({
     "folder": str(_jit._folder),
@@ -325,7 +325,7 @@ OWN = """
 from onebit.core.choosing import greedy
 from onebit.core.sums import linear_score
 from onebit.core.updates import add
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from helper import step_of_own
 
 class Own(Learner):
@@ -353,10 +353,10 @@ def step_of_own(x):
 def test_code_for_learners_of_others_is_kept_and_never_stale(tmp_path):
     use = """
 import own
-from onebit import compiled_entries
+from onebit.learner import calls
 mine = own.Own(2)
 mine.learn(mine.decide([1.0]), right=True)
-stats = compiled_entries._learn.stats
+stats = calls._learn.stats
 print(mine.weights[0, 0], sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
     (tmp_path / "own.py").write_text(OWN)

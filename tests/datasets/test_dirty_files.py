@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from onebit.core.settings import command_line
 from onebit.datasets import read, stream
 from onebit.lab.streams import load
 from onebit.service.teach.sources import open_items
-from onebit.settings import command_line
 
 ROWS = [("up", 1.5, "red"), ("", 2.0, "red"), ("down", -1.0, "blue"), ("up", 3.0, "blue")]
 

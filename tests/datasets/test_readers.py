@@ -26,10 +26,10 @@ from sklearn.preprocessing import normalize
 from waiting import LONG
 
 import onebit as ob
-from onebit.contexts import encode_rows
 from onebit.core.jit import COMPILED
+from onebit.core.settings import command_line
 from onebit.datasets import blocks, columns, read, stream
-from onebit.settings import command_line
+from onebit.reading.contexts import encode_rows
 
 BAD = Path(__file__).parent / "bad_files"
 

@@ -11,7 +11,7 @@ import pytest
 
 import onebit as ob
 from onebit.evidence.log import Log
-from onebit.frames import NamedColumns
+from onebit.reading.frames import NamedColumns
 
 CSV = """age,city,said,ok,p
 31,Rome,sport,1,0.5

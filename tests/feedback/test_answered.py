@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit import persist
 from onebit.core.jit import plain
-from onebit.feedback import answered as module
-from onebit.feedback.answered import Answers, since
+from onebit.learner import answered as module
+from onebit.learner import files
+from onebit.learner.answered import Answers, since
 from onebit.testing import LABELS
 
 
@@ -24,7 +24,7 @@ def short(monkeypatch):
 
 
 def everything(learner):
-    return persist.pack(*learner._dump())
+    return files.pack(*learner._dump())
 
 
 def rows(count=90, seed=0):

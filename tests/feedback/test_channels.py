@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import onebit as ob
-from onebit import persist
 from onebit.core.jit import COMPILED, plain
 from onebit.feedback import channels
+from onebit.learner import files
 from onebit.testing import LABELS  # the laws have had that many compiled
 
 compiled_only = pytest.mark.skipif(not COMPILED, reason="thousands of rounds want the compiler")
@@ -42,7 +42,7 @@ def stream(rows=150 if COMPILED else 90, seed=0):
 
 
 def everything(learner):
-    return persist.pack(*learner._dump())
+    return files.pack(*learner._dump())
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import onebit as ob
-from onebit import persist
 from onebit.core.jit import COMPILED, plain
-from onebit.feedback.silence import hearing, is_taken
+from onebit.learner import files
+from onebit.learner.silence import hearing, is_taken
 from onebit.testing import LABELS  # the laws have had that many compiled
 
 compiled_only = pytest.mark.skipif(not COMPILED, reason="thousands of rounds want the compiler")
@@ -35,7 +35,7 @@ def stream(rows=150 if COMPILED else 90, seed=0):
 
 
 def everything(learner):
-    return persist.pack(*learner._dump())
+    return files.pack(*learner._dump())
 
 
 def learned(learner):

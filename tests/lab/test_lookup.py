@@ -10,12 +10,12 @@ import pytest
 import onebit as ob
 from onebit import cli
 from onebit.core.sources import SOURCES
-from onebit.lab.lookup import Home, import_learners, learner_named, name_of
-from onebit.lab.recipes import recipe_of
 from onebit.lab.studies.engines import _numbered, run_on
 from onebit.lab.studies.running import Plan, run_study
 from onebit.lab.studies.spec import parse, read_study
 from onebit.lab.studies.store import Store
+from onebit.registry.lookup import Home, import_learners, learner_named, name_of
+from onebit.registry.recipes import recipe_of
 
 MINE = """
     from onebit import Banditron

@@ -9,8 +9,9 @@ import pytest
 
 import onebit as ob
 from onebit import datasets
-from onebit.lab import bounds, race, recipes, streams
+from onebit.lab import bounds, race, streams
 from onebit.pages.race import BEST_FIXED, BEST_OF_EACH, COMMONEST
+from onebit.registry import recipes
 
 
 def test_bounds_are_the_mean_over_the_repeats_where_a_comparator_is_known():

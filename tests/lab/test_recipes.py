@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import onebit as ob
 from onebit import algorithms
-from onebit.lab import recipes
-from onebit.lab.recipes import LARGEST, Found, Recipe, read_recipe
+from onebit.registry import recipes
+from onebit.registry.recipes import LARGEST, Found, Recipe, read_recipe
 
 FOUND = Found("mine", 0.125, 1000, 3, 64, "shuffled", 7, "0.1.0")
 

@@ -17,12 +17,13 @@ from waiting import BEGINS, PATIENCE
 
 import onebit as ob
 from onebit import cli
-from onebit.contexts import encode_rows
 from onebit.core.jit import COMPILED
-from onebit.lab import recipes, streams, tuning
+from onebit.core.settings import Range
+from onebit.lab import streams, tuning
 from onebit.lab.tuning import Preparation, candidates_of, default_rounds, learners_to_tune
-from onebit.learner import Learner
-from onebit.settings import Range
+from onebit.learner.learner import Learner
+from onebit.reading.contexts import encode_rows
+from onebit.registry import recipes
 
 ROWS = 400 if COMPILED else 60
 SMALL = ob.datasets.synsep(ROWS, seed=3)

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from running import Home, context, named, play
 
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.service.journal import SCHEMA
 from onebit.service.messages import LabelChange, Retraining, SourceChange
 from onebit.service.service import Service

@@ -20,8 +20,8 @@ from waiting import PATIENCE
 
 from onebit import client as module
 from onebit.client import AsyncClient, Client, ServiceError
-from onebit.labels import LONGEST
-from onebit.rows import GROWTH_LIMIT, LARGEST_SINGLE
+from onebit.learner.labels import LONGEST
+from onebit.reading.rows import GROWTH_LIMIT, LARGEST_SINGLE
 from onebit.service import faults, messages
 
 

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from waiting import wait_for
 
-from onebit import persist
+from onebit.learner import files
 from onebit.service import journal as journal_module
 from onebit.service.configuration import Model, WrongAfter
 from onebit.service.engine import Engine
@@ -30,7 +30,7 @@ class Clock:
 
 
 def bytes_of(learner):
-    return persist.pack(*learner._dump())
+    return files.pack(*learner._dump())
 
 
 @pytest.fixture

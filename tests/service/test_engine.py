@@ -22,6 +22,7 @@ from waiting import PATIENCE, wait_for
 
 import onebit as ob
 from onebit import testing
+from onebit.learner import files
 from onebit.service import journal as journal_module
 from onebit.service import service as service_module
 from onebit.service.configuration import check
@@ -136,10 +137,10 @@ def test_a_snapshot_is_of_one_moment_though_the_learner_goes_on():
         for i in range(5):
             learner.learn(learner.decide(named(i)), label=LABELS[i % 3])
         dumped = learner._dump()
-        then = ob.persist.pack(*dumped)
+        then = files.pack(*dumped)
         for i in range(5, 15):
             learner.learn(learner.decide(named(i)), label=LABELS[i % 3])
-        assert ob.persist.pack(*dumped) == then, name
+        assert files.pack(*dumped) == then, name
 
 
 def test_contexts_are_learned_as_they_are_stored(home):
@@ -1371,7 +1372,7 @@ def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
     """And it is dropped if a context is erased meanwhile that it has learned."""
     place = home(REVISIONS)
     news = place.start().models["news"]
-    ids, write, meanwhile = play(news, 5), periodic.persist.write, []
+    ids, write, meanwhile = play(news, 5), periodic.files.write, []
 
     def slowly(path, *dumped, **options):
         thread = threading.Thread(target=lambda: [do() for do in meanwhile])
@@ -1380,7 +1381,7 @@ def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
         assert not thread.is_alive(), "requests wait until a snapshot is written"
         write(path, *dumped, **options)
 
-    monkeypatch.setattr(periodic.persist, "write", slowly)
+    monkeypatch.setattr(periodic.files, "write", slowly)
     meanwhile.append(lambda: play(news, 5))
     written = news.snapshot()
     assert written in place.snapshots and news.tally.decisions == 10

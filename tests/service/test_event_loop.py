@@ -11,7 +11,7 @@ from running import LABELS, Home, assert_pure, context, play
 from serving import serving
 from waiting import PATIENCE
 
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.service.engine import building, state
 from onebit.service.http import app
 

@@ -14,7 +14,8 @@ import pytest
 from journals import TABLES, Clock, content, news, played, sizes
 
 import onebit as ob
-from onebit import cli, persist
+from onebit import cli
+from onebit.learner import files
 from onebit.service.engine import Engine
 from onebit.service.faults import Damaged, JournalInUse, Unavailable, UnknownModel
 from onebit.service.journal import SCHEMA, Journal, ReadOnlyJournal
@@ -308,7 +309,7 @@ def test_numbers_of_variable_length(tmp_path, number):
 
 
 def bytes_of(learner):
-    return persist.pack(*learner._dump())
+    return files.pack(*learner._dump())
 
 
 def test_replay_gives_the_same_bytes(journal):

@@ -12,9 +12,10 @@ import pytest
 from running import Home, assert_pure, play
 
 import onebit as ob
-from onebit import cli, contexts, testing
+from onebit import cli, testing
 from onebit.datasets import steps
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
+from onebit.reading import contexts
 from onebit.service.engine import Engine, building, rebuilding
 from onebit.service.engine.building import Builder
 from onebit.service.faults import Damaged

@@ -295,14 +295,14 @@ def test_a_snapshot_that_is_written_on_the_way_does_not_outlive_an_erase(home, m
     service, ids = played(home, 100, 10)
     news = service.models["news"]
     past, dumped = news._past(), news.learner._dump()
-    write = state.persist.write
+    write = state.files.write
 
     def erased_meanwhile(path, *dumped, **options):
         news.erase(ids[20])
         news.settle()
         write(path, *dumped, **options)
 
-    monkeypatch.setattr(state.persist, "write", erased_meanwhile)
+    monkeypatch.setattr(state.files, "write", erased_meanwhile)
     assert news._write_snapshot(dumped, 1, 150, past) is None
     assert all(s.position < 41 for s in snapshots.found(news._folder, "news"))
     monkeypatch.undo()

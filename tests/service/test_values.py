@@ -20,7 +20,7 @@ from serving import serving
 
 import onebit as ob
 from onebit.client import AsyncClient, Client
-from onebit.plain_contexts import plain_context
+from onebit.reading.plain_contexts import plain_context
 from onebit.service.configuration import check
 from onebit.service.faults import ServiceError
 from onebit.service.service import Service

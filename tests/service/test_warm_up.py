@@ -8,7 +8,7 @@ import pytest
 from running import LABELS, Home, context, play
 from waiting import PATIENCE
 
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.service.configuration import check
 from onebit.service.engine import rebuilding
 from onebit.service.engine.building import Builder

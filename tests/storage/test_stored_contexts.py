@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import onebit as ob
-from onebit import persist, testing
+from onebit import testing
 from onebit.core.draws import uniform
 from onebit.core.jit import COMPILED
-from onebit.lab.recipes import Recipe, read_recipe, recipe_of
+from onebit.learner import files
+from onebit.registry.recipes import Recipe, read_recipe, recipe_of
 from onebit.storage.kernels import NUMBERS
 
 K, D = 5, 7
@@ -256,7 +257,7 @@ def test_contexts_that_a_kernel_has_no_number_for_are_refused(kernel, length, wo
     learner = ob.Confidit(**COMMON, kernel=kernel)
     run(learner, X, y)
     decision = learner.decide(X[0])
-    before = persist.pack(*learner._dump())
+    before = files.pack(*learner._dump())
     long = X.copy()
     long[-1] *= length
     decision.row[1][:] *= length  # a decision travels; somebody may have changed it
@@ -270,7 +271,7 @@ def test_contexts_that_a_kernel_has_no_number_for_are_refused(kernel, length, wo
     ):
         with pytest.raises(ValueError, match=words):
             call()
-    assert persist.pack(*learner._dump()) == before
+    assert files.pack(*learner._dump()) == before
 
 
 def test_a_feature_never_met_makes_a_context_longer():
@@ -511,7 +512,7 @@ def test_what_a_function_cannot_say_is_raised_and_nothing_is_learned(name, failu
     X, y = rows(20)
     run(learner, X, y)
     decision, open_one = learner.decide(X[0]), learner.decide(X[1])
-    before = persist.pack(*learner._dump())
+    before = files.pack(*learner._dump())
     long = np.concatenate([[90 * X[0]], X])
     truth = np.concatenate([[0], y])
     decision.row[1][:] *= 90  # a decision travels; somebody may have changed it
@@ -528,7 +529,7 @@ def test_what_a_function_cannot_say_is_raised_and_nothing_is_learned(name, failu
     ):
         with pytest.raises(error, match=words):
             call()
-        assert persist.pack(*learner._dump()) == before
+        assert files.pack(*learner._dump()) == before
     learner.learn(open_one, right=False)  # and it goes on
     run(learner, X, y)
 

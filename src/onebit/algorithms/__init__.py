@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from onebit import persist
 from onebit.algorithms.arow import AROW as AROW
 from onebit.algorithms.bandit_perceptron import BanditPerceptron as BanditPerceptron
 from onebit.algorithms.banditron import Banditron as Banditron
@@ -31,7 +30,8 @@ from onebit.algorithms.squarecb import SquareCB as SquareCB
 from onebit.algorithms.thompson import LinearThompson as LinearThompson
 from onebit.algorithms.ucwl import UCWL as UCWL
 from onebit.algorithms.uniform_random import UniformRandom as UniformRandom
-from onebit.learner import Learner, check_salt
+from onebit.learner import files
+from onebit.learner.learner import Learner, check_salt
 
 
 def by_settings() -> list[str]:
@@ -53,7 +53,7 @@ def load(path: str | os.PathLike[str], *, salt: str | None = None, **given: Any)
 
     given: settings that are functions, which a file cannot store. They must be the same as before.
     """
-    head, arrays = persist.read(path)
+    head, arrays = files.read(path)
     try:
         learner = Learner._restore(head, arrays, given, is_foreign=True)
     except ValueError as error:

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from onebit.algorithms.confidence import _PairConfidence, step_for_pair
 from onebit.core.lanes import at_least, unit
+from onebit.core.settings import Range, setting
 from onebit.core.updates import update_of_planes
-from onebit.learner_class import Variant
-from onebit.settings import Range, setting
+from onebit.learner.declared import Variant
 
 
 @update_of_planes

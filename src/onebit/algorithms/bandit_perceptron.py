@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from onebit.core.choosing import any_label, best, explored_uniformly, uniform_exploration_law
 from onebit.core.rounds import Choice
+from onebit.core.settings import setting
 from onebit.core.sums import linear_score
 from onebit.core.updates import add
-from onebit.learner import Learner
-from onebit.settings import setting
+from onebit.learner.learner import Learner
 from onebit.storage.base import Storage
 from onebit.storage.kernels import KernelLike
 from onebit.storage.stored_contexts import BUDGET, KERNEL, REMOVE, Remove, storage_for_kernel

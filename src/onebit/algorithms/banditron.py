@@ -11,10 +11,10 @@ from __future__ import annotations
 from onebit.algorithms import banditron_lockstep
 from onebit.core.choosing import epsilon_greedy
 from onebit.core.jit import inline
+from onebit.core.settings import Range, setting
 from onebit.core.sums import linear_score
 from onebit.core.updates import add
-from onebit.learner import Learner
-from onebit.settings import Range, setting
+from onebit.learner.learner import Learner
 from onebit.storage.base import Storage
 from onebit.storage.kernels import KernelLike
 from onebit.storage.stored_contexts import BUDGET, KERNEL, REMOVE, Remove, storage_for_kernel

@@ -15,10 +15,10 @@ import numpy as np
 from onebit.algorithms.exploration import TRIED, exploration
 from onebit.algorithms.passive_aggressive import VARIANTS, Rule, step_length
 from onebit.core.choosing import epsilon_greedy
+from onebit.core.settings import Range, setting
 from onebit.core.sums import linear_score, squared_norm
 from onebit.core.updates import add
-from onebit.learner import Learner
-from onebit.settings import Range, setting
+from onebit.learner.learner import Learner
 
 
 class BPA(Learner):

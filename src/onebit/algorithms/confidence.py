@@ -16,10 +16,10 @@ import numpy as np
 
 from onebit.core.choosing import greedy, runner_up
 from onebit.core.jit import generic, inline
+from onebit.core.settings import Range, setting
 from onebit.core.sums import gaussian_score
 from onebit.core.updates import move
-from onebit.learner import Learner
-from onebit.settings import Range, setting
+from onebit.learner.learner import Learner
 from onebit.storage.base import Storage
 from onebit.storage.full import FORM, FormName, form_named
 

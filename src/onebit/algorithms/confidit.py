@@ -32,9 +32,9 @@ from onebit.core.choosing import TIE, best_upper, nth_possible
 from onebit.core.draws import uniform
 from onebit.core.jit import implement, inline
 from onebit.core.lanes import unit
+from onebit.core.settings import Range, setting
 from onebit.core.updates import regress, update_of_planes
-from onebit.learner_class import Variant
-from onebit.settings import Range, setting
+from onebit.learner.declared import Variant
 from onebit.storage import full
 from onebit.storage import stored_contexts as stored
 from onebit.storage.full import Matrices

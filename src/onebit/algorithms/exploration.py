@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onebit.settings import Range, setting
+from onebit.core.settings import Range, setting
 
 TRIED = "the share of rounds in which a random label is said"
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from onebit.core.jit import inline
-from onebit.learner import Learner
-from onebit.settings import setting
+from onebit.core.settings import setting
+from onebit.learner.learner import Learner
 
 RHO0 = setting(default=0.0, least=0, below=1, doc="how often wrong is heard as right")
 RHO1 = setting(

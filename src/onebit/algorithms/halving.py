@@ -30,9 +30,9 @@ from onebit.core.draws import uniforms
 from onebit.core.jit import inline
 from onebit.core.lanes import aligned_zeros, at, lanes_for, state_type
 from onebit.core.rounds import Row
+from onebit.core.settings import named_by_storage, or_none, setting, whole
 from onebit.core.sums import dot
-from onebit.learner import Learner, precision
-from onebit.settings import named_by_storage, or_none, setting, whole
+from onebit.learner.learner import Learner, precision
 from onebit.storage.base import Arrays, Storage
 
 _PROJECTION = 2**40  # the first stream of the projection's draws

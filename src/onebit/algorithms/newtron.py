@@ -40,8 +40,8 @@ from onebit.algorithms.pnewtron import (
 )
 from onebit.core.jit import generic, implement, inline, not_inlined, outline
 from onebit.core.lanes import aligned_zeros, at
+from onebit.core.settings import Range, setting
 from onebit.core.sums import linear_score, number
-from onebit.settings import Range, setting
 from onebit.storage.base import Arrays, Storage
 from onebit.storage.full import (
     MOST_VARIANCE,

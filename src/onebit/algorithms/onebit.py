@@ -56,19 +56,19 @@ import numpy as np
 
 from onebit.algorithms import complement_bayes as bayes
 from onebit.algorithms.complement_bayes import learn_bayes, sum_up_bayes
-from onebit.contexts import encode_rows, encoder_apart
 from onebit.core.choosing import best, certain_law, could_say_for_certain, sigmoid
 from onebit.core.draws import uniform
 from onebit.core.jit import compiled_as, implement, inline, not_inlined, outline
 from onebit.core.lanes import at, fetch, load, save, store, unit
 from onebit.core.rounds import Choice, count_said, must_pause, undo_drift
+from onebit.core.settings import choice_of, flag, or_none, setting
 from onebit.core.slots import BLANKS, no_slots, width_of
 from onebit.core.sums import blocks, number
-from onebit.dicts import HASHED, first_number, most_features, set_apart
 from onebit.feedback.drift import COUNTS, hear_answer, will_ring
-from onebit.learner import Learner, precision
-from onebit.rows import Rows
-from onebit.settings import choice_of, flag, or_none, setting
+from onebit.learner.learner import Learner, precision
+from onebit.reading.contexts import encode_rows, encoder_apart
+from onebit.reading.dicts import HASHED, first_number, most_features, set_apart
+from onebit.reading.rows import Rows
 from onebit.storage.base import Storage
 from onebit.storage.dense_experts import LEAST_WEIGHT, Dense, DenseExperts
 from onebit.storage.experts import (

@@ -14,10 +14,10 @@ import numpy as np
 
 from onebit.core.choosing import greedy, runner_up
 from onebit.core.jit import inline
+from onebit.core.settings import Range, setting
 from onebit.core.sums import linear_score, squared_norm
 from onebit.core.updates import add
-from onebit.learner import Learner
-from onebit.settings import Range, setting
+from onebit.learner.learner import Learner
 
 Rule = Literal["PA", "PA-I", "PA-II"]
 VARIANTS = ("PA", "PA-I", "PA-II")

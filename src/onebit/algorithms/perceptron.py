@@ -8,7 +8,7 @@ from __future__ import annotations
 from onebit.core.choosing import best, greedy
 from onebit.core.sums import linear_score
 from onebit.core.updates import add
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 
 
 class Perceptron(Learner):

@@ -27,10 +27,10 @@ from onebit.core.choosing import best, is_as_likely, sample
 from onebit.core.jit import generic, implement, inline, plain
 from onebit.core.lanes import at, fetch, if_greater, load, save, store, zero
 from onebit.core.rounds import Choice
+from onebit.core.settings import Range, setting
 from onebit.core.sums import blocks, dot, number, squared_norm
 from onebit.core.updates import Waiting, answered, ask
-from onebit.decision import Decision
-from onebit.settings import Range, setting
+from onebit.learner.decision import Decision
 
 FRESH_NORM_EVERY = 100_000  # updates: the running sum of squares drifts by rounding
 BEYOND = 1000.0  # times D: how far rounding may move weights out of the ball, for huge values

@@ -22,8 +22,8 @@ from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
 from onebit.core.choosing import epsilon_greedy
 from onebit.core.jit import generic, inline
 from onebit.core.lanes import at
+from onebit.core.settings import Range, setting
 from onebit.core.sums import dot, number
-from onebit.settings import Range, setting
 
 FAINT = 1e-25  # of scores: the row's weights are negligible beside the largest weight
 

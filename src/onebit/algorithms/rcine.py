@@ -23,15 +23,15 @@ from onebit.algorithms.banditron import step
 from onebit.algorithms.exploration import exploration
 from onebit.algorithms.flips import unflipped
 from onebit.core.choosing import epsilon_greedy
+from onebit.core.extras import how_to_install
 from onebit.core.jit import implement, inline, plain
 from onebit.core.lanes import at
 from onebit.core.rounds import must_pause
+from onebit.core.settings import CALLABLE, called, choice_of, named_by_storage, real, setting
 from onebit.core.sums import linear_score
-from onebit.decision import Decision
-from onebit.extras import how_to_install
-from onebit.learner import Learner, precision
-from onebit.rows import Rows
-from onebit.settings import CALLABLE, called, choice_of, named_by_storage, real, setting
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner, precision
+from onebit.reading.rows import Rows
 from onebit.storage.base import Arrays, Storage
 
 if TYPE_CHECKING:  # loaded when first used

@@ -15,10 +15,10 @@ import numpy as np
 from onebit.core.choosing import sigmoid
 from onebit.core.jit import inline
 from onebit.core.lanes import if_finite, root
+from onebit.core.settings import Range, setting
 from onebit.core.sums import dot
 from onebit.core.updates import update_of_planes
-from onebit.learner import Learner
-from onebit.settings import Range, setting
+from onebit.learner.learner import Learner
 
 FILL = (0.0, 1e-8)
 LR = setting(default=0.3, above=0, search=Range(0.01, 10), doc="step size")

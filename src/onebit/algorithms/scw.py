@@ -13,7 +13,7 @@ from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
 from onebit.algorithms.confidence import CONFIDENCE, _PairConfidence, cw_step, scw2_step, shrinkage
-from onebit.settings import Range, setting
+from onebit.core.settings import Range, setting
 
 
 class _ConfidenceWeighted(_PairConfidence):

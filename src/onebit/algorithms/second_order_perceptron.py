@@ -13,10 +13,10 @@ import numpy as np
 from onebit.core.choosing import best, greedy
 from onebit.core.jit import inline
 from onebit.core.lanes import at, load, store, zero
+from onebit.core.settings import Range, setting
 from onebit.core.sums import blocks, sum_over_row
 from onebit.core.updates import update_of_planes
-from onebit.learner import Learner
-from onebit.settings import Range, setting
+from onebit.learner.learner import Learner
 
 
 @inline

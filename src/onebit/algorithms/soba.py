@@ -36,10 +36,10 @@ from onebit.core.choosing import (
 from onebit.core.jit import generic, implement
 from onebit.core.lanes import aligned_zeros, at
 from onebit.core.rounds import Choice
+from onebit.core.settings import Range, setting
 from onebit.core.sums import linear_score, number
 from onebit.core.updates import regress
-from onebit.decision import Decision
-from onebit.settings import Range, setting
+from onebit.learner.decision import Decision
 from onebit.storage.base import TABLE, Arrays, Storage
 from onebit.storage.full import FORM, FormName, Full, is_between, shrink_by
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from onebit.algorithms.regression import _GapWeighting, gap_weighting
 from onebit.core.choosing import best, sampled
-from onebit.settings import setting
+from onebit.core.settings import setting
 
 LOSSES = ("logistic", "squared")
 

@@ -18,10 +18,10 @@ from onebit.core.choosing import best, could_say_at_random, nth_possible, unifor
 from onebit.core.draws import normal_pair
 from onebit.core.jit import inline
 from onebit.core.rounds import Choice
+from onebit.core.settings import Range, setting
 from onebit.core.sums import gaussian_score
 from onebit.core.updates import regress
-from onebit.learner import Learner
-from onebit.settings import Range, setting
+from onebit.learner.learner import Learner
 from onebit.storage.base import Storage
 from onebit.storage.full import FORM, FormName, form_named
 

@@ -19,8 +19,8 @@ import numpy as np
 from onebit.algorithms.confidence import CONFIDENCE, cw_step, shrinkage
 from onebit.algorithms.upper_confidence import _UpperConfidence
 from onebit.core.choosing import best_upper
+from onebit.core.settings import Range, setting
 from onebit.core.updates import move
-from onebit.settings import Range, setting
 from onebit.storage.kernels import KernelLike
 from onebit.storage.stored_contexts import BUDGET, KERNEL, REMOVE, Remove
 

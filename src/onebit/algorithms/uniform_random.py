@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from onebit.core.choosing import epsilon_greedy
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 
 
 class UniformRandom(Learner):

@@ -8,7 +8,7 @@ from onebit.core.choosing import best, certain_law, could_say_for_certain
 from onebit.core.jit import generic
 from onebit.core.rounds import Choice
 from onebit.core.sums import gaussian_score
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.storage.base import Storage
 from onebit.storage.full import FORM, FormName, form_named
 from onebit.storage.stored_contexts import storage_for_kernel

@@ -22,8 +22,8 @@ from onebit.cli.serve import serve
 from onebit.cli.study import study
 from onebit.cli.teach import teach
 from onebit.cli.tune import tune
+from onebit.core.settings import command_line
 from onebit.service.faults import ServiceError
-from onebit.settings import command_line
 
 TAKES_DATA = ("race", "tune")
 

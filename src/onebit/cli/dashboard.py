@@ -36,10 +36,10 @@ def dashboard(
         from onebit.service.dashboard.app import Dashboard, DashboardApp
         from onebit.service.http.app import readable
         from onebit.service.http.server import make_server
+    from onebit.core.settings import whole
     from onebit.service.faults import ServiceError
     from onebit.service.journal import ReadOnlyJournal
     from onebit.service.tokens import is_loopback, read_tokens
-    from onebit.settings import whole
 
     options = ServiceOptions(host=host, port=whole("--port", port, least=0, most=65535))
     if tokens is None and not is_loopback(host):

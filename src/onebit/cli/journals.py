@@ -42,7 +42,7 @@ def replay(journal: Path, /, *, model: ModelName = None, out: Path | None = None
     out
         A file for the learner: `onebit.load` reads it. Default: none is written.
     """
-    from onebit import persist
+    from onebit.learner import files
     from onebit.service.journal import ReadOnlyJournal
     from onebit.service.upkeep.journals import chosen_model
     from onebit.service.upkeep.replay import Replay
@@ -73,7 +73,7 @@ def replay(journal: Path, /, *, model: ModelName = None, out: Path | None = None
             "anew."
         )
     if out is not None:
-        persist.write(out, *learner._dump(), mode=0o600)  # it may know names of features
+        files.write(out, *learner._dump(), mode=0o600)  # it may know names of features
         print(f"The learner is in {out}")
     if built.is_same is False and built.other_code is None:
         sys.exit(1)
@@ -109,8 +109,8 @@ def retrain(
     seed
         The seed of the new learner. Default: as before.
     """
-    from onebit.lab.lookup import name_of
-    from onebit.lab.recipes import recipe_of
+    from onebit.registry.lookup import name_of
+    from onebit.registry.recipes import recipe_of
 
     if (journal is None) == (url is None):
         raise ValueError("give either a journal, or --url of the service that uses it")

@@ -170,9 +170,9 @@ def write_page(
     out: Path, title: str, results: Sequence[tuple[str, Evaluation]], log: Sequence[Path]
 ) -> None:
     """A page with the curves of these results."""
+    from onebit.learner.files import write_bytes
     from onebit.pages.evidence import Judged as Shown
     from onebit.pages.evidence import Moment, evidence_page
-    from onebit.persist import write_bytes
 
     shown = [
         Shown(
@@ -207,7 +207,7 @@ def policies_of(
     learns from the log as it goes."""
     from onebit.algorithms import load
     from onebit.datasets.tables import whole_number
-    from onebit.lab.recipes import recipe_of
+    from onebit.registry.recipes import recipe_of
 
     made = []
     for text in learners or ():

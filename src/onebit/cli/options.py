@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from onebit.extras import how_to_install
+from onebit.core.extras import how_to_install
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -142,7 +142,7 @@ def check_out(out: Path) -> None:
 
 def import_all(modules: Sequence[str] | None) -> None:
     """Import the modules of --import."""
-    from onebit.lab.lookup import import_learners
+    from onebit.registry.lookup import import_learners
 
     for module in modules or ():
         import_learners(module)

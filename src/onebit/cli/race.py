@@ -69,12 +69,12 @@ def race(
     out
         The file for the page.
     """
+    from onebit.core.settings import whole
     from onebit.datasets import Steps
     from onebit.lab.race import race
-    from onebit.lab.recipes import default_recipes, recipe_of
+    from onebit.learner.files import write_bytes
     from onebit.pages.race import race_page
-    from onebit.persist import write_bytes
-    from onebit.settings import whole
+    from onebit.registry.recipes import default_recipes, recipe_of
 
     if rounds is not None:
         rounds = whole("--rounds", rounds, least=1, most=10**9)

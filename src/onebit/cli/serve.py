@@ -149,7 +149,7 @@ with Client("{url}") as client:
 def _show_how(address: str) -> None:
     """Write the items of the demonstration, and say what to do with them."""
     from onebit.datasets import digits
-    from onebit.persist import write_bytes
+    from onebit.learner.files import write_bytes
 
     table: Any = digits()
     points = (8 * table.X[:, :64] / table.X[:, 64:]).round().astype(int).tolist()

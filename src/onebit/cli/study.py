@@ -72,13 +72,13 @@ def study(
     report
         Run nothing: make the pages from the finished cells.
     """
+    from onebit.core.settings import whole
     from onebit.lab.studies.evaluating import evaluate
     from onebit.lab.studies.report import overview_page, study_page
     from onebit.lab.studies.running import Plan, run_study
     from onebit.lab.studies.spec import MOST_REPEATS, listed_studies, read_study, shipped
     from onebit.lab.studies.store import Store
-    from onebit.persist import write_bytes
-    from onebit.settings import whole
+    from onebit.learner.files import write_bytes
 
     if not name:
         _print_list(listed_studies())

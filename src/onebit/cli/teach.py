@@ -84,10 +84,10 @@ def teach(
     with serve_extra("the teach page"):
         from onebit.service.http.server import make_server
         from onebit.service.teach.app import make_app
+    from onebit.core.settings import whole
     from onebit.service.teach.sources import open_items
     from onebit.service.teach.teacher import Teacher
     from onebit.service.tokens import is_loopback
-    from onebit.settings import whole
 
     gc.enable()  # `main` has disabled it for short commands
     logging.basicConfig(format="onebit: %(message)s", level=logging.WARNING)

@@ -73,12 +73,12 @@ def tune(
     out
         The file for the best settings; its name ends in .toml.
     """
+    from onebit.core.settings import whole
     from onebit.datasets import Steps
-    from onebit.lab.lookup import is_own, name_of
-    from onebit.lab.recipes import check_name
     from onebit.lab.streams import load
     from onebit.lab.tuning import candidates_of, learners_to_tune, tune
-    from onebit.settings import whole
+    from onebit.registry.lookup import is_own, name_of
+    from onebit.registry.recipes import check_name
 
     repeats = whole("--repeats", repeats, least=1, most=1000)
     seed = whole("--seed", seed, least=0, most=2**62)
@@ -121,7 +121,7 @@ def tune(
 
 
 def _values(grid: list[str]) -> dict[str, list[Any]]:
-    from onebit.lab.recipes import value_of
+    from onebit.registry.recipes import value_of
 
     values: dict[str, list[Any]] = {}
     for text in grid:
@@ -137,7 +137,7 @@ def _values(grid: list[str]) -> dict[str, list[Any]]:
 
 
 def _print(tuned: Tuned, data: str, about: str) -> None:
-    from onebit.lab.recipes import settings_text
+    from onebit.registry.recipes import settings_text
 
     found = tuned.found
     assert found is not None
@@ -189,8 +189,8 @@ def _with_spread(error: float, spread: float | None) -> str:
 
 
 def _print_edge(tuned: Tuned, edge: Edge, again: list[str]) -> None:
-    from onebit.lab.lookup import name_of
-    from onebit.lab.recipes import settings_text, short
+    from onebit.registry.lookup import name_of
+    from onebit.registry.recipes import settings_text, short
 
     end = "low" if edge.beyond[0] < edge.value else "high"
     settings = {name: value for name, value in tuned.settings.items() if name != edge.setting}

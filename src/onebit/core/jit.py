@@ -64,7 +64,7 @@ except ImportError:  # numba's internals may change
 
 _log = logging.getLogger("onebit")
 _VERSIONS = (sys.version, numba.__version__, llvmlite.__version__, np.__version__)
-_REGISTERING = f"{PACKAGE}.learner_class"  # registers the compiled members of an algorithm
+_REGISTERING = f"{PACKAGE}.learner.declared"  # registers the compiled members of an algorithm
 COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 
@@ -281,7 +281,7 @@ if _folder is not None:
 
 
 LONG = 1.0  # seconds of compilation after which a line says so
-_ROUNDS = f"{PACKAGE}.compiled_entries"  # calls of single rounds; streams show their progress
+_ROUNDS = f"{PACKAGE}.learner.calls"  # calls of single rounds; streams show their progress
 _entries: set[Callable[..., Any]] = set()
 
 

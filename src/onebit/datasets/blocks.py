@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
+from onebit.core.settings import argument, choice_of, whole
 from onebit.datasets.matrices import Mixed, csr, mixed
-from onebit.settings import argument, choice_of, whole
-from onebit.texts import NGRAMS
+from onebit.reading.texts import NGRAMS
 
 _BLOCK = 2**22  # bytes read at a time
 _LONGEST_LINE = 2**26  # bytes; a longer line is an error

@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from onebit.core.draws import key_of
+from onebit.core.settings import real, whole
 from onebit.datasets.tables import Dataset
-from onebit.settings import real, whole
 
 COUNTRIES, DEVICES, TIMES = PARTS = (12, 4, 6)
 TASTE = 0.7  # deviation, per part, of the logarithm of the odds that a visitor clicks

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from onebit.core.settings import argument, warn
 from onebit.datasets.blocks import Block, Options, bad, cast, is_number_text
 from onebit.datasets.matrices import csr, mixed
-from onebit.dicts import FEWEST, HASHED, encode_named, own_categories
-from onebit.rows import stacked
-from onebit.settings import argument, warn
-from onebit.texts import Text
+from onebit.reading.dicts import FEWEST, HASHED, encode_named, own_categories
+from onebit.reading.rows import stacked
+from onebit.reading.texts import Text
 
 MOST_DENSE = 4096  # columns of a table of numbers that is an array
 

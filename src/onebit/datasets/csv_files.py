@@ -16,9 +16,9 @@ from itertools import islice
 
 import numpy as np
 
+from onebit.core.settings import argument
 from onebit.datasets.blocks import Block, Options, bad, has_label, is_number_text, text_lines
 from onebit.datasets.columns import Layout, block_of, layout
-from onebit.settings import argument
 
 _ROWS = 10_000  # of a block
 _LONGEST_FIELD = 2**26  # characters; Python's own limit is 131,072

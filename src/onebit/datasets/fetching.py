@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from onebit.core.extras import optional_module
 from onebit.datasets.catalogue import FETCHED, fetch_folder, find
 from onebit.datasets.catalogue_entry import CatalogueEntry, Fields
 from onebit.datasets.tables import CSR, table_of
-from onebit.extras import optional_module
-from onebit.persist import write_bytes
+from onebit.learner.files import write_bytes
 
 
 def fetch(name: str) -> Path:

@@ -22,7 +22,7 @@ import numpy as np
 
 from onebit.core.draws import uniform
 from onebit.core.jit import entry
-from onebit.settings import real, whole
+from onebit.core.settings import real, whole
 
 CONSTANT = 0.5  # the first feature of every context
 SIGNAL = math.sqrt(0.5)  # r above; the length of v is then at least 1/2

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from onebit.core.extras import optional_module
+from onebit.core.settings import argument
 from onebit.datasets.blocks import Block, Options, bad, has_label
 from onebit.datasets.columns import Layout, block_of, layout
-from onebit.extras import optional_module
-from onebit.settings import argument
 
 _ROWS = 50_000  # of a block
 

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from onebit.core.settings import argument, choice_of, warn, whole
 from onebit.datasets.blocks import (
     AnyPath,
     Block,
@@ -34,9 +35,8 @@ from onebit.datasets.tables import (
     whole_number,
 )
 from onebit.datasets.vowpal import vowpal_blocks
-from onebit.dicts import FEWEST, MOST_DISTINCT
-from onebit.labels import LabelSet
-from onebit.settings import argument, choice_of, warn, whole
+from onebit.learner.labels import LabelSet
+from onebit.reading.dicts import FEWEST, MOST_DISTINCT
 
 _READERS: dict[str, Callable[[Options], Iterator[Block]]] = {
     "svmlight": svmlight_blocks,

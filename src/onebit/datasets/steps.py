@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from onebit.contexts import encode, encode_rows
+from onebit.core.extras import optional_module
 from onebit.core.jit import entry
+from onebit.core.settings import choice_of, real, whole
 from onebit.datasets.matrices import csr
-from onebit.dicts import HASHED
-from onebit.extras import optional_module
-from onebit.frames import listed
-from onebit.rows import Rows, is_missing, unit_norm
-from onebit.settings import choice_of, real, whole
+from onebit.reading.contexts import encode, encode_rows
+from onebit.reading.dicts import HASHED
+from onebit.reading.frames import listed
+from onebit.reading.rows import Rows, is_missing, unit_norm
 
 BITS = 1  # raise it if a step makes other numbers; see `Learner.BITS`
 

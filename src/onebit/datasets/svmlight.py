@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.core.jit import entry, inline
+from onebit.core.settings import argument
 from onebit.datasets.blocks import Block, Options, bad, cast, text_blocks
 from onebit.datasets.matrices import csr
-from onebit.rows import GROWTH_LIMIT
-from onebit.settings import argument
+from onebit.reading.rows import GROWTH_LIMIT
 
 TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, MINUS, POINT, ZERO, NINE, COLON = b"\t\n\r #+-.09:"
 SMALL_E, LARGE_E = b"eE"

@@ -16,8 +16,8 @@ from scipy import sparse
 
 from onebit.core.draws import uniform
 from onebit.core.jit import entry
+from onebit.core.settings import real, whole
 from onebit.datasets.tables import Dataset
-from onebit.settings import real, whole
 
 TOPICS, WORDS, KEY_WORDS = 9, 400, 120
 DROPPED, COMMON = 5, 20

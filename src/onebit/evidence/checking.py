@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from onebit.core.settings import argument
 from onebit.datasets.blocks import bad
 from onebit.datasets.tables import whole_number
 from onebit.evidence.log_files import RawBlock
 from onebit.evidence.rows import NOBODY, RIGHT, UNANSWERED, WRONG, LogBlock
-from onebit.labels import LabelSet
-from onebit.settings import argument
+from onebit.learner.labels import LabelSet
 
 _BITS = {"1": RIGHT, "true": RIGHT, "1.0": RIGHT, "0": WRONG, "false": WRONG, "0.0": WRONG}
 _ROUNDING = 1e-3  # of the sum of probabilities, written with few digits

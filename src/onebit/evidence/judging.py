@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from onebit.algorithms import OneBit
+from onebit.core.extras import optional_module
+from onebit.core.settings import choice_of, flag, real, whole
 from onebit.evidence.estimators import Rounds, World
 from onebit.evidence.evaluation import Evaluation, added, impossible
 from onebit.evidence.log import Log
@@ -15,10 +17,8 @@ from onebit.evidence.policies import Policy, policy_of
 from onebit.evidence.replaying import learn_block
 from onebit.evidence.rows import RIGHT, UNANSWERED, WRONG, LogBlock, part_of
 from onebit.evidence.sums import Policies, Question, Sums, add_rounds
-from onebit.extras import optional_module
-from onebit.labels import LabelSet
-from onebit.learner import Learner
-from onebit.settings import choice_of, flag, real, whole
+from onebit.learner.labels import LabelSet
+from onebit.learner.learner import Learner
 
 _NUMBERS = 2**21  # of a matrix [row, label]
 Silence = Literal["nothing", "wrong", "unknown"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onebit.core.settings import argument, choice_of, real
 from onebit.datasets.blocks import AnyPath, Options, endings
 from onebit.datasets.tables import names_of
 from onebit.evidence.checking import Checks, block_of
@@ -21,10 +22,9 @@ from onebit.evidence.log_files import (
     check_is_no_journal,
 )
 from onebit.evidence.rows import NOBODY, LogBlock
-from onebit.frames import NamedColumns, listed
-from onebit.frames import names_of as names_of_columns
-from onebit.labels import LabelSet
-from onebit.settings import argument, choice_of, real
+from onebit.learner.labels import LabelSet
+from onebit.reading.frames import NamedColumns, listed
+from onebit.reading.frames import names_of as names_of_columns
 
 
 class Log:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onebit.core.settings import argument
 from onebit.datasets.blocks import Block, Options, bad, text_lines
 from onebit.datasets.csv_files import csv_blocks, numbered_rows
 from onebit.datasets.parquet import parquet_blocks, parquet_parts
 from onebit.datasets.vowpal import named_features
-from onebit.frames import NamedColumns
-from onebit.settings import argument
+from onebit.reading.frames import NamedColumns
 
 ROLES = (
     "label", "right", "true_label", "propensity", "propensities", "among", "time", "source",

@@ -12,9 +12,9 @@ import numpy as np
 
 from onebit.evidence.replaying import learn_block, tell_block
 from onebit.evidence.rows import LogBlock, context_at
-from onebit.frames import NamedColumns
-from onebit.labels import LabelSet
-from onebit.learner import Learner
+from onebit.learner.labels import LabelSet
+from onebit.learner.learner import Learner
+from onebit.reading.frames import NamedColumns
 
 _ROUNDING = 1e-6  # of the sum of a rule's probabilities
 

@@ -22,8 +22,8 @@ from onebit.core.rounds import (
     score,
     undo_drift,
 )
-from onebit.feedback.answered import mark
-from onebit.feedback.silence import is_taken
+from onebit.learner.answered import mark
+from onebit.learner.silence import is_taken
 
 
 class Logged(NamedTuple):

@@ -9,9 +9,9 @@ import numpy as np
 from onebit.core.jit import direct
 from onebit.evidence.replay_loop import Logged, Manner, Told, learn_rows, tell_rows
 from onebit.evidence.rows import RIGHT, UNANSWERED, WRONG, LogBlock, context_at
-from onebit.feature_table import NO_ORDER
-from onebit.learner import Learner
-from onebit.rows import Rows
+from onebit.learner.learner import Learner
+from onebit.learner.table import NO_ORDER
+from onebit.reading.rows import Rows
 
 _LONGEST_CALL = 2**18  # rows: between calls Ctrl-C is heard
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from onebit.decision import Decision
-from onebit.labels import LabelSet
-from onebit.settings import bit
+from onebit.core.settings import bit
+from onebit.learner.decision import Decision
+from onebit.learner.labels import LabelSet
 
 
 class LogWriter:

@@ -15,12 +15,12 @@ import numpy as np
 
 from onebit.core.draws import uniform
 from onebit.core.jit import inline, plain
-from onebit.decision import Decision, checked_decision
-from onebit.feedback.silence import PLAIN, is_taken
-from onebit.settings import bit, choice_of, real, shown, whole
+from onebit.core.settings import bit, choice_of, real, shown, whole
+from onebit.learner.decision import Decision, checked_decision
+from onebit.learner.silence import PLAIN, is_taken
 
 if TYPE_CHECKING:
-    from onebit.learner import Learner
+    from onebit.learner.learner import Learner
 
 STREAM = 2 * 10**6  # two streams of draws a step, from here on: neither learners nor data use them
 DELAY_STREAM = STREAM - 1

@@ -30,7 +30,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from onebit.core.jit import direct, entry, inline
-from onebit.settings import bit, real
+from onebit.core.settings import bit, real
 
 _INTERVAL = math.log(1000) / 2  # sets the confidence of the cut's intervals, as in the paper
 

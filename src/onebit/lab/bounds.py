@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.settings import real, whole
+from onebit.core.settings import real, whole
 
 _MOST_GAMMA = 0.5  # beyond it, a right greedy label no longer keeps the updates small
 

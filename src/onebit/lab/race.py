@@ -16,11 +16,11 @@ import numpy as np
 
 from onebit.datasets.matrices import csr
 from onebit.lab import bounds
-from onebit.lab.recipes import Recipe, settings_text
 from onebit.lab.simulation import Trace, check_points, simulate
 from onebit.lab.streams import LabelledStream, have_length_1, streams
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.pages.race import BEST_FIXED, BEST_OF_EACH, COMMONEST, Bound, Line, Panel
+from onebit.registry.recipes import Recipe, settings_text
 
 # Data sets with known good weights to compare with, and what these weights are.
 COMPARED = {"synsep": "key words", "synnonsep": "key words"}

@@ -7,11 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.contexts import check_within
 from onebit.core.jit import direct
-from onebit.dicts import own_categories
+from onebit.core.settings import function_or_none, shown, warn, whole
 from onebit.feedback.channels import ChannelStep, check_delays, link_to, steps_of
-from onebit.frames import listed, table_in, warn_of_categories
 from onebit.lab.stream_loop import NoChannel, Pending, Stream, ThroughChannel, nothing_pending, run
 from onebit.lab.truth import (
     TrueLabels,
@@ -23,9 +21,11 @@ from onebit.lab.truth import (
     through,
     truths_of,
 )
-from onebit.learner import Learner
-from onebit.rows import Rows
-from onebit.settings import function_or_none, shown, warn, whole
+from onebit.learner.learner import Learner
+from onebit.reading.contexts import check_within
+from onebit.reading.dicts import own_categories
+from onebit.reading.frames import listed, table_in, warn_of_categories
+from onebit.reading.rows import Rows
 
 _LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard
 _LOOKED_AT = 1000  # rows, in search of strings that nearly all differ

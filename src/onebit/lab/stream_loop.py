@@ -24,9 +24,9 @@ from onebit.core.rounds import (
     scaled,
     score,
 )
-from onebit.feedback.answered import mark
 from onebit.feedback.channels import UNHEARD, delay_of, understood
 from onebit.lab.truth import answer, drifted_truth, is_right, mistake, named_label, truth_at
+from onebit.learner.answered import mark
 
 
 class Stream(NamedTuple):

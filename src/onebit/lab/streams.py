@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit import datasets
-from onebit.contexts import FLOAT64, encode_rows
 from onebit.datasets.catalogue import named
-from onebit.frames import NamedColumns, table_in
 from onebit.lab.simulation import shuffled
-from onebit.rows import Rows
+from onebit.reading.contexts import FLOAT64, encode_rows
+from onebit.reading.frames import NamedColumns, table_in
+from onebit.reading.rows import Rows
 
 FLOAT32 = np.dtype(np.float32)
 DRAWN = 100_000  # default number of rows of synthetic data

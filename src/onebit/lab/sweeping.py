@@ -17,10 +17,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.contexts import check_columns, check_kind
 from onebit.core.jit import direct
 from onebit.core.lanes import REPLICA, aligned_zeros, state_type
 from onebit.core.rounds import settle
+from onebit.core.settings import function_or_none, shown, whole
 from onebit.core.slots import ALL, no_slots, place_rows, widened, width_of
 from onebit.core.updates import Waiting
 from onebit.feedback.channels import ChannelStep, Delay, check_delays, link_to, steps_of
@@ -36,9 +36,9 @@ from onebit.lab.simulation import (
 )
 from onebit.lab.stream_loop import Stream
 from onebit.lab.truth import TrueLabels, Truths, mean_mistakes, no_counts, size_of, through
-from onebit.learner import Learner
-from onebit.rows import Rows
-from onebit.settings import function_or_none, shown, whole
+from onebit.learner.learner import Learner
+from onebit.reading.contexts import check_columns, check_kind
+from onebit.reading.rows import Rows
 
 LARGEST_GROUP = 32  # replicas
 LARGEST_TABLE = 2**30  # bytes of a group's weights

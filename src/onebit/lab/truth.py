@@ -25,7 +25,7 @@ from onebit.feedback.channels import (
 )
 
 if TYPE_CHECKING:
-    from onebit.learner import Learner
+    from onebit.learner.learner import Learner
 
 # Whether a label with a chance is right is drawn from the stream of this number plus the label's
 # place: neither learners nor channels nor data use them.

@@ -18,18 +18,18 @@ import numpy as np
 
 from onebit import datasets
 from onebit._version import __version__
+from onebit.core.settings import SHARED, Range, choice_of, function_or_none, shown, whole
 from onebit.datasets.steps import width_of
-from onebit.frames import NamedColumns, listed, table_in
-from onebit.lab import recipes
-from onebit.lab.recipes import Found, Recipe, check_settings, settings_of
 from onebit.lab.simulation import warn_of_columns
 from onebit.lab.streams import encoded, have_length_1
 from onebit.lab.sweeping import sweep
 from onebit.lab.truth import is_matrix, matrix_of
-from onebit.labels import LabelSet, column_of
-from onebit.learner import Labels, Learner
-from onebit.rows import Rows
-from onebit.settings import SHARED, Range, choice_of, function_or_none, shown, whole
+from onebit.learner.labels import LabelSet, column_of
+from onebit.learner.learner import Labels, Learner
+from onebit.reading.frames import NamedColumns, listed, table_in
+from onebit.reading.rows import Rows
+from onebit.registry import recipes
+from onebit.registry.recipes import Found, Recipe, check_settings, settings_of
 
 MOST_TRIALS = 100_000
 # Steps that prepare="auto" tries: for tables in sparse form, and for sparse rows. Learners

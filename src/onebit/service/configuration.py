@@ -29,12 +29,12 @@ from msgspec import Meta, Struct
 from msgspec.structs import fields, replace
 
 from onebit import algorithms
+from onebit.core.settings import unknown_setting
 from onebit.datasets import Steps
-from onebit.lab.lookup import learner_named, name_of
-from onebit.lab.recipes import check_made_of_settings, read_recipe
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
+from onebit.registry.lookup import learner_named, name_of
+from onebit.registry.recipes import check_made_of_settings, read_recipe
 from onebit.service.tokens import Tokens, is_loopback, nearest, read_tokens
-from onebit.settings import unknown_setting
 
 Seconds = Annotated[float, Meta(gt=0, description="a time")]
 Count = Annotated[int, Meta(ge=1, le=2**40)]

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onebit import algorithms
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.service.journal import Journal
 from onebit.service.journal.files import make_folder
 

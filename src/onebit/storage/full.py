@@ -19,8 +19,8 @@ import numpy as np
 from onebit.core import sums, updates
 from onebit.core.jit import compiled_as, implement, inline
 from onebit.core.lanes import aligned_zeros, at
+from onebit.core.settings import named_by_storage, setting
 from onebit.core.sums import number
-from onebit.settings import named_by_storage, setting
 from onebit.storage.base import TABLE, Arrays, Storage, largest_square
 
 MOST_VARIANCE = 1e12  # of a score before learning: beyond this, updates lose all digits

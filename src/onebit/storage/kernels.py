@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.core.jit import inline
-from onebit.settings import CALLABLE, choice_of, real, whole
+from onebit.core.settings import CALLABLE, choice_of, real, whole
 
 KernelLike = str | Callable[[np.ndarray, np.ndarray], Any]
 LINEAR, POLYNOMIAL, RBF, RATIONAL, GIVEN = range(5)

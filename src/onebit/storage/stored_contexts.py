@@ -37,9 +37,9 @@ from onebit.core.draws import uniform
 from onebit.core.jit import implement, inline, plain
 from onebit.core.lanes import aligned_zeros, at, lanes_for
 from onebit.core.rounds import Row
+from onebit.core.settings import called, named_by_storage, setting
 from onebit.core.sums import number, squared_norm
-from onebit.rows import largest
-from onebit.settings import called, named_by_storage, setting
+from onebit.reading.rows import largest
 from onebit.storage.base import TABLE, Arrays, Storage, largest_square
 from onebit.storage.full import ROUNDING, add_lines, add_product, is_inverse
 from onebit.storage.kernels import (

@@ -9,7 +9,7 @@ import pytest
 from test_teach import LABELS, Person, notes, state, teaching, truth_of
 
 import onebit as ob
-from onebit import persist
+from onebit.learner import files
 from onebit.service.journal.relabelling import Relabelling, step
 
 __all__ = ["notes"]
@@ -22,7 +22,7 @@ def relabel(client: Any, label: str, to: str | None, status: int = 200) -> Any:
 
 
 def loaded(teacher: Any) -> ob.Learner:
-    return persist.restore(*persist.unpack(state(teacher)))
+    return files.restore(*files.unpack(state(teacher)))
 
 
 def told(person: Person, rounds: int, names: dict[str, str]) -> None:

@@ -31,8 +31,8 @@ import polars
 from serving import listening
 
 import onebit as ob
-from onebit import persist
 from onebit.cli.teach import _address, _folder
+from onebit.learner import files
 from onebit.pages.teach import curve
 from onebit.service import faults
 from onebit.service.teach.app import POLICY, make_app
@@ -337,7 +337,7 @@ def test_two_pages_do_not_get_the_same_items(notes: Path, tmp_path: Path) -> Non
 
 
 def ob_bytes(learner) -> bytes:
-    return persist.pack(*learner._dump())
+    return files.pack(*learner._dump())
 
 
 def test_items_of_a_page_that_is_gone_are_free(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from onebit.core.settings import choice_of, real, whole
 from onebit.feedback.noise.levels import rates_by_levels
 from onebit.feedback.noise.log import Log, NotIdentified, Rates
 from onebit.feedback.noise.nrest import rates_by_network
-from onebit.settings import choice_of, real, whole
 
 __all__ = ["Log", "NotIdentified", "Rates", "estimate_rates"]
 

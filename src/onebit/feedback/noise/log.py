@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from onebit.contexts import encode_rows
-from onebit.decision import Decision
-from onebit.rows import Rows
-from onebit.settings import bit, whole
+from onebit.core.settings import bit, whole
+from onebit.learner.decision import Decision
+from onebit.reading.contexts import encode_rows
+from onebit.reading.rows import Rows
 
 _MOST_LABELS = 10**6
 _MOST_FEATURES = 2**32  # indices of decisions that are numbers of dicts have the highest bit

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from onebit.extras import how_to_install
+from onebit.core.extras import how_to_install
 from onebit.feedback.noise.log import FLOAT, Log, NotIdentified, Rates, matrix_of, rates_of
 
 _PART = 0.9  # share of the log that the network learns from; the paper tests on the rest

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from onebit.contexts import encode_rows
 from onebit.core.sources import SOURCES
 from onebit.datasets import Dataset, Steps, find, prepare
 from onebit.datasets.catalogue_entry import CatalogueEntry
-from onebit.frames import NamedColumns, table_in
-from onebit.lab.lookup import learner_named
 from onebit.lab.simulation import Trace, simulate
 from onebit.lab.studies.conditions import ChannelSpec, SettingValue, study_check_points
 from onebit.lab.sweeping import sweep
-from onebit.learner import Learner
-from onebit.rows import Rows
+from onebit.learner.learner import Learner
+from onebit.reading.contexts import encode_rows
+from onebit.reading.frames import NamedColumns, table_in
+from onebit.reading.rows import Rows
+from onebit.registry.lookup import learner_named
 
 if TYPE_CHECKING:
     from onebit.lab.studies.spec import Data
@@ -38,7 +38,7 @@ _APART = 10**6  # streams to tune on have seeds from here on: never one that is 
 
 # Modules that only look something up by name; the digest gets the modules that they find.
 _BY_NAME = (
-    "onebit.lab.lookup",
+    "onebit.registry.lookup",
     "onebit.datasets.catalogue",
     "onebit.datasets.readers",
     "onebit.datasets.npz_files",

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from onebit.extras import optional_module
-from onebit.lab.lookup import Home, home_of, import_home, learner_named
+from onebit.core.extras import optional_module
 from onebit.lab.studies.cells import Cell, Result, run_cells
+from onebit.registry.lookup import Home, home_of, import_home, learner_named
 
 Jobs = Sequence[Sequence[Cell]]
 Done = Iterator[tuple[int, list[Result]]]  # a job's index, and the results of its cells

@@ -14,10 +14,10 @@ import numpy as np
 from scipy import stats
 
 from onebit._version import __version__
-from onebit.lab.recipes import settings_text
 from onebit.lab.studies import findings, spec
 from onebit.lab.studies.cells import Result
 from onebit.lab.studies.running import Place, Plan
+from onebit.registry.recipes import settings_text
 
 
 class _Measure(NamedTuple):

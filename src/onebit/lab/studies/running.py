@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.lab.lookup import name_of
 from onebit.lab.studies.cells import Cell, Result, code_for, source_of
 from onebit.lab.studies.conditions import SettingValue
 from onebit.lab.studies.engines import run_on
 from onebit.lab.studies.spec import Experiment, Method, Study
 from onebit.lab.studies.store import Store
+from onebit.registry.lookup import name_of
 
 _LARGEST_JOB = 32  # cells: what runs side by side
 

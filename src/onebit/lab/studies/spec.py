@@ -21,10 +21,10 @@ from msgspec import Struct, field
 from onebit.datasets import Steps
 from onebit.datasets.catalogue import KNOWN
 from onebit.feedback.channels import check, link
-from onebit.lab.lookup import learner_named
-from onebit.lab.recipes import check_made_of_settings, settings_of, wrong_setting
 from onebit.lab.studies.conditions import ChannelSpec, SettingValue
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
+from onebit.registry.lookup import learner_named
+from onebit.registry.recipes import check_made_of_settings, settings_of, wrong_setting
 
 CLEAN = "clean"
 LARGEST_FILE = 2**20  # bytes

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from onebit.extras import optional_module
+from onebit.core.extras import optional_module
 from onebit.lab.studies.cells import Cell, Result
-from onebit.persist import write_bytes
+from onebit.learner.files import write_bytes
 
 
 class Store:

@@ -27,7 +27,7 @@ from starlette.routing import Route, Router
 
 from onebit import algorithms
 from onebit._version import __version__
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.service import faults, snapshots
 from onebit.service.dashboard import page
 from onebit.service.dashboard.influence import Influences

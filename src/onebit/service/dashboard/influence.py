@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
+from onebit.reading.texts import is_text, words_of
 from onebit.service.journal import Journal
 from onebit.service.messages import Label
-from onebit.texts import is_text, words_of
 
 CONTEXTS = 60  # that are explained
 PARTS = 40  # names or words of a context; the rest of it is left out

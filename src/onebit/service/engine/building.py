@@ -24,15 +24,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from onebit import contexts, persist
 from onebit._version import __version__
 from onebit.core.jit import COMPILED
 from onebit.core.sources import SOURCES, is_own
 from onebit.datasets import Steps, steps
-from onebit.decision import Decision
-from onebit.lab.lookup import learner_named
-from onebit.labels import Kept
-from onebit.learner import Learner
+from onebit.learner import files
+from onebit.learner.decision import Decision
+from onebit.learner.labels import Kept
+from onebit.learner.learner import Learner
+from onebit.learner.warming import REFUSED, play
+from onebit.reading import contexts
+from onebit.registry.lookup import learner_named
 from onebit.service import snapshots
 from onebit.service.configuration import Model
 from onebit.service.faults import Contradiction, Damaged
@@ -40,7 +42,6 @@ from onebit.service.journal import Answered, AnswerRow, DecisionRow, Journal, Ve
 from onebit.service.journal.queries import labels_since
 from onebit.service.journal.relabelling import Relabelling
 from onebit.storage.scales import STATISTICS
-from onebit.warming import REFUSED, play
 
 # A table takes at most so much memory unless `vocabulary` says otherwise, and has at most as many
 # rows as there are columns for names.
@@ -252,7 +253,7 @@ def is_unlearnable(fault: Exception) -> bool:
 
 
 def learner_from(data: bytes) -> Learner:
-    return Learner._restore(*persist.unpack(data))
+    return Learner._restore(*files.unpack(data))
 
 
 def version_of(model: Model, number: int) -> Version:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from onebit.plain_contexts import plain_context
+from onebit.reading.plain_contexts import plain_context
 from onebit.service.engine.building import REFUSED
 from onebit.service.faults import Refused, Unavailable
 

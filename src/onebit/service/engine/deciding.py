@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from onebit.contexts import check_kind, kind_of
 from onebit.core.slots import OTHERS
-from onebit.decision import Decision
+from onebit.learner.decision import Decision
+from onebit.reading.contexts import check_kind, kind_of
 from onebit.service.engine.checks import check_text, refusing, stored_context
 from onebit.service.engine.entries import Entry
 from onebit.service.engine.pending import Pending, all_done, waiting

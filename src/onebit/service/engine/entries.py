@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
-from onebit.decision import Decision
+from onebit.learner.decision import Decision
 from onebit.service.faults import UnknownDecision
 from onebit.service.journal import AnswerRow, DecisionRow
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from onebit import persist
-from onebit.learner import Learner
+from onebit.learner import files
+from onebit.learner.learner import Learner
 from onebit.service.engine.feedback import Feedback
 from onebit.service.engine.progress import Pace
 from onebit.service.engine.revisions import SILENCE, Given
@@ -125,7 +125,7 @@ class PeriodicWork(Feedback):
             "model": self.number,
             "version": self._version.number,
             "until": until,
-            "learner": persist.pack(*learner._dump()),
+            "learner": files.pack(*learner._dump()),
             "expired": self._expired_before(),
             "hears_silence": self.model.wrong_after is not None,
         }

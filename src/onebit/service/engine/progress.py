@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from time import monotonic, thread_time
 
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.service import messages
 
 SHARE = 0.25  # of a core, while there are requests

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.service import snapshots
 from onebit.service.engine.building import (
     REFUSED,

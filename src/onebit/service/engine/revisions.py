@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import UNSET
 
+from onebit.core.settings import bit
 from onebit.service import snapshots
 from onebit.service.engine.building import says
 from onebit.service.engine.checks import check_text, refusing
@@ -18,7 +19,6 @@ from onebit.service.engine.records import kept
 from onebit.service.faults import Contradiction, Expired, Refused, ServiceError, Unavailable
 from onebit.service.journal import ACTIVE, CANCELLED, ERASED, statements
 from onebit.service.messages import Answer, Card, Label, SourceChange, Standing
-from onebit.settings import bit
 
 T = TypeVar("T")
 SILENCE = "silence"  # the source of answers that nobody gave

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from onebit.labels import check_texts
-from onebit.learner import Learner
+from onebit.learner.labels import check_texts
+from onebit.learner.learner import Learner
 from onebit.service.configuration import Model, check_learner
 from onebit.service.engine.building import code_of, fresh, identity, is_unlearnable, version_of
 from onebit.service.engine.checks import refusing

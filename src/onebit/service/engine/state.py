@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import msgspec
 import numpy as np
 
-from onebit import persist
-from onebit.learner import Learner
+from onebit.learner import files
+from onebit.learner.learner import Learner
 from onebit.service import snapshots
 from onebit.service.configuration import Limits, Model
 from onebit.service.engine.building import (
@@ -248,7 +248,7 @@ class EngineState:
         path = snapshots.path_of(
             self.journal, folder, self.name, self.number, version, position, past.edit
         )
-        persist.write(path, *dumped, mode=0o600)
+        files.write(path, *dumped, mode=0o600)
         with self._lock:
             if self._has_changed(past, position):  # it may have learned what was erased meanwhile
                 path.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from onebit.persist import is_model_file
+from onebit.learner.files import is_model_file
 from onebit.service.faults import Damaged, Unavailable
 from onebit.service.journal.ownership import Owner
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from onebit.decision import Decision
+from onebit.learner.decision import Decision
 from onebit.service.faults import Damaged
 from onebit.service.journal import AnswerRow, ChangeRow, DecisionRow, Journal, statements
 from onebit.service.journal.files import finish_copy, make_private, sync, sync_folder

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from onebit.extras import optional_module
+from onebit.core.extras import optional_module
 from onebit.pages.rendering import csv_cell
 from onebit.service.teach.teacher import Teacher
 

@@ -23,8 +23,10 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from onebit import persist
+from onebit.core.settings import argument
 from onebit.core.sources import write_whole
+from onebit.learner import files
+from onebit.learner.warming import play
 from onebit.service.configuration import Configuration, Limits, Model, ServiceOptions
 from onebit.service.engine import Engine, parsed_id
 from onebit.service.faults import Cancelled, Refused, ServiceError, Unavailable, UnknownDecision
@@ -34,8 +36,6 @@ from onebit.service.messages import END, Label, LabelChange
 from onebit.service.service import Service
 from onebit.service.teach.lessons import Kind, Lesson, Lessons, browser_of, key_of, parsed_key
 from onebit.service.teach.sources.items import Item, ItemError, Items
-from onebit.settings import argument
-from onebit.warming import play
 
 _LESSON = "lesson"  # a file of the folder, with the name that the lesson has in browsers
 MODEL = "teach"  # the name of the model in the journal
@@ -812,7 +812,7 @@ class Teacher:
         """The learner, for `onebit.load`."""
         with self._working():
             self.engine.settle()
-        return persist.pack(*self.engine.learner._dump())
+        return files.pack(*self.engine.learner._dump())
 
 
 class _Working:

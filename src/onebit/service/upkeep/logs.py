@@ -14,7 +14,7 @@ from onebit.evidence.checking import Checks, block_of
 from onebit.evidence.log import Log
 from onebit.evidence.log_files import RawBlock
 from onebit.evidence.rows import LogBlock
-from onebit.labels import LabelSet
+from onebit.learner.labels import LabelSet
 from onebit.service.journal import ReadOnlyJournal, labels_at
 from onebit.service.journal.tables import ACTIVE
 from onebit.service.upkeep.journals import chosen_model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from onebit import persist
+from onebit.learner import files
 from onebit.service import snapshots
 from onebit.service.engine.building import (
     Builder,
@@ -59,7 +59,7 @@ class Replay:
             if fits and snapshots.is_current(journal, number, snapshot):
                 learner, reached = builder.replayed(learner, reached, snapshot.position)
                 with contextlib.suppress(FileNotFoundError):  # a newer one came meanwhile
-                    self.is_same = snapshot.path.read_bytes() == persist.pack(*learner._dump())
+                    self.is_same = snapshot.path.read_bytes() == files.pack(*learner._dump())
                     self.compared = snapshot
                 break
         self.learner, self.position = builder.replayed(learner, reached)

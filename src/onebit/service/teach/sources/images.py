@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from onebit.extras import optional_module
+from onebit.core.extras import optional_module
 
 if TYPE_CHECKING:
     from PIL.Image import Image

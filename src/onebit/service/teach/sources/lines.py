@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from onebit.core.settings import argument
 from onebit.datasets.blocks import text_blocks
 from onebit.service.teach.sources import items
 from onebit.service.teach.sources.folders import Found
 from onebit.service.teach.sources.images import shown
 from onebit.service.teach.sources.items import LONGEST_TITLE, Embed, Item, Items, Skipped
-from onebit.settings import argument
 
 LONGEST_TEXT = 100_000  # characters of a line, or of a cell of a table
 TEXTS = (".txt", ".text", ".md")  # endings of files in a folder

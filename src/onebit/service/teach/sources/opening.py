@@ -7,16 +7,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from onebit.core.settings import argument
 from onebit.datasets.blocks import UTF8, AnyPath, Options, encoding_named, endings
 from onebit.datasets.readers import can_be_read, format_of
-from onebit.lab.lookup import import_learners
+from onebit.registry.lookup import import_learners
 from onebit.service.teach.sources.folders import Found
 from onebit.service.teach.sources.images import ENDINGS
 from onebit.service.teach.sources.items import Embed, Items
 from onebit.service.teach.sources.lines import TEXTS, files_of, lines_of
 from onebit.service.teach.sources.photos import NOT_READ, Digits, Photos, images_below
 from onebit.service.teach.sources.rows import rows_of
-from onebit.settings import argument
 
 
 def open_items(

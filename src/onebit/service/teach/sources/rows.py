@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onebit.core.settings import argument, warn
 from onebit.datasets.blocks import Options, is_number_text
 from onebit.datasets.columns import check_names, row_numbers
 from onebit.datasets.csv_files import (
@@ -18,7 +19,7 @@ from onebit.datasets.csv_files import (
     truth_of,
 )
 from onebit.datasets.parquet import parquet_parts
-from onebit.dicts import own_categories
+from onebit.reading.dicts import own_categories
 from onebit.service.teach.sources.images import shown
 from onebit.service.teach.sources.items import LONGEST_TITLE, Embed, Item, Items, Skipped
 from onebit.service.teach.sources.lines import (
@@ -30,7 +31,6 @@ from onebit.service.teach.sources.lines import (
     check_count,
     nothing,
 )
-from onebit.settings import argument, warn
 
 _LARGEST_NUMBER = 3e38  # of float32
 

@@ -1,8 +1,8 @@
 """Learner: decide, learn, predict, save.
 
-An algorithm is a subclass whose body has settings and compiled members (see `learner_class` and
-`core.rounds`). The compiled functions that this class calls are in `compiled_entries`, the room for
-features in `feature_table`, the checks of a decision in `decision`, the model file in `persist`.
+An algorithm is a subclass whose body has settings and compiled members (see `declared` and
+`core.rounds`). The compiled functions that this class calls are in `calls`, the room for
+features in `table`, the checks of a decision in `decision`, the model file in `files`.
 
 The learned state is a table of weights, a few numbers, and the record of the storage. Learners
 do not keep decisions that wait for feedback.
@@ -23,54 +23,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never
 import msgspec
 import numpy as np
 
-from onebit import persist
-from onebit.compiled_entries import FORGED, NO_ROOM, Entries, score_rows
-from onebit.contexts import (
-    FLOAT64,
-    check_columns,
-    check_kind,
-    column_encoder,
-    columns_in,
-    columns_of,
-    encode_columns,
-    encode_rows,
-    encoder,
-    encoder_apart,
-    is_unnamed,
-    kind_of,
-    named_context,
-)
 from onebit.core.jit import direct, plain
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
-from onebit.core.slots import (
-    BLANKS,
-    MARK,
-    no_slots,
-    plain_width,
-    widened,
-    width_of,
-)
-from onebit.decision import Decision, check_salt, checked_decision, salted
-from onebit.dicts import most_features, set_apart
-from onebit.explanation import Explanation, explain
-from onebit.feature_table import FeatureTable
-from onebit.feedback.answered import Answers, OtherAnswers
-from onebit.feedback.silence import Reading, hearing, is_taken
-from onebit.frames import (
-    NamedColumns,
-    check_names,
-    dict_of_row,
-    dicts_of,
-    listed,
-    names_of,
-    row_in_columns,
-    warn_of_categories,
-)
-from onebit.labels import LabelSet, check_texts
-from onebit.learner_class import Declared
-from onebit.rows import COLUMNS, INT32, Rows, rows_of, unit_row, unit_rows
-from onebit.settings import (
+from onebit.core.settings import (
     CALLABLE,
     REQUIRED,
     SHARED,
@@ -86,6 +42,51 @@ from onebit.settings import (
     unknown_setting,
     whole,
 )
+from onebit.core.slots import (
+    BLANKS,
+    MARK,
+    no_slots,
+    plain_width,
+    widened,
+    width_of,
+)
+from onebit.learner import files
+from onebit.learner.answered import Answers, OtherAnswers
+from onebit.learner.calls import FORGED, NO_ROOM, Entries, score_rows
+from onebit.learner.decision import Decision, check_salt, checked_decision, salted
+from onebit.learner.declared import Declared
+from onebit.learner.explanation import Explanation, explain
+from onebit.learner.labels import LabelSet, check_texts
+from onebit.learner.silence import Reading, hearing, is_taken
+from onebit.learner.table import FeatureTable
+from onebit.learner.warming import warm_up
+from onebit.reading.contexts import (
+    FLOAT64,
+    check_columns,
+    check_kind,
+    column_encoder,
+    columns_in,
+    columns_of,
+    encode_columns,
+    encode_rows,
+    encoder,
+    encoder_apart,
+    is_unnamed,
+    kind_of,
+    named_context,
+)
+from onebit.reading.dicts import most_features, set_apart
+from onebit.reading.frames import (
+    NamedColumns,
+    check_names,
+    dict_of_row,
+    dicts_of,
+    listed,
+    names_of,
+    row_in_columns,
+    warn_of_categories,
+)
+from onebit.reading.rows import COLUMNS, INT32, Rows, rows_of, unit_row, unit_rows
 from onebit.storage.base import TABLE, Storage, row_blocks
 from onebit.storage.scales import (
     STATISTICS,
@@ -95,7 +96,6 @@ from onebit.storage.scales import (
     scales_of_columns,
     scales_of_names,
 )
-from onebit.warming import warm_up
 
 Labels = int | Sequence[str] | Sequence[int]
 
@@ -1329,8 +1329,8 @@ class Learner(FeatureTable, Declared):
         """Write the learner to a file, atomically; `onebit.load` reads it."""
         head, arrays = self._dump()
         # `load` would refuse the file, which may replace a good one.
-        persist.check_finite(arrays, self._storage.with_gaps)
-        persist.write(path, head, arrays)
+        files.check_finite(arrays, self._storage.with_gaps)
+        files.write(path, head, arrays)
 
     def reload(self, path: str | os.PathLike[str]) -> None:
         """Replace the learned state by that in a file, which another process saved.
@@ -1340,7 +1340,7 @@ class Learner(FeatureTable, Declared):
         file that was read last is used.
         """
         with self._reload_lock:
-            head, arrays = persist.read(path)
+            head, arrays = files.read(path)
             newer = Learner._restore(head, arrays, self._given(), type(self), is_foreign=True)
             if newer._origin != self._origin:
                 raise ValueError(
@@ -1374,9 +1374,9 @@ class Learner(FeatureTable, Declared):
 
     def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         with self._lock:
-            return persist.dump(self)
+            return files.dump(self)
 
-    _restore = staticmethod(persist.restore)
+    _restore = staticmethod(files.restore)
 
     def _set_salt(self, salt: str) -> None:
         """Decide with another salt from now on."""

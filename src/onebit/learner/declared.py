@@ -28,7 +28,7 @@ from typing import Any, ClassVar, dataclass_transform
 from onebit.core import rounds
 from onebit.core.choosing import could_say_at_random
 from onebit.core.jit import implement
-from onebit.settings import REQUIRED, SHARED, Range, Setting, setting
+from onebit.core.settings import REQUIRED, SHARED, Range, Setting, setting
 
 _SIGNATURES = {  # of the compiled members
     "score": "params, state, work, row, turn",

@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from onebit.contexts import check_within
 from onebit.core.lanes import aligned_zeros
 from onebit.core.rounds import Work
 from onebit.core.slots import (
@@ -34,7 +33,8 @@ from onebit.core.slots import (
     widened,
     width_of,
 )
-from onebit.rows import GROWTH_LIMIT, Rows, cut
+from onebit.reading.contexts import check_within
+from onebit.reading.rows import GROWTH_LIMIT, Rows, cut
 from onebit.storage.base import Storage
 from onebit.storage.scales import Columns, Names, with_room
 

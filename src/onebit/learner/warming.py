@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from onebit.core.lanes import lanes_for, state_type
 
 if TYPE_CHECKING:
-    from onebit.learner import Learner
+    from onebit.learner.learner import Learner
 
 REFUSED = (TypeError, ValueError, OverflowError, MemoryError)  # by a learner
 NAMED: list[Any] = [{"warm": 1.0, "up": "yes"}, "warm up"]

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy import empty, ndarray
 
-from onebit.dicts import HASHED, encode_named, most_features, row_of_dict, set_apart
-from onebit.frames import NamedColumns, composed_names, listed, names_of, row_of_frame
-from onebit.rows import (
+from onebit.reading.dicts import HASHED, encode_named, most_features, row_of_dict, set_apart
+from onebit.reading.frames import NamedColumns, composed_names, listed, names_of, row_of_frame
+from onebit.reading.rows import (
     COLUMNS,
     INT32,
     NAMES,
@@ -46,7 +46,7 @@ from onebit.rows import (
     stacked,
     without_gaps,
 )
-from onebit.texts import text_columns
+from onebit.reading.texts import text_columns
 
 BITS = 1  # raise it if a context is read as other numbers; see `Learner.BITS`
 

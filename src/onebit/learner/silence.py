@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from onebit.core.draws import uniform
 from onebit.core.jit import inline
-from onebit.settings import real
+from onebit.core.settings import real
 
 THINNING_DRAW = 2 * 10**6 - 3  # a stream of draws that only thinning uses
 

@@ -16,7 +16,7 @@ from onebit.core import choosing, rounds
 from onebit.core.jit import direct, entry, inline
 from onebit.core.rounds import Choice, Row, Turn
 from onebit.core.slots import MARK, NO_ROOM, placed
-from onebit.rows import LARGEST_DOUBLE, LARGEST_SINGLE, is_rising
+from onebit.reading.rows import LARGEST_DOUBLE, LARGEST_SINGLE, is_rising
 
 FORGED = -2
 LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.dicts import number_of_feature
-from onebit.rows import Rows, is_missing, is_number
-from onebit.settings import warn
-from onebit.texts import composed
+from onebit.core.settings import warn
+from onebit.reading.dicts import number_of_feature
+from onebit.reading.rows import Rows, is_missing, is_number
+from onebit.reading.texts import composed
 
 
 class NamedColumns(NamedTuple):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import onebit.algorithms  # noqa: F401 so that every learner is known by its name
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 
 
 def import_learners(module: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.settings import shown
+from onebit.core.settings import shown
 
 MOST = 100_000
 LONGEST = 200  # characters of a label

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from onebit.contexts import row_of_numbers
-from onebit.dicts import name_of_feature, number_of_feature
-from onebit.frames import names_of, row_of_frame
-from onebit.rows import row_of_pair, row_of_sparse
+from onebit.reading.contexts import row_of_numbers
+from onebit.reading.dicts import name_of_feature, number_of_feature
+from onebit.reading.frames import names_of, row_of_frame
+from onebit.reading.rows import row_of_pair, row_of_sparse
 
 FLOAT64 = np.dtype(np.float64)
 

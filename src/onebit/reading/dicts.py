@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from onebit.core.jit import direct, entry
+from onebit.core.settings import shown
 from onebit.core.slots import MARK
-from onebit.rows import (
+from onebit.reading.rows import (
     OF_TIME,
     Rows,
     cut,
@@ -31,8 +32,7 @@ from onebit.rows import (
     row_of_arrays,
     rows_of,
 )
-from onebit.settings import shown
-from onebit.texts import Text, composed, is_text, text_columns
+from onebit.reading.texts import Text, composed, is_text, text_columns
 
 FEWEST, MOST_DISTINCT = 20, 0.9  # of so many rows or more, the share that may have different names
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher

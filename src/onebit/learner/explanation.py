@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from onebit.dicts import HASHED, encode_named
-from onebit.frames import row_of_frame
-from onebit.rows import NO_ENTRIES, row_of_arrays, stacked
-from onebit.texts import columns_without, composed, is_text, text_columns
+from onebit.reading.dicts import HASHED, encode_named
+from onebit.reading.frames import row_of_frame
+from onebit.reading.rows import NO_ENTRIES, row_of_arrays, stacked
+from onebit.reading.texts import columns_without, composed, is_text, text_columns
 
 if TYPE_CHECKING:
-    from onebit.learner import Learner
+    from onebit.learner.learner import Learner
 
 MOST_PARTS = 500  # of a context that are tried, the first ones
 MOST_ENTRIES = 2**22  # of shortened contexts in memory at a time

@@ -25,11 +25,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from onebit import algorithms, persist
+from onebit import algorithms
+from onebit.core.settings import SHARED, called, own_settings, unknown_setting
 from onebit.datasets import Steps
-from onebit.lab.lookup import import_learners, is_known, learner_named, name_of
-from onebit.learner import Labels, Learner
-from onebit.settings import SHARED, called, own_settings, unknown_setting
+from onebit.learner import files
+from onebit.learner.learner import Labels, Learner
+from onebit.registry.lookup import import_learners, is_known, learner_named, name_of
 
 LARGEST = 2**16  # bytes of a file
 ENDING = ".toml"
@@ -104,7 +105,7 @@ class Recipe:
         for title, table in tables.items():
             if table:
                 lines += [f"\n[{title}]\n", *(f"{k} = {_toml(v)}\n" for k, v in table.items())]
-        persist.write_bytes(path, "".join(lines).encode())
+        files.write_bytes(path, "".join(lines).encode())
 
 
 def check_name(path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,1 @@
+"""Reading contexts: texts, dicts, rows of tables and vectors become features and their values."""

@@ -1,0 +1,1 @@
+"""Learners by name, and recipes: files of settings of learners."""
