@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import broken_learners as broken
 import pytest
+from helpers import broken_learners as broken
 
 import onebit as ob
 from onebit import testing

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from waiting import PATIENCE
+from helpers.waiting import PATIENCE
 
 import onebit as ob
 from onebit.cli import app

@@ -13,7 +13,7 @@ import random
 import msgspec
 import numpy as np
 import pytest
-from test_laws import MAKERS
+from helpers.makers import MAKERS
 
 import onebit as ob
 from onebit import testing

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import golden_runs
 import pytest
-from test_laws import REPRESENTATIVES
+from helpers import golden_runs
+from helpers.makers import REPRESENTATIVES
 
 import onebit as ob
 from onebit.core.jit import COMPILED

@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers.waiting import PATIENCE
 from scipy import sparse
-from waiting import PATIENCE
 
 import onebit as ob
 from onebit.registry.recipes import Recipe

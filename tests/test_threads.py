@@ -15,8 +15,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from test_laws import MAKERS
-from waiting import PATIENCE, wait_for
+from helpers.makers import MAKERS
+from helpers.waiting import PATIENCE, wait_for
 
 import onebit as ob
 from onebit import testing

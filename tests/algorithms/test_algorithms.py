@@ -10,12 +10,12 @@ import math
 from typing import Any, NamedTuple
 
 import msgspec
-import naive
 import numpy as np
 import pytest
+from helpers import naive
+from helpers.streams import Data, draws, feed, stream
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from streams import Data, draws, feed, stream
 
 import onebit as ob
 from onebit.core import rounds

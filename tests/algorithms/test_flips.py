@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import msgspec
-import naive
 import numpy as np
 import pytest
+from helpers import naive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose

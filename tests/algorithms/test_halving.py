@@ -9,9 +9,9 @@ from functools import partial
 from importlib import resources
 from typing import Any
 
-import naive
 import numpy as np
 import pytest
+from helpers import naive
 from test_persist import crafted, written
 
 import onebit as ob

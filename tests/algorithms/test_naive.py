@@ -3,10 +3,10 @@
 import copy
 import math
 
-import naive
 import numpy as np
 import pytest
-from naive import Choice
+from helpers import naive
+from helpers.naive import Choice
 from scipy.special import ndtri
 
 from onebit.core.jit import COMPILED

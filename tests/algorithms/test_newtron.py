@@ -1,12 +1,12 @@
 """Exact Newtron and full SOBA: against their dense twins, and against what defines them."""
 
-import naive
 import numpy as np
 import pytest
-from naive import Choice, FullSOBA, Newtron
+from helpers import naive
+from helpers.naive import Choice, FullSOBA, Newtron
+from helpers.streams import draws, feed, stream
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
-from streams import draws, feed, stream
 from test_algorithms import force, play
 
 import onebit as ob

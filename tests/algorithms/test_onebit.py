@@ -3,13 +3,13 @@
 import math
 from functools import partial
 
-import naive
 import numpy as np
 import pytest
+from helpers import naive
+from helpers.streams import draws
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import expit
-from streams import draws
 
 import onebit as ob
 from onebit.algorithms.onebit import SPENT

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 
-import naive
 import numpy as np
 import pytest
+from helpers import naive
+from helpers.waiting import PATIENCE
 from numpy.testing import assert_allclose, assert_array_equal
-from waiting import PATIENCE
 
 import onebit as ob
 from onebit import testing

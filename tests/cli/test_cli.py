@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from waiting import BEGINS, LONG, PATIENCE
+from helpers.waiting import BEGINS, LONG, PATIENCE
 
 from onebit import cli
 from onebit.core.jit import COMPILED

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from journals import played
+from helpers.journals import played
 
 import onebit as ob
 from onebit import cli

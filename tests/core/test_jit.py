@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
-from edits import CODE, edited
+from helpers.edits import CODE, edited
 
 import onebit
 import onebit.algorithms

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from edits import CODE, edited
+from helpers.edits import CODE, edited
 
 import onebit
 import onebit.algorithms

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.waiting import LONG
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -23,7 +24,6 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import normalize
-from waiting import LONG
 
 import onebit as ob
 from onebit.core.jit import COMPILED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_laws import SETTINGS, maker_of
+from helpers.makers import SETTINGS, maker_of
 
 import onebit as ob
 import onebit.algorithms  # so that every learner is registered

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.waiting import BEGINS, PATIENCE
 from scipy import sparse
-from waiting import BEGINS, PATIENCE
 
 import onebit as ob
 from onebit import cli

@@ -19,10 +19,10 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import CHROMIUM
-from dashboards import HOSTILE, READER, TOKENS, configured, finished, play
-from long_journals import fill
-from serving import serving
-from waiting import PATIENCE, wait_for
+from helpers.dashboards import HOSTILE, READER, TOKENS, configured, finished, play
+from helpers.long_journals import fill
+from helpers.serving import serving
+from helpers.waiting import PATIENCE, wait_for
 
 pytest.importorskip("playwright")
 pytest.importorskip("starlette")

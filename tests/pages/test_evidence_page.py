@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from markup import Checker, charts
+from helpers.markup import Checker, charts
 
 from onebit.pages.evidence import Judged, Moment, evidence_page
 from onebit.service.dashboard import page as dashboard  # noqa: F401 it adds filters to templates

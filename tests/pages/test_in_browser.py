@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from browser import CHROMIUM, Browser
-from sample_studies import (
+from helpers.sample_studies import (
     ROUNDS,
     banditron,
     confidit,

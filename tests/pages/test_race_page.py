@@ -9,8 +9,8 @@ import re
 from dataclasses import replace
 
 import pytest
+from helpers.markup import Checker, charts, coordinates
 from jinja2 import UndefinedError
-from markup import Checker, charts, coordinates
 
 from onebit.pages.charts import COLOURS, one_two_five, spread
 from onebit.pages.race import BEST_OF_EACH, COMMONEST, Bound, Line, Panel, race_page

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from browser import CHROMIUM
-from waiting import PATIENCE
+from helpers.waiting import PATIENCE
 
 pytest.importorskip("playwright")
 pytest.importorskip("starlette")

@@ -17,8 +17,8 @@ from contextlib import suppress
 from random import Random
 from typing import Any, NamedTuple
 
+from helpers.waiting import PATIENCE
 from ledger import Ledger
-from waiting import PATIENCE
 
 from onebit.service.http.routes import OPERATIONS
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from waiting import PATIENCE
+from helpers.waiting import PATIENCE
 
 PLAIN = {**os.environ, "NUMBA_DISABLE_JIT": "1", "NO_PROXY": "*"}  # starts at once
 SERVE = f"""

@@ -25,9 +25,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from helpers.waiting import PATIENCE, wait_for
 from ledger import Ledger
 from processes import Running
-from waiting import PATIENCE, wait_for
 
 from benchmarks.attacks import Wall
 

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from fake_service import FakeService
-from serving import serving
+from helpers.serving import serving
+from helpers.waiting import PATIENCE
 from test_http import SECRETS, tokens
-from waiting import PATIENCE
 
 from onebit import client as module
 from onebit.client import AsyncClient, Client, ServiceError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 import pytest
+from helpers.serving import serving
 from running import Clock, Home, assert_pure, context, play
-from serving import serving
 
 from onebit.service.configuration import check
 from onebit.service.faults import Expired

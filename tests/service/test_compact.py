@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from waiting import wait_for
+from helpers.waiting import wait_for
 
 from onebit.learner import files
 from onebit.service import journal as journal_module

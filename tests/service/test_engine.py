@@ -17,8 +17,8 @@ from random import Random
 
 import numpy as np
 import pytest
+from helpers.waiting import PATIENCE, wait_for
 from running import LABELS, Home, assert_pure, context, named, play
-from waiting import PATIENCE, wait_for
 
 import onebit as ob
 from onebit import testing

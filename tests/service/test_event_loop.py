@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+from helpers.serving import serving
+from helpers.waiting import PATIENCE
 from running import LABELS, Home, assert_pure, context, play
-from serving import serving
-from waiting import PATIENCE
 
 from onebit.learner.learner import Learner
 from onebit.service.engine import building, state

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import polars
 import pytest
-from journals import news, played
+from helpers.journals import news, played
 
 from onebit.cli.journals import export as export_command
 from onebit.service.engine import Engine, id_of

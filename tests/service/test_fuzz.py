@@ -13,9 +13,9 @@ from collections import Counter
 
 import pytest
 from fuzzing import CONFIGURATION, OWNER, TOKENS, Sender
+from helpers.waiting import PATIENCE
 from ledger import Ledger
 from processes import started
-from waiting import PATIENCE
 
 from onebit.client import Client
 

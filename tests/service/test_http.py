@@ -12,10 +12,10 @@ from contextlib import ExitStack
 import httpx
 import pytest
 from fake_service import FakeService
+from helpers.serving import listening, serving
+from helpers.waiting import PATIENCE, wait_for
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import listening, serving
-from waiting import PATIENCE, wait_for
 
 from onebit.service import faults
 from onebit.service.configuration import Limits, ServiceOptions, Timeouts

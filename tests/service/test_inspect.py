@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from journals import TABLES, Clock, content, news, played, sizes
+from helpers.journals import TABLES, Clock, content, news, played, sizes
 
 import onebit as ob
 from onebit import cli

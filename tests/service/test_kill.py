@@ -15,8 +15,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from helpers.waiting import PATIENCE
 from running import Home, assert_pure, context
-from waiting import PATIENCE
 
 CHILD = Path(__file__).with_name("kill_child.py")
 PER_JOURNAL = 20  # kills of services on the same journal

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import polars
 import pytest
-from journals import played
+from helpers.journals import played
 
 import onebit as ob
 from onebit.service.upkeep import logs

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from waiting import PATIENCE
+from helpers.waiting import PATIENCE
 
 CHILD = Path(__file__).with_name("watched_child.py")
 SERVICE = """

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from helpers.serving import serving
+from helpers.waiting import PATIENCE
 from running import Home, assert_pure, context, play
-from serving import serving
-from waiting import PATIENCE
 
 from onebit.service.faults import JournalInUse, Superseded, Unavailable
 from onebit.service.journal import ChangeRow, Journal, ReadOnlyJournal

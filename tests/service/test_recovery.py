@@ -6,9 +6,9 @@ import sqlite3
 import threading
 
 import pytest
+from helpers.serving import serving
+from helpers.waiting import PATIENCE, wait_for
 from running import Home, assert_pure, context, play
-from serving import serving
-from waiting import PATIENCE, wait_for
 
 from onebit.service import service as service_module
 from onebit.service.configuration import check

@@ -15,8 +15,8 @@ import time
 from contextlib import closing
 
 import pytest
+from helpers.waiting import PATIENCE
 from processes import started
-from waiting import PATIENCE
 
 from onebit.client import Client
 from onebit.service import listening as passing

@@ -6,8 +6,8 @@ import re
 
 import httpx
 import pytest
-from serving import serving
-from waiting import PATIENCE
+from helpers.serving import serving
+from helpers.waiting import PATIENCE
 
 from onebit.service.configuration import check
 from onebit.service.http.openapi import describe

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from waiting import PATIENCE, wait_for
+from helpers.waiting import PATIENCE, wait_for
 
 from onebit import cli
 from onebit.service import listening as passing

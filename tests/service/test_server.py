@@ -17,9 +17,9 @@ from pathlib import Path
 import httpx
 import pytest
 from fake_service import FakeService
-from serving import listening, serving
+from helpers.serving import listening, serving
+from helpers.waiting import PATIENCE, wait_for
 from test_http import HEAD, answer_of
-from waiting import PATIENCE, wait_for
 
 from onebit.service import faults
 from onebit.service.configuration import Limits, ServiceOptions, Timeouts

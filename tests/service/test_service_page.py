@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
+from helpers.serving import serving
+from helpers.waiting import PATIENCE
 from msgspec.structs import fields
-from serving import serving
-from waiting import PATIENCE
 
 from onebit.service.configuration import (
     Limits,

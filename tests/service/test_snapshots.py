@@ -8,11 +8,11 @@ from math import log2
 from pathlib import Path
 
 import pytest
+from helpers.serving import serving
+from helpers.waiting import PATIENCE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import LABELS, Home, assert_pure, context, play
-from serving import serving
-from waiting import PATIENCE
 
 from onebit import testing
 from onebit.service import snapshots

@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.serving import serving
 from scipy import sparse
-from serving import serving
 
 import onebit as ob
 from onebit.client import AsyncClient, Client

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from helpers.serving import serving
+from helpers.waiting import PATIENCE
 from running import Home, assert_pure
-from serving import serving
-from waiting import PATIENCE
 
 from onebit.core.slots import OTHERS
 from onebit.service.engine import building, settings, state

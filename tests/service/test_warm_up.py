@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from helpers.waiting import PATIENCE
 from running import LABELS, Home, context, play
-from waiting import PATIENCE
 
 from onebit.learner.learner import Learner
 from onebit.service.configuration import check

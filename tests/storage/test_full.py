@@ -5,12 +5,12 @@ The twins (naive.py) invert matrices anew each time; the learners keep inverses 
 
 from __future__ import annotations
 
-import naive
 import numpy as np
 import pytest
+from helpers import naive
+from helpers.streams import draws, feed, stream
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
-from streams import draws, feed, stream
 
 import onebit as ob
 from onebit.algorithms import confidit

@@ -7,9 +7,9 @@ import pickle
 import weakref
 from functools import partial
 
-import naive
 import numpy as np
 import pytest
+from helpers import naive
 
 import onebit as ob
 from onebit import testing

@@ -184,7 +184,7 @@ class Learner(FeatureTable, Declared):
     # The scores of a label that is surely wrong and of one that is surely right, if scores estimate
     # the chance of being right.
     # The version of its arithmetic, here of what all learners share. Raise it if the same events
-    # make another learner, also by another default; tests/golden_runs.py then records it anew.
+    # make another learner, also by another default; tests/golden is then recorded anew.
     BITS: ClassVar[int] = 1
     forecasts: ClassVar[tuple[float, float] | None] = None
     shares_chances: ClassVar[bool] = False  # a new label changes those of the others

@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from markup import Checker, charts, coordinates
-from sample_studies import (
+from helpers.markup import Checker, charts, coordinates
+from helpers.sample_studies import (
     ROUNDS,
     banditron,
     confidit,

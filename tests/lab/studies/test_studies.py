@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from waiting import LONG, wait_for
+from helpers.waiting import LONG, wait_for
 
 import onebit as ob
 from onebit import datasets

@@ -18,11 +18,11 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from dashboards import DECIDER, HOSTILE, READER, TOKENS, bearer, configured, finished, play
-from long_journals import fill
+from helpers.dashboards import DECIDER, HOSTILE, READER, TOKENS, bearer, configured, finished, play
+from helpers.long_journals import fill
+from helpers.serving import listening, serving
+from helpers.waiting import PATIENCE
 from msgspec.structs import replace
-from serving import listening, serving
-from waiting import PATIENCE
 
 from onebit.cli.dashboard import dashboard
 from onebit.cli.teach import teach

@@ -272,7 +272,7 @@ def test_joined_stretches_hold_the_same_rounds():
 
 @pytest.mark.slow
 def test_a_million_rounds_of_a_thousand_labels(tmp_path):
-    from long_journals import fill
+    from helpers.long_journals import fill
 
     path = tmp_path / "long.journal"
     fill(path, rounds=1_000_000, labels=1000)

@@ -8,9 +8,9 @@ import threading
 
 import numpy as np
 import pytest
+from helpers.waiting import PATIENCE, wait_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waiting import PATIENCE, wait_for
 
 import onebit as ob
 from onebit.service.teach.sources import open_items, photos

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from waiting import PATIENCE, wait_for
+from helpers.waiting import PATIENCE, wait_for
 
 pytest.importorskip("starlette")
 pytest.importorskip("PIL")
@@ -28,7 +28,7 @@ pytest.importorskip("PIL")
 import httpx
 import numpy as np
 import polars
-from serving import listening
+from helpers.serving import listening
 
 import onebit as ob
 from onebit.cli.teach import _address, _folder

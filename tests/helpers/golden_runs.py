@@ -1,11 +1,12 @@
 """Golden runs: what every learner, form and lockstep did at an earlier time, to be done again.
 
-    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python tests/golden_runs.py NAME ...  # writes tests/golden
+    NUMBA_DISABLE_JIT=1 PYTHONPATH=tests python -m helpers.golden_runs NAME ...
 
-They are written once, before a change that is not to change results, and only read afterwards. Runs
-of a learner are written anew when the learner is meant to do something else: then its `BITS` must
-have been raised, so that services build their learners anew. NAME: as in test_laws, or "reading" or
-"steps", with the `BITS` of `onebit.reading.contexts` and `onebit.datasets.steps`.
+They are in tests/golden. They are written once, before a change that is not to change results, and
+only read afterwards. Runs of a learner are written anew when the learner is meant to do something
+else: then its `BITS` must have been raised, so that services build their learners anew. NAME: as in
+`helpers.makers`, or "reading" or "steps", with the `BITS` of `onebit.reading.contexts` and
+`onebit.datasets.steps`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
-from test_laws import MAKERS
 
 import onebit as ob
+from helpers.makers import MAKERS
 from onebit.datasets import Steps, steps
 from onebit.reading import contexts
 
-FOLDER = Path(__file__).parent / "golden"
+FOLDER = Path(__file__).parents[1] / "golden"
 LABELS, FEATURES, ROWS, SAVED = 5, 12, 90, 50
 CHANNEL = [ob.LabelNoise(0.1), ob.Flip(0.1, 0.2), ob.Silence(0.2), ob.Delay(3)]
 CHANNEL_FOR_LABELS = [ob.LabelNoise(0.1), ob.Silence(0.2), ob.Delay(3)]
@@ -35,7 +36,7 @@ AS_THEN = {"SquareCB": {"scale": 10.0}, "FastCB": {"scale": 10.0}}  # defaults t
 
 
 def maker_of(name: str) -> Callable[..., ob.Learner]:
-    """Of a learner of test_laws, with the defaults that it had when its runs were written."""
+    """Of one of `MAKERS`, with the defaults that it had when its runs were written."""
     [maker] = [param.values[0] for param in MAKERS if param.id == name]
     return partial(maker, **AS_THEN.get(name.rpartition("-")[0], {}))
 

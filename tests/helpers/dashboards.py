@@ -7,8 +7,8 @@ import socket
 import threading
 
 import httpx
-from waiting import PATIENCE
 
+from helpers.waiting import PATIENCE
 from onebit.service.configuration import Configuration, Model, ServiceOptions
 from onebit.service.dashboard.app import Dashboard, DashboardApp
 from onebit.service.http.app import readable

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from arrays import alike, same
+from helpers.arrays import alike, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

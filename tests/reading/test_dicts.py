@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from arrays import alike, same
+from helpers.arrays import alike, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher

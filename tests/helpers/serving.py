@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import httpx
-from waiting import PATIENCE
 
+from helpers.waiting import PATIENCE
 from onebit.service.configuration import ServiceOptions
 from onebit.service.http.app import App
 from onebit.service.http.metrics import Requests

@@ -1,0 +1,1 @@
+"""What tests of several folders share. What one folder needs alone is in that folder."""
