@@ -24,9 +24,10 @@ import httpx
 import msgspec
 
 from onebit.service.configuration import check
-from onebit.service.http.app import answer, make_app
+from onebit.service.http.app import App, answer
+from onebit.service.http.metrics import Requests
 from onebit.service.http.server import make_server
-from onebit.service.running import settle_memory
+from onebit.service.running import return_large_blocks, settle_memory
 from onebit.service.service import Service
 
 MODELS = """
@@ -50,7 +51,7 @@ class Watched:
     """
 
     def __init__(self, service: Service) -> None:
-        self._service, self._app = service, make_app(service)
+        self._service, self._app = service, App(service, Requests())
         self._worst, self._task = 0.0, None
 
     async def _watch(self) -> None:
@@ -75,6 +76,7 @@ class Watched:
 def serve(folder: str, listener: socket.socket) -> None:
     path = Path(folder, "x.toml")
     path.write_text(MODELS)
+    return_large_blocks()
     with Service(check(path)) as service:
         service.warm_up()
         settle_memory()

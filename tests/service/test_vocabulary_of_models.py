@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import closing
@@ -13,6 +14,7 @@ from helpers.serving import serving
 from helpers.waiting import PATIENCE
 from running import Home, assert_pure
 
+import onebit as ob
 from onebit.core.slots import OTHERS
 from onebit.service.engine import building, settings, state
 from onebit.service.faults import Unavailable
@@ -104,6 +106,13 @@ def test_by_default_the_table_fits_into_a_stated_memory(tmp_path, monkeypatch, l
         assert after.vocabulary < before / 10
         play(news, 5)
         assert_pure(news)
+
+
+@pytest.mark.parametrize("labels", [9, 1000])
+def test_the_docs_know_the_default(labels):
+    docs = Path(__file__).parents[2] / "docs/service.md"
+    most = building.default_vocabulary(ob.OneBit(labels))
+    assert re.search(rf"{most:,}( names)? for {labels:,}\b", docs.read_text())
 
 
 def test_a_journal_of_an_earlier_version_starts(tmp_path, learner, monkeypatch):

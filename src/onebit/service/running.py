@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -35,6 +36,8 @@ from onebit.service.service import Service
 log = logging.getLogger("onebit.service")
 PATIENCE = 5.0  # seconds that a stop waits for a start or a reload to end
 HOLD = 10.0  # seconds of a start for which requests wait for its end, before they are refused
+LARGE_BLOCK = 2**18  # bytes of memory that are taken from the system, and given back, by themselves
+_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of malloc.h
 
 
 class Run:
@@ -73,6 +76,7 @@ class Run:
 
     def __call__(self) -> None:
         """Run until a signal says stop. Must be called by the main thread."""
+        return_large_blocks()
         options = self._configuration.service
         listening = self._listening or listen(options.host, options.port)
         self.address = address(listening)
@@ -191,6 +195,20 @@ class Run:
         log.info("restarts; connections wait meanwhile")
         self._restarts = True
         self._server.should_exit = True
+
+
+def return_large_blocks() -> None:
+    """Let what large blocks take go back to the system as soon as they are freed.
+
+    The C library of Linux takes blocks from the system one by one only until the first of them are
+    freed. From then on, blocks of up to 32 MiB come from pools, of which each thread may have one,
+    and which keep what was freed. A table of weights is copied in many threads.
+    """
+    if sys.platform == "linux":
+        # Other C libraries than glibc have no such pools, and no mallopt or one without effect.
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:
+            mallopt(_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def settle_memory() -> None:
