@@ -17,6 +17,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 BIN = Path(sysconfig.get_path("scripts"))
 CORES = str(min(os.cpu_count() or 2, 8))
+PLAIN, COMPILED = {"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_DISABLE_JIT": "0"}
 
 
 class Size(NamedTuple):
@@ -73,19 +74,18 @@ def check(size: Size, python: str) -> list[str]:
     checks.run("ruff format", BIN / "ruff", "format", "--check")
     checks.run("imports", BIN / "lint-imports")
     finish_types = checks.start("types", BIN / "pyright", "--pythonpath", python)
-    uncompiled = {"NUMBA_DISABLE_JIT": "1"}
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", CORES]
     plain = [*pytest, "--dist", "worksteal", "-m"]
     if size.measured:
         coverage = ["--cov", "--cov-report=term-missing"]
         title = "tests, plain, coverage"
-        checks.run(title, *plain, size.measured, *coverage, **uncompiled)
-    checks.run("tests, plain", *plain, size.plain, **uncompiled)
+        checks.run(title, *plain, size.measured, *coverage, **PLAIN)
+    checks.run("tests, plain", *plain, size.plain, **PLAIN)
     finish_types()
     for part in range(1, size.parts + 1):
         share = f"{part}/{size.parts}"
         compiled = [*pytest, "--dist", "loadgroup", "-m", size.compiled, "--part", share]
-        checks.run(f"tests, compiled, {share}", *compiled)
+        checks.run(f"tests, compiled, {share}", *compiled, **COMPILED)
     return checks.failed
 
 
