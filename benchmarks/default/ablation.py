@@ -20,10 +20,21 @@ import numpy as np
 import onebit as ob
 from benchmarks.default import sets
 from benchmarks.default.tables import percent, table
-from onebit.algorithms import complement_bayes as bayes
 from onebit.algorithms import onebit as algorithm
+from onebit.algorithms.onebit import (
+    bayes,
+    columns,
+    dense,
+    drift,
+    experts,
+    exploring,
+    forecasting,
+    learning,
+    records,
+    softmax,
+    weighing,
+)
 from onebit.core.jit import inline, not_inlined, outline
-from onebit.storage import dense_experts, experts
 
 MOST_ROWS = 6_000
 RUNS = (
@@ -33,11 +44,18 @@ RUNS = (
 )
 
 
+def replace_everywhere(module: Any, name: str, value: Any) -> None:
+    """Replace what a module of OneBit defines, also in those that have imported it."""
+    original, inside = getattr(module, name), f"{algorithm.__name__}."
+    for other, known in list(sys.modules.items()):
+        if other.startswith(inside) and getattr(known, name, None) is original:
+            setattr(known, name, value)
+
+
 def constants(module: Any, **values: Any) -> Callable[[], None]:
     def replace() -> None:
         for name, value in values.items():
-            assert hasattr(module, name), name
-            setattr(module, name, value)
+            replace_everywhere(module, name, value)
 
     return replace
 
@@ -46,9 +64,9 @@ def without(first: int, last: int, of: str = "") -> Callable[[], None]:
     """No weight for the experts from the first to the last; of: of "sparse" or "dense" rows."""
 
     def replace() -> None:
-        original, evidence = algorithm._weigh, experts.EVIDENCE
-        fewest = algorithm.BAYES + 2 if of == "dense" else 0
-        most = algorithm.BAYES + 1 if of == "sparse" else algorithm.FULL + 1
+        original, evidence = weighing.weigh, records.EVIDENCE
+        fewest = experts.BAYES + 2 if of == "dense" else 0
+        most = experts.BAYES + 1 if of == "sparse" else experts.FULL + 1
 
         @outline
         def weigh(trust, forecasts, said, right):
@@ -58,19 +76,19 @@ def without(first: int, last: int, of: str = "") -> Callable[[], None]:
                     trust[expert, evidence] = -1e9
             original(trust, forecasts, said, right)
 
-        algorithm._weigh = weigh
+        replace_everywhere(weighing, "weigh", weigh)
 
     return replace
 
 
 def without_bare() -> None:
-    bare = algorithm.FULL - 1
+    bare = experts.FULL - 1
     without(bare, bare, of="dense")()
-    without(algorithm.NARROW, algorithm.NARROW, of="sparse")()
+    without(experts.NARROW, experts.NARROW, of="sparse")()
 
 
 def weigh_equally() -> None:
-    original, weight = algorithm._weigh, experts.WEIGHT
+    original, weight = weighing.weigh, records.WEIGHT
 
     @outline
     def weigh(trust, forecasts, said, right):
@@ -79,11 +97,11 @@ def weigh_equally() -> None:
         for expert in range(len(trust)):
             trust[expert, weight] = 1.0 / len(trust)
 
-    algorithm._weigh = weigh
+    replace_everywhere(weighing, "weigh", weigh)
 
 
 def share_by_own_forecasts() -> None:
-    original = algorithm._find_change
+    original = softmax.find_change
 
     @outline
     def find_change(
@@ -95,7 +113,7 @@ def share_by_own_forecasts() -> None:
             scores, variances, mask, said, right, by_own, shrink, floor, noise, change, scratch
         )
 
-    algorithm._find_change = find_change
+    replace_everywhere(softmax, "find_change", find_change)
 
 
 def rarities_alike() -> None:
@@ -103,45 +121,45 @@ def rarities_alike() -> None:
     def rarity(total, occurred):
         return 0.4  # about the mean
 
-    bayes._rarity = rarity
+    replace_everywhere(bayes, "_rarity", rarity)
 
 
 VARIANTS: dict[str, Callable[[], None]] = {
     "OneBit": lambda: None,
-    "no bonus": constants(algorithm, BONUS=0.0),
-    "no allowance for the bonus": constants(algorithm, ALLOWANCE=1e9, LEAST_ALLOWANCE=1e9),
-    "scales after 100 answers alone": constants(dense_experts, SCALED_AFTER=(100,)),
+    "no bonus": constants(exploring, BONUS=0.0),
+    "no allowance for the bonus": constants(exploring, ALLOWANCE=1e9, LEAST_ALLOWANCE=1e9),
+    "scales after 100 answers alone": constants(columns, SCALED_AFTER=(100,)),
     "no width": constants(
-        algorithm, WIDTH=0.0, CONTEXT_WIDTH=0.0, LABEL_WIDTH=0.0, CATCHING_UP=0.0
+        forecasting, WIDTH=0.0, CONTEXT_WIDTH=0.0, LABEL_WIDTH=0.0, CATCHING_UP=0.0
     ),
-    "no width of labels that were said less than others": constants(algorithm, CATCHING_UP=0.0),
-    "contexts are taken to say something": constants(algorithm, HOPE=1e30),
+    "no width of labels that were said less than others": constants(forecasting, CATCHING_UP=0.0),
+    "contexts are taken to say something": constants(weighing, HOPE=1e30),
     "no first softmax model": without(0, 0),
     "first softmax model believes all answers": constants(
-        algorithm,
+        experts,
         SPARSE_NOISE=0.0,
         DENSE_NOISE=0.0,
-        DENSE_SHRINK=algorithm.SHRINK[algorithm.NOISY],
+        DENSE_SHRINK=experts.SHRINK[experts.NOISY],
     ),
     "each softmax model shares by its own forecast": share_by_own_forecasts,
     "no second softmax model": without(1, 1),
     "no third softmax model": without(2, 2),
     "no diagonal regression": without(3, 3),
-    "no regression with full matrices": constants(dense_experts, FULL_NUMBERS=0),
+    "no regression with full matrices": constants(dense, FULL_NUMBERS=0),
     "no logistic regressions with features": without(4, 5),
     "no expert without features": without_bare,
-    "labels share no constant": constants(algorithm, COMMON_PRIOR=1e-9),
-    "no naive Bayes": without(algorithm.BAYES, algorithm.BAYES, of="sparse"),
-    "naive Bayes without a head start": constants(algorithm, HEAD_START=0.0),
+    "labels share no constant": constants(experts, COMMON_PRIOR=1e-9),
+    "no naive Bayes": without(experts.BAYES, experts.BAYES, of="sparse"),
+    "naive Bayes without a head start": constants(experts, HEAD_START=0.0),
     "naive Bayes without unseen features": constants(bayes, UNSEEN=0),
     "naive Bayes: rare features count as others": rarities_alike,
     "naive Bayes: a fixed temperature": constants(bayes, LOWEST=bayes.START, HIGHEST=bayes.START),
     "no models of Fourier features": without(6, 7, of="dense"),
     "only models of Fourier features": without(0, 5, of="dense"),
-    "no learning again": constants(algorithm, AGAIN=0),
-    "no calibration": constants(algorithm, FLATTEST=1.0, STEEPEST=1.0, FARTHEST=0.0),
+    "no learning again": constants(learning, AGAIN=0),
+    "no calibration": constants(weighing, FLATTEST=1.0, STEEPEST=1.0, FARTHEST=0.0),
     "equal weights": weigh_equally,
-    "no drift alarm": constants(algorithm, FALSE_ALARM=1e-300),
+    "no drift alarm": constants(drift, FALSE_ALARM=1e-300),
 }
 
 

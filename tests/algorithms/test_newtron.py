@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from test_algorithms import force, play
 
 import onebit as ob
-from onebit.algorithms import newtron_solver as _ball
+from onebit.algorithms.newtron import solver as _ball
 from onebit.core.jit import COMPILED
 from onebit.core.lanes import State8
 from onebit.storage import full as _full

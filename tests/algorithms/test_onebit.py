@@ -12,12 +12,12 @@ from scipy import sparse
 from scipy.special import expit
 
 import onebit as ob
-from onebit.algorithms.onebit import SPENT
+from onebit.algorithms.onebit import columns, dense, waves
+from onebit.algorithms.onebit.drift import SPENT
+from onebit.algorithms.onebit.records import COMMON, WEIGHT
 from onebit.core.draws import uniform
 from onebit.feedback.drift import COUNTS, HEARD, RIGHT
 from onebit.learner import files
-from onebit.storage import dense_experts
-from onebit.storage.experts import COMMON, WEIGHT
 from onebit.storage.scales import FARTHEST, TIMES
 
 
@@ -38,7 +38,7 @@ class DenseMaps:
 
     NaN: a missing number. The first 100 values of a column make its scale."""
 
-    last = dense_experts.SCALED_AFTER[-1]
+    last = columns.SCALED_AFTER[-1]
 
     def __init__(self, d, learner):
         self.rows, self.d, self.median = [], d, 0.0
@@ -61,12 +61,12 @@ class DenseMaps:
         if not self.median:
             return narrow, narrow
         angles = 2 * math.pi * (z @ self.waves / self.median + self.phase)
-        waves = dense_experts.PART * math.sqrt(2 / dense_experts.WAVES) * np.cos(angles)
-        return narrow, np.concatenate([narrow, waves])
+        turning = waves.PART * math.sqrt(2 / waves.WAVES) * np.cos(angles)
+        return narrow, np.concatenate([narrow, turning])
 
     def fix(self, twin, row):
         self.rows.append(row)
-        if len(self.rows) not in dense_experts.SCALED_AFTER:
+        if len(self.rows) not in columns.SCALED_AFTER:
             return False
         z = [self.standardised(row) for row in self.rows]
         distances = [np.linalg.norm(a - b) for i, a in enumerate(z) for b in z[:i]]
@@ -132,7 +132,7 @@ def twin_of(learner, K, d, dense):
     if not dense:
         return make(widths=(d, d), maps=unit_rows)
     maps = DenseMaps(d, learner)
-    return make(widths=(d, d + dense_experts.WAVES), maps=maps, fix=maps.fix)
+    return make(widths=(d, d + waves.WAVES), maps=maps, fix=maps.fix)
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -258,7 +258,7 @@ def played(learner, X, y):
 
 def test_matrices_that_would_take_much_room_are_not_kept(monkeypatch):
     X, y = data(3, 4, 20, 1)
-    monkeypatch.setattr(dense_experts, "FULL_NUMBERS", 3 * 5**2)
+    monkeypatch.setattr(dense, "FULL_NUMBERS", 3 * 5**2)
     learner = played(ob.OneBit(3, seed=1), X, y)
     trust = learner._state.held.experts.trust
     assert len(trust) == 10

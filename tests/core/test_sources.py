@@ -355,8 +355,8 @@ def test_what_was_read_is_remembered(copied, tmp_path, monkeypatch):
         ("from onebit import UCWL", {"ucwl"}),
         ("import onebit as ob\nx = ob.UCWL", {"ucwl"}),
         ("import onebit\nx = onebit.simulate", {"simulation"}),
-        ("def f():\n    from onebit.algorithms import load", {"newtron", "ucwl", "soba"}),
-        ("import onebit\nx = vars(onebit)", {"newtron", "tuning", "testing"}),
+        ("def f():\n    from onebit.algorithms import load", {"pnewtron", "ucwl", "soba"}),
+        ("import onebit\nx = vars(onebit)", {"pnewtron", "tuning", "testing"}),
         ("from helper_of_outside import *", {"soba"}),
         ("import folder_of_outside.inner", {"flips"}),
     ],
@@ -374,7 +374,7 @@ def test_modules_from_outside_are_followed_to_what_they_use(copied, outside, tex
     stems = {path.stem for path in Sources(copied).files(["mine_of_outside"])}
     assert own <= stems
     if own == {"ucwl"}:
-        assert not {"newtron", "simulation", "tuning", "soba"} & stems
+        assert not {"pnewtron", "simulation", "tuning", "soba"} & stems
 
 
 def test_the_packages_around_a_module_from_outside_count(copied, outside):

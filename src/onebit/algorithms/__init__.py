@@ -1,4 +1,4 @@
-"""All algorithms, one file each."""
+"""All algorithms: one file each, or a folder if an algorithm has a storage of its own."""
 
 from __future__ import annotations
 

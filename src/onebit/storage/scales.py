@@ -11,7 +11,7 @@ number, NaN, counts as the mean of its column, and is not taken into its statist
 the numbers of dicts are standardised, and the row is scaled to length 1. A number is told from
 other features by the highest bit of its index, `MARK`.
 
-`OneBit` has storages of its own (`experts`), and uses the same statistics for the numbers of dicts.
+`OneBit` has storages of its own, and uses the same statistics for the numbers of dicts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Newtron with a kernel: the same leader, from contexts (see `newtron`, `storage.stored_contexts`).
+"""Newtron with a kernel: the same leader, from contexts (see `learner`, `storage.stored_contexts`).
 
 Each stored context s is an observation of the label a that was said: phi_s = (P e_a) x_s'. It has a
 weight om_s, the sum of kappa beta c^2 over the rounds that said a to this context, and a drive
@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.algorithms import newtron_solver as solver
-from onebit.algorithms.newtron_solver import NONE
+from onebit.algorithms.newtron import solver
+from onebit.algorithms.newtron.solver import NONE
 from onebit.algorithms.pnewtron import squared_length
 from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.lanes import aligned_zeros
@@ -67,7 +67,7 @@ class Observed(NamedTuple):
     column: Any  # [slot]
     image: Any  # [slot]
     labels: Any  # how many
-    basis: Any  # see `newtron_solver.Space`
+    basis: Any  # see `solver.Space`
     small: Any
     eight: Any
 

@@ -14,12 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.core.jit import implement, inline, not_inlined, outline
-from onebit.core.lanes import at, bare, lanes_for
-from onebit.core.rounds import Row
-from onebit.core.sums import number, squared_norm
-from onebit.storage.base import row_blocks
-from onebit.storage.experts import (
+from onebit.algorithms.onebit.records import (
     ENTRIES,
     FREE,
     KEPT,
@@ -27,7 +22,6 @@ from onebit.storage.experts import (
     OLDEST,
     SIZE,
     START,
-    ExpertStorage,
     Input,
     clear_full,
     drop_oldest,
@@ -42,6 +36,12 @@ from onebit.storage.experts import (
     sum_up_full,
     wide_table,
 )
+from onebit.algorithms.onebit.storage import ExpertStorage
+from onebit.core.jit import implement, inline, not_inlined, outline
+from onebit.core.lanes import at, bare, lanes_for
+from onebit.core.rounds import Row
+from onebit.core.sums import number, squared_norm
+from onebit.storage.base import row_blocks
 from onebit.storage.scales import (
     MEAN,
     SPREAD,

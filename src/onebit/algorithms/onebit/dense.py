@@ -12,21 +12,27 @@ Where it takes little room, one more expert is a ridge regression of the columns
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.core.draws import uniforms
-from onebit.core.jit import compiled_as, entry, implement, inline, not_inlined, outline
-from onebit.core.lanes import aligned_zeros, at, lanes_for, state_type
-from onebit.core.rounds import Row, takes_gaps
-from onebit.core.sums import dot, dot_and_variance, number
-from onebit.core.updates import regress
-from onebit.storage.experts import (
+from onebit.algorithms.onebit.columns import (
+    CENTRE,
+    MEDIAN,
+    SCALED_AFTER,
+    SCALED_BY,
+    SEEN,
+    SQUARES,
+    have_other_scales,
+    is_time_to_scale,
+    median_distance,
+    take_into_scales,
+    values_of,
+    without_outliers,
+)
+from onebit.algorithms.onebit.records import (
     KEPT,
     KEPT_ROUNDS,
-    ExpertStorage,
     Input,
     clear_full,
     fix_scales,
@@ -41,25 +47,16 @@ from onebit.storage.experts import (
     sum_up_full,
     wide_table,
 )
+from onebit.algorithms.onebit.ridge import learn_matrices, sum_up_matrices
+from onebit.algorithms.onebit.storage import ExpertStorage
+from onebit.algorithms.onebit.waves import WAVES, draw_waves, map_row
+from onebit.core.jit import entry, implement, inline
+from onebit.core.lanes import aligned_zeros, at, lanes_for, state_type
+from onebit.core.rounds import Row, takes_gaps
+from onebit.core.sums import number
 from onebit.storage.full import Full
-from onebit.storage.scales import FARTHEST, within
 
-SCALED_AFTER = (20, 50, 100)  # answered rows: then rounds are learned anew; last, scales are fixed
-SCALED_BY = float(SCALED_AFTER[-1])  # values of a column: then its scale is fixed
-OUTLIER = 30.0  # deviations: farther values of these rows are clipped, to scale the columns
-FEW = 3  # outliers of a column that are told from its other values
-WAVES = 600  # random Fourier features
-SHORTEST, LONGEST = 0.1, 1.0  # their wave lengths, in median distances between rows
-PART = 0.25  # the length of a row's Fourier features; the columns have about 1
-SEEN, MEDIAN = range(2)  # places in Dense.scales; a median of 0: no Fourier features yet
-CENTRE, SQUARES, FACTOR, TIMES = range(4)  # places in Dense.columns
-UNKNOWN = -1.0  # a factor that has to be computed
 FULL_NUMBERS = 2**20  # full matrices are kept if they have no more numbers together
-LEAST_WEIGHT = 1e-3  # of their expert; below it, their widths are not worth the time
-NEWEST = 10  # kept rows that are compared with the older half of the kept rows
-FAR, LARGE = 4.0, 16.0  # squared shift and variance, in variances of the older rows: other scales
-EVEN = 6.0  # a column is even if its variance in any NEWEST older rows is at least a sixth of all
-_WAVE_DRAW = 2**41  # the first stream of the draws of waves
 
 
 class Dense(NamedTuple):
@@ -81,81 +78,10 @@ class Dense(NamedTuple):
     mapped_by: Any  # [KEPT_ROUNDS + 1] how many values the columns had had then
 
 
-def _cosine_series() -> list[float]:
-    """The series of cos(2 pi r) in powers of r^2, accurate to 1e-8 for |r| <= 1/2."""
-    return [(-1) ** n * (2 * math.pi) ** (2 * n) / math.factorial(2 * n) for n in range(10)]
-
-
-_C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = _cosine_series()
-
-
-def add_waves(waves: Any, column: Any, z: Any, angles: Any, start: Any) -> None:
-    """angles[start:] += z waves[column]."""
-    angles[start:] += z * waves[column]
-
-
-@compiled_as(add_waves)
-def _add_waves(waves, column, z, angles, start):
-    for n in range(waves.shape[1]):
-        angles[start + n] += z * waves[column, n]
-
-
-def to_cosines(angles: Any, start: Any, phase: Any, shorter: Any, size: Any) -> None:
-    """angles[start:] = size cos(2 pi (angles shorter + phase)): no library's is vectorised."""
-    t = angles[start:] * shorter + phase
-    r = t - np.floor(t + 0.5)
-    s = r * r
-    total = _C8 + s * _C9
-    for c in (_C7, _C6, _C5, _C4, _C3, _C2, _C1, _C0):
-        total = c + s * total
-    angles[start:] = size * total
-
-
-@compiled_as(to_cosines)
-def _to_cosines(angles, start, phase, shorter, size):
-    kind = angles.dtype.type  # or all would be worked out in double precision
-    half, c0, c1, c2, c3 = kind(0.5), kind(_C0), kind(_C1), kind(_C2), kind(_C3)
-    c4, c5, c6, c7, c8, c9 = kind(_C4), kind(_C5), kind(_C6), kind(_C7), kind(_C8), kind(_C9)
-    for n in range(len(phase)):
-        t = angles[start + n] * shorter + phase[n]
-        r = t - np.floor(t + half)
-        s = r * r
-        high = c4 + s * (c5 + s * (c6 + s * (c7 + s * (c8 + s * c9))))
-        angles[start + n] = size * (c0 + s * (c1 + s * (c2 + s * (c3 + s * high))))
-
-
-@outline
-def _map(kept, mapped, scales, columns, waves, place):
-    """Standardise a row, and add its Fourier features once there is a median distance."""
-    not_inlined()
-    row, x, count = kept[place], mapped[place], kept.shape[1]
-    side, kind = 1.0 / math.sqrt(count), mapped.dtype.type
-    for n in range(count, len(x)):
-        x[n] = 0.0
-    for j in range(count):
-        z = (np.float64(row[j]) - columns[CENTRE, j]) * columns[FACTOR, j]
-        z = 0.0 if math.isnan(z) else min(max(z, -FARTHEST), FARTHEST)
-        x[j] = z * side
-        if scales[MEDIAN] > 0.0 and z != 0.0:
-            add_waves(waves, j, kind(z), x, count)
-    if scales[MEDIAN] > 0.0:
-        shorter, size = 1.0 / scales[MEDIAN], PART * math.sqrt(2.0 / waves.shape[1])
-        to_cosines(x, count, waves[count], kind(shorter), kind(size))
-
-
 @inline
-def _map_row(held, place):
-    _map(held.kept, held.mapped, held.scales, held.columns, held.waves, place)
-    held.mapped_by[place] = _values_of(held.columns)
-
-
-@inline
-def _values_of(columns):
-    """How many values all columns have had."""
-    total = 0.0
-    for j in range(columns.shape[1]):
-        total += columns[TIMES, j]
-    return total
+def _map_place(held, place):
+    map_row(held.kept, held.mapped, held.scales, held.columns, held.waves, place)
+    held.mapped_by[place] = values_of(held.columns)
 
 
 @inline
@@ -181,7 +107,7 @@ def _prepared_dense(state, row):
         present[j] = 0.0
     for i in range(row.start, row.stop):
         present[at(row.indices, i)] = at(row.values, i)
-    _map_row(held, place)
+    _map_place(held, place)
     return _as_input(state, place)
 
 
@@ -193,8 +119,8 @@ def _last_dense(state, row):
 @implement(kept_input, Dense)
 def _kept_dense(state, place):
     held = state.held
-    if held.mapped_by[place] != _values_of(held.columns):  # the scales have changed since
-        _map_row(held, place)
+    if held.mapped_by[place] != values_of(held.columns):  # the scales have changed since
+        _map_place(held, place)
     return _as_input(state, place)
 
 
@@ -228,25 +154,6 @@ def _wide_dense(state):
     return state.held.wide
 
 
-@outline
-def _sum_up_full(full, row, weight, out, sums):
-    not_inlined()
-    scores, variances = out[0], out[1]
-    variances[:] = 0.0
-    if weight < LEAST_WEIGHT:
-        dot(full, row, 0, scores)
-    else:
-        dot_and_variance(full, row, scores, variances)
-    for label in range(len(scores)):
-        sums[0, label], sums[1, label] = scores[label], variances[label]
-
-
-@outline
-def _regress_full(full, row, label, answer):
-    not_inlined()
-    regress(full, row, label, answer, 1.0)
-
-
 @inline
 def _full_row(held, context):
     """Columns and constant."""
@@ -260,12 +167,12 @@ def _full_row(held, context):
 @implement(sum_up_full, Dense)
 def _sum_up_dense(state, context, weight, sums):
     held = state.held
-    _sum_up_full(held.full, _full_row(held, context), weight, held.full_sums, sums)
+    sum_up_matrices(held.full, _full_row(held, context), weight, held.full_sums, sums)
 
 
 @implement(regress_full, Dense)
 def _regress_dense(state, context, label, answer):
-    _regress_full(state.held.full, _full_row(state.held, context), label, answer)
+    learn_matrices(state.held.full, _full_row(state.held, context), label, answer)
 
 
 @implement(clear_full, Dense)
@@ -281,138 +188,29 @@ def _clear_dense(state):
 def _fix_scales(state, row):
     held = state.held
     are_fixed = held.scales[SEEN] >= SCALED_BY  # but for columns with missing numbers
-    _take_into_scales(held.scales, held.columns, held.kept[_present(held)])
-    if are_fixed or not _is_time_to_scale(held.scales):
+    take_into_scales(held.scales, held.columns, held.kept[_present(held)])
+    if are_fixed or not is_time_to_scale(held.scales):
         return False
     count = held.experts.count
-    _without_outliers(count, held.kept, held.columns, held.distances)
+    without_outliers(count, held.kept, held.columns, held.distances)
     held.scales[MEDIAN] = 0.0  # the distance between rows does not need Fourier features
     _map_kept(held)
-    held.scales[MEDIAN] = _median_distance(count, held.mapped, held.distances, held.kept.shape[1])
+    held.scales[MEDIAN] = median_distance(count, held.mapped, held.distances, held.kept.shape[1])
     _map_kept(held)
     return True
-
-
-@inline
-def _is_time_to_scale(scales):
-    is_time = False
-    for answers in SCALED_AFTER:
-        is_time = is_time or scales[SEEN] == answers
-    return is_time
-
-
-@inline
-def _take_into_scales(scales, columns, row):
-    seen, usual = min(scales[SEEN] + 1.0, SCALED_BY), 0.0
-    scales[SEEN] = seen
-    for j in range(len(row)):
-        times = columns[TIMES, j]
-        if times < SCALED_BY and not math.isnan(row[j]):
-            mean, spread = columns[CENTRE, j], columns[SQUARES, j]
-            value = within(np.float64(row[j]), OUTLIER, times, mean, spread)
-            off, times = value - mean, times + 1.0
-            columns[CENTRE, j] += off / times
-            columns[SQUARES, j] += off * (value - columns[CENTRE, j])
-            columns[TIMES, j], columns[FACTOR, j] = times, UNKNOWN
-        if times > 0.0:
-            usual += columns[SQUARES, j] * (seen / times) / len(row)
-    for j in range(len(row)):
-        if columns[FACTOR, j] == UNKNOWN:
-            times, square = columns[TIMES, j], columns[SQUARES, j]
-            if square == 0.0:  # a column that was constant so far is as wide as the others
-                times, square = seen, usual
-            columns[FACTOR, j] = math.sqrt(times / square) if square > 0.0 else 0.0
-
-
-@outline
-def _without_outliers(count, kept, columns, scratch):
-    """Scale the columns that have outliers among the kept rows anew, as if these were near.
-
-    Outliers are at most FEW values of a column, more than OUTLIER deviations of its other values
-    away. Running statistics do not clip them if they come among the first rows.
-    """
-    not_inlined()
-    for j in range(kept.shape[1]):
-        size = 0
-        for i in range(count[KEPT]):
-            value = kept[place_of(count, i), j]
-            if not math.isnan(value):
-                scratch[size] = value
-                size += 1
-        if size <= 2 * FEW:
-            continue
-        mean, variance = _mean_and_variance(scratch, size)
-        for n in range(1, FEW + 1):
-            farthest, last = 0, size - n
-            for i in range(last + 1):
-                if abs(scratch[i] - mean) > abs(scratch[farthest] - mean):
-                    farthest = i
-            scratch[farthest], scratch[last] = scratch[last], scratch[farthest]
-            mean, variance = _mean_and_variance(scratch, last)
-        deviation, outliers = math.sqrt(variance), 0
-        for i in range(size - FEW, size):
-            off = scratch[i] - mean
-            if abs(off) > OUTLIER * deviation and deviation > 0.0:
-                scratch[i] = mean + math.copysign(FARTHEST * deviation, off)
-                outliers += 1
-        if outliers > 0:
-            mean, variance = _mean_and_variance(scratch, size)
-            columns[CENTRE, j], columns[SQUARES, j] = mean, variance * columns[TIMES, j]
-            columns[FACTOR, j] = 1.0 / math.sqrt(variance)
-
-
-@inline
-def _mean_and_variance(values, size):
-    """Of the first values."""
-    mean, variance = 0.0, 0.0
-    for i in range(size):
-        mean += values[i] / size
-    for i in range(size):
-        variance += (values[i] - mean) * (values[i] - mean) / size
-    return mean, variance
 
 
 @inline
 def _map_kept(held):
     count = held.experts.count
     for i in range(count[KEPT]):
-        _map_row(held, place_of(count, i))
+        _map_place(held, place_of(count, i))
 
 
 @entry
 def map_kept(held):
     """`_map_kept`, for Python."""
     _map_kept(held)
-
-
-@outline
-def _median_distance(count, mapped, distances, columns):
-    """The median distance between standardised kept rows; if all are equal, the expected one."""
-    not_inlined()
-    size, longest = 0, 0.0
-    for i in range(count[KEPT]):
-        a = mapped[place_of(count, i)]
-        for k in range(i):
-            b = mapped[place_of(count, k)]
-            square = 0.0
-            for j in range(columns):
-                off = np.float64(a[j]) - np.float64(b[j])
-                square += off * off
-            distance = math.sqrt(columns * square)
-            distances[size], longest = distance, max(longest, distance)
-            size += 1
-    if longest == 0.0:
-        return math.sqrt(2.0 * columns)
-    low, high = 0.0, longest
-    for _ in range(50):  # bisection: nothing may be allocated here
-        middle, below = 0.5 * (low + high), 0
-        for n in range(size):
-            below += distances[n] <= middle
-        if 2 * below >= size:
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 # In Python.
@@ -436,17 +234,7 @@ class DenseExperts(ExpertStorage):
         super().__init__(*start)
         self.columns, self.seed, self._full = columns, seed, Full(1.0)
         self.narrow_priors, self.wide_priors = np.split(self.priors, [narrow])
-        draw = uniforms(seed, np.arange(WAVES), _WAVE_DRAW)
-        self._phase = uniforms(seed, np.arange(WAVES), _WAVE_DRAW + 1)
-        lengths = SHORTEST * (LONGEST / SHORTEST) ** draw
-        self._waves = self._normal(columns) / (2 * math.pi * lengths)
-
-    def _normal(self, columns: int) -> np.ndarray:
-        """Standard normal draws [column, wave] (Box & Muller 1958)."""
-        places = np.arange(columns * WAVES)
-        radius = np.sqrt(-2 * np.log1p(-uniforms(self.seed, places, _WAVE_DRAW + 2)))
-        turns = uniforms(self.seed, places, _WAVE_DRAW + 3)
-        return (radius * np.cos(2 * math.pi * turns)).reshape(columns, WAVES)
+        self._waves, self._phase = draw_waves(columns, seed)
 
     def _may_have_full(self, labels: int) -> bool:
         return labels * (self.columns + 1) ** 2 <= FULL_NUMBERS
@@ -494,21 +282,7 @@ class DenseExperts(ExpertStorage):
 
     def has_other_scales(self, held: Dense) -> bool:
         kept = held.kept[self._places(held.experts)]
-        kept = np.where(np.isnan(kept), held.columns[CENTRE], kept)
-        parts = len(kept) // 2 // NEWEST
-        before, now = kept[: parts * NEWEST], kept[-NEWEST:]
-        varied = before.var(axis=0) > 0 if parts else np.zeros(self.columns, bool)
-        if not varied.any():
-            return False
-        before, now = before[:, varied], now[:, varied]
-        variances = before.var(axis=0)
-        smallest = before.reshape(parts, NEWEST, -1).var(axis=1).min(axis=0)
-        with np.errstate(over="ignore"):  # of columns that hardly varied
-            shift = np.mean((now.mean(axis=0) - before.mean(axis=0)) ** 2 / variances)
-            growth = np.mean(now.var(axis=0) / variances)
-        is_even = EVEN * smallest > variances  # other columns are constant in most rows
-        has_shrunk = (is_even & (LARGE * now.var(axis=0) < smallest)).any()
-        return bool(shift > FAR or growth > LARGE or has_shrunk)
+        return have_other_scales(np.where(np.isnan(kept), held.columns[CENTRE], kept))
 
     def room(self, held: Dense) -> int:
         return self.columns

@@ -31,12 +31,12 @@ from typing import Any
 
 import numpy as np
 
+from onebit.algorithms.onebit.dense import Dense
+from onebit.algorithms.onebit.records import AFTER
+from onebit.algorithms.onebit.sparse import Sparse
 from onebit.core.jit import compiled_as, generic, implement, inline, not_inlined, outline
 from onebit.core.lanes import at, bare, fetch, load, root, save, store, unit, zero
 from onebit.core.sums import blocks, number
-from onebit.storage.dense_experts import Dense
-from onebit.storage.experts import AFTER
-from onebit.storage.sparse_experts import Sparse
 
 ALPHA, UNSEEN = 0.1, 1_000
 START, LOWEST, HIGHEST = 3.0, 0.3, 30.0  # temperatures

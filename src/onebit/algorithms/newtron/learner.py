@@ -8,7 +8,7 @@ A is never laid out. Every g is c (P e_a) x' with P = I - 11'/K, so A = lam I + 
 lam is `reg` (1/D in the paper). S is block-diagonal: S_i is the sum of kappa beta c^2 x x' over the
 rounds that said label i. The columns of W sum to 0, and g.W = c w_a.x.
 
-`newtron_solver` finds W from products with A, which read every S_i once, or with the inverse of
+`solver` finds W from products with A, which read every S_i once, or with the inverse of
 A + shift I. With M_i = ((lam + shift) I + S_i)^-1 and Q = (sum of M_i)^-1, the inverse takes v to
 M_i (v_i - Q sum of M_j v_j). To make M and Q costs (K + 1) d^3; after that, a round changes M_a and
 Q by rank one.
@@ -16,7 +16,7 @@ Q by rank one.
 P is over all labels, also where not all were possible: the coefficients c have mean 0 over the
 possible labels, so the estimate of the gradient has the right mean with any offset.
 
-The table holds W (plane 0) and r (plane 1). With a kernel there is no table: see `newtron_kernel`.
+The table holds W (plane 0) and r (plane 1). With a kernel there is no table: see `kernel`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.algorithms import newtron_kernel as kernel_form
-from onebit.algorithms import newtron_solver as solver
 from onebit.algorithms.flips import RHO0, RHO1
-from onebit.algorithms.newtron_solver import NONE, WIDTH
+from onebit.algorithms.newtron import kernel as kernel_form
+from onebit.algorithms.newtron import solver
+from onebit.algorithms.newtron.solver import NONE, WIDTH
 from onebit.algorithms.pnewtron import (
     ALPHA,
     GAMMA,
@@ -74,7 +74,7 @@ class Blocks(NamedTuple):
     aside: Any  # [label x feature]
     column: Any  # [feature]
     image: Any  # [feature]
-    basis: Any  # see `newtron_solver.Space`
+    basis: Any  # see `solver.Space`
     small: Any
     eight: Any
 

@@ -1,0 +1,79 @@
+"""Which experts there are, and how each of them learns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from onebit.core.jit import inline
+
+# Kinds of experts that have weights for each feature.
+SOFTMAX, RIDGE, LOGISTIC = range(3)
+
+
+class Expert(NamedTuple):
+    """How such an expert learns."""
+
+    kind: int
+    prior: float  # variance of a weight before anything is learned
+    shrink: float = 1.0  # how fast variances shrink
+    floor: float = 0.0  # they shrink by p (1 - p), but at least by this
+    again: bool = False  # whether it learns kept rounds again
+
+
+OF_COLUMNS = (  # sparse rows and dense rows
+    Expert(SOFTMAX, 64.0, 1.0, 1e-4),
+    Expert(SOFTMAX, 64.0, 0.1, 1e-4, again=True),
+    Expert(SOFTMAX, 256.0, 0.3, 0.05, again=True),
+    Expert(RIDGE, 1.0),
+    Expert(LOGISTIC, 16.0),
+    Expert(LOGISTIC, 2.0),
+)
+OF_WAVES = (  # dense rows: columns and Fourier features
+    Expert(SOFTMAX, 64.0, 0.1, 1e-4, again=True),
+    Expert(SOFTMAX, 256.0, 0.3, 0.05, again=True),
+)
+NARROW = len(OF_COLUMNS)
+KIND, PRIOR, SHRINK, FLOOR, LEARNS_AGAIN = zip(*OF_COLUMNS, *OF_WAVES, strict=True)
+
+# After these comes the expert without features (`bare_expert`); then, as the last one, naive Bayes
+# for sparse rows, and a ridge regression with full matrices for dense rows of few columns.
+BAYES, FULL = NARROW + 1, NARROW + len(OF_WAVES) + 1
+HEAD_START = 5.0  # of naive Bayes over the other experts, in evidence
+
+# The share of falsified answers that the first model assumes: of sparse rows, of dense rows.
+NOISY, SPARSE_NOISE, DENSE_NOISE, DENSE_SHRINK = 0, 0.1, 0.4, 0.3
+LABEL_PRIOR = 1.0  # variance of a logistic model's constant, of a label; and of all labels together
+COMMON_PRIOR = 16.0
+CONSTANT_PRIOR = [
+    LABEL_PRIOR if kind == LOGISTIC else prior for kind, prior in zip(KIND, PRIOR, strict=True)
+]
+
+
+@inline
+def bare_expert(constant):
+    """The logistic expert without features: the last one that has a constant feature."""
+    return len(constant) // 2 - 1
+
+
+@inline
+def noise_of(expert, count):
+    """The share of falsified answers that an expert of so many assumes."""
+    if expert != NOISY:
+        return 0.0
+    return DENSE_NOISE if count > BAYES + 1 else SPARSE_NOISE
+
+
+@inline
+def shrink_of(expert, count):
+    """How fast the variances of an expert of so many shrink."""
+    return DENSE_SHRINK if expert == NOISY and count > BAYES + 1 else SHRINK[expert]
+
+
+@inline
+def is_regression(expert):
+    return expert == FULL if expert >= NARROW else KIND[expert] == RIDGE
+
+
+@inline
+def is_logistic(expert, bare):
+    return expert == bare if expert >= NARROW else KIND[expert] == LOGISTIC

@@ -1,0 +1,50 @@
+"""Which label is said: the one with the highest forecast plus width plus bonus."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onebit.algorithms.onebit.drift import SPENT
+from onebit.algorithms.onebit.experts import bare_expert
+from onebit.algorithms.onebit.records import ANSWERED, SAID
+from onebit.algorithms.onebit.weighing import beliefs
+from onebit.core.choosing import best
+from onebit.core.jit import inline
+
+BONUS = 2.0
+LEAST_ALLOWANCE = 0.05
+ALLOWANCE = 0.5  # costs of trying labels up to which the bonus is whole, per label and log(1 + t)
+
+
+@inline
+def highest_forecast(work):
+    """The highest forecast of the possible labels, but at least 0."""
+    top = 0.0
+    for label in range(len(work.mask)):
+        if work.mask[label] == 0:
+            top = max(top, np.float64(work.scores[label]))
+    return top
+
+
+@inline
+def best_bound(state, work, turn):
+    """The label with the highest forecast plus bonus; the lowest of several."""
+    tries, doubt = state.held.experts.tries, 0.0
+    if turn.count > 1:
+        experts, time = state.held.experts, math.log(1.0 + turn.round)
+        exclusive, telling = beliefs(experts, bare_expert(experts.constant), turn.count)
+        allowance = ALLOWANCE * exclusive + LEAST_ALLOWANCE * (1.0 - exclusive)
+        allowed, spent = allowance * turn.count * time, state.memory[SPENT]
+        doubt = telling * BONUS * max(0.0, 1.0 - highest_forecast(work)) * math.sqrt(time)
+        doubt *= (allowed / spent) ** 3 if spent > allowed else 1.0
+    found, highest = -1, -np.inf
+    for label in range(len(work.mask)):
+        if work.mask[label] == 0:
+            n = max(tries[SAID, label], tries[ANSWERED, label])
+            bound = np.float64(work.scores[label]) + np.float64(work.widths[label])
+            bound += doubt / math.sqrt(1.0 + turn.count + n)
+            if bound > highest:
+                found, highest = label, bound
+    return found if found >= 0 else best(state, work)

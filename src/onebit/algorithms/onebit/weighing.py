@@ -1,0 +1,89 @@
+"""Trust in experts: their weights, the calibration of forecasts, and beliefs that follow."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onebit.algorithms.onebit.experts import is_logistic, is_regression, noise_of
+from onebit.algorithms.onebit.records import (
+    ANSWERED,
+    CROSS,
+    CURVE,
+    EVIDENCE,
+    OFFSET,
+    SLOPE,
+    STEEP,
+    WEIGHT,
+)
+from onebit.core.choosing import sigmoid
+from onebit.core.jit import inline, not_inlined, outline
+
+HOPE = 5.0  # the odds that contexts say something, before any answer
+LEFT_OUT, HARDLY_ANY = -1e300, -1e200  # evidence of experts that are never trusted; and at most
+MEMORY = 0.999  # of the weights and their calibration, per answer
+DOUBT = 20.0  # answers that the calibration's prior is worth
+FLATTEST, STEEPEST, FARTHEST = 0.1, 2.0, 1.0  # slopes and offset of the calibration
+RAREST = 1e-3  # forecasts are believed between this and 1 - this
+
+
+@outline
+def weigh(trust, forecasts, said, right):
+    """Trust the experts by how well they forecast this answer, and calibrate their forecasts."""
+    not_inlined()
+    prior, best_evidence = (1.0 - MEMORY) * DOUBT, -np.inf
+    for expert in range(len(trust)):
+        line = trust[expert]
+        noise = noise_of(expert, len(trust))
+        f = noise + (1.0 - 2.0 * noise) * forecasts[expert, said]
+        f = min(max(f, RAREST), 1.0 - RAREST)
+        x, offset, slope = math.log(f / (1.0 - f)), line[OFFSET], line[SLOPE]
+        f = sigmoid(offset + slope * x)
+        missed = (1.0 if right else 0.0) - f
+        f = min(max(f, RAREST), 1.0 - RAREST)
+        evidence = MEMORY * line[EVIDENCE] + math.log(f if right else 1.0 - f)
+        if line[EVIDENCE] < HARDLY_ANY:  # it was left out
+            evidence = line[EVIDENCE]
+        line[EVIDENCE], best_evidence = evidence, max(best_evidence, evidence)
+        weight = max(f * (1.0 - f), RAREST)
+        curve = MEMORY * line[CURVE] + weight + prior
+        cross = MEMORY * line[CROSS] + weight * x
+        steep = MEMORY * line[STEEP] + weight * x * x + prior
+        line[CURVE], line[CROSS], line[STEEP] = curve, cross, steep
+        up, along = missed - prior * offset, missed * x + prior * (1.0 - slope)
+        determinant = curve * steep - cross * cross
+        if determinant > 1e-9:
+            offset += (steep * up - cross * along) / determinant
+            slope += (curve * along - cross * up) / determinant
+        line[OFFSET] = min(max(offset, -FARTHEST), FARTHEST)
+        line[SLOPE] = min(max(slope, FLATTEST), STEEPEST)
+    total = 0.0
+    for expert in range(len(trust)):
+        trust[expert, WEIGHT] = math.exp(trust[expert, EVIDENCE] - best_evidence)
+        total += trust[expert, WEIGHT]
+    for expert in range(len(trust)):
+        trust[expert, WEIGHT] /= total
+
+
+@inline
+def beliefs(experts, bare, count):
+    """Two beliefs about rounds with so many labels: that exactly one of them is right, and that
+    contexts say something about which.
+
+    They follow the weights of the experts, without regressions. The longer the learner has heard
+    answers, the better must the other experts have forecast than the one without features.
+    """
+    one, each, answers = 0.0, 0.0, 0.0
+    for expert in range(len(experts.trust)):
+        weight = experts.trust[expert, WEIGHT]
+        if is_logistic(expert, bare):
+            each += weight if expert != bare else 0.0
+        elif not is_regression(expert):
+            one += weight
+    for label in range(experts.tries.shape[1]):
+        answers += experts.tries[ANSWERED, label]
+    late = 1.0 + answers / count
+    mute = experts.trust[bare, WEIGHT] * late * late / HOPE
+    exclusive = one / (one + each) if one + each > 0.0 else 0.5
+    return exclusive, (one + each) / (one + each + mute) if one + each > 0.0 else 0.0
