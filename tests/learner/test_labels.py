@@ -381,6 +381,9 @@ def test_what_is_no_label_cannot_be_added(label):
 UNREADABLE = {
     "": "label '' is blank",
     " \u3000": "is blank",
+    "\u200b": "is blank",
+    "\ufeff \u2060": "is blank",
+    "\u202e": "is blank",
     "a\nb": "has a line break or another control character",
     "a\r": "has a line break or another control character",
     "a\u2028b": "has a line break or another control character",

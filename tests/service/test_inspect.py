@@ -16,13 +16,15 @@ from helpers.journals import TABLES, Clock, content, news, played, sizes
 import onebit as ob
 from onebit import cli
 from onebit.learner import files
+from onebit.service import snapshots
 from onebit.service.engine import Engine
+from onebit.service.engine.building import Builder
 from onebit.service.faults import Damaged, JournalInUse, Unavailable, UnknownModel
 from onebit.service.journal import SCHEMA, Journal, ReadOnlyJournal
 from onebit.service.journal import repair as repairing
 from onebit.service.journal.backup import back_up
 from onebit.service.journal.repair import repair
-from onebit.service.messages import SourceChange
+from onebit.service.messages import Answer, SourceChange
 from onebit.service.upkeep.inspection import inspect
 from onebit.service.upkeep.journals import chosen_model
 from onebit.service.upkeep.replay import Replay
@@ -338,6 +340,48 @@ def test_replay_beside_the_service(journal):
         engine.snapshot()
 
 
+@pytest.mark.parametrize("late", ["found", "replayed"])
+def test_replay_while_the_past_changes(journal, monkeypatch, late):
+    """The service takes an answer back, and gets it anew, before or after a snapshot is found."""
+    with closing(Journal(journal)) as opened:
+        folder = journal.with_name("journal.snapshots")
+        engine = Engine(opened, news(revisions=True), folder=folder)
+        told = [engine.decide({"a": 1}) for _ in range(6)]
+        engine.feedback_many([Answer(id=one.id, right=True) for one in told])
+        engine.snapshot()
+        before = bytes_of(engine.learner)
+
+        def change():
+            monkeypatch.undo()
+            engine.revoke(told[0].id)
+            engine.feedback(told[0].id, right=False)
+            engine.revise(told[1].id, right=False)
+            engine.settle()
+            engine.snapshot()
+
+        if late == "found":
+            found = snapshots.found
+            monkeypatch.setattr(snapshots, late, lambda *given: (change(), found(*given))[1])
+        else:
+            replayed = Builder.replayed
+
+            def replayed_then_changed(*given):
+                made = replayed(*given)
+                change()
+                return made
+
+            monkeypatch.setattr(Builder, late, replayed_then_changed)
+        with closing(ReadOnlyJournal(journal)) as reader:
+            built = Replay(reader, "news")
+        assert built.is_same is not False
+        assert bytes_of(built.learner) == before
+        with closing(ReadOnlyJournal(journal)) as reader:
+            built = Replay(reader, "news")
+        assert built.is_same is True
+        assert bytes_of(built.learner) == bytes_of(engine.learner) != before
+        engine.close()
+
+
 def test_replay_finds_a_snapshot_that_differs(journal):
     (path,) = journal.with_name("journal.snapshots").glob("news@*")
     learner = ob.load(path)
@@ -396,6 +440,13 @@ def test_backups_that_cannot_be_made(journal, tmp_path):
         back_up(journal, journal)
     with pytest.raises(FileNotFoundError):
         back_up(tmp_path / "nothing", tmp_path / "copy")
+    for foreign in ("empty", "of another program"):
+        with closing(sqlite3.connect(tmp_path / foreign)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            if foreign != "empty":
+                connection.execute("CREATE TABLE meta (name TEXT, value TEXT)")
+        with pytest.raises(Damaged, match="is not a journal of onebit"):
+            back_up(tmp_path / foreign, tmp_path / "copy")
     damage(journal, random.Random(3), pages=20, how="noise")
     with pytest.raises(Damaged):
         back_up(journal, tmp_path / "copy")

@@ -22,7 +22,9 @@ from running import Home, assert_pure, context, play
 
 from onebit.service.faults import JournalInUse, Superseded, Unavailable
 from onebit.service.journal import ChangeRow, Journal, ReadOnlyJournal
+from onebit.service.journal.backup import back_up
 from onebit.service.journal.ownership import Held
+from onebit.service.journal.repair import repair
 
 PLAIN = {**os.environ, "NUMBA_DISABLE_JIT": "1", "NO_PROXY": "*"}  # starts at once
 OPEN = "from onebit.service.journal import Journal; Journal({!r})"
@@ -77,6 +79,35 @@ def test_a_second_owner_is_refused(tmp_path, how):
         assert "JournalInUse" in said and f"({os.getpid()})" in said
         add(journal)
     assert "JournalInUse" not in said_elsewhere(OPEN, second)
+
+
+def test_a_name_without_the_log_is_refused(tmp_path):
+    """SQLite looks for the log beside the name that it is given: it would see too little."""
+    path, link = tmp_path / "a.journal", tmp_path / "b.journal"
+    far = tmp_path / "elsewhere" / "c.journal"
+    far.parent.mkdir()
+    with closing(Journal(path)) as journal:
+        add(journal)
+        last = journal.position
+        for name, said in ((link, "also named a.journal"), (far, "under another name")):
+            name.hardlink_to(path)
+            for read in (lambda name=name: back_up(name, tmp_path / "copy"), ReadOnlyJournal):
+                with pytest.raises(Unavailable, match=said):
+                    read(name) if read is ReadOnlyJournal else read()
+        with closing(ReadOnlyJournal(path)) as reader:
+            assert reader.position == last
+        assert back_up(path, tmp_path / "copy") > 0
+        killed = tmp_path / "killed"  # a copy of what a process leaves that is killed
+        killed.mkdir()
+        for file in (path, Path(f"{path}-wal")):
+            shutil.copy(file, killed)
+    (killed / "b.journal").hardlink_to(killed / "a.journal")
+    for opens in (Journal, ReadOnlyJournal, repair):
+        with pytest.raises(Unavailable, match=r"newest events are in a\.journal-wal"):
+            opens(killed / "b.journal")
+    for name in (killed / "a.journal", link, path):  # those of one that has stopped are complete
+        with closing(Journal(name)) as journal:
+            assert journal.position == last
 
 
 def test_the_lock_leaves_no_file(tmp_path):

@@ -14,6 +14,7 @@ from onebit.core.settings import shown
 MOST = 100_000
 LONGEST = 200  # characters of a label
 _UNREADABLE = ("Cc", "Zl", "Zp")  # control characters; line and paragraph separators
+_UNSEEN = ("Cf", "Zs")  # joiners, marks of direction and the like; spaces
 
 
 class Kept(list[Any]):
@@ -165,7 +166,7 @@ def check_texts(names: Iterable[Any]) -> None:
     for name in names:
         if not isinstance(name, str):
             continue
-        if not name.strip():
+        if all(unicodedata.category(sign) in _UNSEEN or sign.isspace() for sign in name):
             raise ValueError(f"label {shown(name)} is blank; give it a name, such as 'none'")
         if len(name) > LONGEST:
             raise ValueError(

@@ -179,7 +179,7 @@ def newest_good(
 
 def is_current(journal: Journal, number: int, snapshot: Snapshot) -> bool:
     """Whether a snapshot is of this journal, and no change of the past came after it."""
-    if snapshot.position > journal.position:
-        return False
+    if max(snapshot.position, snapshot.edit) > journal.position:
+        return False  # a reader of the journal may see less than the service has written
     is_stale = journal.has_changed(number, snapshot.edit, snapshot.position)
     return not is_stale and journal.last_token(number, snapshot.position) == snapshot.token

@@ -18,6 +18,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import quote
 
 import pytest
 from helpers.waiting import PATIENCE, wait_for
@@ -430,7 +431,9 @@ def test_a_table_and_a_folder_of_images(tmp_path: Path) -> None:
             assert picture.headers["content-type"] == "image/png"
         stats = person.stats()
         assert stats["unusable"][0][0] == "broken.jpg"
-        assert client.get("/items/99/picture").status_code == 404
+        for place in ("99", "-1", "x", "1\n", "٣", "9" * 5000):
+            refused = client.get(f"/items/{quote(place)}/picture")
+            assert refused.status_code == 404 and refused.headers["x-content-type-options"]
         assert client.get("/items/0/picture?size=x").status_code == 422
 
 
@@ -942,6 +945,9 @@ def test_sureness_adds_up(notes, tmp_path):
             turn.id, turn.right = guess.id, guess.label == truth_of(guess.item["text"])
             (guess, *_) = teacher.answer(turn)
             shares = dict(guess.scores)
-            assert round(100 * sum(shares.values())) in (99, 100)
+            # Not all labels together are certain: perhaps none is right.
+            estimated = min(float(teacher._scores(guess.context).clip(0, 1).sum()), 1.0)
+            added = round(100 * sum(shares.values()))
+            assert added <= 100 and abs(added - 100 * estimated) <= 1
             assert guess.sure == shares[guess.label]
             assert all(shares[label] == 0 for label in guess.ruled_out)

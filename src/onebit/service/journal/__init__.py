@@ -49,7 +49,7 @@ from onebit.service.journal.files import (
     open_reader,
     sync_folder,
 )
-from onebit.service.journal.ownership import Fence, Held, Owner
+from onebit.service.journal.ownership import Fence, Held, Owner, check_name
 from onebit.service.journal.queries import (
     Base,
     LabelEvent,
@@ -527,7 +527,8 @@ class Journal(Queries):
         """
         while True:
             with self.reading() as connection:
-                connection.execute("BEGIN")  # one view of the journal for all queries
+                if not connection.in_transaction:
+                    connection.execute("BEGIN")  # one view of the journal for all queries
                 last = last_position(connection)
                 last = last if until is None else min(last, until)
                 upto = min(after + CHUNK, last)
@@ -585,11 +586,14 @@ def _size(path: str | Path) -> int:
 class ReadOnlyJournal(Journal):
     """A journal that is only read, also beside the process that owns it."""
 
+    _view: sqlite3.Connection | None = None
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).resolve()
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no journal {self.path}")
         check_copy(self.path)
+        check_name(self.path)
         self.failure, self.tally = None, JournalTally()
         self.clock = Clock(time.time, since_boot)
         self._lock = threading.Lock()
@@ -619,6 +623,29 @@ class ReadOnlyJournal(Journal):
         self, *rows: Any, statements: Iterable[tuple[str, Any]] = (), truncates: bool = False
     ) -> Commit:
         raise Unavailable(f"{self.path} is only read here")
+
+    @contextlib.contextmanager
+    def one_view(self) -> Iterator[None]:
+        """Let all reads see the journal as it is now, whatever is written meanwhile.
+
+        Until its end, the service cannot reuse its write-ahead log.
+        """
+        with super().reading() as connection:
+            connection.execute("BEGIN")
+            self.position = last_position(connection)  # the view begins with the first read
+            self._view = connection
+            try:
+                yield
+            finally:
+                self._view = None
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        if self._view is None:
+            with super().reading() as connection:
+                yield connection
+        else:
+            yield self._view
 
     @property
     def is_written(self) -> bool:

@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 
 from onebit.service.faults import Damaged
+from onebit.service.journal import schema_of
 from onebit.service.journal.files import (
     check_copy,
     make_private,
@@ -17,6 +18,7 @@ from onebit.service.journal.files import (
     sync,
     sync_folder,
 )
+from onebit.service.journal.ownership import check_name
 
 
 def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
@@ -28,6 +30,7 @@ def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int
     if not journal.is_file():
         raise FileNotFoundError(f"there is no journal {journal}")
     check_copy(journal)
+    check_name(journal)
     if target.is_dir():
         target = target / journal.name
     if target.exists() and target.samefile(journal):
@@ -36,6 +39,8 @@ def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> int
     try:
         source = open_reader(journal)
         try:
+            with named_damage(journal):
+                schema_of(source, journal)
             make_private(part)
             with named_damage(journal), contextlib.closing(sqlite3.connect(part)) as copy:
                 source.backup(copy)

@@ -19,7 +19,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from onebit.service.faults import JournalInUse, Superseded
+from onebit.service.faults import JournalInUse, Superseded, Unavailable
 from onebit.service.journal.queries import LAST_POSITION
 
 _FENCE = f"SELECT (SELECT value FROM meta WHERE name = 'epoch'), {LAST_POSITION}"
@@ -106,6 +106,44 @@ class Held:
                 os.close(self.number)
 
 
+def check_name(path: Path) -> None:
+    """Refuse to read a file by a name beside which its write-ahead log is not (a hard link).
+
+    SQLite finds the log by the name. Without it, the newest events would seem not to exist.
+    """
+    _check_log(path)
+    if os.stat(path).st_nlink < 2 or Path(f"{path}-wal").exists():
+        return
+    held = Held(path)
+    try:
+        if held.is_locked():
+            raise Unavailable(
+                f"{path} is in use by {_owner_of(path)} under another name, and its newest events "
+                "are in the log beside that name: use that one"
+            )
+    finally:
+        held.release()
+
+
+def _check_log(path: Path) -> None:
+    """Refuse a name of a file whose events are in the log beside another name in the folder."""
+    if not path.exists() or os.stat(path).st_nlink < 2 or _has_events(path):
+        return
+    for other in path.parent.iterdir():
+        if _has_events(other) and _key(other) == _key(path):
+            raise Unavailable(
+                f"{path} is also named {other.name}, and its newest events are in "
+                f"{other.name}-wal: use that name"
+            )
+
+
+def _has_events(path: Path) -> bool:
+    """Whether there is something in the log beside a name."""
+    with suppress(OSError):
+        return os.stat(f"{path}-wal").st_size > 0
+    return False
+
+
 def _key(path: Path) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
@@ -126,6 +164,8 @@ class Owner:
             held = Held(self._path, makes=True)
             try:
                 is_locked = held.lock()
+                if is_locked:
+                    _check_log(self._path)
             except BaseException:
                 held.release()
                 raise
@@ -135,7 +175,7 @@ class Owner:
             held.release()
             if is_there:  # else another process has put a copy in its place just now
                 raise JournalInUse(
-                    f"{self._path} is in use by another process{_owner_of(self._path)}; "
+                    f"{self._path} is in use by {_owner_of(self._path)}; "
                     "a journal has one owner: stop that one first, or choose another journal"
                 )
 
@@ -165,14 +205,14 @@ class Owner:
 
 
 def _owner_of(path: Path) -> str:
-    """The number of the process that has the lock, if the system tells it."""
+    """The process that has the lock, with its number if the system tells it."""
     with suppress(OSError):
         inode = os.stat(path).st_ino
         for line in Path("/proc/locks").read_text().splitlines():
             _, kind, _, _, process, file, *_ = line.split()
             if kind == "FLOCK" and file.endswith(f":{inode}"):
-                return f" ({process})"
-    return ""
+                return f"another process ({process})"
+    return "another process"
 
 
 class Fence:

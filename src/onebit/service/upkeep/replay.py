@@ -20,7 +20,7 @@ from onebit.service.upkeep.journals import snapshots_of
 
 
 class Replay:
-    """A learner that is built from the journal alone.
+    """A learner that is built from the journal alone, as that is at one moment.
 
     On the way it is compared with the newest snapshot that is current. is_same: whether both have
     the same bytes; None if there is no such snapshot. position: of the last event it has learned.
@@ -32,7 +32,12 @@ class Replay:
     other_code: str | None = None
 
     def __init__(self, journal: ReadOnlyJournal, name: str) -> None:
-        self.name, number = name, journal.models()[name]
+        self.name = name
+        with journal.one_view():
+            self._replay(journal)
+
+    def _replay(self, journal: ReadOnlyJournal) -> None:
+        name, number = self.name, journal.models()[self.name]
         version = journal.version_in_charge(number)
         if version is None:
             raise Damaged(f"{journal.path} does not say which learner {name} has")
