@@ -259,7 +259,7 @@ def speed() -> Iterator[str]:
     yield "|---|--:|--:|"
     for name in ("Banditron", "UCWL", "Confidit"):
         make = getattr(ob, name)
-        rows = make(9)._rows(X)
+        rows = make(9).rows(X)
         log = ob.Log.of(rows, said, said == y, labels=9, propensity=1 / 9)
         block = next(log.blocks())
         simulate = min(seconds(lambda m=make, r=rows: ob.simulate(m(9), r, y)) for _ in range(3))

@@ -403,7 +403,7 @@ def test_a_model_of_a_frame_of_numbers_reads_its_rows_by_name():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["a", "b", "c", "d"])
     model = OneBitClassifier().fit(frame, NAMES)
-    assert model.learner_._names == ("a", "b", "c", "d")
+    assert model.learner_.reader.names == ("a", "b", "c", "d")
     dicts = frame.iloc[:9].to_dict("records")
     assert model.predict(dicts).tolist() == model.predict(frame.iloc[:9]).tolist()
     wanted = model.decide(frame.iloc[:1]).row

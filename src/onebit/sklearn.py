@@ -103,13 +103,13 @@ class OneBitClassifier(ClassifierMixin, BaseEstimator):
     def _takes_gaps(self) -> bool:
         """Whether `fit` takes a matrix with NaN: the learner reads it as missing."""
         try:
-            return make_learner(self.learner, 2, 0)._takes_gaps
+            return make_learner(self.learner, 2, 0).reader.way.takes_gaps
         except Exception:  # of the user's code, or a setting: `fit` says what is wrong
             return False
 
     def _validated(self, *given: Any, reset: bool) -> Any:
         """X, or X and y, checked by scikit-learn."""
-        takes_gaps = self._takes_gaps() if reset else self.learner_._takes_gaps
+        takes_gaps = self._takes_gaps() if reset else self.learner_.reader.way.takes_gaps
         finite = "allow-nan" if takes_gaps else True
         try:
             return validate_data(self, *given, reset=reset, ensure_all_finite=finite, **_ROWS)

@@ -336,7 +336,7 @@ def an_empty_context_is_legal_and_teaches_nothing(make: Make) -> None:
     for x in (zeros, ([], []), {}, sparse.csr_matrix((1, 4))):
         _teach(learner, learner.decide(x), 1)
     trace = simulate(learner, np.stack([zeros] * 9), np.arange(9) % LABELS)
-    if learner._reads_columns:
+    if learner.reader.way.columns:
         assert _learned(learner) != before, "nothing was learned from rows of zeros"
         return
     assert trace.updates[-1] == 0 and _learned(learner) == before, "something was learned"
@@ -509,7 +509,7 @@ def a_refused_call_changes_nothing(make: Make) -> None:
     learner, X, y = _taught(make, 40, features=FEATURES)
     decision = learner.decide(_pair(X, 1))
     foreign = make(LABELS, features=FEATURES, seed=learner.seed + 1).decide(_pair(X, 1))
-    wrong = np.full(FEATURES, np.inf if learner._reads_columns else np.nan)
+    wrong = np.full(FEATURES, np.inf if learner.reader.way.columns else np.nan)
     refused: list[Callable[[], Any]] = [
         lambda: learner.decide(wrong),
         lambda: learner.decide(np.ones(FEATURES + 1)),
@@ -546,7 +546,7 @@ def a_missing_number_is_refused_or_read_alike(make: Make) -> None:
     (learner, whole), (X, y) = _twins(make, features=FEATURES), _stream(40)
     rows = X.toarray()
     rows[::3, 1] = np.nan
-    if not learner._takes_gaps:
+    if not learner.reader.way.takes_gaps:
         _refusal(lambda: learner.decide(rows[0]), "a missing number")
         return
     for row, label in zip(rows, y, strict=True):
@@ -633,7 +633,7 @@ def memory_is_bounded(make: Make) -> None:
     assert len(learner._answers.bits) <= max(learner.round // 4, 64), "a round takes over two bits"
     number = np.dtype(learner.dtype).itemsize
     lanes, held = learner._state.table.shape[2], learner._storage.size(FEATURES, LABELS)
-    features = FEATURES + (learner._reads_columns and learner._scales is not None)  # a constant
+    features = FEATURES + (learner.reader.way.columns and learner._scales is not None)  # a constant
     assert learner._buffer.nbytes == learner.planes * lanes * features * number
     assert size <= 2 * learner.planes * LABELS * features * number + held + swing + 4096
 

@@ -773,10 +773,11 @@ def test_truth_values_are_numbers_in_every_format(tmp_path):
     ]
     learner = ob.OneBit(["a", "b"])
     forms = [
-        learner._encoded(ob.datasets.read(tmp_path / name).X) for name in ("t.csv", "t.parquet")
+        learner.reader.encoded(ob.datasets.read(tmp_path / name).X, learner)
+        for name in ("t.csv", "t.parquet")
     ]
     for rows in forms:
-        for made, wanted in zip(rows[:3], learner._encoded(dicts)[:3], strict=True):
+        for made, wanted in zip(rows[:3], learner.reader.encoded(dicts, learner)[:3], strict=True):
             assert np.array_equal(made, wanted)
     (tmp_path / "n.csv").write_text("flag,age,label\ntrue,1,a\nfalse,2,b\n")
     assert ob.datasets.read(tmp_path / "n.csv").X.tolist() == [[1, 1], [0, 2]]

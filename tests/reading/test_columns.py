@@ -94,12 +94,12 @@ def test_three_outliers_do_not_spoil_a_column_of_onebit():
 def test_the_first_row_may_be_zeros(make):
     rounds, whole = make(), make()
     rounds.learn(rounds.decide([0.0, 0.0]), label=LABELS[0])
-    assert rounds._reads_columns
+    assert rounds.reader.way.columns
     ob.simulate(whole, [[0.0, 0.0]], LABELS[:1])
     assert rounds._dump()[1].keys() == whole._dump()[1].keys()
     again = make()
     again.redo([0.0, 0.0], make().propose([0.0, 0.0]))
-    assert again._reads_columns
+    assert again.reader.way.columns
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -358,9 +358,9 @@ def test_an_empty_context_does_not_decide_the_kind(make, is_answered, tmp_path):
         assert scores.shape == (60, 2) and law[proposed.place] == proposed.propensity
         redone = whole.copy()
         assert redone.redo(X[0], proposed).row[1].dtype == np.float64
-        assert redone._reads_columns
+        assert redone.reader.way.columns
         ob.simulate(whole, X, y)
-        assert whole._reads_columns
+        assert whole.reader.way.columns
         play(rounds, X, y)
         assert testing._bytes(whole) == testing._bytes(rounds)
         [run] = ob.sweep([make(2)], X, y, test=(X, y))
@@ -376,7 +376,7 @@ def test_a_text_without_feedback_does_not_decide_the_kind(make):
     fresh.decide({})
     ob.simulate(learner, X, y)
     ob.simulate(fresh, X, y)
-    assert learner._reads_columns and np.array_equal(learner.scores(X), fresh.scores(X))
+    assert learner.reader.way.columns and np.array_equal(learner.scores(X), fresh.scores(X))
     if learner.features is None:
         with pytest.raises(ValueError, match=r"takes dense rows of 4 columns|with rows of numbers"):
             learner.learn(late, right=True)
@@ -416,7 +416,7 @@ def test_a_learner_of_other_contexts_refuses_dense_rows(make, x, tmp_path):
         taught.decide([] if taught.features is None else {})
     learner.forget()
     ob.simulate(learner, X, y)
-    assert learner._reads_columns
+    assert learner.reader.way.columns
 
 
 @pytest.mark.parametrize("name", sorted(Declared.registry))
@@ -441,7 +441,7 @@ def test_chunks_of_texts_that_wait_for_feedback_are_followed_by_no_arrays():
     chunks = [(["a text", "another"], [0, 1]), (X, y)]
     with pytest.raises(ValueError, match="takes dense rows of 4 columns, and column"):
         ob.simulate(learner, chunks, channel=[ob.Delay(5)])
-    assert not learner._reads_columns
+    assert not learner.reader.way.columns
     ob.simulate(ob.OneBit(2), [(["", ""], [0, 1]), (X, y)], channel=[ob.Delay(5)])
 
 

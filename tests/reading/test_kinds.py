@@ -91,10 +91,10 @@ def test_another_process_knows_it_from_the_decisions(tmp_path):
 def test_a_stream_without_answers_settles_nothing():
     learner = ob.Banditron(3)
     ob.simulate(learner, X, Y, channel=ob.Silence(1.0))
-    assert learner._taught_with == ""
+    assert learner.reader.taught_with == ""
     learner.decide("a text")
     ob.simulate(learner, X, Y, channel=[ob.Silence(0.5), ob.Delay(3)])
-    assert learner._taught_with == COLUMNS
+    assert learner.reader.taught_with == COLUMNS
 
 
 def test_forgetting_everything_opens_it_for_both():
@@ -123,7 +123,7 @@ def test_tables_from_files_have_names_or_columns(tmp_path):
         data = ob.datasets.read(tmp_path / name)
         learner = ob.Banditron(data.labels)
         ob.simulate(learner, data)
-        assert learner._taught_with == kind
+        assert learner.reader.taught_with == kind
         learner.decide({"a": 1, "b": "y" if kind == NAMES else 6})  # a row of the table
 
 

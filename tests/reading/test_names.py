@@ -194,7 +194,7 @@ def test_a_learner_of_sparse_rows_learns_the_names_of_a_wide_table(tmp_path, mon
     ob.simulate(learner, data)
     ob.simulate(plain, data.X, y)
     assert testing._learned(learner) == testing._learned(plain)
-    assert learner._names == tuple(data.columns) and not plain._names
+    assert learner.reader.names == tuple(data.columns) and not plain.reader.names
     with pytest.raises(ValueError, match="knows numbers by their names"):
         ob.simulate(taught_by_dicts(X, y, ob.OneBit), data)
 
@@ -388,7 +388,7 @@ def test_rows_of_a_frame_of_objects_are_rows_of_numbers_one_by_one_too(make):
 def test_a_column_of_objects_with_one_string_is_no_column_of_numbers():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"code": [7, "B2", None], "x": [1.0, 2.0, 3.0]})
-    rows = ob.UCWL(2)._rows(frame), ob.UCWL(2)._rows(frame.to_dict("records"))
+    rows = ob.UCWL(2).rows(frame), ob.UCWL(2).rows(frame.to_dict("records"))
     assert rows[0].indices.tolist() == rows[1].indices.tolist() and not rows[0].columns
     empty = pandas.DataFrame({"code": [None, None], "x": [1.0, 2.0]})  # None: a category
     found = ob.UCWL(2).decide(empty.iloc[[0]]).indices

@@ -247,7 +247,7 @@ def test_a_cell_of_a_frame_is_the_value_of_a_dict(name):
         with pytest.raises(row):
             ob.Banditron(2).predict(frame)
     else:
-        assert ob.Banditron(2)._rows(frame).indices[: len(row[1])].tolist() == row[1]
+        assert ob.Banditron(2).rows(frame).indices[: len(row[1])].tolist() == row[1]
 
 
 @pytest.mark.parametrize("name", CONTEXTS)

@@ -22,13 +22,12 @@ def learn_block(learner: Learner, block: LogBlock, tells: bool = False) -> Told:
     tells: also tell, for every row, what the learner would have said before it learned the row.
     """
     with learner._lock:
-        rows = learner._rows(block.contexts)
+        rows = learner.rows(block.contexts)
         _check_answers(learner, block)
-        if learner._is_open and rows.columns:
+        if learner.reader.way.is_open and rows.columns:
             learner._meet(rows.columns)
         labels_then, placed = learner._labels, learner._place(rows, NO_ORDER)
-        learner._columns = learner._columns or rows.columns
-        learner._names = learner._names or rows.names
+        learner.reader.remember(rows.columns, rows.names)
         log = _logged(learner, block, placed)
         told = _room(learner, block.size if tells else 0)
         first, done = learner.round, 0
@@ -42,8 +41,8 @@ def learn_block(learner: Learner, block: LogBlock, tells: bool = False) -> Told:
             _learn_rows(learner, block, log, told, first, done, end)
             done = end
             learner.round = first + done
-        if rows.kind and not learner._taught_with and learner._answers.any():
-            learner._taught_with = rows.kind
+        if rows.kind and not learner.reader.taught_with and learner._answers.any():
+            learner.reader.taught_with = rows.kind
         return told
 
 
@@ -107,7 +106,7 @@ def tell_block(learner: Learner, block: LogBlock, first: int) -> Told:
 
     first: the number of the block's first row in the log. Rounds count on from the learner's.
     """
-    rows = learner._rows(block.contexts)
+    rows = learner.rows(block.contexts)
     met = learner._after_meeting(rows.columns)
     if met is not learner:
         return tell_block(met, block, first)

@@ -247,7 +247,7 @@ def simulate_rows(
 ) -> Trace:
     """`simulate` with a record of what is right. carried: the state that earlier chunks left."""
     with learner._lock:  # other threads wait until the stream is done
-        rows = learner._rows(X)
+        rows = learner.rows(X)
         names = rows.names
         size = len(rows.indptr) - 1
         check_size(size, truths)
@@ -261,12 +261,11 @@ def simulate_rows(
         check_delays(link, pending.before + total)
         if carried:
             rows, truths = carried.in_front_of(rows, truths)
-        if learner._is_open and rows.columns:
+        if learner.reader.way.is_open and rows.columns:
             check_within(rows.width - 1, rows.columns)  # chunks before may have had texts
             learner._meet(rows.columns)
         labels_then, placed = learner._labels, learner._place(rows, order_rows)
-        learner._columns = learner._columns or rows.columns
-        learner._names = learner._names or names
+        learner.reader.remember(rows.columns, names)
         front = carried.kept if carried else 0
         stream = Stream(*placed[:3], truths, order_rows, front)
         counts, kept = no_counts(truths, 4), no_counts(truths, len(points), 4)
@@ -298,8 +297,8 @@ def simulate_rows(
                     answers.mark_all(first + done, first + end, first + end)
                 done = end
                 learner.round = first + done
-                if rows.kind and not learner._taught_with and learner._answers.any():
-                    learner._taught_with = rows.kind
+                if rows.kind and not learner.reader.taught_with and learner._answers.any():
+                    learner.reader.taught_with = rows.kind
                 if failure is not None:
                     raise failure
                 if progress:

@@ -107,8 +107,8 @@ def sweep(
         course = _course(alike, data, epochs, order, checkpoints, channel, test)
         check_delays(links[0], course.points[-1] if course.points else 0)
         for place in places:
-            check_columns(course.rows.columns, learners[place]._columns)
-            check_kind(course.rows.kind, learners[place]._taught_with)
+            check_columns(course.rows.columns, learners[place].reader.columns)
+            check_kind(course.rows.kind, learners[place].reader.taught_with)
         for size, members in _groups(places, like, course, threads):
             group = [learners[place] for place in members]
             jobs.append((members, partial(_run_group, group, size, course, report)))
@@ -213,7 +213,7 @@ def _course(
 ) -> _Course:
     like = learners[0]
     X, truths = rows_and_truths(like, data)
-    rows = like._encoded(X)
+    rows = like.reader.encoded(X, like)
     like = like._after_meeting(rows.columns)
     size = len(rows.indptr) - 1
     check_size(size, truths)
@@ -222,7 +222,7 @@ def _course(
     points = points_of(checkpoints, total)
     if test is not None:
         test = rows_and_truths(like, test, "test", "")
-        test_rows = like._encoded(test[0])
+        test_rows = like.reader.encoded(test[0], like)
         check_columns(test_rows.columns, rows.columns)
         check_kind(test_rows.kind, rows.kind)
         size = len(test_rows.indptr) - 1

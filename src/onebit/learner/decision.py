@@ -180,8 +180,9 @@ def checked_decision(decision: Any, learner: Learner) -> Decision:
         indices, values = decision.row
     except (TypeError, ValueError):
         indices = values = np.empty(())
-    dtype = learner._row_dtype
-    if type(values) is ndarray and values.dtype is not dtype and learner._reads_columns:
+    reader = learner.reader
+    dtype = reader.way.dtype
+    if type(values) is ndarray and values.dtype is not dtype and reader.way.columns:
         values = values.astype(dtype) if values.dtype == np.float32 else values
         decision = msgspec.structs.replace(decision, row=(indices, values))
     if not (
@@ -193,8 +194,8 @@ def checked_decision(decision: Any, learner: Learner) -> Decision:
         raise ValueError(
             "this decision's context is not a row of indices and values, as decide made it"
         )
-    if learner._check_values:
-        learner._check_values(values)
+    if reader.check_values:
+        reader.check_values(values)
     if decision.kind not in ("", NAMES, COLUMNS):
         raise ValueError(f"this decision's context is of no known kind: {decision.kind!r}")
     names, size = learner._labels.names, decision.size

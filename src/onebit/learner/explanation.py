@@ -120,7 +120,7 @@ def _scores(
     learner: Learner, whole: Context, rests: list[Callable[[], Context]], places: list[int]
 ) -> np.ndarray:
     """The scores [context, place] of the whole context and of what is left without each part."""
-    makers, dtype, found = [lambda: whole, *rests], learner._row_dtype, []
+    makers, dtype, found = [lambda: whole, *rests], learner.reader.way.dtype, []
     size = 1 + MOST_ENTRIES // (1 + len(whole[0][0]))
     for start in range(0, len(makers), size):
         rows, numbers = zip(*(make() for make in makers[start : start + size]), strict=True)
@@ -133,19 +133,20 @@ def _scores(
 
 def _columns(learner: Learner, x: Any) -> tuple[Context, list[Part]]:
     """A context without names, and its parts: the columns."""
-    row = indices, values = learner._encode(x, learner._columns)
-    if learner._reads_columns:  # a column that is 0 says something, too
-        values = np.zeros(learner._column_count)
+    reader = learner.reader
+    row = indices, values = reader.way.one(x, reader.columns)
+    if reader.way.columns:  # a column that is 0 says something, too
+        values = np.zeros(reader.way.columns)
         values[indices], indices = row[1], np.arange(len(values), dtype=np.uint32)
     parts: list[Part] = []
     for i, index in enumerate(indices):
-        name = learner._names[index] if learner._names else f"column {index}"
+        name = reader.names[index] if reader.names else f"column {index}"
         parts.append((name, partial(_without_column, learner, indices, values, i)))
     return (row, NO_ENTRIES), parts
 
 
 def _without_column(learner: Learner, indices: np.ndarray, values: np.ndarray, i: int) -> Context:
-    return learner._without(indices, values, i), NO_ENTRIES
+    return learner.reader.way.without(indices, values, i), NO_ENTRIES
 
 
 def _parts_with_names(learner: Learner, x: str | Mapping[str, Any]) -> tuple[Context, list[Part]]:
@@ -159,7 +160,7 @@ def _parts_with_names(learner: Learner, x: str | Mapping[str, Any]) -> tuple[Con
 
     def added_up(pieces: list[Context]) -> Context:
         indices, values = _sum(row for row, _ in pieces)
-        row = row_of_arrays(indices.astype(np.int64), values, learner._row_dtype, columns)
+        row = row_of_arrays(indices.astype(np.int64), values, learner.reader.way.dtype, columns)
         return row, _sum(numbers for _, numbers in pieces)
 
     def rest(place: int, piece: Callable[[], Row]) -> Context:

@@ -76,12 +76,13 @@ def dump(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "seed": learner.seed,
         "round": learner.round,
     }
-    if learner._columns and not learner.features:
-        head["columns"] = learner._columns
-    if learner._names:
-        head["names"] = list(learner._names)
-    if learner._taught_with:
-        head["taught_with"] = learner._taught_with
+    reader = learner.reader
+    if reader.columns and not learner.features:
+        head["columns"] = reader.columns
+    if reader.names:
+        head["names"] = list(reader.names)
+    if reader.taught_with:
+        head["taught_with"] = reader.taught_with
     arrays = {"table": learner._table(), "memory": learner._state.memory.copy()}
     features = learner._features()
     if len(features) and features[-1] >= len(features):  # some are missing
@@ -180,7 +181,7 @@ def _are_scales(learner: Learner, scales: dict[str, np.ndarray], table: np.ndarr
     if not (np.isfinite(lines).all() and (lines[:, [TIMES, SPREAD]] >= 0).all()):
         return False
     if places is None:
-        fits = len(table) == len(lines) == learner._columns + 1
+        fits = len(table) == len(lines) == learner.reader.columns + 1
         return fits and learner.inputs != "sparse"
     return bool(
         learner.inputs != "dense"
@@ -226,10 +227,11 @@ def _learner_of(
     learner = kind(labels, **settings, **common)
     learner.round, learner._answers, learner._other_answers = round, answers, other_answers
     if learner.features is None and "columns" in head:  # older files have none
-        learner._columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
-    learner._names = _names(head.get("names", []), head.get("columns"), learner.features)
-    learner._taught_with = head.get("taught_with", "")  # older files have none
-    if learner._taught_with not in ("", NAMES, COLUMNS):
+        learner.reader.columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
+    names = _names(head.get("names", []), head.get("columns"), learner.features)
+    learner.reader.names = names
+    learner.reader.taught_with = head.get("taught_with", "")  # older files have none
+    if learner.reader.taught_with not in ("", NAMES, COLUMNS):
         raise ValueError("it was taught with contexts of no known kind")
     learner._fades_at = learner._next_fade(max(round - 1, 0))
     learner._meet_saved(arrays)

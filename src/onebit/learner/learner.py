@@ -16,7 +16,8 @@ import hashlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never
 
@@ -46,7 +47,6 @@ from onebit.core.slots import (
     BLANKS,
     MARK,
     no_slots,
-    plain_width,
     widened,
     width_of,
 )
@@ -60,33 +60,11 @@ from onebit.learner.labels import LabelSet, check_texts
 from onebit.learner.silence import Reading, hearing, is_taken
 from onebit.learner.table import FeatureTable
 from onebit.learner.warming import warm_up
-from onebit.reading.contexts import (
-    FLOAT64,
-    check_columns,
-    check_kind,
-    column_encoder,
-    columns_in,
-    columns_of,
-    encode_columns,
-    encode_rows,
-    encoder,
-    encoder_apart,
-    is_unnamed,
-    kind_of,
-    named_context,
-)
-from onebit.reading.dicts import most_features, set_apart
-from onebit.reading.frames import (
-    NamedColumns,
-    check_names,
-    dict_of_row,
-    dicts_of,
-    listed,
-    names_of,
-    row_in_columns,
-    warn_of_categories,
-)
-from onebit.reading.rows import COLUMNS, INT32, Rows, rows_of, unit_row, unit_rows
+from onebit.reading.contexts import check_kind, columns_of
+from onebit.reading.frames import names_of, warn_of_categories
+from onebit.reading.reader import Reader
+from onebit.reading.rows import Rows, rows_of
+from onebit.reading.ways import Apart, Columns, Open, Raw, Unit
 from onebit.storage.base import TABLE, Storage, row_blocks
 from onebit.storage.scales import (
     STATISTICS,
@@ -98,6 +76,7 @@ from onebit.storage.scales import (
 )
 
 Labels = int | Sequence[str] | Sequence[int]
+Row = tuple[Any, Any]  # indices and values
 
 
 STEPS = 16  # of fading per half-life
@@ -106,6 +85,7 @@ NEVER = 2**63
 # What a class says about its algorithm, and compiled code: names that are not for users.
 _FOR_AUTHORS = {
     "BITS",
+    *("has_learned", "knows_numbers", "reader", "rows"),
     *("Params", "could_say", "hear", "hear_label", "law", "lockstep", "lockstep_loop", "members"),
     *("say", "score"),
     *("added_settings", "costly", "declared", "forecasts", "full_information", "may_pause"),
@@ -206,7 +186,6 @@ class Learner(FeatureTable, Declared):
         forecasts: tuple[float, float] | None = self.forecasts
         self._chance = forecasts and (forecasts[0], 1.0 / (forecasts[1] - forecasts[0]))
         self._storage = storage = self._make_storage()
-        self._check_values = storage.check
         self._params = self._make_params()
         self.silence, self._hearing = hearing(self.silence)
         if self._hearing.silence_is_wrong and self.full_information:
@@ -214,10 +193,8 @@ class Learner(FeatureTable, Declared):
                 f"{type(self).__name__} learns from the true label, and silence does not name it: "
                 "silence='wrong' is for learners that receive right or wrong"
             )
-        self._is_unit = self.inputs == "unit"
-        self._is_scaled = self.inputs in ("auto", "dense", "sparse")  # by what was learned
         self._thins = min(self._hearing[1:]) < 1
-        keeps_scales = self._is_scaled and not self.scales_itself
+        keeps_scales = self.inputs in ("auto", "dense", "sparse") and not self.scales_itself
         self._hears_bits = not (self.full_information or self._thins or keeps_scales)
         own = {n: s for n, s in self.declared.items() if n not in SHARED and s.in_use(self)}
         self.settings = {**storage.settings, **{n: self._values[s] for n, s in own.items()}}
@@ -237,9 +214,7 @@ class Learner(FeatureTable, Declared):
         self._dtype = precision(storage.dtype if self.dtype is None else self.dtype)
         self.dtype = self._dtype.name  # type: ignore[assignment]
         self.round = 0
-        self._columns = self.features or 0  # of dense rows; 0: not known yet
-        self._names: tuple[str, ...] = ()  # of these columns, where they have names
-        self._taught_with = ""  # NAMES or COLUMNS: the contexts of the answers so far
+        self.reader = Reader(self._way(), storage.check, self.features or 0)
         self._slots = no_slots()
         self._fades_at = self._next_fade(0)
         self._answers, self._other_answers = Answers(), OtherAnswers()
@@ -299,38 +274,19 @@ class Learner(FeatureTable, Declared):
                 f"decide takes one context, and the possible labels as among=[...], but not "
                 f"{_listed(more, unknown)}"
             )
-        is_pair = type(x) is tuple
-        column_names = () if is_pair or not hasattr(x, "to_dict") else names_of(x)
-        if self._names or column_names:
-            x = self._in_columns(x)
-        encode = self._encoder_for(x) if self._is_open and not is_pair else self._encode
-        row = indices, values = encode(x, self._columns)
-        if self._is_unit:
-            row = indices, values = unit_row(indices, values)
-        if self._check_values:
-            self._check_values(values)
-        kind = ""
-        if len(indices):  # as in `_kind_in`
-            is_usual = is_pair and getattr(x[0], "dtype", None) is INT32
-            kind = COLUMNS if is_usual else kind_of(x)
-            if kind != self._taught_with:
-                self._check_kind(kind)
+        way = self.reader.way
+        row, kind, x, columns, names = self.reader.one(x, self)
+        indices, values = row
         try:
             self._acquire()
             places = None if among is None else self._places(among)
             round = self.round
-            if self._is_scaled:
-                if not is_pair:
-                    if self._is_open:
-                        self._meet(columns_of(x))
-                    self._check_is_named(x)
-                if self._encode is not encode:  # another thread has told how contexts are read
-                    row = indices, values = self._encode(x, self._columns)
-                self._make_room_to_scale(len(indices))
+            if way.is_scaled:
+                row = indices, values = self._met(x, row, columns, way)
             if round >= self._fades_at:
                 # May be refused: before anything changes.
                 row = indices, values = self._fitted(row)
-                self._reserve_for(indices, columns_of(x))
+                self._reserve_for(indices, columns)
                 self._fade(round)
             if places is None:
                 work, count = self._work, self._size
@@ -344,20 +300,18 @@ class Learner(FeatureTable, Declared):
                 if label != NO_ROOM:
                     break
                 row = indices, values = self._fitted(row)
-                work = self._reserve_for(indices, columns_of(x), work)
+                work = self._reserve_for(indices, columns, work)
             confidence, line = None, self._chance
             if line is not None and len(indices):  # as in `_chances`
                 confidence = (score - line[0]) * line[1]
                 if not 0.0 <= confidence <= 1.0:
                     confidence = 1.0 if confidence > 1.0 else 0.0
-            names = self._labels.names
-            if not is_pair and not self._columns:
-                self._columns = columns_of(x)
-            if column_names and not self._names and columns_of(x):
-                self._names = column_names
+            if columns:
+                self.reader.remember(columns, names)
             self.round = round + 1
+            labels = self._labels.names
             decision = Decision(
-                names[label], names[greedy], propensity, round, row, label, greedy, note, other,
+                labels[label], labels[greedy], propensity, round, row, label, greedy, note, other,
                 self._size, places, self._origin, self.salt, confidence, kind,
             )  # fmt: skip
         except BaseException:
@@ -365,6 +319,19 @@ class Learner(FeatureTable, Declared):
             raise
         self._release()
         return decision
+
+    def _met(self, x: Any, row: Row, columns: int, way: Raw) -> Row:
+        """The row of a context, read in this way, now that no other thread can teach the learner.
+
+        columns: of a dense row, if the learner has to know them.
+        """
+        if type(x) is not tuple:
+            self._meet(columns)
+            self.reader.check_is_named(x, self)
+        if self.reader.way is not way:  # it has met its first dense row
+            row = self.reader.way.one(x, self.reader.columns)
+        self._make_room_to_scale(len(row[0]))
+        return row
 
     def warm_up(self, x: Any = None) -> None:
         """Compile what `decide`, `learn` and `predict` will need, also once there are more labels.
@@ -389,30 +356,19 @@ class Learner(FeatureTable, Declared):
         with self._lock:
             if not self._can_propose(x):
                 return self.copy().decide(x, among=among)
-            indices, values, kind = self._row_of(x)
-            if not self._has_room_for(indices):
-                return self._read_decision((indices, values), kind, among)
-            columns, names = self._columns, self._names
+            row, kind, *_ = self.reader.one(x, self)
+            if not self._has_room_for(row[0]):
+                return self._read_decision(row, kind, among)
+            before = copy(self.reader)
             decision = self.decide(x, among=among)
             self._count_said(decision.place, -1)
-            self.round, self._columns, self._names = self.round - 1, columns, names
+            self.round, self.reader = self.round - 1, before
             return decision
 
     def _can_propose(self, x: Any) -> bool:
         """Whether `decide` would change nothing but the number of rounds and the room."""
-        is_first = self._is_open and columns_of(self._in_columns(x)) > 0
+        is_first = self.reader.columns_to_meet(x, self) > 0
         return 0 < self.round < self._fades_at and not is_first
-
-    def _row_of(self, x: Any) -> tuple[np.ndarray, np.ndarray, str]:
-        """A context, encoded and checked as `decide` does it, and its kind."""
-        x = self._in_columns(x)
-        self._check_is_named(x)
-        indices, values = self._encode(x, self._columns)
-        if self._is_unit:
-            indices, values = unit_row(indices, values)
-        if self._check_values:
-            self._check_values(values)
-        return indices, values, self._kind_in(x, indices)
 
     def _read_decision(
         self, row: tuple[Any, Any], kind: str, among: Iterable[Any] | None
@@ -421,7 +377,7 @@ class Learner(FeatureTable, Declared):
         places = None if among is None else self._places(among)
         count = self._size if places is None else len(places)
         row = indices, values = self._fitted(row)
-        rows = Rows(indices, values, np.array([0, len(indices)]), self._width_for(indices))
+        rows = Rows(indices, values, np.array([0, len(indices)]), self.reader.way.width(indices))
         reader, state, rows = self._to_read(rows)
         work = reader._work if places is None else reader._restricted(places)
         work = work._replace(slots=no_slots(), places=np.zeros_like(rows.indices))
@@ -445,7 +401,7 @@ class Learner(FeatureTable, Declared):
         `propose`, gets the present round. Learn from the decision that is returned.
         """
         with self._lock:
-            columns = columns_of(self._in_columns(x))
+            columns = columns_of(self.reader.in_columns(x, self))
             judge = self._after_meeting(columns)
             decision = checked_decision(decision, judge)
             judge._vet(decision)
@@ -455,8 +411,7 @@ class Learner(FeatureTable, Declared):
             self._reserve_for(decision.row[0], columns)
             if round >= self._fades_at:
                 self._fade(round)
-            self._columns = self._columns or columns
-            self._names = self._names or (names if columns else ())
+            self.reader.remember(columns, names if columns else ())
             self._count_said(decision.place, 1)
             self.round = round + 1
             return msgspec.structs.replace(decision, round=round)
@@ -499,7 +454,7 @@ class Learner(FeatureTable, Declared):
                 self._no_sign_of_drift(memory)
             elif self.may_pause:
                 self._pause()
-            self._taught_with = self._taught_with or own.kind
+            self.reader.taught_with = self.reader.taught_with or own.kind
 
     def learn(
         self,
@@ -552,8 +507,8 @@ class Learner(FeatureTable, Declared):
                     "model with a salt of its own, onebit.load(path, salt='web-1')"
                 )
             kind = decision.kind
-            if kind != self._taught_with:
-                check_kind(kind, self._taught_with)
+            if kind != self.reader.taught_with:
+                check_kind(kind, self.reader.taught_with)
             if round >= self._fades_at:
                 self._vet(decision)
                 self._reserve_for(indices)  # may be refused: before anything changes
@@ -583,7 +538,8 @@ class Learner(FeatureTable, Declared):
                 answers.next = round + 1
             else:
                 answers.mark(round, self.round)
-            self._taught_with = self._taught_with or kind
+            if not self.reader.taught_with:
+                self.reader.taught_with = kind
             if self.may_pause:
                 self._pause()
         except BaseException:
@@ -618,7 +574,7 @@ class Learner(FeatureTable, Declared):
     def _fitted_as_full(self, x: Any) -> None:
         """Compile what contexts need once the vocabulary is full."""
         if self._is_limited:
-            self._merged(self._rows([x]), self._slots, 0)
+            self._merged(self.rows([x]), self._slots, 0)
 
     def _fitted_decision(self, decision: Decision) -> Decision:
         """A decision with its context as the table has room for it now."""
@@ -782,7 +738,7 @@ class Learner(FeatureTable, Declared):
         estimated one by one, so the chances of a row need not sum to 1.
         """
         warn_of_categories(X)
-        rows = self._rows(X)
+        rows = self.rows(X)
         return self._chances(self._score(rows)[0], np.diff(rows.indptr) > 0)
 
     def _chances(self, scores: np.ndarray, are_told: Any = True) -> np.ndarray:
@@ -799,11 +755,10 @@ class Learner(FeatureTable, Declared):
 
     def propensities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
         """The probability of each label to be said now for a context, in the order of `labels`."""
-        x = self._in_columns(x)
-        met = self._after_meeting(columns_of(x))
+        (indices, values), _, x, columns, _ = self.reader.one(x, self)
+        met = self._after_meeting(columns)
         if met is not self:
             return met.propensities(x, among=among)
-        indices, values, _ = self._row_of(x)
         with self._lock:
             if self.round >= self._fades_at:  # `decide` would fade first; here a copy does
                 faded = self.copy()
@@ -822,7 +777,7 @@ class Learner(FeatureTable, Declared):
     def _law(
         self, work: Work, indices: np.ndarray, values: np.ndarray, round: int, count: int
     ) -> np.ndarray:
-        row = Rows(indices, values, np.array([0, len(indices)]), self._width_for(indices))
+        row = Rows(indices, values, np.array([0, len(indices)]), self.reader.way.width(indices))
         reader, state, row = self._to_read(row)
         work, fill = reader._work._replace(mask=work.mask), reader._entries.propensities
         fill(self._params, state, work, *row[:2], self._draws, round, count)
@@ -835,23 +790,13 @@ class Learner(FeatureTable, Declared):
         the label's lead over the best other label would fall without the part. OneBit also tells
         the probability of each label to be right. `print` shows the explanation in a few lines.
         """
-        x = x.tocsr() if hasattr(x, "tocsr") else self._in_columns(x)
+        x = x.tocsr() if hasattr(x, "tocsr") else self.reader.in_columns(x, self)
         with self._lock:
             learner = self._after_meeting(columns_of(x))
             if self.round >= self._fades_at:  # `decide` would fade first; here a copy does
                 learner = self.copy() if learner is self else learner
                 learner._fade(self.round)
             return explain(learner, x, among)
-
-    def _without(
-        self, indices: np.ndarray, values: np.ndarray, i: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """A context without its i-th entry, which is a gap where columns are standardised."""
-        if not self._reads_columns:
-            return np.delete(indices, i), np.delete(values, i)
-        values = values.copy()
-        values[i] = np.nan
-        return indices[values != 0], values[values != 0]
 
     def _score(
         self, X: Any, possible: Sequence[int] | None = None
@@ -860,7 +805,7 @@ class Learner(FeatureTable, Declared):
 
         possible: the places of the labels that may be said, if not all may.
         """
-        rows = self._rows(X)
+        rows = self.rows(X)
         met = self._after_meeting(rows.columns)
         if met is not self:
             return met._score(rows, possible)
@@ -887,144 +832,34 @@ class Learner(FeatureTable, Declared):
         self._make_room_to_scale(int(np.diff(rows.indptr).max(initial=0)))
         return self, *self._found(rows)
 
-    def _rows(self, X: Any) -> Rows:
-        """Many contexts, encoded and checked."""
-        if self._names or self._reads_names:
-            X = listed(X)
-            if not self._names or (self._is_open and not isinstance(X, NamedColumns)):
-                X = dicts_of(X)
-            X = [self._in_columns(x) for x in X] if isinstance(X, list) else X
-        rows = self._encoded(X)
-        if self._knows_numbers:
-            parts = X if isinstance(X, list) else [X]
-            self._check_tells_numbers(rows.columns or any(map(is_unnamed, parts)))
-        check_kind(rows.kind, self._taught_with)
-        check_columns(rows.columns, self._columns)
-        check_names(rows.names, self._names)
-        if self._check_values:
-            self._check_values(rows.values, rows.indptr)
-        return rows
+    def rows(self, X: Any) -> Rows:
+        """Many contexts as the learner reads them now, checked."""
+        return self.reader.many(X, self)
 
-    def _kind_in(self, x: Any, indices: np.ndarray) -> str:
-        """The kind of a context with these features; refused if the learner knows the other."""
-        kind = kind_of(x) if len(indices) else ""
-        self._check_kind(kind)
-        return kind
+    def has_learned(self) -> bool:
+        """Whether anything was learned: the state differs from the initial one."""
+        with self._lock:
+            return self._has_learned()
 
-    def _check_kind(self, kind: str) -> None:
-        """Refuse a context of another kind than those before."""
-        if kind == COLUMNS and self._taught_with not in ("", COLUMNS):
-            self._check_tells_numbers(self._knows_numbers)
-        check_kind(kind, self._taught_with)
-
-    @property
-    def _reads_names(self) -> bool:
-        """Whether rows of numbers with names are read as dicts: the first context was not dense."""
-        if self.round == 0 or self._columns or self._taught_with == COLUMNS:
-            return False
-        return not self._is_open or self._has_learned()
-
-    @property
-    def _knows_numbers(self) -> bool:
+    def knows_numbers(self) -> bool:
         """Whether the learner has learned the scales of numbers of dicts."""
         return type(self._scales) is Names and self._scales.lines[0, TIMES] > 0
 
-    def _check_is_named(self, x: Any) -> None:
-        """Refuse a row without names if the learner knows numbers by their names."""
-        if not isinstance(x, tuple | str | Mapping) and self._knows_numbers:
-            self._check_tells_numbers(columns_of(x) or is_unnamed(x))
-
-    def _check_tells_numbers(self, is_unnamed: Any) -> None:
-        if is_unnamed:
-            raise ValueError(
-                "this learner was taught with dicts or rows of a table with texts, and knows "
-                "numbers by their names. An array or a sparse matrix has none: give dicts, a data "
-                "frame, or rows of a table as datasets.read() gives them (X[i], X[rows]; "
-                "csr_matrix(X) and scipy's vstack lose what the columns are)"
-            )
-
-    # With inputs="auto", contexts are read as sparse rows until a dense row comes. A dense row is
-    # taken if nothing was learned before it: an empty context, or one without feedback, decides
-    # nothing. `_is_open`: no dense row came so far.
-
-    def _encoder_for(self, x: Any) -> Callable[[Any, int], tuple[Any, Any]]:
-        """How to read a context of a kind that the learner perhaps does not know yet."""
-        columns = columns_of(x)
-        self._check_open_to(columns)
-        return column_encoder(self.features, columns) if columns else self._encode
-
-    @property
-    def _takes_gaps(self) -> bool:
-        """Whether dense rows may have missing numbers."""
-        return self._is_open or self._reads_columns
-
-    def _check_open_to(self, columns: int) -> None:
-        """Refuse dense rows if the learner has learned from others; 0: these are none."""
-        if not columns:
-            return
-        with self._lock:  # another thread may teach it with dense rows in between
-            is_refused = self._is_open and self._has_learned()
-        if is_refused:
-            self._check_tells_numbers(self._knows_numbers)
-            raise ValueError(
-                f"this learner was taught with texts, dicts or sparse rows, and takes no dense "
-                f"rows, such as this one of {columns} columns: use another learner for these. "
-                "With inputs='sparse', arrays are sparse rows, too"
-            )
-
     def _after_meeting(self, columns: int) -> Learner:
         """The learner after dense rows of so many columns came; it does not change itself."""
-        if not (columns and self._is_open):
+        if not (columns and self.reader.way.is_open):
             return self
         met = self.copy()
         met._meet(columns)
         return met
 
-    def _in_columns(self, x: Any) -> Any:
-        """A row with names as the learner reads it.
-
-        If it was taught with a table of numbers, a dict is a row of that table. If it was taught
-        with dicts, a row of a table of numbers is a dict.
-        """
-        has_names = bool(names_of(x))
-        if not self._names:
-            return dict_of_row(x) if has_names and self._reads_names else x
-        named = dict_of_row(x) if has_names else named_context(x)
-        if named is None:
-            return x
-        gaps = self._reads_columns or not self._columns  # of a wide table, what is missing is 0
-        row = row_in_columns(named, self._names, self._row_dtype, gaps)
+    def _way(self) -> Raw:
+        """How contexts are read, from what the learner knows."""
         if self._reads_columns:
-            return row
-        indices = np.flatnonzero(np.nan_to_num(row))
-        return indices, row[indices]
-
-    def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
-        """How a single context is read: a function of the context and the columns so far."""
-        if self._reads_columns:
-            return column_encoder(self.features, self._column_count)
+            return Columns(self.features, self._column_count)
         if type(self._scales) is Names:
-            return encoder_apart(self._dtype, self.features, MARK)
-        return encoder(self._dtype, self.features)
-
-    def _encoded(self, X: Any) -> Rows:
-        """Many contexts, as the learner reads them."""
-        if self._is_open:
-            X = listed(X)
-            columns = columns_in(X)
-            self._check_open_to(columns)
-        else:
-            columns = self._column_count
-        return encode_columns(X, self.features, columns) if columns else self._encoded_sparse(X)
-
-    def _encoded_sparse(self, X: Any) -> Rows:
-        """Many contexts, for a learner that does not standardise the columns of dense rows."""
-        if type(self._scales) is Names:
-            most = most_features(self.features, MARK)
-            rows = set_apart(encode_rows(X, self._dtype, self.features, apart_below=most), MARK)
-            return rows._replace(width=plain_width(rows.indices))
-        rows = encode_rows(X, self._dtype, self.features)
-        return unit_rows(rows) if self._is_unit else rows
+            return (Open if self.inputs == "auto" else Apart)(self._dtype, self.features, MARK)
+        return (Unit if self.inputs == "unit" else Raw)(self._dtype, self.features)
 
     def __dir__(self) -> list[str]:
         """What is for users; the rest is for authors of learners."""
@@ -1073,7 +908,7 @@ class Learner(FeatureTable, Declared):
             arrays = self._storage.arrays(self._state.held, features, self._size)
             met = np.arange(features)
             if share == 1:
-                self._taught_with, memory[:] = "", 0
+                self.reader.taught_with, memory[:] = "", 0
                 table, arrays, met = table[:0], {}, met[:0]
             elif arrays:
                 memory *= 1 - share
@@ -1127,9 +962,8 @@ class Learner(FeatureTable, Declared):
     ) -> None:
         """Make a new state from weights [feature, plane, label], of all labels or fewer."""
         self._size = len(self._labels)
-        self._encode = self._encoder()
-        self._row_dtype = FLOAT64 if self._reads_columns else self._dtype  # of a context's values
-        self._is_open = self.inputs == "auto" and not self._reads_columns
+        check = None if self._scales is not None else self._storage.check  # any row can be scaled
+        self.reader = self.reader.reading(self._way(), check)
         lanes = lanes_for(self._size)
         self._buffer = np.empty((0, self.planes, lanes), self._dtype)
         rows = self._most_rows
@@ -1151,7 +985,7 @@ class Learner(FeatureTable, Declared):
         records = (self._params, self._state, self._work)
         kinds = (*map(type, (self._params, self._state, self._state.held, self._scales)),)
         self._kind = (*kinds, self._dtype)
-        self._entries = Entries(self._kind, self._storage.guarded, self._row_dtype, *records)
+        self._entries = Entries(self._kind, self._storage.guarded, self.reader.way.dtype, *records)
 
     # Methods that an algorithm may override.
 
@@ -1164,8 +998,8 @@ class Learner(FeatureTable, Declared):
 
     def _meet(self, columns: int) -> None:
         """A context comes, a dense row of so many columns; 0: it is of another kind."""
-        if columns and self._is_open:
-            self._check_open_to(columns)
+        if columns and self.reader.way.is_open:
+            self.reader.check_open_to(columns, self)
             self._check_width(columns, False)
             self._read_columns(columns)
 
@@ -1175,7 +1009,7 @@ class Learner(FeatureTable, Declared):
 
     def _has_learned(self) -> bool:
         """Whether anything was learned: the state differs from the initial one."""
-        if self.round == 0 or self._knows_numbers:
+        if self.round == 0 or self.knows_numbers():
             return self.round > 0
         table, memory, held = self._state
         size, storage = (len(table), self._size), self._storage
@@ -1194,7 +1028,6 @@ class Learner(FeatureTable, Declared):
         before = dict(self.__dict__)
         try:
             self._slots = no_slots()
-            self._check_values = None  # rows of any length are scaled
             if columns:
                 self._scales = scales_of_columns(np.zeros((columns + 1, STATISTICS)), self._dtype)
             else:
@@ -1351,9 +1184,8 @@ class Learner(FeatureTable, Declared):
                 kept = ("_lock", "_reload_lock", "_acquire", "_release")
                 newer.__dict__ |= {name: self.__dict__[name] for name in kept}
                 newer.round = max(self.round, newer.round)
-                newer._columns = newer._columns or self._columns
-                newer._names = newer._names or self._names
-                newer._taught_with = newer._taught_with or self._taught_with
+                newer.reader.remember(self.reader.columns, self.reader.names)
+                newer.reader.taught_with = newer.reader.taught_with or self.reader.taught_with
                 self.__dict__ = newer.__dict__
 
     def _with_vocabulary(self, vocabulary: int) -> Learner:

@@ -34,6 +34,7 @@ from onebit.core.slots import (
     width_of,
 )
 from onebit.reading.contexts import check_within
+from onebit.reading.reader import Reader
 from onebit.reading.rows import GROWTH_LIMIT, Rows, cut
 from onebit.storage.base import Storage
 from onebit.storage.scales import Columns, Names, with_room
@@ -61,7 +62,7 @@ class FeatureTable:
     _work: Work
     _storage: Storage
     _scales: Any
-    _columns: int  # of dense rows; 0: not known yet
+    reader: Reader
     _width = 0  # of the features in the map that are neither apart (`_first_number`) nor OTHERS
 
     def _fill(self) -> tuple[float, ...]:
@@ -90,7 +91,7 @@ class FeatureTable:
         work = self._work if work is None else work
         if not len(indices):
             return work
-        are_marked, width = type(self._scales) is Names, self._width_for(indices)
+        are_marked, width = type(self._scales) is Names, self.reader.way.width(indices)
         is_mapped = self._maps(columns, width)
         self._check_width(width, is_mapped)
         if is_mapped:
@@ -104,10 +105,6 @@ class FeatureTable:
         if work.slots is slots and work.places is places and work.scales is scales:
             return work
         return work._replace(slots=slots, places=places, scales=scales)
-
-    def _width_for(self, indices: np.ndarray) -> int:
-        """How many features there must be for a context."""
-        return plain_width(indices) if type(self._scales) is Names else width_of(indices)
 
     def _has_room_for(self, indices: np.ndarray) -> bool:
         """Whether all features of a context are in the table."""
@@ -129,7 +126,7 @@ class FeatureTable:
             return True
         row = replicas * self._buffer.itemsize * math.prod(self._buffer.shape[1:])
         is_large = width > NEAR or width * row > SMALL or self.vocabulary is not None
-        return is_large and self._may_map and not (columns or self._columns)
+        return is_large and self._may_map and not (columns or self.reader.columns)
 
     @property
     def _most_features(self) -> int:
@@ -201,7 +198,7 @@ class FeatureTable:
     @property
     def _is_limited(self) -> bool:
         """Whether features may have to share a row."""
-        can_map = self._may_map and (len(self._slots) > 0 or not self._columns)
+        can_map = self._may_map and (len(self._slots) > 0 or not self.reader.columns)
         return self.vocabulary is not None and can_map
 
     @property

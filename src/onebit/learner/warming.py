@@ -49,10 +49,10 @@ def play(learner: Learner, contexts: Sequence[Any] | None = None) -> None:
 
 def _kinds(learner: Learner) -> list[Any]:
     """A context of each kind that a learner may still get."""
-    if learner._columns:
-        return [[0.5] * learner._columns]
+    if learner.reader.columns:
+        return [[0.5] * learner.reader.columns]
     kinds = [*NAMED, ([0, 1], [0.5, 1.0])]
-    return kinds if learner._has_learned() else [*kinds, [0.5, 1.0, 2.0]]
+    return kinds if learner.has_learned() else [*kinds, [0.5, 1.0, 2.0]]
 
 
 def _wider(learner: Learner) -> Learner | None:

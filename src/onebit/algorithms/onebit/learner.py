@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -57,9 +57,8 @@ from onebit.core.settings import choice_of, flag, or_none, setting
 from onebit.core.slots import BLANKS, no_slots, width_of
 from onebit.feedback.drift import hear_answer, will_ring
 from onebit.learner.learner import Learner, precision
-from onebit.reading.contexts import encode_rows, encoder_apart
-from onebit.reading.dicts import HASHED, first_number, most_features, set_apart
-from onebit.reading.rows import Rows
+from onebit.reading.dicts import HASHED, first_number, most_features
+from onebit.reading.ways import Apart, Columns, Open, Raw
 from onebit.storage.base import Storage
 from onebit.storage.scales import TIMES
 
@@ -262,18 +261,14 @@ class OneBit(Learner):
     def _column_count(self) -> int:
         return 0 if self.planes else self._storage.columns  # type: ignore[attr-defined]
 
-    @property
-    def _knows_numbers(self) -> bool:
+    def knows_numbers(self) -> bool:
         return self.planes > 0 and self._state.held.numbers[0, TIMES] > 0
 
-    def _encoder(self) -> Callable[[Any, int], tuple[Any, Any]]:
+    def _way(self) -> Raw:
         if not self.planes:
-            return super()._encoder()
-        return encoder_apart(self._dtype, self.features, self._first_number)
-
-    def _encoded_sparse(self, X: Any) -> Rows:
-        rows = encode_rows(X, self._dtype, self.features, apart_below=self._most_features)
-        return set_apart(rows, self._first_number)
+            return Columns(self.features, self._column_count)
+        way = Open if self.inputs == "auto" else Apart
+        return way(self._dtype, self.features, self._first_number)
 
     def _maps(self, columns: int, width: int, replicas: int = 1) -> bool:
         has_numbers = self.planes > 0 and width > self._first_number

@@ -11,7 +11,6 @@ import numpy as np
 
 from onebit.core.slots import OTHERS
 from onebit.learner.decision import Decision
-from onebit.reading.contexts import check_kind, kind_of
 from onebit.service.engine.checks import check_text, refusing, stored_context
 from onebit.service.engine.entries import Entry
 from onebit.service.engine.pending import Pending, all_done, waiting
@@ -144,18 +143,9 @@ class Deciding(Rebuilding):
             return Asked(self._builder.prepared(context), stored, possible, key)
 
     def _check_row(self, x: Any) -> None:
-        """Refuse a row that the learner would refuse, while it has counted nothing.
-
-        Names and texts take long to read twice, and fit every learner that was taught with them.
-        """
-        learner = self._learner
-        if isinstance(x, str | Mapping) and not learner._reads_columns and not learner._names:
-            with refusing("$.context"):
-                check_kind(kind_of(x), learner._taught_with)
-            return
+        """Refuse a row that the learner would refuse, while it has counted nothing."""
         with refusing("$.context"):
-            x = learner._in_columns(x)
-            learner._kind_in(x, learner._encode(x, learner._columns)[0])
+            self._learner.reader.check(x, self._learner)
 
     def _decided(self, asked: Asked) -> Entry:
         """A decision that is not yet in the journal."""
