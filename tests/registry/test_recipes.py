@@ -25,6 +25,14 @@ def test_every_learner_comes_back_with_all_its_settings(tmp_path, name):
     assert made.settings == recipe.settings and made.dtype == "float64"
 
 
+@pytest.mark.parametrize("name", algorithms.by_settings())
+def test_none_is_written_only_where_it_is_the_default(name):
+    """So a recipe, which leaves None out, says the same."""
+    learner = getattr(ob, name)
+    for key, value in learner(2).settings.items():
+        assert value is not None or learner.declared[key].default is None, key
+
+
 @given(
     st.floats(1e-300, 1),
     st.floats(1e-300, 1e300),

@@ -18,7 +18,7 @@ import numpy as np
 
 from onebit import datasets
 from onebit._version import __version__
-from onebit.core.settings import SHARED, Range, choice_of, function_or_none, shown, whole
+from onebit.core.settings import Range, choice_of, function_or_none, shown, whole
 from onebit.datasets.steps import width_of
 from onebit.lab.simulation import warn_of_columns
 from onebit.lab.streams import encoded, have_length_1
@@ -106,21 +106,12 @@ class Candidate(NamedTuple):
 
 
 def learners_to_tune() -> list[type[Learner]]:
-    """Learners from one bit that have settings to search, or that need none.
+    """Learners from one bit. Those without settings to search, such as OneBit, play as they are.
 
     Left out are the learners that `default_recipes` leaves out, and those that learn nothing.
     """
     known = [recipe.learner for recipe in recipes.default_recipes()]
-    return [
-        learner
-        for learner in known
-        if learner.planes and not learner.full_information and _can_compete(learner)
-    ]
-
-
-def _can_compete(learner: type[Learner]) -> bool:
-    """Whether there are settings to search, or no settings but those that every learner has."""
-    return bool(learner.ranges) or set(learner.declared) <= set(SHARED)
+    return [learner for learner in known if learner.planes and not learner.full_information]
 
 
 def default_rounds(rows: int) -> int:

@@ -92,7 +92,10 @@ class Recipe:
         return kind(labels, **self.settings, **common)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the recipe to a file, completely or not at all."""
+        """Write the recipe to a file, completely or not at all.
+
+        TOML has no None. It is the default of each setting that takes it, so it is left out.
+        """
         check_name(path)
         name = Path(path).name
         if not name.isprintable():  # a comment ends with its line
@@ -101,7 +104,8 @@ class Recipe:
         lines += [f"learner = {_toml(name_of(self.learner))}\n"]
         if self.prepare:
             lines += [f"prepare = [{', '.join(map(_toml, self.prepare))}]\n"]
-        tables = {"settings": self.settings, "found": asdict(self.found) if self.found else {}}
+        given = {name: value for name, value in self.settings.items() if value is not None}
+        tables = {"settings": given, "found": asdict(self.found) if self.found else {}}
         for title, table in tables.items():
             if table:
                 lines += [f"\n[{title}]\n", *(f"{k} = {_toml(v)}\n" for k, v in table.items())]
