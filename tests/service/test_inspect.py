@@ -389,6 +389,18 @@ def test_replay_finds_a_snapshot_that_differs(journal):
     learner.save(path)
     with closing(ReadOnlyJournal(journal)) as reader:
         assert Replay(reader, "news").is_same is False
+    path.write_bytes(b"damaged")
+    with closing(ReadOnlyJournal(journal)) as reader:
+        assert Replay(reader, "news").is_same is False
+
+
+def test_a_snapshot_of_another_release_may_be_the_same(journal):
+    (path,) = journal.with_name("journal.snapshots").glob("news@*")
+    head, arrays = files.read(path)
+    assert head["version"] == ob.__version__
+    files.write(path, head | {"version": "0.0.1"}, arrays)
+    with closing(ReadOnlyJournal(journal)) as reader:
+        assert Replay(reader, "news").is_same is True
 
 
 def test_no_snapshot_of_a_learner_that_was_to_be_built_again(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from onebit.learner import files
+from onebit.learner.learner import Learner
 from onebit.service import snapshots
 from onebit.service.engine.building import (
     Builder,
@@ -19,11 +20,22 @@ from onebit.service.snapshots import Snapshot
 from onebit.service.upkeep.journals import snapshots_of
 
 
+def is_of(saved: bytes, learner: Learner) -> bool:
+    """Whether the bytes of a snapshot are those of a learner, whichever release wrote them."""
+    try:
+        release = files.unpack(saved)[0].get("version")
+    except ValueError:  # it is damaged
+        return False
+    head, arrays = learner._dump()
+    return saved == files.pack(head | {"version": release}, arrays)
+
+
 class Replay:
     """A learner that is built from the journal alone, as that is at one moment.
 
     On the way it is compared with the newest snapshot that is current. is_same: whether both have
-    the same bytes; None if there is no such snapshot. position: of the last event it has learned.
+    the same bytes but for the release in the head; None if there is no such snapshot. position: of
+    the last event it has learned.
     other_code: what has learned the events in the service, if it is not the code that runs here.
     """
 
@@ -64,7 +76,7 @@ class Replay:
             if fits and snapshots.is_current(journal, number, snapshot):
                 learner, reached = builder.replayed(learner, reached, snapshot.position)
                 with contextlib.suppress(FileNotFoundError):  # a newer one came meanwhile
-                    self.is_same = snapshot.path.read_bytes() == files.pack(*learner._dump())
+                    self.is_same = is_of(snapshot.path.read_bytes(), learner)
                     self.compared = snapshot
                 break
         self.learner, self.position = builder.replayed(learner, reached)
