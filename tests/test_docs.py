@@ -342,17 +342,13 @@ def test_the_tables_of_packages_have_the_layers_of_the_import_contracts():
     """docs/inside.md lists the modules from top to bottom, as import-linter checks them."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     layers = {c["containers"][0]: c["layers"] for c in contracts["contracts"] if "layers" in c}
-    packages, lab, evidence, core = re.findall(
-        r"^\| (?:package or )?module \|.*?\n\n", (ROOT / "docs/inside.md").read_text(), re.S | re.M
-    )
-    for table, name in (
-        (packages, "onebit"),
-        (lab, "onebit.lab"),
-        (evidence, "onebit.evidence"),
-    ):
+    text = (ROOT / "docs/inside.md").read_text()
+    *layered, core = re.findall(r"^\| (?:package or )?module \|.*?\n\n", text, re.S | re.M)
+    names = ("onebit", "onebit.learner", "onebit.reading", "onebit.lab", "onebit.evidence")
+    for table, name in zip(layered, names, strict=True):
         rows = [set(re.findall(r"`(\w+)`", row.split("|")[1])) for row in table.split("\n")[2:-2]]
         wanted = [set(re.findall(r"\w+", layer)) - {"_version"} for layer in layers[name]]
-        assert rows == [row for row in wanted if row]
+        assert rows == [row for row in wanted if row], name
     listed = set(re.findall(r"^\| (.*?) \|", core, re.M)[1:])
     modules = {path.stem for path in (ROOT / "src/onebit/core").glob("[a-z]*.py")}
     assert set(re.findall(r"\w+", " ".join(listed))) == modules
