@@ -281,7 +281,7 @@ BY_LAW = {
     "lockstep_equals_runs_one_by_one": _LosesUpdatesInLockstep,
     "dense_sparse_and_named_contexts_are_one": _IgnoresNamedContexts,
     "kinds_of_contexts_do_not_mix": _MixesKindsOfContexts,
-    "an_empty_context_is_legal_and_teaches_nothing": _HasAFavourite,
+    "an_empty_context_is_legal": _HasAFavourite,
     "saving_loading_and_going_on_equals_never_stopping": _SavesNothing,
     "copies_are_independent": _CopiesShareWeights,
     "decisions_may_travel_and_come_back_late": _ForgetsDecisionsInTransit,

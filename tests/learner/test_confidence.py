@@ -62,13 +62,26 @@ def test_confidit_estimates_the_chance_by_its_model_of_noise(alpha):
 
 
 def test_an_empty_context_has_no_estimate():
-    learner, red, green = ob.OneBit(["a", "b"]), {"colour": "red"}, {"colour": "green"}
+    learner, red, green = ob.Confidit(["a", "b"]), {"colour": "red"}, {"colour": "green"}
     taught(learner, [red, green], ["a", "b"], rounds=20)
     assert learner.decide({}).confidence is None
     found = learner.probabilities([red, {}, green])
     assert np.isnan(found).tolist() == [[False] * 2, [True] * 2, [False] * 2]
     assert learner.explain({}).probabilities == {}
     assert "%" not in str(learner.explain({}))
+
+
+def test_onebit_has_an_estimate_for_an_empty_context():
+    """How often the labels were right in such rounds, however right they were in others."""
+    learner, chances = ob.OneBit(["a", "b"]), (0.0, 0.5)
+    taught(learner, ["red", "green"], ["a", "b"], rounds=20)
+    for t in range(200):
+        decision = learner.decide({})
+        learner.learn(decision, right=t % 2 < 2 * chances[decision.place])
+    assert learner.decide({}).label == "b"
+    assert learner.decide({}).confidence == learner.probabilities([{}])[0, 1] > 0.3
+    assert learner.explain({}).probabilities.keys() == {"a", "b"}
+    assert learner.predict(["red", "green"]).tolist() == ["a", "b"]
 
 
 def test_only_the_possible_labels_share_the_chance():

@@ -311,12 +311,12 @@ def test_an_outlier_among_the_first_numbers_does_not_spoil_the_scale(place):
 
 def test_scales_of_earlier_versions(tmp_path):
     X, y = tickets()
-    for learner, name in ((AUTO[0](), "input_scales"), (ob.OneBit(["low", "high"]), "numbers")):
-        ob.simulate(learner, X, y)
-        head, arrays = learner._dump()
-        arrays[name] = arrays[name][:, :3]
-        files.write(tmp_path / "earlier", head, arrays)
-        assert np.array_equal(ob.load(tmp_path / "earlier").scores(X), learner.scores(X))
+    learner = AUTO[0]()
+    ob.simulate(learner, X, y)
+    head, arrays = learner._dump()
+    arrays["input_scales"] = arrays["input_scales"][:, :3]
+    files.write(tmp_path / "earlier", head, arrays)
+    assert np.array_equal(ob.load(tmp_path / "earlier").scores(X), learner.scores(X))
 
 
 def test_hypotheses_read_rows_as_they_come():

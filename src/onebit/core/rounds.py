@@ -8,7 +8,8 @@ An algorithm says what to do in a round by compiled functions, members of its cl
 - `could_say`: whether `say` can have made this choice in some earlier round; forged decisions are
   refused by it;
 - `hear`: learn from one bit (`hear_label`: from the true label, for references). Both may read
-  `work`, which holds the row's scores under the present state. They are not called for empty rows;
+  `work`, which holds the row's scores under the present state. They are called for rows that
+  `teaches` something: most learners learn nothing from an empty row;
 - `lockstep`: the update of a label's weights, such as `add`. In lockstep, updates wait until the
   row is done.
 
@@ -86,6 +87,12 @@ def hear(params, state, work, row, turn, choice, right):
 @generic
 def hear_label(params, state, work, row, turn, label):
     return False  # most learners hear one bit
+
+
+@generic
+def teaches(state, row):
+    """Whether something can be learned from a row."""
+    return row.start < row.stop
 
 
 @generic

@@ -20,6 +20,7 @@ from onebit.core.rounds import (
     say,
     scaled,
     score,
+    teaches,
     undo_drift,
 )
 from onebit.learner.answered import mark
@@ -101,7 +102,7 @@ def _learn(params, for_truth, state, work, log, t, row, read, turn, own, before,
     right = log.right[t] == 1
     if not is_taken(manner.hearing, turn.seed, turn.round, right):
         return
-    if read.start < read.stop:
+    if teaches(state, read):
         hear_label(params, state, work, read, turn, truth)
         settings = for_truth if truth >= 0 else params
         choice = Choice(said, own.greedy, log.propensity[t], own.note, own.second_note)

@@ -23,6 +23,7 @@ from onebit.core.rounds import (
     say,
     scaled,
     score,
+    teaches,
 )
 from onebit.feedback.channels import UNHEARD, delay_of, understood
 from onebit.lab.truth import answer, drifted_truth, is_right, mistake, named_label, truth_at
@@ -59,7 +60,7 @@ def decide(params, state, work, row, turn, truth, counts):
 @inline
 def learn(params, state, work, row, turn, choice, right, label):
     """Learn from the label or from the bit: an algorithm has a body for one of the two."""
-    if row.start == row.stop:  # nothing is learned from an empty row
+    if not teaches(state, row):
         return False
     is_changed = hear_label(params, state, work, row, turn, label)
     return is_changed or hear(params, state, work, row, turn, choice, right)

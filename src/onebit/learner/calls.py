@@ -125,7 +125,7 @@ def _learn(
     if row.stop == NO_ROOM:
         return NO_ROOM
     read = rounds.scaled(work, row)
-    if read.start == read.stop:
+    if not rounds.teaches(state, read):
         return 0
     if afresh:
         rounds.score(params, state, work, read, turn)
@@ -137,7 +137,7 @@ def _learn_label(params, state, work, indices, values, seed, round, count, label
     """Learn from the true label, for references; there is room already."""
     row, turn = placed(state, work, indices, values), Turn(seed, round, count)
     read = rounds.scaled(work, row)
-    if read.start == read.stop:
+    if not rounds.teaches(state, read):
         return 0
     rounds.score(params, state, work, read, turn)
     return int(rounds.hear_label(params, state, work, read, turn, label))

@@ -101,7 +101,8 @@ def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
     lead = scores[:, said] - (rivals.max(axis=1) if rivals.size else 0)
     spoken = [(name, float(lead[0] - lead[1 + i])) for i, (name, _) in enumerate(parts)]
     chances: dict[Any, float] = {}
-    if learner.forecasts and len(whole[0][0]) + len(whole[1][0]):
+    is_told = learner.hears_empty or len(whole[0][0]) + len(whole[1][0])
+    if learner.forecasts and is_told:
         chances = dict(zip(names, learner._chances(scores[:1])[0].tolist(), strict=True))
     return Explanation(
         names[said],

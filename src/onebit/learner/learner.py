@@ -88,9 +88,9 @@ _FOR_AUTHORS = {
     *("has_learned", "knows_numbers", "reader", "rows"),
     *("Params", "could_say", "hear", "hear_label", "law", "lockstep", "lockstep_loop", "members"),
     *("say", "score"),
-    *("added_settings", "costly", "declared", "forecasts", "full_information", "may_pause"),
-    *("importance_weighted", "infers_the_other", "mistake_bound", "needs", "planes", "ranges"),
-    *("registry", "rescores", "scales_itself", "shares_chances", "variant_of"),
+    *("added_settings", "costly", "declared", "forecasts", "full_information", "hears_empty"),
+    *("importance_weighted", "infers_the_other", "may_pause", "mistake_bound", "needs", "planes"),
+    *("ranges", "registry", "rescores", "scales_itself", "shares_chances", "variant_of"),
 }
 
 _ALIVE: weakref.WeakSet[Learner] = weakref.WeakSet()
@@ -173,6 +173,7 @@ class Learner(FeatureTable, Declared):
     added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
     costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
     variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
+    hears_empty: ClassVar[bool] = False  # empty contexts teach it, too (`core.rounds.teaches`)
     scales_itself: ClassVar[bool] = False  # its storage scales contexts; `inputs` is its own
     may_pause: ClassVar[bool] = False  # `_pause` may have something to do after learning
     _earlier_memories: ClassVar[tuple[int, ...]] = (0,)  # sizes of `_memory` in earlier versions
@@ -302,7 +303,7 @@ class Learner(FeatureTable, Declared):
                 row = indices, values = self._fitted(row)
                 work = self._reserve_for(indices, columns, work)
             confidence, line = None, self._chance
-            if line is not None and len(indices):  # as in `_chances`
+            if line is not None and (len(indices) or self.hears_empty):  # as in `_chances`
                 confidence = (score - line[0]) * line[1]
                 if not 0.0 <= confidence <= 1.0:
                     confidence = 1.0 if confidence > 1.0 else 0.0
@@ -732,14 +733,16 @@ class Learner(FeatureTable, Declared):
         return self._score(X)[0]
 
     def probabilities(self, X: Any) -> np.ndarray:
-        """The estimated chance [row, label] that a label is right; NaN for an empty context.
+        """The estimated chance [row, label] that a label is right; NaN for an empty context, but
+        not from OneBit, which learns from empty contexts, too.
 
         Only for learners whose scores are such estimates: OneBit and the regressions. Labels are
         estimated one by one, so the chances of a row need not sum to 1.
         """
         warn_of_categories(X)
         rows = self.rows(X)
-        return self._chances(self._score(rows)[0], np.diff(rows.indptr) > 0)
+        are_told = (np.diff(rows.indptr) > 0) | self.hears_empty
+        return self._chances(self._score(rows)[0], are_told)
 
     def _chances(self, scores: np.ndarray, are_told: Any = True) -> np.ndarray:
         """Scores as chances of being right. are_told: False where a context is empty."""

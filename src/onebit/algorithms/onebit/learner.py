@@ -78,9 +78,10 @@ class OneBit(Learner):
 
     planes = 2 * NARROW + 1
     forecasts = (0.0, 1.0)
-    BITS = 2  # 2: labels that are right by themselves
+    BITS = 3  # 2: labels that are right by themselves; 3: empty contexts
     shares_chances = True
     infers_the_other = True
+    hears_empty = True
     scales_itself = True
     may_pause = True
     lockstep = None
@@ -100,12 +101,8 @@ class OneBit(Learner):
     @staticmethod
     def score(params, state, work, row, turn):
         context, experts = prepared(state, row), state.held.experts
-        if row.start == row.stop:  # an empty context has no forecast; a dense row is never empty
-            work.scores[:] = 0.0
-            work.widths[:] = 0.0
-            return
         narrow, wide = narrow_table(state), wide_table(state)
-        with_all = row.start < row.stop  # always; a constant would be compiled once more
+        with_all = turn.round >= 0  # always; a constant would be compiled once more
         sum_up(narrow, wide, experts.constant, experts.sums, context, with_all)
         sum_up_bayes(state, context, work.mask, experts.sums[2 * BAYES])
         if len(experts.trust) > FULL:
@@ -233,7 +230,9 @@ class OneBit(Learner):
         self._use(self._storage_for(columns))
 
     def _has_learned(self) -> bool:
-        return self._state.held.experts.count[HEARD] > 0
+        """From contexts that were not empty: these are of any kind."""
+        is_known = self.reader.taught_with != "" or not self.reader.way.is_open
+        return is_known and self._state.held.experts.count[HEARD] > 0
 
     def _meet_saved(self, arrays: dict[str, np.ndarray]) -> None:
         if arrays.get("trust", np.empty((0, TRUSTED))).shape[1:] != (TRUSTED,):

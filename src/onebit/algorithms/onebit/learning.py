@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onebit.algorithms.onebit.bayes import learn_bayes
+from onebit.algorithms.onebit.dense import Dense
 from onebit.algorithms.onebit.experts import (
     COMMON_PRIOR,
     FLOOR,
@@ -38,11 +39,18 @@ from onebit.algorithms.onebit.records import (
 from onebit.algorithms.onebit.ridge import learn_ridge
 from onebit.algorithms.onebit.rows import move_row, sum_up
 from onebit.algorithms.onebit.softmax import find_change, know_after
+from onebit.algorithms.onebit.sparse import Sparse
 from onebit.core.draws import uniform
-from onebit.core.jit import inline, not_inlined, outline
+from onebit.core.jit import implement, inline, not_inlined, outline
+from onebit.core.rounds import teaches
 
 AGAIN = 2  # kept rounds that are learned again after an answer
 REPLAY_DRAW = 8  # the first stream of draws of rounds that are learned again
+
+
+@implement(teaches, Sparse, Dense)
+def _teaches(state, row):
+    return True  # an empty row, too: how often labels are right in such rounds
 
 
 @outline

@@ -307,7 +307,7 @@ class SparseExperts(ExpertStorage):
             return False
         sizes, indices = arrays["sizes"], arrays["indices"]
         return bool(
-            (sizes > 0).all()
+            (sizes >= 0).all()
             and len(indices) == len(arrays["values"]) == sizes.sum() <= KEPT_ENTRIES
             and (indices < features).all()
             and (len(others) == len(arrays) or self._are_numbers(arrays, features))
