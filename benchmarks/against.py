@@ -40,6 +40,7 @@ def jobs(quick: bool) -> list[dict[str, Any]]:
             for name in ("UCWL", "FastCB")
         ]
         found += [{"play": "lockstep", **banditron, "stream": stream, "size": size // 4}]
+        found += [{"play": "stream", "learner": "OneBit", "stream": stream, "size": size // 4}]
     return found
 
 

@@ -1,5 +1,7 @@
 """benchmarks.worlds: what its streams promise, what is counted on them, and its table."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -8,7 +10,8 @@ from scipy import sparse
 import onebit as ob
 from benchmarks.default.results import Results
 from benchmarks.worlds.__main__ import drawn_as, play_missing, settings_to_play
-from benchmarks.worlds.contestants import CONTESTANTS, vw_rows
+from benchmarks.worlds.before import ROOT, Before
+from benchmarks.worlds.contestants import CONTESTANTS, WHOLE_GRID, vw_rows, vw_settings
 from benchmarks.worlds.exclusive import SETS
 from benchmarks.worlds.streams import (
     STREAMS,
@@ -19,7 +22,7 @@ from benchmarks.worlds.streams import (
     drawn,
     share_right,
 )
-from benchmarks.worlds.tables import Cell, Reference, report, shares_of
+from benchmarks.worlds.tables import BEFORE, Cell, Reference, report, shares_of
 
 Y = np.array([[0.1, 0.4], [0.3, 0.2], [0.5, 0.0]])
 
@@ -156,6 +159,23 @@ def test_a_learner_is_measured_by_the_chances_of_what_it_says():
     assert share == pytest.approx(share_right(world.Y, np.array(said)))
 
 
+def test_a_revision_plays_round_by_round_as_a_stream():
+    world = TINY.load(0)
+    with closing(Before(ROOT / "src")) as before:
+        for order in range(2):
+            [(_, share)] = before.play([{}], TINY, world, order)
+            [(_, in_one)] = CONTESTANTS["OneBit"].play([{}], TINY, world, order)
+            assert share == pytest.approx(in_one)
+
+
+def test_vowpal_wabbit_plays_fewer_settings_where_the_grid_is_not_whole():
+    whole, fewer = (
+        [repr(setting) for setting in vw_settings(stream, stream.load(0))]
+        for stream in (STREAMS[WHOLE_GRID[0]], TINY)
+    )
+    assert len(set(whole)) == 84 and len(set(fewer)) == 20 and set(fewer) < set(whole)
+
+
 def test_a_stream_that_was_drawn_otherwise_and_settings_of_fewer_orders_do_not_count():
     cells = [
         cell(0.5, {"lr": 1}, order=0),
@@ -173,9 +193,10 @@ def test_the_table_has_the_ratio_to_the_best_rival_and_the_loss_of_each_setting(
         cell(0.5, {"lr": 1}),
         cell(0.4, {"lr": 2}),
         cell(0.45, learner="UCWL"),
+        cell(0.55, learner=BEFORE),  # it is no rival
     ]
-    text = report(cells, known(), ["OneBit", "SquareCB", "UCWL"], 1)
-    assert f"| tiny | {TINY.group} | **60.0** | 50.0 | 45.0 | 80.0 | 90.0 | 1.200 |" in text
+    text = report(cells, known(), [BEFORE, "OneBit", "SquareCB", "UCWL"], 1)
+    assert f"| tiny | {TINY.group} | 55.0 | **60.0** | 50.0 | 45.0 | 80.0 | 90.0 | 1.200 |" in text
     assert '| tiny | SquareCB | `{"lr": 1}` |' in text
     assert '| SquareCB | `{"lr": 2}` | 0.800 (1) | 0.800 (1) | 0.800 |' in text
 

@@ -3,6 +3,7 @@
     python -m benchmarks.worlds                              # all streams, all contestants
     python -m benchmarks.worlds --streams yeast rare_0.01_2  # some streams
     python -m benchmarks.worlds --learners OneBit            # only what changed; the rest is kept
+    python -m benchmarks.worlds --before 962ae8b             # also OneBit of that revision
     python -m benchmarks.worlds --sets                       # also sets with one right label
     python -m benchmarks.worlds --ablate --orders 2          # what each part of OneBit is worth
 
@@ -12,29 +13,33 @@ Every run is written at once to the folder of results; a second call plays only 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.against import source_of
 from benchmarks.default.contestants import Setting, revision
 from benchmarks.default.results import Results
 from benchmarks.worlds.ablation import ablate
+from benchmarks.worlds.before import Before
 from benchmarks.worlds.contestants import CONTESTANTS, FINALISTS, Contestant
 from benchmarks.worlds.exclusive import SETS
 from benchmarks.worlds.streams import STREAMS, Stream, World, best_fixed, ceiling
-from benchmarks.worlds.tables import ONEBIT, Cell, Reference, report
+from benchmarks.worlds.tables import BEFORE, ONEBIT, Cell, Reference, report
 
 
 def say(text: str) -> None:
     print(f"[{time.perf_counter() - STARTED:6.1f} s] {text}", file=sys.stderr, flush=True)
 
 
-def code_of(contestant: Contestant) -> str:
+def code_of(contestant: Contestant, before: str) -> str:
     """The revision of its code; "" for contestants whose code is settled."""
-    return revision() if contestant.name == ONEBIT else ""
+    return {ONEBIT: revision(), BEFORE: before}.get(contestant.name, "")
 
 
 def drawn_as(world: World) -> str:
@@ -60,10 +65,15 @@ def settings_to_play(
 
 
 def play_missing(
-    results: Results[Cell], contestant: Contestant, stream: Stream, world: World, order: int
+    results: Results[Cell],
+    contestant: Contestant,
+    stream: Stream,
+    world: World,
+    order: int,
+    before: str = "",
 ) -> None:
     """Play the settings of a contestant that have no cell yet."""
-    head, code = (stream.name, contestant.name), code_of(contestant)
+    head, code = (stream.name, contestant.name), code_of(contestant, before)
     settings = settings_to_play(results, contestant, stream, world, order)
     cells = [Cell(*head, setting, order, drawn_as(world), code, 0.0) for setting in settings]
     missing = [cell.setting for cell in cells if cell not in results]
@@ -90,6 +100,17 @@ def references(stream: Stream, orders: int) -> Reference:
     )
 
 
+@contextlib.contextmanager
+def players_of(learners: Sequence[str], before: str) -> Iterator[list[Contestant]]:
+    """The learners of these names, and OneBit of the revision before, if one is named."""
+    players = [CONTESTANTS[learner] for learner in learners]
+    if not before:
+        yield players
+        return
+    with source_of(before) as source, contextlib.closing(Before(source)) as earlier:
+        yield [*players, Contestant(BEFORE, earlier.play, lambda stream, world: ({},))]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.worlds",
@@ -100,6 +121,7 @@ def main() -> None:
     parser.add_argument("--streams", nargs="+", choices=list(every), metavar="STREAM")
     parser.add_argument("--sets", action="store_true", help="also sets with one right label")
     parser.add_argument("--learners", nargs="+", choices=learners, default=learners)
+    parser.add_argument("--before", default="", metavar="REVISION", help="also OneBit as it was")
     parser.add_argument("--orders", type=int, default=5, help="orders of the rounds: 0, 1, ...")
     parser.add_argument("--results", type=Path, default=Path("docs/results/worlds"))
     parser.add_argument("--table", action="store_true", help="play nothing; only write the table")
@@ -113,19 +135,20 @@ def main() -> None:
     if arguments.ablate:
         print(ablate(arguments.orders, names, say))
         return
-    results = Results(arguments.results, Cell)
+    results, before = Results(arguments.results, Cell), arguments.before
     known = []
-    for name in names:
-        try:
-            known.append(references(every[name], arguments.orders))
-            for order in range(arguments.orders if not arguments.table else 0):
-                world = every[name].load(order)
-                for learner in arguments.learners:
-                    play_missing(results, CONTESTANTS[learner], every[name], world, order)
-        except FileNotFoundError as error:
-            say(f"{name} is left out: {error}")
-    cells = [cell for cell in results.cells() if cell.revision in ("", revision())]
-    text = report(cells, known, [*CONTESTANTS], arguments.orders)
+    with players_of(arguments.learners, before) as players:
+        for name in names:
+            try:
+                known.append(references(every[name], arguments.orders))
+                for order in range(arguments.orders if not arguments.table else 0):
+                    world = every[name].load(order)
+                    for player in players:
+                        play_missing(results, player, every[name], world, order, before)
+            except FileNotFoundError as error:
+                say(f"{name} is left out: {error}")
+    cells = [cell for cell in results.cells() if cell.revision in ("", before, revision())]
+    text = report(cells, known, [BEFORE, *CONTESTANTS], arguments.orders)
     (arguments.results / "table.md").write_text(text)
     print(text)
 

@@ -58,12 +58,23 @@ EXPLORATIONS = (
 RATES = (0.1, 0.5, 2.0)
 COSTS = ("", "--loss0 -1 --loss1 0")  # of a right and of a wrong label; 0 and 1 if not given
 
+# The whole grid takes long. It is played on these streams; on the others, the costs that did better
+# there, two rates, and five explorations.
+WHOLE_GRID = ("buttons", "buttons_often", "segments", "offers_dicts")
+FEWER = (
+    *("--epsilon 0.02", "--cover 3 --epsilon 0.02", "--regcbopt --mellowness 0.01"),
+    *("--squarecb --gamma_scale 100", "--squarecb --gamma_scale 1000"),
+)
+FEWER_RATES, FEWER_COSTS = (0.1, 0.5), ("--loss0 -1 --loss1 0",)
+
 
 def vw_settings(stream: Stream, world: World) -> tuple[Setting, ...]:
     """With and without pairs of words in texts, and of features in dicts and in short rows."""
     is_short = not hasattr(world.X, "shape") or world.X.shape[1] <= PAIRED_COLUMNS
     pairs = ("", "--ngram 2") if stream.kind == "text" else ("", "-q ::") if is_short else ("",)
-    return grid(exploration=EXPLORATIONS, rate=RATES, costs=COSTS, pairs=pairs)
+    if stream.name in WHOLE_GRID:
+        return grid(exploration=EXPLORATIONS, rate=RATES, costs=COSTS, pairs=pairs)
+    return grid(exploration=FEWER, rate=FEWER_RATES, costs=FEWER_COSTS, pairs=pairs)
 
 
 def vw_rows(stream: Stream, X: Any) -> Iterator[str]:

@@ -13,6 +13,7 @@ from benchmarks.default.tables import table
 from benchmarks.worlds.streams import Stream
 
 ONEBIT, VW = "OneBit", "Vowpal Wabbit"
+BEFORE = "OneBit before"  # of an earlier revision
 Shares = Mapping[tuple[str, str], Mapping[str, float]]  # by stream and learner, then by setting
 
 
@@ -98,7 +99,7 @@ def shares_table(shares: Shares, known: Sequence[Reference], learners: Sequence[
             for learner in learners
             if (name, learner) in shares
         }
-        rivals = [share for learner, share in best.items() if learner != ONEBIT]
+        rivals = [share for learner, share in best.items() if learner not in (ONEBIT, BEFORE)]
         ratio = best[ONEBIT] / max(rivals) if rivals and ONEBIT in best else None
         if ratio:
             groups[reference.stream.group].append(ratio)
@@ -120,7 +121,7 @@ def settings_table(shares: Shares, known: Sequence[Reference], learners: Sequenc
     for reference in known:
         for learner in learners:
             found = shares.get((reference.stream.name, learner), {})
-            if learner != ONEBIT and found:
+            if learner not in (ONEBIT, BEFORE) and found:
                 best = max(found, key=lambda setting: found[setting])
                 rows.append([reference.stream.name, learner, f"`{best}`"])
     return table(["", "learner", "setting"], rows)
@@ -131,7 +132,7 @@ def grids_table(cells: Sequence[Cell], known: Sequence[Reference]) -> str:
     groups = {reference.stream.name: reference.stream.group for reference in known}
     ratios: dict[tuple[str, str], list[tuple[str, float]]] = defaultdict(list)
     for (name, learner), settings in shares_of(cells, known, orders=1).items():
-        for setting, share in settings.items() if learner not in (ONEBIT, VW) else ():
+        for setting, share in settings.items() if learner not in (ONEBIT, BEFORE, VW) else ():
             ratios[learner, setting].append((groups[name], share / max(settings.values())))
     head = list(dict.fromkeys(groups.values()))
     rows = []
