@@ -2,9 +2,10 @@
 
     python -m benchmarks.stalls
 
-A service with a model of 1,000 labels and one of nine runs in a process of its own, with the
-default limits. The worst requests that these allow are sent one by one. Meanwhile a task on the
-event loop wakes up every millisecond; the longest time by which it is late is the stall.
+A service with models of 999 and of nine labels, for names and for columns, runs in a process of its
+own, with the default limits. The worst requests that these allow are sent one by one. Meanwhile a
+task on the event loop wakes up every millisecond; the longest time by which it is late is the
+stall.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 import socket
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from multiprocessing import get_context
@@ -38,6 +40,10 @@ access_log = false
 [models.many]
 labels = 999
 [models.few]
+labels = 9
+[models.many_columns]
+labels = 999
+[models.few_columns]
 labels = 9
 """
 EVERY = 0.001  # seconds
@@ -121,7 +127,7 @@ def main() -> None:
 
 
 def measure(client: httpx.Client) -> None:
-    ids: dict[str, list[str]] = {"many": [], "few": []}
+    ids: dict[str, list[str]] = defaultdict(list)
 
     def watched(model: str = "") -> tuple[float, float]:
         stall, used = client.get(f"/watched?{model}").json()
@@ -159,8 +165,8 @@ def measure(client: httpx.Client) -> None:
         run(say + "feedback on 10,000 names", lambda m=model: hear(ids[m].pop()))
         run(say + "a text of 60,000 words", lambda m=model: decide(m, words(60_000)))
         run(say + "feedback on the text", lambda m=model: hear(ids[m].pop()))
-        run(say + "10,000 pairs", lambda m=model: decide(m, pairs(10_000)))
-        run(say + "feedback on the pairs", lambda m=model: hear(ids[m].pop()))
+        run(say + "10,000 pairs", lambda m=f"{model}_columns": decide(m, pairs(10_000)))
+        run(say + "feedback on the pairs", lambda m=f"{model}_columns": hear(ids[m].pop()))
         many = [new_names(25) for _ in range(600)]
         run(say + "a batch of 600 contexts of 25 names", lambda m=model, c=many: batch(m, c))
         small = [{"a": 1.0}] * 1000

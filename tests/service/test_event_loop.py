@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 from helpers.serving import serving
 from helpers.waiting import PATIENCE
 from running import LABELS, Home, assert_pure, context, play
 
 from onebit.learner.learner import Learner
+from onebit.service import messages
 from onebit.service.engine import building, state
 from onebit.service.http import app
 
@@ -150,7 +153,7 @@ def test_forgetting_a_large_table_is_done_in_a_thread(site, seen, monkeypatch):
 
 def test_large_bodies_and_answers_are_read_and_written_in_threads(site, monkeypatch):
     threads: list[str] = []
-    for name, call in (("_decoded", app._decoded), ("_encode_many", app._encode_many)):
+    for name, call in (("_decoded", app._decoded), ("encode_many", app.encode_many)):
 
         def watched(*args, _call=call):
             threads.append(threading.current_thread().name)
@@ -163,6 +166,36 @@ def test_large_bodies_and_answers_are_read_and_written_in_threads(site, monkeypa
     assert in_threads(threads)
     post(site, "/v1/models/news/decisions:batch", {"decisions": BATCH})
     assert threads.pop().startswith(WORKERS)
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_a_large_answer_is_sent_in_pieces_between_which_others_go_on(site, count):
+    """Nobody copies it as a whole, which would hold up all threads."""
+    told = [site.service.models["news"].decide(SMALL) for _ in range(count)]
+    many = messages.ToldMany(told)
+    sent, turns = [], []
+
+    async def send(event):
+        sent.append(event)
+        turns.append(others)
+
+    async def run():
+        nonlocal others
+        task = asyncio.create_task(app.answer(send, 201, b"json", app.encode_many(many)))
+        while not task.done():
+            others += 1
+            await asyncio.sleep(0)
+
+    others = 0
+    asyncio.run(run())
+    head, *pieces = sent
+    body = b"".join(piece["body"] for piece in pieces)
+    assert body == msgspec.json.encode(many)
+    assert dict(head["headers"])[b"content-length"] == b"%d" % len(body)
+    longest = max(len(msgspec.json.encode(one)) for one in told)
+    assert max(len(piece["body"]) for piece in pieces) <= longest + len('{"decisions":[')
+    assert [piece.get("more_body", False) for piece in pieces] == [True] * count + [False]
+    assert len(set(turns)) >= count  # the event loop had others' turns in between
 
 
 def test_others_go_on_while_a_large_context_is_read(site, pool, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -72,9 +73,16 @@ class App:
             visit.end()
 
 
-def _encode_many(said: messages.ToldMany) -> bytes:
-    """Many decisions, one by one: with many labels, all together would take the processor long."""
-    return b'{"decisions":[' + b",".join(map(_encode, said.decisions)) + b"]}"
+def encode_many(said: messages.ToldMany) -> list[bytes]:
+    """Many decisions, one by one: with many labels, all together would take the processor long.
+
+    They stay in pieces, because a copy of them as a whole would hold up all other threads.
+    """
+    before, pieces = b'{"decisions":[', []
+    for decision in said.decisions:
+        pieces.append(before + _encode(decision))
+        before = b","
+    return [*pieces, b"]}"]
 
 
 class _Resource:
@@ -90,7 +98,8 @@ class _Resource:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         method = scope["method"]
         call = Call(self._app, scope.get("path_params", {}))
-        media, body, status = PROBLEM, b"", 500
+        media, status = PROBLEM, 500
+        body: bytes | list[bytes] = b""
         try:
             chosen = self.by_method.get(method)
             if chosen is None:
@@ -115,7 +124,7 @@ class _Resource:
 
     async def _run(
         self, chosen: Operation, call: Call, scope: Any, receive: Any
-    ) -> tuple[bytes, bytes]:
+    ) -> tuple[bytes, bytes | list[bytes]]:
         headers = dict(scope["headers"])
         configuration = self._app.service.configuration
         _check_names(call.names)
@@ -139,22 +148,30 @@ class _Resource:
         if isinstance(said, bytes):
             return chosen.answer.encode(), said
         if isinstance(said, messages.ToldMany) and len(said.decisions) > FEW:
-            return JSON, await call.apart(_encode_many, said)
+            return JSON, await call.apart(encode_many, said)
         return JSON, _encode(said)
 
 
 async def answer(
-    send: Any, status: int, media: bytes, body: bytes, headers: Headers | None = None
+    send: Any,
+    status: int,
+    media: bytes,
+    body: bytes | list[bytes],
+    headers: Headers | None = None,
 ) -> None:
-    """Send an answer as a whole."""
+    """Send an answer. body: perhaps in pieces."""
+    *pieces, last = [body] if isinstance(body, bytes) else body
     described = [
         (b"content-type", media),
-        (b"content-length", b"%d" % len(body)),
+        (b"content-length", b"%d" % (sum(map(len, pieces)) + len(last))),
         (b"x-content-type-options", b"nosniff"),
         *(headers or ()),
     ]
     await send({"type": "http.response.start", "status": status, "headers": described})
-    await send({"type": "http.response.body", "body": body})
+    for piece in pieces:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await asyncio.sleep(0)  # others go on meanwhile
+    await send({"type": "http.response.body", "body": last})
 
 
 def _wrong_method(method: str, allowed: str, headers: Headers) -> faults.WrongMethod:
