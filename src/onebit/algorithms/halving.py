@@ -16,7 +16,6 @@ by d matrix P are drawn uniformly from (-1, 1). The table is empty.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -134,6 +133,7 @@ class _Hypotheses(Storage):
             self.given = given._replace(weights=np.ascontiguousarray(given.weights, dtype))
         if not np.isfinite(self.given.weights).all():
             raise ValueError(f"some weights are too large for {dtype}")
+        self.identity = self.given.linear.tobytes() + self.given.weights.tobytes()
         self.project, self.seed = project, seed
         self.names: Any = None  # the learner's labels
         self.callback = Callback(self._ask) if given.functions else None
@@ -320,20 +320,14 @@ class Halving(Learner):
         dtype = precision(self.dtype or _Hypotheses.dtype)
         self._hypotheses = _Hypotheses(self._checked, self.project or 0, self.seed, dtype)
         self._hypotheses.names = self._labels
+        if self._checked.functions:
+            self._hypotheses.unsaved = {self.needs: self.hypotheses}
         return self._hypotheses
 
     @property
     def alive(self) -> np.ndarray:
         """For each hypothesis whether it is alive: True or False."""
         return self._state.held.alive.astype(bool)
-
-    def _fingerprint(self) -> bytes:
-        linear, weights, _ = self._hypotheses.given
-        whole = super()._fingerprint() + linear.tobytes() + weights.tobytes()
-        return hashlib.blake2b(whole, digest_size=8).digest()
-
-    def _given(self) -> dict[str, Any]:
-        return {"hypotheses": self.hypotheses} if self._hypotheses.given.functions else {}
 
     @classmethod
     def _settings_beside(

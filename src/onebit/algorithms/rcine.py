@@ -15,7 +15,7 @@ import importlib.util
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from onebit.core.lanes import at
 from onebit.core.rounds import must_pause
 from onebit.core.settings import CALLABLE, called, choice_of, named_by_storage, real, setting
 from onebit.core.sums import linear_score
-from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, precision
 from onebit.reading.rows import Rows
 from onebit.storage.base import Arrays, Storage
@@ -116,8 +115,11 @@ class Collected(Storage):
 
     shares_blank = True
 
-    def __init__(self, N_s: int, estimate: Estimate, dtype: np.dtype) -> None:
-        self.N_s, self._dtype = N_s, dtype
+    def __init__(
+        self, N_s: int, estimate: Estimate, dtype: np.dtype, background: bool = False
+    ) -> None:
+        """background: estimate in a thread while somebody waits."""
+        self.N_s, self._dtype, self.works_beside = N_s, dtype, background
         name = estimate
         if callable(estimate):
             name, self.unsaved = called(estimate), {"estimate": estimate}
@@ -157,12 +159,12 @@ class Collected(Storage):
             labels=labels,
         )
 
-    def pause(self, held: Sample, in_background: bool = False) -> Sample | None:
+    def pause(self, held: Sample, is_live: bool = False) -> Sample | None:
         """Estimate the rates if it is time; else make room if there is none."""
         if held.count[_LEFT] == 0:
             log = _log(held)
             held.count[:] = 0, 0, self.N_s
-            if not in_background:
+            if not (is_live and self.works_beside):
                 self._use(held, self._estimate_from(log))
             elif self.thread is None or not self.thread.is_alive():
                 self.catch_up(held)
@@ -214,6 +216,11 @@ class Collected(Storage):
         """Use the estimate of the thread, if it is ready."""
         if self._found:
             self._use(held, self._found.pop())
+
+    def rates(self, held: Sample) -> tuple[float, float] | None:
+        self.catch_up(held)
+        rho0, rho1 = held.rates.tolist()
+        return None if self.doubt else (rho0, rho1)
 
     def room(self, held: Sample) -> int:
         return held.features
@@ -285,6 +292,7 @@ class RCINE(Learner):
     planes = 1
     importance_weighted = True
     rescores = False
+    may_pause = True
     variant_of = "Banditron"
     gamma: float = exploration(0.05)
     N_s: int = setting(
@@ -329,7 +337,7 @@ class RCINE(Learner):
 
     def _make_storage(self) -> Storage:
         dtype = precision(self.dtype or Collected.dtype)
-        self._collected = Collected(self.N_s, self.estimate, dtype)
+        self._collected = Collected(self.N_s, self.estimate, dtype, self.background)
         return self._collected
 
     @property
@@ -347,40 +355,6 @@ class RCINE(Learner):
         with self._lock:
             self._collected.catch_up(self._state.held)
             return self._collected.doubt
-
-    def _found_rates(self) -> tuple[float, float] | None:
-        return None if self.doubt else self.rates
-
-    def learn(self, decision: Decision, *more: Never, **feedback: Any) -> None:
-        """Learn from feedback: see `Learner.learn`. An error of `estimate` is raised afterwards."""
-        with self._lock:
-            self._collected.catch_up(self._state.held)
-            super().learn(decision, *more, **feedback)
-            self._estimate_if_due()
-
-    def learn_logged(self, x: Any, said: str | int, **feedback: Any) -> None:
-        """Learn from feedback on a label said by somebody else: see `Learner.learn_logged`."""
-        with self._lock:
-            self._collected.catch_up(self._state.held)
-            super().learn_logged(x, said, **feedback)
-            self._estimate_if_due()
-
-    def _estimate_if_due(self) -> None:
-        held = self._collected.pause(self._state.held, self.background)
-        if held is not None:
-            self._state = self._state._replace(held=held)
-
-    def forget(self, share: float = 1.0) -> None:
-        """Weaken the learned state: see `Learner.forget`. forget() also resets the rates."""
-        with self._lock:
-            super().forget(share)
-            if share == 1:
-                self._collected.start_afresh()
-
-    def _dump(self) -> tuple[dict[str, Any], Arrays]:
-        with self._lock:
-            self._collected.catch_up(self._state.held)
-            return super()._dump()
 
     def _params_for_truth(self) -> Any:
         return self._params._replace(certain=True)

@@ -234,7 +234,9 @@ def _learner_of(
     if learner.reader.taught_with not in ("", NAMES, COLUMNS):
         raise ValueError("it was taught with contexts of no known kind")
     learner._fades_at = learner._next_fade(max(round - 1, 0))
-    learner._meet_saved(arrays)
+    storage = learner._storage.for_saved(arrays)
+    if storage is not learner._storage:
+        learner._use(storage)
     learner.salt = check_salt(head.get("salt", ""))
     learner._draws = salted(learner.seed, learner.salt)
     return learner

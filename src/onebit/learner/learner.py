@@ -51,6 +51,7 @@ from onebit.core.slots import (
     width_of,
 )
 from onebit.learner import files
+from onebit.learner.alarm import Alarm
 from onebit.learner.answered import Answers, OtherAnswers
 from onebit.learner.calls import FORGED, NO_ROOM, Entries, score_rows
 from onebit.learner.decision import Decision, check_salt, checked_decision, salted
@@ -87,7 +88,7 @@ _FOR_AUTHORS = {
     "BITS",
     *("has_learned", "knows_numbers", "reader", "rows"),
     *("Params", "could_say", "hear", "hear_label", "law", "lockstep", "lockstep_loop", "members"),
-    *("say", "score"),
+    *("alarm", "say", "score"),
     *("added_settings", "costly", "declared", "forecasts", "full_information", "hears_empty"),
     *("importance_weighted", "infers_the_other", "may_pause", "mistake_bound", "needs", "planes"),
     *("ranges", "registry", "rescores", "scales_itself", "shares_chances", "variant_of"),
@@ -176,6 +177,7 @@ class Learner(FeatureTable, Declared):
     hears_empty: ClassVar[bool] = False  # empty contexts teach it, too (`core.rounds.teaches`)
     scales_itself: ClassVar[bool] = False  # its storage scales contexts; `inputs` is its own
     may_pause: ClassVar[bool] = False  # `_pause` may have something to do after learning
+    alarm: ClassVar[Alarm] = Alarm()
     _earlier_memories: ClassVar[tuple[int, ...]] = (0,)  # sizes of `_memory` in earlier versions
     needs: ClassVar[str] = ""  # a setting without a default that only Python can give
 
@@ -196,7 +198,8 @@ class Learner(FeatureTable, Declared):
             )
         self._thins = min(self._hearing[1:]) < 1
         keeps_scales = self.inputs in ("auto", "dense", "sparse") and not self.scales_itself
-        self._hears_bits = not (self.full_information or self._thins or keeps_scales)
+        needs_more = self.full_information or self._thins or keeps_scales or storage.works_beside
+        self._hears_bits = not needs_more  # `learn` need not look at more than the bit
         own = {n: s for n, s in self.declared.items() if n not in SHARED and s.in_use(self)}
         self.settings = {**storage.settings, **{n: self._values[s] for n, s in own.items()}}
         if self.silence != "nothing":  # defaults are left out, as in older model files
@@ -436,6 +439,7 @@ class Learner(FeatureTable, Declared):
         propensity = real("propensity", propensity, above=0, most=1)
         with self._lock:
             place = self._labels.place(said)
+            self._storage.catch_up(self._state.held)
             right, named = self._understood(place, right, label)
             own = self.decide(x, among=None if among is None else [*among, said])
             self._count_said(own.place, -1)
@@ -452,9 +456,9 @@ class Learner(FeatureTable, Declared):
                     self._learn_scales(logged, self._draws, right)
             self._answers.mark(own.round, self.round)
             if place != own.place:
-                self._no_sign_of_drift(memory)
-            elif self.may_pause:
-                self._pause()
+                self.alarm.take_back(self._state.memory, memory)
+            if self.may_pause:
+                self._pause(is_live=True)
             self.reader.taught_with = self.reader.taught_with or own.kind
 
     def learn(
@@ -495,6 +499,7 @@ class Learner(FeatureTable, Declared):
             (indices, values), round, place = decision.row, decision.round, None
             if not (self._hears_bits and label is None and (right is True or right is False)):
                 self._vet(decision)
+                self._storage.catch_up(self._state.held)
                 right, place = self._understood(decision.place, right, label)
             answers, own = self._answers, decision.salt == self.salt
             if own:
@@ -542,7 +547,7 @@ class Learner(FeatureTable, Declared):
             if not self.reader.taught_with:
                 self.reader.taught_with = kind
             if self.may_pause:
-                self._pause()
+                self._pause(is_live=True)
         except BaseException:
             self._release_if_held()
             raise
@@ -647,7 +652,7 @@ class Learner(FeatureTable, Declared):
             return
         memory = self._state.memory.copy()
         self._learn_bit(self._had_it_said(decision, place), seed, True, truth, said=False)
-        self._no_sign_of_drift(memory)
+        self.alarm.take_back(self._state.memory, memory)
 
     @staticmethod
     def _were_two(decision: Decision, place: int) -> bool:
@@ -713,7 +718,8 @@ class Learner(FeatureTable, Declared):
 
         None: the learner does not ask; only OneBit does.
         """
-        return None
+        with self._lock:
+            return self._storage.one_right(self._state.held)
 
     @property
     def weights(self) -> np.ndarray:
@@ -912,6 +918,7 @@ class Learner(FeatureTable, Declared):
             met = np.arange(features)
             if share == 1:
                 self.reader.taught_with, memory[:] = "", 0
+                self._storage.start_afresh()
                 table, arrays, met = table[:0], {}, met[:0]
             elif arrays:
                 memory *= 1 - share
@@ -948,7 +955,8 @@ class Learner(FeatureTable, Declared):
 
     def _will_forget(self, right: bool | None) -> bool:
         """Whether learning an answer may change all weights. right: None for a named label."""
-        return self.round >= self._fades_at
+        rings = self.alarm.will_ring(self._state.memory, right)
+        return rings or self.round >= self._fades_at
 
     def _next_fade(self, round: int) -> int:
         """The next round before which the state fades; it depends only on the round."""
@@ -1008,7 +1016,11 @@ class Learner(FeatureTable, Declared):
 
     def _read_columns(self, columns: int) -> None:
         """Start anew, as a learner of dense rows of so many columns."""
-        self._start_scales(columns)
+        storage = self._storage.for_columns(columns)
+        if storage is None:
+            self._start_scales(columns)
+        else:
+            self._use(storage)
 
     def _has_learned(self) -> bool:
         """Whether anything was learned: the state differs from the initial one."""
@@ -1041,8 +1053,16 @@ class Learner(FeatureTable, Declared):
             self.__dict__.update(before)
             raise
 
-    def _meet_saved(self, arrays: dict[str, np.ndarray]) -> None:
-        """A saved storage is about to be taken over. Arrays of earlier versions may be changed."""
+    def _use(self, storage: Storage) -> None:
+        """Start anew with another storage."""
+        before = dict(self.__dict__)
+        self._storage, self._slots = storage, no_slots()
+        self.planes = storage.planes or 0  # type: ignore[misc] overrides the class attribute
+        try:
+            self._lay_out(self._no_weights(), self._state.memory, {})
+        except BaseException:
+            self.__dict__.update(before)
+            raise
 
     def _make_params(self) -> Any:
         """The record of settings for compiled code."""
@@ -1052,24 +1072,29 @@ class Learner(FeatureTable, Declared):
         """Identifies learners that can learn from each other's decisions."""
         settings = {name: value for name, value in self.settings.items() if name != "vocabulary"}
         identity = [type(self).__name__, settings, self.seed, self.dtype, self.features]
-        return hashlib.blake2b(msgspec.json.encode(identity), digest_size=8).digest()
+        whole = hashlib.blake2b(msgspec.json.encode(identity), digest_size=8).digest()
+        own = self._storage.identity
+        return hashlib.blake2b(whole + own, digest_size=8).digest() if own else whole
 
     def _found_rates(self) -> tuple[float, float] | None:
         """How often feedback is flipped, if the learner has estimated it."""
-        return None
+        with self._lock:
+            return self._storage.rates(self._state.held)
 
     def _memory(self) -> tuple[float, ...]:
         """The initial values of a few numbers besides the table."""
         return ()
 
-    def _no_sign_of_drift(self, memory: np.ndarray) -> None:
-        """The last answer was about a label that the learner would not have said.
+    def _pause(self, is_live: bool = False) -> bool:
+        """Do what a loop over rounds has to stop for (`core.rounds.must_pause`); False: nothing.
 
-        memory: the numbers besides the table, before that answer."""
-
-    def _pause(self) -> bool:
-        """Do what a loop over rounds has to stop for (`core.rounds.must_pause`); False: nothing."""
-        held = self._storage.pause(self._state.held)
+        is_live: no loop has stopped; somebody answers round by round.
+        """
+        share = self.alarm.stop(self._state, self._storage)
+        if share:
+            self.forget(share)
+            return True
+        held = self._storage.pause(self._state.held, is_live)
         if held is None:
             return False
         self._state = self._state._replace(held=held)
@@ -1077,6 +1102,7 @@ class Learner(FeatureTable, Declared):
 
     def _count_said(self, place: int, times: int) -> None:
         """Add to the number of times that a label was said, if the state counts it."""
+        self._storage.count_said(self._state.held, place, times)
 
     def _params_for_truth(self) -> Any:
         """The settings for learning from a label that somebody named."""
@@ -1209,6 +1235,7 @@ class Learner(FeatureTable, Declared):
 
     def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         with self._lock:
+            self._storage.catch_up(self._state.held)
             return files.dump(self)
 
     _restore = staticmethod(files.restore)

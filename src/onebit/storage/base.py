@@ -32,6 +32,8 @@ class Storage:
     check: Callable[..., None] | None = None  # (values, indptr=None): refuse contexts
     shares_blank = False  # to score a row, all features that never occurred may share a place
     callback: Callback | None = None  # a Python function that compiled code calls
+    identity = b""  # of what it was made from besides the settings: see `Learner._fingerprint`
+    works_beside = False  # in a thread, whose results `catch_up` takes over
     maps_features = False  # features may get rows of the table as they occur
     advice = "Hash the features into fewer columns with features="
     with_gaps: tuple[str, ...] = ()  # saved arrays in which NaN is a missing number
@@ -87,11 +89,39 @@ class Storage:
         """
         raise NotImplementedError
 
-    def pause(self, held: Any) -> Any:
+    def pause(self, held: Any, is_live: bool = False) -> Any:
         """Called when a loop over rounds has stopped (see `core.rounds.must_pause`).
 
-        Returns the record to continue with, or None if there was nothing to do.
+        Returns the record to continue with, or None if there was nothing to do. is_live: somebody
+        waits, so what takes long may go on in a thread.
         """
+        return None
+
+    def catch_up(self, held: Any) -> None:
+        """Take over what a thread has found."""
+
+    def start_afresh(self) -> None:
+        """Everything learned was forgotten."""
+
+    def for_columns(self, columns: int) -> Storage | None:
+        """The storage for dense rows of so many columns, if the storage scales contexts itself."""
+        return None
+
+    def for_saved(self, arrays: Arrays) -> Storage:
+        """The storage that takes over saved arrays; a ValueError says why there is none."""
+        return self
+
+    def count_said(self, held: Any, label: int, times: int) -> None:
+        """Add to the number of times that a label was said, if the record counts it."""
+
+    # What the record tells; None: it does not say.
+
+    def one_right(self, held: Any) -> float | None:
+        """The belief that exactly one label is right in each round."""
+        return None
+
+    def rates(self, held: Any) -> tuple[float, float] | None:
+        """How often feedback is flipped, right and wrong."""
         return None
 
     def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,13 +1,18 @@
-"""The alarm that right answers have become rarer, and what a learner in lockstep takes back."""
+"""The alarm that right answers have become rarer, and what OneBit forgets then."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 
 from onebit.algorithms.onebit.dense import Dense
 from onebit.algorithms.onebit.records import SAID
 from onebit.algorithms.onebit.sparse import Sparse
 from onebit.core.jit import implement, inline
 from onebit.core.rounds import count_said, must_pause, undo_drift
-from onebit.feedback.drift import COUNTS
+from onebit.feedback.drift import COUNTS, will_ring
+from onebit.learner.alarm import Alarm
 
 FALSE_ALARM, FORGOTTEN = 0.01, 0.9  # the chance of a false alarm; what share an alarm forgets
 RANG, SPENT = COUNTS, COUNTS + 1  # places in the state's memory, after the alarm's counts: 1 if
@@ -24,11 +29,30 @@ implement(must_pause, Dense)(_rang)
 
 
 @implement(count_said, Sparse, Dense)
-def add_said(state, label, times):
+def _add_said(state, label, times):
     state.held.experts.tries[SAID, label] += times
 
 
 @implement(undo_drift, Sparse, Dense)
-def take_back(state, before):
+def _take_back(state, before):
     for i in range(len(before)):
         state.memory[i] = before[i]
+
+
+# In Python.
+
+
+class DriftAlarm(Alarm):
+    """Forgets most of what was learned; all of it if dense rows have other scales now."""
+
+    def will_ring(self, memory: np.ndarray, right: bool | None) -> bool:
+        return right is None or will_ring(memory, FALSE_ALARM, right)
+
+    def stop(self, state: Any, storage: Any) -> float:
+        if not state.memory[RANG]:
+            return 0.0
+        state.memory[: RANG + 1] = 0.0
+        return 1.0 if storage.has_other_scales(state.held) else FORGOTTEN
+
+    def take_back(self, memory: np.ndarray, before: np.ndarray) -> None:
+        memory[:] = before

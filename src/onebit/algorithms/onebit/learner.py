@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -10,21 +9,12 @@ import numpy as np
 
 from onebit.algorithms.onebit import bayes
 from onebit.algorithms.onebit.bayes import sum_up_bayes
-from onebit.algorithms.onebit.dense import DenseExperts
-from onebit.algorithms.onebit.drift import FALSE_ALARM, FORGOTTEN, RANG, SPENT, add_said, take_back
+from onebit.algorithms.onebit.drift import FALSE_ALARM, RANG, SPENT, DriftAlarm
 from onebit.algorithms.onebit.experts import (
     BAYES,
-    COMMON_PRIOR,
-    CONSTANT_PRIOR,
     FULL,
-    HEAD_START,
-    KIND,
-    LABEL_PRIOR,
-    LOGISTIC,
     NARROW,
     PRIOR,
-    RIDGE,
-    SOFTMAX,
     bare_expert,
 )
 from onebit.algorithms.onebit.exploring import best_bound, highest_forecast
@@ -39,7 +29,6 @@ from onebit.algorithms.onebit.records import (
     ANSWERED,
     HEARD,
     SAID,
-    TRUSTED,
     WEIGHT,
     fix_scales,
     keep_round,
@@ -49,13 +38,13 @@ from onebit.algorithms.onebit.records import (
     wide_table,
 )
 from onebit.algorithms.onebit.rows import sum_up
-from onebit.algorithms.onebit.sparse import SparseExperts
-from onebit.algorithms.onebit.weighing import DOUBT, LEFT_OUT, weigh
+from onebit.algorithms.onebit.starting import storage_for
+from onebit.algorithms.onebit.weighing import weigh
 from onebit.core.choosing import best, certain_law, could_say_for_certain
 from onebit.core.rounds import Choice
 from onebit.core.settings import choice_of, flag, or_none, setting
-from onebit.core.slots import BLANKS, no_slots, width_of
-from onebit.feedback.drift import hear_answer, will_ring
+from onebit.core.slots import BLANKS, width_of
+from onebit.feedback.drift import hear_answer
 from onebit.learner.learner import Learner, precision
 from onebit.reading.dicts import HASHED, first_number, most_features
 from onebit.reading.ways import Apart, Columns, Open, Raw
@@ -84,6 +73,7 @@ class OneBit(Learner):
     hears_empty = True
     scales_itself = True
     may_pause = True
+    alarm = DriftAlarm()
     lockstep = None
     inputs: Literal["auto", "dense", "sparse"] = setting(  # type: ignore[override] its own choices
         default="auto",
@@ -149,48 +139,9 @@ class OneBit(Learner):
             raise ValueError("inputs='dense' needs features=, the number of columns")
 
     def _make_storage(self) -> Storage:
-        return self._storage_for(self.features if self.inputs == "dense" else 0)
-
-    def _storage_for(self, columns: int | None) -> Storage:
-        """Dense storage for so many columns, or sparse storage."""
         dtype = precision(self.dtype or "float32")
-        untold = (0.0, 0.0, 0.0, 1.0, DOUBT, 0.0, DOUBT, 0.0, COMMON_PRIOR)
-        behind = (0.0, -HEAD_START, *untold[2:])
-        if columns:
-            trust = [untold] * (FULL + 1)
-            trust = self._told(trust, [*KIND, LOGISTIC, RIDGE])
-            constants = [*CONSTANT_PRIOR, LABEL_PRIOR]
-            return DenseExperts(
-                PRIOR, constants, trust, dtype, narrow=NARROW, columns=columns, seed=self.seed
-            )
-        trust = [*[behind] * BAYES, untold]
-        trust = self._told(trust, [*KIND[:NARROW], LOGISTIC, SOFTMAX])
-        constants, temperature = [*CONSTANT_PRIOR[:NARROW], LABEL_PRIOR], (bayes.START, 1.0)
-        return SparseExperts(
-            PRIOR[:NARROW], constants, trust, dtype, alpha=bayes.ALPHA, temperature=temperature
-        )
-
-    def _told(
-        self, trust: Sequence[Sequence[float]], kinds: Sequence[int]
-    ) -> list[Sequence[float]]:
-        """No trust for the experts whose kind contradicts `exclusive`."""
-        contradicts = {None: None, True: LOGISTIC, False: SOFTMAX}[self.exclusive]
-        return [
-            (0.0, LEFT_OUT, *line[2:]) if kind == contradicts else line
-            for line, kind in zip(trust, kinds, strict=True)
-        ]
-
-    @property
-    def one_right(self) -> float | None:
-        with self._lock:
-            weights = self._state.held.experts.trust[:, WEIGHT].tolist()
-        bare = NARROW if self.planes else FULL - 1  # it takes no side: it says nothing of contexts
-        kinds = (*KIND[:bare], None, SOFTMAX if self.planes else RIDGE)
-        sides = {SOFTMAX: 0.0, LOGISTIC: 0.0, RIDGE: 0.0, None: 0.0}
-        for kind, weight in zip(kinds, weights, strict=False):
-            sides[kind] += weight
-        one, each = sides[SOFTMAX], sides[LOGISTIC]
-        return one / (one + each) if one + each > 0.0 else 0.5
+        columns = self.features if self.inputs == "dense" else None
+        return storage_for(columns or 0, dtype, self.exclusive, self.seed)
 
     def _add_label(self, label: str | int | None) -> None:
         with self._lock:
@@ -208,41 +159,10 @@ class OneBit(Learner):
     def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
         return bool((memory >= 0).all())
 
-    def _pause(self) -> bool:
-        if not self._state.memory[RANG]:
-            return False
-        storage: Any = self._storage
-        self._state.memory[: RANG + 1] = 0.0
-        self.forget(1.0 if storage.has_other_scales(self._state.held) else FORGOTTEN)
-        return True
-
-    def _will_forget(self, right: bool | None) -> bool:
-        alarm = right is None or will_ring(self._state.memory, FALSE_ALARM, right)
-        return alarm or super()._will_forget(right)
-
-    def _no_sign_of_drift(self, memory: np.ndarray) -> None:
-        take_back(self._state, memory)
-
-    def _count_said(self, place: int, times: int) -> None:
-        add_said(self._state, place, times)
-
-    def _read_columns(self, columns: int) -> None:
-        self._use(self._storage_for(columns))
-
     def _has_learned(self) -> bool:
         """From contexts that were not empty: these are of any kind."""
         is_known = self.reader.taught_with != "" or not self.reader.way.is_open
         return is_known and self._state.held.experts.count[HEARD] > 0
-
-    def _meet_saved(self, arrays: dict[str, np.ndarray]) -> None:
-        if arrays.get("trust", np.empty((0, TRUSTED))).shape[1:] != (TRUSTED,):
-            raise ValueError(
-                "this OneBit was saved by an earlier version, which took it for granted that "
-                "exactly one label is right, and cannot go on here; train it again, or build it "
-                "from its journal (onebit replay)"
-            )
-        if "narrow" in arrays and self._storage.planes:
-            self._use(self._storage_for(arrays["narrow"].shape[0]))
 
     # Numbers of dicts. Their indices are beyond all others, so they are given places in the table.
 
@@ -319,17 +239,6 @@ class OneBit(Learner):
         found[:] = self._fill()[plane]
         found[:, columns] = self._state.table[order, plane, : self._size].T
         return found
-
-    def _use(self, storage: Storage) -> None:
-        """Start with another storage."""
-        before = dict(self.__dict__)
-        self._storage, self.planes = storage, storage.planes  # type: ignore[misc]
-        self._slots = no_slots()
-        try:
-            self._lay_out(self._no_weights(), self._state.memory, {})
-        except BaseException:
-            self.__dict__.update(before)
-            raise
 
     def _fill(self) -> tuple[float, ...]:
         weights = (value for prior in PRIOR[:NARROW] for value in (0.0, prior))

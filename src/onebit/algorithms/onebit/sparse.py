@@ -9,7 +9,7 @@ average: so a row with large numbers is longer than a row with small ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +41,7 @@ from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.lanes import at, bare, lanes_for
 from onebit.core.rounds import Row
 from onebit.core.sums import number, squared_norm
-from onebit.storage.base import row_blocks
+from onebit.storage.base import Arrays, Storage, row_blocks
 from onebit.storage.scales import (
     MEAN,
     SPREAD,
@@ -215,9 +215,17 @@ class SparseExperts(ExpertStorage):
 
     maps_features = shares_blank = True
 
-    def __init__(self, *start: Any, alpha: float, temperature: Sequence[float]) -> None:
-        """start: as for all experts. alpha: where the sums of naive Bayes start."""
+    def __init__(
+        self,
+        *start: Any,
+        alpha: float,
+        temperature: Sequence[float],
+        for_columns: Callable[[int], Storage],
+    ) -> None:
+        """start: as for all experts. alpha: where the sums of naive Bayes start. for_columns: makes
+        the storage for dense rows."""
         super().__init__(*start)
+        self._for_columns = for_columns
         self.alpha, self._temperature = alpha, np.array(temperature)
         self.planes = 2 * len(self.priors) + 1
 
@@ -244,6 +252,13 @@ class SparseExperts(ExpertStorage):
             held.numbers[1:][arrays["number_places"]] = arrays["numbers"]
             held.numbers[0, TIMES] = arrays["numbers_seen"][0]
         return held
+
+    def for_columns(self, columns: int) -> Storage:
+        return self._for_columns(columns)
+
+    def for_saved(self, arrays: Arrays) -> Storage:
+        super().for_saved(arrays)
+        return self.for_columns(arrays["narrow"].shape[0]) if "narrow" in arrays else self
 
     def with_numbers(self, held: Sparse, places: np.ndarray) -> Sparse:
         """The record, in which there are numbers at these places of the table."""

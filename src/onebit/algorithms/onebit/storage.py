@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from onebit.algorithms.onebit.experts import LOGISTIC, SOFTMAX
 from onebit.algorithms.onebit.records import (
     ANSWERED,
     COMMON,
@@ -21,12 +22,13 @@ from onebit.algorithms.onebit.records import (
     RIGHT,
     SAID,
     STEEP,
+    TRUSTED,
     UNSURE,
     WEIGHT,
     Experts,
 )
 from onebit.core.lanes import aligned_zeros, lanes_for, state_type
-from onebit.storage.base import Storage
+from onebit.storage.base import Arrays, Storage
 
 
 class ExpertStorage(Storage):
@@ -37,13 +39,15 @@ class ExpertStorage(Storage):
         priors: Sequence[float],
         constant_priors: Sequence[float],
         trust: Sequence[Sequence[float]],
+        kinds: Sequence[int],
         dtype: Any,
     ) -> None:
         """priors: the initial variances. constant_priors: those of the constant feature; the last
         one is of the expert that has no other feature. trust: the initial values of
-        `Experts.trust`, a line per expert; the experts' weights are computed from it."""
+        `Experts.trust`, a line per expert; the experts' weights are computed from it. kinds: of the
+        experts."""
         self.priors, self._constant_priors = np.array(priors), np.array(constant_priors)
-        self._trust = np.array(trust)
+        self._trust, self._kinds = np.array(trust), kinds
         self._dtype = np.dtype(dtype)
 
     def _table(self, features: int, priors: np.ndarray, labels: int, saved: Any = None) -> Any:
@@ -87,6 +91,27 @@ class ExpertStorage(Storage):
             experts.rounds[RIGHT, :kept] = arrays["rights"]
             experts.count[KEPT], experts.count[HEARD] = kept, arrays["heard"][0]
         return experts
+
+    def for_saved(self, arrays: Arrays) -> Storage:
+        if arrays.get("trust", np.empty((0, TRUSTED))).shape[1:] != (TRUSTED,):
+            raise ValueError(
+                "this OneBit was saved by an earlier version, which took it for granted that "
+                "exactly one label is right, and cannot go on here; train it again, or build it "
+                "from its journal (onebit replay)"
+            )
+        return self
+
+    def count_said(self, held: Any, label: int, times: int) -> None:
+        held.experts.tries[SAID, label] += times
+
+    def one_right(self, held: Any) -> float:
+        weights = held.experts.trust[:, WEIGHT].tolist()
+        bare = len(self._constant_priors) - 1  # it takes no side: it says nothing of contexts
+        one = each = 0.0
+        for expert, (kind, weight) in enumerate(zip(self._kinds, weights, strict=False)):
+            one += weight if kind == SOFTMAX else 0.0
+            each += weight if kind == LOGISTIC and expert != bare else 0.0
+        return one / (one + each) if one + each > 0.0 else 0.5
 
     def has_other_scales(self, held: Any) -> bool:
         """Whether rows have become much larger or smaller since their scales were fixed."""

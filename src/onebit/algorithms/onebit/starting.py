@@ -1,0 +1,60 @@
+"""Where OneBit starts: a storage for sparse rows, or for dense rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from onebit.algorithms.onebit import bayes
+from onebit.algorithms.onebit.dense import DenseExperts
+from onebit.algorithms.onebit.experts import (
+    BAYES,
+    COMMON_PRIOR,
+    CONSTANT_PRIOR,
+    FULL,
+    HEAD_START,
+    KIND,
+    LABEL_PRIOR,
+    LOGISTIC,
+    NARROW,
+    PRIOR,
+    RIDGE,
+    SOFTMAX,
+)
+from onebit.algorithms.onebit.sparse import SparseExperts
+from onebit.algorithms.onebit.storage import ExpertStorage
+from onebit.algorithms.onebit.weighing import DOUBT, LEFT_OUT
+
+_UNTOLD = (0.0, 0.0, 0.0, 1.0, DOUBT, 0.0, DOUBT, 0.0, COMMON_PRIOR)  # a line of `Experts.trust`
+_BEHIND = (0.0, -HEAD_START, *_UNTOLD[2:])
+
+
+def storage_for(columns: int, dtype: np.dtype, exclusive: bool | None, seed: int) -> ExpertStorage:
+    """Storage for dense rows of so many columns; 0: for sparse rows. The rest are settings."""
+    if columns:
+        kinds = (*KIND, LOGISTIC, RIDGE)
+        trust = _told([_UNTOLD] * (FULL + 1), kinds, exclusive)
+        constants = [*CONSTANT_PRIOR, LABEL_PRIOR]
+        return DenseExperts(
+            PRIOR, constants, trust, kinds, dtype, narrow=NARROW, columns=columns, seed=seed
+        )
+    kinds = (*KIND[:NARROW], LOGISTIC, SOFTMAX)
+    trust = _told([*[_BEHIND] * BAYES, _UNTOLD], kinds, exclusive)
+    constants, temperature = [*CONSTANT_PRIOR[:NARROW], LABEL_PRIOR], (bayes.START, 1.0)
+    return SparseExperts(
+        PRIOR[:NARROW], constants, trust, kinds, dtype, alpha=bayes.ALPHA, temperature=temperature,
+        for_columns=partial(storage_for, dtype=dtype, exclusive=exclusive, seed=seed),
+    )  # fmt: skip
+
+
+def _told(
+    trust: Sequence[Sequence[float]], kinds: Sequence[int], exclusive: bool | None
+) -> list[Sequence[float]]:
+    """No trust for the experts whose kind contradicts `exclusive`."""
+    contradicts = {None: None, True: LOGISTIC, False: SOFTMAX}[exclusive]
+    return [
+        (0.0, LEFT_OUT, *line[2:]) if kind == contradicts else line
+        for line, kind in zip(trust, kinds, strict=True)
+    ]
