@@ -123,7 +123,7 @@ def test_only_what_is_over_is_deleted(tmp_path, clock):
 
 
 def test_a_small_step_at_a_time(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr("onebit.service.engine.periodic.COMPACTED", 7)
+    monkeypatch.setattr("onebit.service.engine.schedule.COMPACTED", 7)
     journal = Journal(tmp_path / "j", clock=clock)
     engine = engine_of(journal, tmp_path / "s", expires_after=None)
     play(engine, clock, 50, random.Random(1), silent=0.1)
@@ -152,7 +152,7 @@ def test_silence_is_heard_before(tmp_path, clock):
     engine.decide({"a": 1})
     engine.compact(clock.now - 1)
     assert counts(journal)[0] == 2
-    engine.limit(engine._limits, 3, retention=10 * DAY)
+    engine.limit(engine._state.limits, 3, retention=10 * DAY)
     engine.tick()
     assert engine.tally.silences == 1
     clock.now += 11 * DAY
@@ -205,7 +205,7 @@ def test_a_decision_that_the_base_has_counted_cannot_be_taken_out(tmp_path, cloc
     assert engine.cancel(young).state == "cancelled" and engine.erase(young).state == "erased"
     assert bytes_of(engine.learner) == bytes_of(engine.replayed())
     clock.now += 40 * DAY
-    engine.limit(engine._limits, 3, retention=DAY)
+    engine.limit(engine._state.limits, 3, retention=DAY)
     engine.tick()
     with pytest.raises(UnknownDecision):
         engine.look(counted)

@@ -26,7 +26,8 @@ from onebit.learner import files
 from onebit.service import journal as journal_module
 from onebit.service import service as service_module
 from onebit.service.configuration import check
-from onebit.service.engine import Engine, building, periodic, rebuilding, state
+from onebit.service.engine import building, rebuilding, recent, saving
+from onebit.service.engine.rebuilding import Rebuilding
 from onebit.service.faults import (
     Busy,
     Cancelled,
@@ -85,7 +86,7 @@ def test_the_learner_is_a_function_of_the_journal(home, learner):
     place = home(f'learner = "{learner}"\n{REVISIONS}')
     service = place.start(snapshot_every=20)
     news = service.models["news"]
-    full = news._learner.full_information
+    full = news._state.learner.full_information
     for i in range(45 if learner != "OneBit" else 25):
         told = news.decide(context(i))
         if i % 3 or full:
@@ -382,7 +383,7 @@ def test_silence_is_not_looked_for_again_where_all_was_answered(home):
         news.feedback(news.decide(context(i)).id, right=True)
         place.clock.now += 1
         service.tick()
-    assert news._watched > 20 and len(news._marks) < 15
+    assert news._state.silence.upto > 20 and len(news._state.silence.marks) < 15
     silent = news.decide(context(1)).id
     place.clock.now += 11
     service.tick()
@@ -505,9 +506,9 @@ def test_somebody_says_wrong_after_silence_did(home, how):
     source = None if how == "revise" else "anna"
     assert (replaced.right, replaced.source) == (False, source)
     assert_pure(news)
-    edits = len(news._edits)
+    edits = len(news._state.edits)
     news.feedback(id, right=False, source="anna", key="k1")  # repeated, which changes nothing
-    assert len(news._edits) == edits
+    assert len(news._state.edits) == edits
     if how != "revise":
         with pytest.raises(KeyReused):
             news.feedback(id, right=True, source="anna", key="k1")
@@ -882,14 +883,14 @@ def test_erasing_is_finished_after_the_last_reader(home, tmp_path):
 def slow_building(monkeypatch) -> threading.Event:
     """Learners are built in a thread that waits for the event."""
     go = threading.Event()
-    behind = Engine._build_behind
+    behind = Rebuilding._build_behind
 
     def waits(self, *given):
         go.wait(PATIENCE)
         behind(self, *given)
 
     monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
-    monkeypatch.setattr(Engine, "_build_behind", waits)
+    monkeypatch.setattr(Rebuilding, "_build_behind", waits)
     return go
 
 
@@ -935,7 +936,7 @@ def test_a_past_that_changes_all_the_time_still_gets_new_learners(home, monkeypa
     ids = play(news, 30)
     go = slow_building(monkeypatch)
     taken, replayed = [], building.Builder.replayed
-    take_over = Engine._take_over
+    take_over = Rebuilding._take_over
 
     def changed_meanwhile(self, learner, after, until=None, *rest):
         result = replayed(self, learner, after, until, *rest)
@@ -945,9 +946,9 @@ def test_a_past_that_changes_all_the_time_still_gets_new_learners(home, monkeypa
 
     monkeypatch.setattr(building.Builder, "replayed", changed_meanwhile)
     monkeypatch.setattr(
-        Engine,
+        Rebuilding,
         "_take_over",
-        lambda *given: taken.append(news._is_stale) or take_over(*given),
+        lambda *given: taken.append(news._state.is_stale) or take_over(*given),
     )
     news.revise(ids[10], label="tech")
     assert news.snapshot() is None
@@ -1255,7 +1256,7 @@ def test_numbers_of_dicts_are_learned_from_the_journal_alone(home):
         if i % 4:
             news.feedback(told.id, right=told.label == LABELS[i % 3])
     assert_pure(news)
-    assert news._learner._state.held.numbers[1:, 0].max() == 18
+    assert news._state.learner._state.held.numbers[1:, 0].max() == 18
     before = bytes_of(news)
     assert bytes_of(place.restart().models["news"]) == before
     for snapshot in place.snapshots:
@@ -1372,7 +1373,7 @@ def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
     """And it is dropped if a context is erased meanwhile that it has learned."""
     place = home(REVISIONS)
     news = place.start().models["news"]
-    ids, write, meanwhile = play(news, 5), periodic.files.write, []
+    ids, write, meanwhile = play(news, 5), saving.files.write, []
 
     def slowly(path, *dumped, **options):
         thread = threading.Thread(target=lambda: [do() for do in meanwhile])
@@ -1381,7 +1382,7 @@ def test_a_snapshot_is_written_while_requests_go_on(home, monkeypatch):
         assert not thread.is_alive(), "requests wait until a snapshot is written"
         write(path, *dumped, **options)
 
-    monkeypatch.setattr(periodic.files, "write", slowly)
+    monkeypatch.setattr(saving.files, "write", slowly)
     meanwhile.append(lambda: play(news, 5))
     written = news.snapshot()
     assert written in place.snapshots and news.tally.decisions == 10
@@ -1408,7 +1409,7 @@ def test_a_damaged_snapshot_is_not_used(home, caplog):
         service = place.start()
         assert bytes_of(service.models["news"]) == before
         assert path.name in caplog.text
-        service.models["news"]._snapshot_at = 10**9  # do not write another one
+        service.models["news"]._saving.reached = 10**9  # do not write another one
         place.stop()
 
 
@@ -1468,7 +1469,7 @@ def test_what_was_replayed_is_not_replayed_again(home, tmp_path):
     place = place.crashed(tmp_path / "crashed")
     assert place.start().models["news"].replayed_from == 0
     news = place.restart().models["news"]
-    assert news.replayed_from == news._reached > 0
+    assert news.replayed_from == news._state.reached > 0
     assert_pure(news)
     assert len(place.snapshots) == 1
     place.stop()
@@ -1576,7 +1577,9 @@ def test_a_refused_batch_builds_no_learner(home, monkeypatch, refused):
     news.decide([1.0, 2.0])
     news.decide(context(0), key="used")
     before = bytes_of(news)
-    monkeypatch.setattr(news, "_start_again", lambda: pytest.fail("the learner is built again"))
+    monkeypatch.setattr(
+        news._rebuilding, "start_again", lambda: pytest.fail("the learner is built again")
+    )
     questions = [question(0), question(0, key="of this batch"), refused]
     with pytest.raises((Refused, KeyReused, TooLarge)) as caught:
         news.decide_many(questions)
@@ -1599,13 +1602,13 @@ def test_batches(home):
 
 def counted(engine):
     """How often the learner is built from here on."""
-    builds, build = [], engine._build_again
+    builds, build = [], engine._rebuilding.build_again
 
     def build_again(*args):
         builds.append(args)
         build(*args)
 
-    engine._build_again = build_again
+    engine._rebuilding.build_again = build_again
     return builds
 
 
@@ -1659,7 +1662,7 @@ def test_answers_are_counted_as_they_stand(home):
         assert (news.tally.answers, news.tally.mistakes) == (answers, mistakes)
         card = news.card()
         assert card.answers == answers and card.error_share == mistakes / answers
-        news._count()
+        news._counts.count()
         assert (news.tally.answers, news.tally.mistakes) == (answers, mistakes)
 
     for i, id in enumerate(ids[:10]):
@@ -1693,9 +1696,9 @@ def test_a_batch_of_revisions_builds_the_learner_once(home, monkeypatch):
     news = home(REVISIONS).start().models["news"]
     ids = play(news, 20)
     built = []
-    again = Engine._build_again
-    monkeypatch.setattr(Engine, "_build_again", lambda *given: built.append(1) or again(*given))
-    news._recent.clear()  # a decision that is named twice is found in the journal both times
+    again = Rebuilding.build_again
+    monkeypatch.setattr(Rebuilding, "build_again", lambda *given: built.append(1) or again(*given))
+    news._decisions.clear()  # a decision that is named twice is found in the journal both times
     outcomes = news.feedback_many(
         [
             *(Answer(id=id, label="tech") for id in ids),
@@ -1770,9 +1773,9 @@ def test_what_has_expired_is_found_without_reading_the_rest(home, monkeypatch):
     news.journal.flush()
     assert len(read) > 10 and sum(read) <= news.journal.position
     monkeypatch.undo()
-    news._count_expired()
+    news._counts.count_expired()
     found = news.tally.open
-    news._count()
+    news._counts.count()
     assert found == news.tally.open > 0
 
 
@@ -1828,7 +1831,7 @@ def test_limits_of_features_hold_for_new_contexts_only(home):
 
 
 def test_what_falls_out_of_memory_is_found_on_disk(home, monkeypatch):
-    monkeypatch.setattr(state, "RECENT", 4)
+    monkeypatch.setattr(recent, "RECENT", 4)
     place = home(REVISIONS)
     news = place.start().models["news"]
     ids = [news.decide(context(i), key=f"k{i}").id for i in range(20)]
@@ -1991,7 +1994,7 @@ def test_labels_that_nobody_could_read_are_refused_and_earlier_ones_are_kept(hom
         assert refused.value.where == "$.add[1]"
     assert news.learner.labels == list(LABELS)
     with monkeypatch.context() as earlier:
-        earlier.setattr("onebit.service.engine.settings.check_texts", lambda names: None)
+        earlier.setattr("onebit.service.engine.changing.check_texts", lambda names: None)
         news.submit_labels(LabelChange(add=["a\nb"])).wait()
     play(news, 10)
     assert_pure(news)

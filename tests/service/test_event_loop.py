@@ -15,7 +15,7 @@ from running import LABELS, Home, assert_pure, context, play
 
 from onebit.learner.learner import Learner
 from onebit.service import messages
-from onebit.service.engine import building, state
+from onebit.service.engine import building, recent, state
 from onebit.service.http import app
 
 OTHER = f'[models.other]\nlabels = {list(LABELS)}\nlearner = "Banditron"'
@@ -64,7 +64,7 @@ def assert_others_go_on(site):
 
 
 def test_requests_wait_in_threads_while_the_engine_is_busy(site, pool):
-    with site.service.models["news"]._lock:
+    with site.service.models["news"]._state.lock:
         waiting = pool.submit(decide, site, "news")
         assert_others_go_on(site)
         assert not waiting.done()
@@ -219,11 +219,12 @@ def test_others_go_on_while_a_large_context_is_read(site, pool, monkeypatch):
 
 
 def test_decisions_in_memory_are_bounded_by_their_size(site, monkeypatch):
-    monkeypatch.setattr(state, "RECENT_BYTES", 100_000)
+    monkeypatch.setattr(recent, "RECENT_BYTES", 100_000)
     news = site.service.models["news"]
     ids = [news.decide({f"{i} {n}": 1.0 for n in range(500)}).id for i in range(20)]
-    assert len(news._recent) < 10
-    assert news._recent_bytes == sum(entry.size for entry in news._recent.values()) <= 100_000
+    decisions = news._decisions
+    assert len(decisions._recent) < 10
+    assert decisions._bytes == sum(x.size for x in decisions._recent.values()) <= 100_000
     for id in ids:
         assert news.feedback(id, right=True).state == "learned"
     assert_pure(news)

@@ -412,7 +412,7 @@ def test_no_snapshot_of_a_learner_that_was_to_be_built_again(tmp_path, monkeypat
         told = [engine.decide({"a": 1.0, f"b{i}": 1.0}) for i in range(20)]
         for decision in told:
             engine.feedback(decision.id, right=False)
-        engine._closing.set()  # as if the service stopped at this moment
+        engine.abandon()  # as if the service stopped at this moment
         engine.revise(told[3].id, right=True)
         engine.close()
     with closing(Journal(path)) as opened:

@@ -114,5 +114,5 @@ def _check(home: Path, decided, states, whole: bool) -> None:
         ).fetchone()
         assert answers == distinct
     assert_pure(news)
-    news._snapshot_at = 10**9  # the next service starts from what the killed one has left
+    news._saving.reached = 10**9  # the next service starts from what the killed one has left
     place.stop()

@@ -16,8 +16,9 @@ from onebit import cli, testing
 from onebit.datasets import steps
 from onebit.learner.learner import Learner
 from onebit.reading import contexts
-from onebit.service.engine import Engine, building, rebuilding
+from onebit.service.engine import building, rebuilding
 from onebit.service.engine.building import Builder
+from onebit.service.engine.rebuilding import Rebuilding
 from onebit.service.faults import Damaged
 from onebit.service.journal import ReadOnlyJournal
 from onebit.service.messages import Retraining
@@ -82,12 +83,12 @@ def test_an_upgrade_during_a_retraining_builds_one_learner(home, tmp_path, monke
     news.snapshot()
     monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
     with monkeypatch.context() as patch:
-        patch.setattr(Engine, "_build_behind", lambda *_: None)
+        patch.setattr(Rebuilding, "_build_behind", lambda *_: None)
         news.submit_retrain(Retraining(learner="Confidit"))
         crashed = home.crashed(tmp_path / "crashed")
-    news._rebuilding = None
+    news._state.thread = None
     upgrade(monkeypatch)
-    behind, alive, most = Engine._build_behind, [], []
+    behind, alive, most = Rebuilding._build_behind, [], []
 
     def counted(self, builder, *given):
         alive.append(builder.version.number)
@@ -98,7 +99,7 @@ def test_an_upgrade_during_a_retraining_builds_one_learner(home, tmp_path, monke
         alive.remove(builder.version.number)
         behind(self, builder, *given)
 
-    monkeypatch.setattr(Engine, "_build_behind", counted)
+    monkeypatch.setattr(Rebuilding, "_build_behind", counted)
     news = crashed.start(snapshot_every=10**9).models["news"]
     news.settle()
     assert max(most) == 1
@@ -114,7 +115,7 @@ def test_nothing_is_built_twice_without_a_snapshot(home, monkeypatch):
     for path in home.snapshots:
         path.unlink()
     upgrade(monkeypatch)
-    monkeypatch.setattr(Engine, "_build_again", None)
+    monkeypatch.setattr(Rebuilding, "build_again", None)
     news = home.start().models["news"]
     assert_pure(news)
     assert news.snapshot() is not None

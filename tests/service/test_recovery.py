@@ -12,7 +12,8 @@ from running import Home, assert_pure, context, play
 
 from onebit.service import service as service_module
 from onebit.service.configuration import check
-from onebit.service.engine import Engine, rebuilding
+from onebit.service.engine import rebuilding
+from onebit.service.engine.rebuilding import Rebuilding
 from onebit.service.faults import ServiceError, Unavailable
 from onebit.service.messages import Retraining
 
@@ -45,14 +46,14 @@ def fail_commits(journal):
 @pytest.fixture
 def go(monkeypatch):
     """Learners are built in a thread that waits for the event."""
-    go, behind = threading.Event(), Engine._build_behind
+    go, behind = threading.Event(), Rebuilding._build_behind
 
     def waits(self, *given):
         go.wait(PATIENCE)
         behind(self, *given)
 
     monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
-    monkeypatch.setattr(Engine, "_build_behind", waits)
+    monkeypatch.setattr(Rebuilding, "_build_behind", waits)
     return go
 
 
@@ -95,14 +96,14 @@ def test_a_full_disk_while_a_start_waits_for_a_learner(home, tmp_path, go, monke
     crashed = home.crashed(tmp_path / "crashed")
     go.set()
     crashed.write(f"seed = 9\n{OTHER}")
-    monkeypatch.setattr(Engine, "_take_over", lambda *_: fail_now(engines))
+    monkeypatch.setattr(Rebuilding, "_take_over", lambda *_: fail_now(engines))
     engines = []
-    resume = Engine._resume
-    monkeypatch.setattr(Engine, "_resume", lambda self: (engines.append(self), resume(self)))
+    resume = Rebuilding._resume
+    monkeypatch.setattr(Rebuilding, "_resume", lambda self: (engines.append(self), resume(self)))
 
     def fail_now(engines) -> None:
-        fail_commits(engines[0].journal)
-        engines[0].journal.append(statements=[("SELECT 1", ())]).done.result()
+        fail_commits(engines[0]._journal)
+        engines[0]._journal.append(statements=[("SELECT 1", ())]).done.result()
 
     with pytest.raises(Unavailable, match="cannot be written"):
         crashed.start()

@@ -22,7 +22,7 @@ import pytest
 from running import LABELS, Home, assert_pure, context
 
 from onebit.service import journal as journal_module
-from onebit.service.engine import progress, rebuilding, state
+from onebit.service.engine import progress, rebuilding, recent
 from onebit.service.faults import (
     Busy,
     Cancelled,
@@ -252,7 +252,7 @@ class Schedule:
         card = self.news.card()
         assert card.labels[: len(LABELS)] == list(LABELS)
         assert set(card.labels) == set(self.labels) and set(card.retired) == self.retired
-        if self.news._rebuilding is None:
+        if self.news._state.thread is None:
             assert_pure(self.news)
         assert_pure(self.other)
 
@@ -354,7 +354,10 @@ class Schedule:
 
     def is_compacted(self, id: str) -> bool:
         """Whether the learner cannot be built without a decision any more."""
-        row, (base, version) = self.news._entry(id).row, self.news.journal.compacted_upto(1)
+        row, (base, version) = (
+            self.news._decisions.find(id).row,
+            self.news.journal.compacted_upto(1),
+        )
         counts = row.state == 0 and row.active is not None and row.configuration == version
         return counts and row.active <= base
 
@@ -435,7 +438,7 @@ class Schedule:
                 Retraining(learner="Confidit"),
             ]
         )
-        if self.news._rebuilding is None:
+        if self.news._state.thread is None:
             try:
                 self.news.submit_retrain(change)
             except Contradiction:  # another learner cannot be built from what was compacted
@@ -446,7 +449,7 @@ class Schedule:
 
     def settle(self) -> None:
         self.news.settle()
-        assert self.news._rebuilding is None
+        assert self.news._state.thread is None
         assert_pure(self.news)
 
     def let_time_pass(self) -> None:
@@ -497,7 +500,7 @@ class Schedule:
 def run(folder: Path, seed: int, patch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     patch.setattr(rebuilding, "AT_ONCE", random.choice([-1, 20, 500]))
-    patch.setattr(state, "RECENT", random.choice([3, 1000]))
+    patch.setattr(recent, "RECENT", random.choice([3, 1000]))
     patch.setattr(progress, "WRITING", random.choice([0.05, 1e9]))  # snapshots on the way
     patch.setattr(rebuilding, "threading", SimpleNamespace(Thread=LaterThread))
     patch.setattr(journal_module, "CHECKPOINT_COMMITS", random.choice([5, 1000]))

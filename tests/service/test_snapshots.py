@@ -17,7 +17,7 @@ from running import LABELS, Home, assert_pure, context, play
 from onebit import testing
 from onebit.service import snapshots
 from onebit.service.configuration import check
-from onebit.service.engine import building, progress, rebuilding, state
+from onebit.service.engine import building, progress, rebuilding, saving
 from onebit.service.engine.progress import Interrupted, Pace, Progress, told
 from onebit.service.journal import Answered, DecisionRow, ReadOnlyJournal
 from onebit.service.messages import Retraining
@@ -40,8 +40,8 @@ def stop(place):
     """Stop the service of a home, also if the thread that built a learner was killed."""
     for service in place.open:
         for engine in service.models.values():
-            if engine._rebuilding is not None and not engine._rebuilding.is_alive():
-                engine._rebuilding = None
+            if engine._state.thread is not None and not engine._state.thread.is_alive():
+                engine._state.thread = None
     place.stop()
 
 
@@ -185,7 +185,7 @@ def test_a_rebuild_that_was_killed_goes_on_from_its_last_snapshot(
     monkeypatch.setattr(building.Builder, "replayed", killed)
     left[0] = 100
     news.cancel(ids[3]) if what == "cancel" else news.submit_retrain(Retraining(seed=9))
-    thread = news._rebuilding
+    thread = news._state.thread
     if thread is not None:
         thread.join(PATIENCE)
     starts, place = [], home
@@ -198,10 +198,10 @@ def test_a_rebuild_that_was_killed_goes_on_from_its_last_snapshot(
         except Killed:
             starts.append(min(learned))
             continue
-        thread = service.models["news"]._rebuilding
+        thread = service.models["news"]._state.thread
         if thread is not None:
             thread.join(PATIENCE)
-        if service.models["news"]._rebuilding is None:
+        if service.models["news"]._state.thread is None:
             break
         starts.append(min(learned))
     assert len(starts) >= 3 and starts == sorted(set(starts)), starts
@@ -228,10 +228,10 @@ def test_a_stop_interrupts_a_rebuild_which_goes_on_at_the_next_start(home, learn
     monkeypatch.setattr(Progress, "__call__", waits)
     news.cancel(ids[3])
     assert halfway.wait(PATIENCE)
-    news._closing.set()
+    news.abandon()
     go.set()
     news.settle()
-    assert news._is_stale
+    assert news._state.is_stale
     home.stop()
     learned.clear()
     service = home.start(snapshot_every=20)
@@ -265,8 +265,8 @@ def test_a_learner_on_its_way_is_not_removed_by_snapshots_of_the_present_one(hom
     monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
     news.submit_retrain(Retraining(seed=9))
     (version,) = (v for v in service.journal.versions_in_use(1) if v > 1)
-    past = news._past()
-    written = news._write_snapshot(news.learner._dump(), version, 100, past)
+    past = news._state.past()
+    written = news._saving.write(news.learner._dump(), version, 100, past)
     play(news, 20)
     assert news.snapshot() is not None
     assert written.exists()
@@ -278,15 +278,15 @@ def test_a_learner_on_its_way_is_not_removed_by_snapshots_of_the_present_one(hom
 def test_after_an_erase_no_snapshot_that_may_know_the_context_is_left(home):
     service, ids = played(home, 200, 10)
     news = service.models["news"]
-    before = {s.path: s.path.read_bytes() for s in snapshots.found(news._folder)}
+    before = {s.path: s.path.read_bytes() for s in snapshots.found(news._state.folder)}
     news.erase(ids[150])
     position = 2 * 150 + 1
-    assert all(s.position < position for s in snapshots.found(news._folder, "news"))
+    assert all(s.position < position for s in snapshots.found(news._state.folder, "news"))
     crashed = home.crashed(home.folder.parent / "crashed")  # before they were removed
     for path, data in before.items():
         (crashed.folder / "x.journal.snapshots" / path.name).write_bytes(data)
     again = crashed.start(snapshot_every=10**9)
-    left = snapshots.found(again.models["news"]._folder, "news")
+    left = snapshots.found(again.models["news"]._state.folder, "news")
     assert left and all(s.position < position for s in left)
     crashed.stop()
 
@@ -294,17 +294,17 @@ def test_after_an_erase_no_snapshot_that_may_know_the_context_is_left(home):
 def test_a_snapshot_that_is_written_on_the_way_does_not_outlive_an_erase(home, monkeypatch):
     service, ids = played(home, 100, 10)
     news = service.models["news"]
-    past, dumped = news._past(), news.learner._dump()
-    write = state.files.write
+    past, dumped = news._state.past(), news.learner._dump()
+    write = saving.files.write
 
     def erased_meanwhile(path, *dumped, **options):
         news.erase(ids[20])
         news.settle()
         write(path, *dumped, **options)
 
-    monkeypatch.setattr(state.files, "write", erased_meanwhile)
-    assert news._write_snapshot(dumped, 1, 150, past) is None
-    assert all(s.position < 41 for s in snapshots.found(news._folder, "news"))
+    monkeypatch.setattr(saving.files, "write", erased_meanwhile)
+    assert news._saving.write(dumped, 1, 150, past) is None
+    assert all(s.position < 41 for s in snapshots.found(news._state.folder, "news"))
     monkeypatch.undo()
     assert_pure(news)
 
@@ -456,7 +456,7 @@ def test_who_builds_computes_for_a_share_of_the_time(monkeypatch):
 def test_events_of_both_kinds_are_told_to_who_watches(home):
     service, _ = played(home, 20, 10)
     news, heard = service.models["news"], []
-    builder = news._builder
+    builder = news._state.builder
     builder.replayed(*builder.first(), None, lambda *given: heard.append(given[1:]))
     rows = [*service.journal.history(1, 0)]
     assert [is_round for _, is_round in heard] == [isinstance(row, DecisionRow) for row in rows]

@@ -16,7 +16,7 @@ from running import Home, assert_pure
 
 import onebit as ob
 from onebit.core.slots import OTHERS
-from onebit.service.engine import building, settings, state
+from onebit.service.engine import building, changing, versions
 from onebit.service.faults import Unavailable
 from onebit.service.journal import ReadOnlyJournal
 from onebit.service.messages import LabelChange
@@ -94,14 +94,14 @@ def test_another_vocabulary_is_another_learner(tmp_path, learner):
 
 def test_by_default_the_table_fits_into_a_stated_memory(tmp_path, monkeypatch, learner):
     with Home(tmp_path, learner).start() as service:
-        learned = service.models["news"]._learner
+        learned = service.models["news"]._state.learner
         assert learned.vocabulary == building.MOST_NAMES
     monkeypatch.setattr(building, "MEMORY", 2**25)
     with Home(tmp_path, learner).start() as service:
         news = service.models["news"]
-        before = news._learner.vocabulary
+        before = news._state.learner.vocabulary
         news.submit_labels(LabelChange(add=[f"label {i}" for i in range(300)])).wait()
-        after = news._learner
+        after = news._state.learner
         assert after._bytes_for(after.vocabulary) <= 2**25
         assert after.vocabulary < before / 10
         play(news, 5)
@@ -121,7 +121,7 @@ def test_a_journal_of_an_earlier_version_starts(tmp_path, learner, monkeypatch):
         earlier.setattr(building, "limited", lambda learner, version: learner)
         earlier.setattr(building, "RULES", 1)
         version_of = building.version_of
-        for module in (state, settings):
+        for module in (versions, changing):
             earlier.setattr(module, "version_of", lambda *args: without(version_of(*args)))
         play(home.start().models["news"], 12)
         home.stop()

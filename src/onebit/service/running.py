@@ -139,13 +139,8 @@ class Run:
             service.on_end = self._end
             if isinstance(service.journal.failure, Superseded):  # it came before
                 raise service.journal.failure
-            for name, engine in service.models.items():
-                learner = engine._learner
-                log.info(
-                    "model %s: %s, labels: %d, rounds: %d, replayed from position %d",
-                    name, type(learner).__name__, len(learner.labels), learner.round,
-                    engine.replayed_from,
-                )  # fmt: skip
+            for engine in service.models.values():
+                log.info("model %s", engine)
             self._front.reason = "the learners are being compiled"
             log.info("compiling; the first start takes longest")
             service.warm_up()

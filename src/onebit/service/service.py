@@ -136,7 +136,7 @@ class Service:
         try:
             engine.follow(model)
         except BaseException:
-            engine._closing.set()  # what it builds behind the scenes is for nobody
+            engine.abandon()
             raise
         return engine
 
@@ -163,7 +163,7 @@ class Service:
         log.error("model %s is down, the others are not: %s", name, error, exc_info=shown)
         engine = self._models.get(name)
         if engine is not None:
-            engine._closing.set()
+            engine.abandon()
         self._models = {known: e for known, e in self._models.items() if known != name}
         number = self.journal.models().get(name)
         if number is not None:
@@ -207,8 +207,7 @@ class Service:
         """The name of the model that made a decision."""
         position, token = parsed_id(id)
         for name, engine in self._models.items():
-            entry = engine._recent.get(position)
-            if entry is not None and entry.row.token == token:
+            if engine.has_lately(position, token):
                 return name
         found = self.journal.decision(position)
         if found is None or found[0].token != token or found[0].model not in self._names:
@@ -332,7 +331,7 @@ class Service:
                 with ExitStack() as locks:  # nobody is half way through a request meanwhile
                     locks.enter_context(self._lock)
                     for engine in self._models.values():
-                        locks.enter_context(engine._lock)
+                        locks.enter_context(engine.paused())
                     self.journal.recover(self._load_all)
             except Superseded as fault:
                 self._end(fault)

@@ -8,18 +8,21 @@ answer, a cancelled decision, an erased context, other settings) is a learner bu
 A call computes its result at once and returns it together with the commit that holds it. The result
 may be told to others when that commit is done: `wait` waits for it. If the commit fails, the
 learner is ahead of the journal, and `Service` has it built again from what is on disk.
+
+`Engine` is what others see. It is made of parts that share one `EngineState` under one lock; each
+says in its docstring how it holds that lock. From the bottom:
+
+- `state`: the learner, its place in the journal, the lock; `building` makes learners from events;
+- `recent`: the decisions that are in memory; `standing`: the state of each, and what it refuses;
+- `counts`, `versions`, `saving`: what is counted, and what the journal and the folder have of it;
+- `records`: decisions and the model card, for readers;
+- `rebuilding`: learners that are built again, at once or in a thread;
+- `deciding`, `revising`, `answering`: requests; `changing`: other labels, settings, files;
+- `schedule`: what time brings.
 """
 
-from __future__ import annotations
-
-from onebit.service.engine.deciding import Deciding
-from onebit.service.engine.entries import id_of, parsed_id
+from onebit.service.engine.engine import Engine
 from onebit.service.engine.pending import Pending
-from onebit.service.engine.periodic import PeriodicWork
-from onebit.service.engine.settings import Settings
+from onebit.service.engine.recent import id_of, parsed_id
 
 __all__ = ["Engine", "Pending", "id_of", "parsed_id"]
-
-
-class Engine(Deciding, PeriodicWork, Settings):
-    """The owner of one model."""

@@ -12,9 +12,12 @@ import numpy as np
 from onebit.core.slots import OTHERS
 from onebit.learner.decision import Decision
 from onebit.service.engine.checks import check_text, refusing, stored_context
-from onebit.service.engine.entries import Entry
-from onebit.service.engine.pending import Pending, all_done, waiting
+from onebit.service.engine.counts import Counts
+from onebit.service.engine.pending import UNWRITTEN, Pending, all_done
 from onebit.service.engine.rebuilding import Rebuilding
+from onebit.service.engine.recent import RecentDecision, RecentDecisions
+from onebit.service.engine.records import Records
+from onebit.service.engine.state import EngineState
 from onebit.service.faults import Busy, KeyReused, Refused, ServiceError, TooLarge
 from onebit.service.journal import ACTIVE, DecisionRow
 from onebit.service.messages import Label, Question, Told
@@ -37,45 +40,56 @@ class Asked(NamedTuple):
         return None if self.possible is None else _encode(self.possible).decode()
 
 
-class Deciding(Rebuilding):
-    """Makes decisions."""
+class Deciding:
+    """Makes decisions.
 
-    def submit_decide(
-        self, context: Any, among: Sequence[Label] | None = None, key: str | None = None
-    ) -> Pending[Told]:
+    Lock: `decide` and `decide_many` take the lock of the engine for as long as it takes to make
+    the decisions and to hand them to the journal. Nobody waits for the disk with it, unless
+    decisions that have expired have to be counted.
+    """
+
+    def __init__(
+        self,
+        state: EngineState,
+        decisions: RecentDecisions,
+        counts: Counts,
+        records: Records,
+        rebuilding: Rebuilding,
+    ) -> None:
+        self._state, self._decisions, self._counts = state, decisions, counts
+        self._records, self._rebuilding = records, rebuilding
+
+    def decide(self, context: Any, among: Sequence[Label] | None, key: str | None) -> Pending[Told]:
         """Say a label for a context."""
-        with self._lock:
+        with self._state.lock:
             self._check_open(1)
-            entry = self._asked(context, among, key)
-            if isinstance(entry, Asked):
-                entry = self._decided(entry)
-                self._append([entry])
-            return Pending(entry.commit, self._told(entry.row))
+            made = self._asked(context, among, key)
+            if isinstance(made, Asked):
+                made = self._decided(made)
+                self._append([made])
+            return Pending(made.commit, self._records.told(made.row))
 
-    decide = waiting(submit_decide)
-
-    def submit_decide_many(self, questions: Sequence[Question]) -> Pending[list[Told]]:
+    def decide_many(self, questions: Sequence[Question]) -> Pending[list[Told]]:
         """Say labels for all contexts, or for none of them."""
-        if len(questions) > self._limits.batch:
+        state = self._state
+        if len(questions) > state.limits.batch:
             raise TooLarge(
-                f"{len(questions):,} decisions, and a batch has at most {self._limits.batch:,}"
+                f"{len(questions):,} decisions, and a batch has at most {state.limits.batch:,}"
             )
-        with self._lock:
-            self._will_work_on(questions)
+        with state.lock:
+            state.will_work_on(questions)
             self._check_open(len(questions))
-            # Questions with the same key are one question; those without a key have their place.
+            # Questions with the same key are one question; those without a key have a number.
             names = [i if q.key is None else q.key for i, q in enumerate(questions)]
-            entries = self._decided_all(names, self._asked_all(names, questions))
-            commits = [entry.commit for entry in entries.values()]
-            return Pending(all_done(commits), [self._told(entries[name].row) for name in names])
-
-    decide_many = waiting(submit_decide_many)
+            made = self._decided_all(names, self._asked_all(names, questions))
+            commits = [recent.commit for recent in made.values()]
+            return Pending(all_done(commits), [self._records.told(made[x].row) for x in names])
 
     def _asked_all(
         self, names: Sequence[str | int], questions: Sequence[Question]
-    ) -> dict[str | int, Asked | Entry]:
+    ) -> dict[str | int, Asked | RecentDecision]:
         """All questions, by name, checked before the learner counts the first round."""
-        found: dict[str | int, Asked | Entry] = {}
+        found: dict[str | int, Asked | RecentDecision] = {}
         for i, (name, question) in enumerate(zip(names, questions, strict=True)):
             try:
                 asked = self._asked(question.context, question.among, question.key)
@@ -90,49 +104,55 @@ class Deciding(Rebuilding):
         return found
 
     def _decided_all(
-        self, names: Sequence[str | int], found: dict[str | int, Asked | Entry]
-    ) -> dict[str | int, Entry]:
+        self, names: Sequence[str | int], found: dict[str | int, Asked | RecentDecision]
+    ) -> dict[str | int, RecentDecision]:
         """A decision for each question, in the journal as a whole."""
-        entries: dict[str | int, Entry] = {}
-        new: list[Entry] = []
+        made: dict[str | int, RecentDecision] = {}
+        new: list[RecentDecision] = []
         for name, asked in found.items():
-            if isinstance(asked, Entry):
-                entries[name] = asked
+            if isinstance(asked, RecentDecision):
+                made[name] = asked
                 continue
             try:
                 new.append(self._decided(asked))
             except BaseException as error:
-                if new:
-                    self._start_again()  # the learner has counted rounds that do not exist
+                if new:  # the learner has counted rounds that do not exist
+                    self._rebuilding.start_again()
                 if isinstance(error, ServiceError):
                     error.where = f"$.decisions[{names.index(name)}]{error.where[1:]}"
                 raise
-            entries[name] = new[-1]
+            made[name] = new[-1]
         self._append(new)
-        return entries
+        return made
 
     def _check_open(self, count: int) -> None:
-        self.journal.check_room(count)
-        most = self._limits.open_decisions
-        if self.tally.open + count > most and self.journal.stamp(0)[1] >= self._counted_at + 1:
-            self._will_wait()
-            self.journal.flush()
-            self._count_expired()
-        if self.tally.open + count > most:
+        """Busy if too many decisions would wait for feedback."""
+        state, tally = self._state, self._counts.tally
+        state.journal.check_room(count)
+        most = state.limits.open_decisions
+        if tally.open + count <= most:
+            return
+        if state.journal.stamp(0)[1] >= self._counts.counted_at + 1:
+            state.will_wait()
+            state.journal.flush()
+            self._counts.count_expired()
+        if tally.open + count > most:
             raise Busy(
-                f"{self.tally.open:,} decisions of {self.name} wait for feedback, and at most "
+                f"{tally.open:,} decisions of {state.name} wait for feedback, and at most "
                 f"{most:,} may: give feedback, cancel some, or let them "
                 "expire earlier (expires_after)",
                 retry_after=60,
             )
 
-    def _asked(self, context: Any, among: Sequence[Label] | None, key: str | None) -> Asked | Entry:
+    def _asked(
+        self, context: Any, among: Sequence[Label] | None, key: str | None
+    ) -> Asked | RecentDecision:
         """A question that was checked, or the earlier decision with the same key."""
         stored = stored_context(context)
-        self._will_work(len(stored))
+        self._state.will_work(len(stored))
         if key is not None:
             check_text(key, "$.key")
-            known = self._entry_of_key(key)
+            known = self._decisions.find_key(key)
             if known is not None:
                 self._check_same(known, stored, among, key)
                 return known
@@ -140,19 +160,20 @@ class Deciding(Rebuilding):
         context = _decode(stored)  # as it will be when it is learned again
         self._check_size(context)
         with refusing("$.context"):
-            return Asked(self._builder.prepared(context), stored, possible, key)
+            return Asked(self._state.builder.prepared(context), stored, possible, key)
 
     def _check_row(self, x: Any) -> None:
         """Refuse a row that the learner would refuse, while it has counted nothing."""
+        learner = self._state.learner
         with refusing("$.context"):
-            self._learner.reader.check(x, self._learner)
+            learner.reader.check(x, learner)
 
-    def _decided(self, asked: Asked) -> Entry:
+    def _decided(self, asked: Asked) -> RecentDecision:
         """A decision that is not yet in the journal."""
-        x, key, deferred = asked.x, asked.key, self.model.deferred
-        if self._is_large and self._learner.round >= self._learner._fades_at:
-            self._will_wait()
-        decide = self._learner.propose if deferred else self._learner.decide
+        state, x, deferred = self._state, asked.x, self._state.model.deferred
+        if state.is_large and state.learner.round >= state.learner._fades_at:
+            state.will_wait()
+        decide = state.learner.propose if deferred else state.learner.decide
         with refusing("$.context"):
             decision = decide(x, among=asked.possible)
         self._count_sharing(decision)
@@ -160,14 +181,14 @@ class Deciding(Rebuilding):
         if decision.propensity != 1.0:
             all_shares = self._shares(x, decision)
             shares = all_shares if decision.among is None else all_shares[list(decision.among)]
-        position, time = self.journal.stamp()
+        position, time = state.journal.stamp()
         row = DecisionRow(
             position=position,
-            token=self.journal.new_token(),
-            model=self.number,
-            configuration=self._version.number,
+            token=state.journal.new_token(),
+            model=state.number,
+            configuration=state.version.number,
             time=time,
-            key=key,
+            key=asked.key,
             context=asked.context,
             among=asked.among,
             label=decision.label,
@@ -181,48 +202,52 @@ class Deciding(Rebuilding):
             state=ACTIVE,
             confidence=None if decision.confidence is None else float(decision.confidence),
         )
-        entry = Entry(row, None, decision, None)
-        self._remember(entry)
-        if key is not None:
-            self._keys[key] = position
-        return entry
+        made = RecentDecision(row, None, decision, UNWRITTEN)
+        self._decisions.add(made)
+        return made
 
     def _count_sharing(self, decision: Decision) -> None:
-        learner, tally = self._learner, self.tally
+        """Count a context whose new names share a feature; the first one is told."""
+        learner, tally = self._state.learner, self._counts.tally
         if learner._is_full and OTHERS in decision.indices:
             if not tally.sharing:
                 log.warning(
                     "model %s: its vocabulary of %d names is full; new names share a feature",
-                    self.name, learner.vocabulary,
+                    self._state.name, learner.vocabulary,
                 )  # fmt: skip
             tally.sharing += 1
 
     def _shares(self, x: Any, decision: Decision) -> np.ndarray:
         """How likely each label was to be said, of the decision that was just made."""
-        learner = self._learner
-        if self.model.deferred and not learner._can_propose(x):
+        learner = self._state.learner
+        if self._state.model.deferred and not learner._can_propose(x):
             learner = learner.copy()  # which has faded; nothing was counted
             learner.redo(x, decision)
         return learner._propensities_then(decision)
 
-    def _append(self, entries: Sequence[Entry]) -> None:
-        if not entries:
+    def _append(self, made: Sequence[RecentDecision]) -> None:
+        """Hand decisions to the journal, and count them."""
+        if not made:
             return
-        commit = self.journal.append(*(entry.row for entry in entries)).done
-        tally = self.tally
-        for entry in entries:
-            row, entry.commit = entry.row, commit
+        state, tally = self._state, self._counts.tally
+        commit = state.journal.append(*(recent.row for recent in made)).done
+        for recent in made:
+            row, recent.commit = recent.row, commit
             tally.explored += row.explored
-            self._tally_round(row, 1)
+            self._counts.add_round(row, 1)
             tally.smallest_propensity = min(tally.smallest_propensity, row.propensity)
-        tally.decisions += len(entries)
-        tally.open += len(entries)
-        self._reached = entries[-1].row.position
+        tally.decisions += len(made)
+        tally.open += len(made)
+        state.reached = made[-1].row.position
 
     def _check_same(
-        self, known: Asked | Entry, context: bytes, among: Sequence[Label] | None, key: str | None
+        self,
+        known: Asked | RecentDecision,
+        context: bytes,
+        among: Sequence[Label] | None,
+        key: str | None,
     ) -> None:
-        before = known.row if isinstance(known, Entry) else known
+        before = known.row if isinstance(known, RecentDecision) else known
         possible = None if before.among is None else set(_decode(before.among))
         if before.context != context or (among is not None and set(among) != possible):
             raise KeyReused(
@@ -231,26 +256,30 @@ class Deciding(Rebuilding):
 
     def _possible(self, among: Sequence[Label] | None) -> list[Label] | None:
         """The labels that may be said, in the learner's order; None: all."""
-        if among is None and not self._retired:
+        retired = self._state.retired
+        if among is None and not retired:
             return None
-        labels = self._learner.labels
+        labels = self._state.learner.labels
         if among is None:
-            return [label for label in labels if label not in self._retired]
+            return [label for label in labels if label not in retired]
         if isinstance(among, str):
             raise Refused("among is a list of labels", where="$.among")
         known, chosen = set(labels), set(among)
         for i, label in enumerate(among):
             if label not in known:
-                raise Refused(f"{label!r} is not a label of {self.name}", where=f"$.among[{i}]")
-            if label in self._retired:
+                raise Refused(
+                    f"{label!r} is not a label of {self._state.name}", where=f"$.among[{i}]"
+                )
+            if label in retired:
                 raise Refused(f"{label!r} is retired", where=f"$.among[{i}]")
         if not chosen:
             raise Refused("among is empty: at least one label must be possible", where="$.among")
         return [label for label in labels if label in chosen]
 
     def _check_size(self, context: Any) -> None:
-        if isinstance(context, Mapping | list) and len(context) > self._limits.features:
+        most = self._state.limits.features
+        if isinstance(context, Mapping | list) and len(context) > most:
             raise TooLarge(
-                f"{len(context):,} features, and at most {self._limits.features:,} may be sent",
+                f"{len(context):,} features, and at most {most:,} may be sent",
                 where="$.context",
             )

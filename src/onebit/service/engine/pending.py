@@ -29,6 +29,7 @@ class Pending(Generic[T]):
 
 DONE: Future[None] = Future()
 DONE.set_result(None)
+UNWRITTEN: Future[None] = Future()  # of what no commit has yet; never done
 
 
 def waiting(submit: Callable[Concatenate[S, P], Pending[T]]) -> Callable[Concatenate[S, P], T]:

@@ -1,4 +1,4 @@
-"""Building the learner again: after a change of the past, for other settings, by other code.
+"""Building the learner from the journal: at a start, again, or for other settings.
 
 What is short is built while requests wait, what is long in a thread, while the present learner goes
 on answering.
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import msgspec
 
 from onebit.learner.learner import Learner
-from onebit.service import snapshots
 from onebit.service.engine.building import (
     REFUSED,
     Builder,
@@ -27,16 +26,20 @@ from onebit.service.engine.building import (
     is_unlearnable,
     recorded_code,
 )
-from onebit.service.engine.progress import Interrupted, Pace
-from onebit.service.engine.records import Records
-from onebit.service.engine.state import READ_ANEW, Past
-from onebit.service.faults import Damaged, ServiceError, Unavailable
+from onebit.service.engine.counts import Counts
+from onebit.service.engine.progress import Interrupted, Pace, Progress, until_done
+from onebit.service.engine.recent import RecentDecisions
+from onebit.service.engine.saving import Saving
+from onebit.service.engine.state import EngineState, Past, Silence
+from onebit.service.engine.versions import Versions
+from onebit.service.faults import Busy, Damaged, ServiceError, Unavailable
 from onebit.service.journal import ChangeRow
 from onebit.service.journal.statements import Statement
 
-_encode = msgspec.json.Encoder().encode
+READ_ANEW = 0  # stands among changes of the past for a journal that was read anew
 AT_ONCE = 500  # events: a past that is shorter is built again while requests wait
 LONGEST_PAUSE = 60.0  # seconds between two learners that are built behind the scenes
+_encode = msgspec.json.Encoder().encode
 log = logging.getLogger("onebit.service")
 
 
@@ -49,72 +52,198 @@ class Edit(NamedTuple):
     statements: Sequence[Statement]  # which make the change
 
 
-class Rebuilding(Records):
-    """Changes of the past, and the learners that they ask for."""
+class Rebuilding:
+    """Builds learners, and lets them take over.
 
-    def _begin(self) -> None:
+    Lock: `load`, `edit`, `build_again`, `start_again` and `check_free` are called with the lock of
+    the engine or take it themselves; what builds at once keeps it, so that requests wait. The
+    thread (`_build_behind`) takes it to choose where it starts and to learn what came meanwhile,
+    and learns everything else without it. `settle` waits for that thread: whoever has the lock
+    must not call it.
+
+    building: tells by name how far a learner is that is being built.
+    """
+
+    def __init__(
+        self,
+        state: EngineState,
+        decisions: RecentDecisions,
+        counts: Counts,
+        versions: Versions,
+        saving: Saving,
+        building: dict[str, Progress],
+    ) -> None:
+        self._state, self._journal = state, state.journal
+        self._decisions, self._counts = decisions, counts
+        self._versions, self._saving, self._building = versions, saving, building
+
+    # From what the journal has.
+
+    def load(self) -> None:
+        """Build the learner from the newest good snapshot and what the journal has after it."""
+        state = self._state
+        with state.lock:
+            state.edits.append(READ_ANEW)  # a learner that is being built starts again
+            self._decisions.clear()
+            self._read_labels()
+            state.sources.clear()  # the same dict as before: builders hold it
+            state.sources.update(self._journal.sources(state.number))
+            version = self._journal.version_in_charge(state.number)
+            state.builder = self._builder_of(version or self._versions.add(state.model))
+            try:
+                self._build()
+            except Damaged as fault:
+                self._learn_as_logged(fault)
+            state.retired &= set(state.learner.labels)
+            state.is_stale = False
+            self._saving.reached = state.replayed_from
+            state.silence = Silence()
+            self._counts.count()
+
+    def _read_labels(self) -> None:
+        """What the journal says of labels that came and went."""
+        state = self._state
+        state.retired, state.labelled_at = set(), 0
+        for event in self._journal.label_events():
+            if event.model != state.number:
+                continue
+            if event.kind == "retire":
+                state.retired.add(event.label)
+            else:
+                state.retired.discard(event.label)
+            if event.kind == "label":
+                state.labelled_at = event.position
+
+    def begin(self) -> None:
+        """Build what the start asks for beside the learner that is there."""
         self._note_code()
         # A learner of another version that takes over needs no other one to be built beside it.
-        if not self._resume() and self._is_stale:
-            self._build_again(1)
+        if not self._resume() and self._state.is_stale:
+            self.build_again(1)
 
-    def _edit(self, *edits: Edit, truncates: bool = False) -> None:
+    def _builder_of(self, version: Version) -> Builder:
+        state = self._state
+        return Builder(
+            state.journal, state.name, state.number, state.folder, version, state.sources
+        )
+
+    def _build(self) -> None:
+        """The learner as the journal has it."""
+        state = self._state
+        start = state.builder.start()
+        state.replayed_from = start[1]
+        with self._telling(state.builder, start[1], self._journal.position, state.past()) as watch:
+            state.learner, state.reached = state.builder.replayed(*start, None, watch)
+
+    @contextmanager
+    def _telling(
+        self, builder: Builder, after: int, until: int, past: Past, pace: Pace | None = None
+    ) -> Iterator[Progress]:
+        """Watches over a learner that is built from one position to another, and tells of it."""
+        state = self._state
+        progress = self._building[state.name] = Progress(
+            state.name,
+            after,
+            until,
+            self._journal.rounds_between(state.number, after, until),
+            every=self._saving.every,
+            write=self._saving.of_builder(builder.version.number, past),
+            pace=pace,
+        )
+        try:
+            yield progress
+        finally:
+            self._building.pop(state.name, None)
+
+    def _has_own_code(self) -> bool:
+        """Whether the code that runs now has learned the events of the learner."""
+        version = self._state.version
+        recorded = recorded_code(self._journal, self._state.number, version)
+        return code_of(version.body).same_bits(recorded)
+
+    def _learn_as_logged(self, fault: Damaged) -> None:
+        """Start from the answers alone where this code cannot read the decisions of other code."""
+        if self._has_own_code():
+            raise fault
+        log.warning("%s; so its answers are learned anew, as those of another learner", fault)
+        present = self._state.version
+        body = {**present.body, "code": code_of(present.body)}
+        version = Version(self._journal.new_configuration(), body, present.learner)
+        self._state.builder = self._builder_of(version)
+        self._build()
+        self._versions.write(version, self._versions.taking_charge(version)).result()
+
+    # Changes of the past.
+
+    def edit(self, *edits: Edit, truncates: bool = False) -> None:
         """Change the past: on disk first, then in the learner, which is built again once.
 
         truncates: the journal must not keep what was there before.
         """
         if edits:
             self._write_edits(*edits, truncates=truncates)
-            self._build_again(min(edit.affects for edit in edits))
+            self.build_again(min(edit.affects for edit in edits))
 
     def _write_edits(self, *edits: Edit, truncates: bool = False) -> None:
-        self.journal.flush()  # so there is room
-        first, time = self.journal.stamp(len(edits))
+        state = self._state
+        self._journal.flush()  # so there is room
+        first, time = self._journal.stamp(len(edits))
         rows = [
             ChangeRow(
-                position, self.number, time, edit.kind, edit.affects, _encode(edit.body).decode()
+                position, state.number, time, edit.kind, edit.affects, _encode(edit.body).decode()
             )
             for position, edit in enumerate(edits, first)
         ]
         statements = [statement for edit in edits for statement in edit.statements]
-        self.journal.append(*rows, statements=statements, truncates=truncates).done.result()
+        self._journal.append(*rows, statements=statements, truncates=truncates).done.result()
         for edit in edits:
             if edit.kind == "source":
-                self._sources[edit.body["source"]] = edit.body["weight"]
-            self._edits.append(edit.affects)
-        self._is_stale = True
-        self._reached = rows[-1].position
-        self._forget_entries()
+                state.sources[edit.body["source"]] = edit.body["weight"]
+            state.edits.append(edit.affects)
+        state.is_stale = True
+        state.reached = rows[-1].position
+        self._decisions.clear()
 
-    def _build_again(self, affects: int | None = None, version: Version | None = None) -> None:
+    # At once, or in a thread.
+
+    def build_again(self, affects: int | None = None, version: Version | None = None) -> None:
         """Build the learner anew: at once if that is quick, else in a thread.
 
         affects: the first position that has changed; None: all has. version: another one is to
         take over.
         """
-        builder = self._builder if version is None else self._builder_of(version)
-        with self._lock:
-            self.journal.flush()
+        state = self._state
+        builder = state.builder if version is None else self._builder_of(version)
+        with state.lock:
+            self._journal.flush()
             start = builder.start(affects)
-            if self.journal.position - start[1] <= AT_ONCE and self._rebuilding is None:
+            if self._journal.position - start[1] <= AT_ONCE and state.thread is None:
                 learner, _ = builder.replayed(*start)
                 if version is not None:
                     builder.warm_up(learner)
                 self._take_over(builder, learner)
                 return
-            if self._rebuilding is not None and version is None:
+            if state.thread is not None and version is None:
                 return  # that one sees the change, and starts again if it has to
-            self._rebuilding = threading.Thread(
-                target=self._build_behind, args=(builder, start, self._reached, self._past()),
-                name=f"build {self.name}", daemon=True,
+            state.thread = threading.Thread(
+                target=self._build_behind, args=(builder, start, state.reached, state.past()),
+                name=f"build {state.name}", daemon=True,
             )  # fmt: skip
-            self._rebuilding.start()
+            state.thread.start()
 
-    def _compile(self, version: Version) -> None:
+    def compile(self, version: Version) -> None:
         """Compile a learner that will be built at once, while requests need not wait for it yet."""
-        if self.journal.position <= AT_ONCE:
+        if self._journal.position <= AT_ONCE:
             with suppress(*REFUSED):  # then building it is refused as well, which is told
                 self._builder_of(version).warm_up(fresh(version))
+
+    def check_free(self) -> None:
+        """Busy if a learner is being built behind the scenes."""
+        state = self._state
+        if state.thread is not None:
+            progress = self._building.get(state.name)
+            left = until_done({} if progress is None else {state.name: progress})
+            raise Busy("a learner is being built already", retry_after=left or 5)
 
     def _build_behind(
         self, builder: Builder, start: tuple[Learner, int] | None, until: int, past: Past
@@ -128,59 +257,60 @@ class Rebuilding(Records):
         the journal than the present one, and another one is built. Otherwise a model whose past
         changes all the time would never get a new learner.
         """
+        state = self._state
         is_outdated, started = False, monotonic()
         first = past  # what was known when the learner was begun, from which it may go on later
         try:
-            while not self._closing.is_set():
+            while not state.closing.is_set():
                 try:
                     if start is None:
                         is_outdated, started = False, monotonic()
-                        with self._lock:
-                            self.journal.flush()
+                        with state.lock:
+                            self._journal.flush()
                             start = builder.start()
-                            until, past = self._reached, self._past()
+                            until, past = state.reached, state.past()
                         first = past
                     learner, reached = self._replayed_behind(builder, start, until, first)
-                    if builder is not self._builder:
+                    if builder is not state.builder:
                         builder.warm_up(learner)
-                    with self._lock:
-                        start, came = None, self._edits[past.edits :]
+                    with state.lock:
+                        start, came = None, state.edits[past.edits :]
                         if READ_ANEW in came:
                             continue
                         is_outdated |= any(affects <= until for affects in came)
-                        self.journal.flush()
-                        if self._reached - until > max(AT_ONCE, 0):
-                            start, until = (learner, reached), self._reached
-                            past = self._past()
+                        self._journal.flush()
+                        if state.reached - until > max(AT_ONCE, 0):
+                            start, until = (learner, reached), state.reached
+                            past = state.past()
                             continue  # much has come meanwhile: learn it without the lock first
                         self._take_over(builder, builder.replayed(learner, reached)[0])
                         if not is_outdated:
                             self._end_building()  # a change from here on starts another thread
                             return
-                        self._is_stale = True
+                        state.is_stale = True
                     # Requests need the processor, too: build for half of the time at most.
-                    self._closing.wait(min(monotonic() - started, LONGEST_PAUSE))
+                    state.closing.wait(min(monotonic() - started, LONGEST_PAUSE))
                 except Unavailable as error:
-                    with self._lock:
+                    with state.lock:
                         # What was learned before a change may not fit what came after it.
-                        is_outdated |= past.edits != len(self._edits)
+                        is_outdated |= past.edits != len(state.edits)
                         if isinstance(error, Damaged) and not is_outdated:
                             raise
                     start = None
                     sleep(0.1)  # the journal has failed: go on when it has been read anew
         except Interrupted:
-            log.info("model %s: the next start goes on building its learner", self.name)
+            log.info("model %s: the next start goes on building its learner", state.name)
         except Exception as error:
-            with self._lock:
-                self.problem = self._not_in_charge(builder.version, error)
+            with state.lock:
+                state.problem = self.not_in_charge(builder.version, error)
             shown = None if is_unlearnable(error) else error  # with a traceback
-            log.error("%s: %s", self.name, self.problem, exc_info=shown)
+            log.error("%s: %s", state.name, state.problem, exc_info=shown)
             with suppress(Unavailable):
-                self._drop_version(builder.version)
-        with self._lock:
+                self._versions.drop(builder.version)
+        with state.lock:
             self._end_building()
-            if self._is_stale and builder is not self._builder and not self._closing.is_set():
-                self._build_again()  # changes of the past have relied on this thread
+            if state.is_stale and builder is not state.builder and not state.closing.is_set():
+                self.build_again()  # changes of the past have relied on this thread
 
     def _replayed_behind(
         self, builder: Builder, start: tuple[Learner, int], until: int, first: Past
@@ -189,37 +319,37 @@ class Rebuilding(Records):
 
         first: what was known of changes of the past when the learner was begun.
         """
-        pace = Pace(lambda: self.journal.position, self._closing)
-        with self._telling(self._progress(builder, start[1], until, first, pace)) as progress:
+        pace = Pace(lambda: self._journal.position, self._state.closing)
+        with self._telling(builder, start[1], until, first, pace) as progress:
             try:
                 return builder.replayed(*start, until, progress)
             except Interrupted:
                 progress.write(start[0])
                 raise
 
-    def _not_in_charge(self, version: Version, error: Exception) -> str:
+    def not_in_charge(self, version: Version, error: Exception) -> str:
         """Says that the learner of a version could not be built."""
-        wanted, present = version.body["learner"], self._version.body["learner"]
+        wanted, present = version.body["learner"], self._state.version.body["learner"]
         return f"{wanted} could not be built from the journal; {present} stays in charge: {error}"
 
     def _end_building(self) -> None:
-        self._rebuilding = None
+        self._state.thread = None
 
     def _take_over(self, builder: Builder, learner: Learner) -> None:
-        if builder is not self._builder:
-            statement = self._let_take_charge(builder.version)
-            self.journal.append(statements=[statement]).done.result()
-            self._builder = builder
-        self._learner, self._is_stale = learner, False
-        self._forget_entries()
-        self._snapshot_at = 0  # take one soon
+        state = self._state
+        if builder is not state.builder:
+            self._versions.let_take_charge(builder.version)
+            state.builder = builder
+        state.learner, state.is_stale = learner, False
+        self._decisions.clear()
+        self._saving.reached = 0  # take one soon
 
-    def _start_again(self) -> None:
+    def start_again(self) -> None:
         """After a refused batch: the learner as the journal has it."""
-        self.journal.flush()
+        self._journal.flush()
         self._build()
-        self._is_stale = False
-        self._forget_entries()
+        self._state.is_stale = False
+        self._decisions.clear()
 
     def settle(self) -> None:
         """Wait until no learner is being built behind the scenes.
@@ -227,42 +357,46 @@ class Rebuilding(Records):
         While the journal cannot be written, nothing is built, and who waits may be what keeps the
         journal from being read anew: then it is refused, unless the engine is being closed.
         """
-        while (thread := self._rebuilding) is not None:
+        while (thread := self._state.thread) is not None:
             thread.join(0.1)
-            if not self._closing.is_set():
-                self.journal.check_failure()
+            if not self._state.closing.is_set():
+                self._journal.check_failure()
+
+    # At a start.
 
     def _resume(self) -> bool:
         """Go on with the retraining that the end of the process has interrupted, if there is one.
 
         Returns whether its learner is being built, or has taken over.
         """
-        version = self.journal.version_after(self.number, self._version.number)
+        state = self._state
+        version = self._journal.version_after(state.number, state.version.number)
         if version is None:
             return False
         try:
             if not code_of(version.body).same_bits(Code(*version.body.get("code", ("", "")))):
-                snapshots.drop_version(self._folder, self.name, version.number)
-            self._build_again(None, version)
+                self._saving.drop_version(version.number)
+            self.build_again(None, version)
             return True
         except ServiceError as fault:
-            self.problem = self._not_in_charge(version, fault)
-            log.error("%s: the retraining cannot go on: %s", self.name, self.problem)
-            self._drop_version(version)
+            state.problem = self.not_in_charge(version, fault)
+            log.error("%s: the retraining cannot go on: %s", state.name, state.problem)
+            self._versions.drop(version)
             return False
 
     def _note_code(self) -> None:
         """Write down which code learns from now on. It has to learn all events."""
         if self._has_own_code():
             return
-        now = code_of(self._version.body)
-        before = recorded_code(self.journal, self.number, self._version)
+        state = self._state
+        now = code_of(state.version.body)
+        before = recorded_code(self._journal, state.number, state.version)
         log.warning(
             "%s: the learner is built anew, because other code has learned its events (%s; this is "
             "%s)",
-            self.name, before or "of an earlier version", now,
+            state.name, before or "of an earlier version", now,
         )  # fmt: skip
-        with self._lock:
-            self._write_edits(Edit("code", 1, {"version": self._version.number, "code": now}, ()))
+        with state.lock:
+            self._write_edits(Edit("code", 1, {"version": state.version.number, "code": now}, ()))
             # If no snapshot was used, this code has learned all events already.
-            self._is_stale = self.replayed_from > self._builder.base_position()
+            state.is_stale = state.replayed_from > state.builder.base_position()

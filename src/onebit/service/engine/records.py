@@ -6,10 +6,12 @@ from typing import Any
 
 import msgspec
 
-from onebit.service.engine.building import says
-from onebit.service.engine.entries import id_of
+from onebit.service.engine.counts import Counts
+from onebit.service.engine.given import kept
+from onebit.service.engine.recent import RecentDecisions, id_of
+from onebit.service.engine.standing import state_of
 from onebit.service.engine.state import EngineState
-from onebit.service.journal import ERASED, AnswerRow, DecisionRow, labels_at
+from onebit.service.journal import ERASED, DecisionRow, labels_at
 from onebit.service.messages import Card, Heard, Label, Record, SourceCard, Told
 from onebit.service.tally import most_frequent
 
@@ -17,67 +19,60 @@ SOURCES = 1_000  # of feedback that the model card lists: those with the most an
 _decode = msgspec.json.Decoder().decode
 
 
-def kept(answer: AnswerRow) -> dict[str, Any]:
-    right, label = says(answer)
-    return {"time": answer.time, "right": right, "label": label, "source": answer.source}
+class Records:
+    """Reads, and changes nothing. Tells nothing while nobody knows what is on disk.
 
+    Lock: `look` and `card` take the lock of the engine for what they read together; `told` is
+    called with it.
+    """
 
-def _heard(answer: AnswerRow) -> Heard:
-    return Heard(**kept(answer))
-
-
-class Records(EngineState):
-    """Reads, and changes nothing. Tells nothing while nobody knows what is on disk."""
+    def __init__(self, state: EngineState, decisions: RecentDecisions, counts: Counts) -> None:
+        self._state, self._decisions, self._counts = state, decisions, counts
 
     def look(self, id: str) -> Record:
         """All that is kept of a decision."""
-        with self._lock:
-            self.journal.check_failure()  # after it, memory is ahead of the disk
-            entry = self._entry(id)
-            row, told = entry.row, self._told(entry.row)
-            entry.commit.result()
-        heard = [] if entry.answer is None else [_heard(entry.answer)]
-        earlier = self.journal.earlier_answers(self.number, row.position)
+        state = self._state
+        with state.lock:
+            state.journal.check_failure()  # after it, memory is ahead of the disk
+            recent = self._decisions.find(id)
+            row, told = recent.row, self.told(recent.row)
+            recent.commit.result()
+        heard = [] if recent.answer is None else [Heard(**kept(recent.answer))]
+        earlier = state.journal.earlier_answers(state.number, row.position)
         revoked = [Heard(**old, revoked=True) for old in earlier]
         return Record(
             **{name: getattr(told, name) for name in Told.__struct_fields__},
-            model=self.name,
+            model=state.name,
             time=row.time,
-            state=self._state(entry),
+            state=state_of(state, recent),
             context=None if row.context is None else _decode(row.context),
             feedback=[*revoked, *heard],
         )
 
     def card(self) -> Card:
         """What the model is, and how well it does."""
-        with self._lock:
-            self.journal.check_failure()  # after it, memory is ahead of the disk
-            if not self._totals.is_known:
-                self.journal.flush()
-                self._count_totals()
-            learner, model, body = self._learner, self.model, self._version.body
-            tally, totals = self.tally, self._totals
-            sources = {
-                name: SourceCard(
-                    weight=self._sources.get(name, 1.0),
-                    quarantined=self._sources.get(name, 1.0) == 0,
-                    answers=totals.sources.get(name, 0),
-                )
-                for name in {**most_frequent(totals.sources, SOURCES), **self._sources}
-            }
+        state, counts = self._state, self._counts
+        with state.lock:
+            state.journal.check_failure()  # after it, memory is ahead of the disk
+            if not counts.totals.is_known:
+                state.journal.flush()
+                counts.count_totals()
+            learner, model, body = state.learner, state.model, state.version.body
+            tally, totals = counts.tally, counts.totals
+            used, vocabulary = self.names
             return Card(
-                name=self.name,
+                name=state.name,
                 title=model.title,
                 learner=body["learner"],
                 settings=body["settings"],
                 seed=body["seed"],
                 labels=learner.labels,
-                retired=[label for label in learner.labels if label in self._retired],
-                version=self._version.number,
-                rebuilding=self._rebuilding is not None,
-                problem=self.problem,
-                names=self.names[0],
-                vocabulary=self.names[1],
+                retired=[label for label in learner.labels if label in state.retired],
+                version=state.version.number,
+                rebuilding=state.thread is not None,
+                problem=state.problem,
+                names=used,
+                vocabulary=vocabulary,
                 names_are_shared=learner._is_full,
                 rounds=totals.rounds,
                 answers=tally.answers,
@@ -86,15 +81,34 @@ class Records(EngineState):
                 explored_share=totals.explored / totals.rounds if totals.rounds else None,
                 smallest_propensity=totals.smallest,
                 one_right=learner.one_right,
-                sources=sources,
+                sources=self._sources(),
                 revisions=model.revisions,
                 deferred=model.deferred,
                 wrong_after=model.wrong_after,
                 expires_after=model.expires_after,
             )
 
-    def _told(self, row: DecisionRow) -> Told:
-        labels = self._labels_then(row) if row.among is None else _decode(row.among)
+    def _sources(self) -> dict[str, SourceCard]:
+        """The sources with the most answers, and those with a weight."""
+        answers, weights = self._counts.totals.sources, self._state.sources
+        return {
+            name: SourceCard(
+                weight=weights.get(name, 1.0),
+                quarantined=weights.get(name, 1.0) == 0,
+                answers=answers.get(name, 0),
+            )
+            for name in {**most_frequent(answers, SOURCES), **weights}
+        }
+
+    @property
+    def names(self) -> tuple[int, int | None]:
+        """How many names have weights of their own, and the most that may have."""
+        learner = self._state.learner
+        return learner._own_rows, learner.vocabulary
+
+    def told(self, row: DecisionRow) -> Told:
+        """A decision as those are told who have asked for it."""
+        labels: Any = self._labels_then(row) if row.among is None else _decode(row.among)
         if row.state == ERASED:
             shares = {}
         elif row.propensities is None:
@@ -113,12 +127,13 @@ class Records(EngineState):
         )
 
     def _labels_then(self, row: DecisionRow) -> list[Label]:
-        """The labels in the order in which they had places when a decision was made."""
-        if row.configuration == self._version.number and row.position > self._labelled_at:
-            return self._learner.labels
+        """The labels in the order of their indices when a decision was made."""
+        state = self._state
+        if row.configuration == state.version.number and row.position > state.labelled_at:
+            return state.learner.labels
         return labels_at(
-            self.journal.first_labels(),
-            self.journal.label_events(),
+            state.journal.first_labels(),
+            state.journal.label_events(),
             row.configuration,
             row.position,
         )
