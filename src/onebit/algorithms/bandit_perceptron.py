@@ -23,6 +23,15 @@ class BanditPerceptron(Learner):
 
     For separable data; it fails when labels are noisy. The paper's kernel, "rational", is for
     labels that cannot be separated one-vs-rest by linear weights.
+
+    >>> import onebit as ob
+    >>> learner = ob.BanditPerceptron(["left", "right"])
+    >>> decision = learner.decide([1.0, -0.5])
+    >>> decision.label, decision.explored
+    ('left', False)
+    >>> learner.learn(decision, right=False)
+    >>> learner.scores([[1.0, -0.5]]).tolist()
+    [[-1.25, 0.0]]
     """
 
     planes = 1

@@ -33,7 +33,17 @@ def step(state, row, choice, bit):
 
 
 class Banditron(Learner):
-    """Perceptron with uniform exploration (Kakade, Shalev-Shwartz, Tewari 2008)."""
+    """Perceptron with uniform exploration (Kakade, Shalev-Shwartz, Tewari 2008).
+
+    >>> import onebit as ob
+    >>> learner = ob.Banditron(["red", "green", "blue"], gamma=0.3)
+    >>> decision = learner.decide({"size": 2, "shape": "round"})
+    >>> decision.label, decision.explored, round(decision.propensity, 2)
+    ('blue', True, 0.1)
+    >>> learner.learn(decision, right=True)
+    >>> learner.predict([{"size": 3}]).tolist()
+    ['blue']
+    """
 
     planes = 1
     importance_weighted = True

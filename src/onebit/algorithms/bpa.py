@@ -22,7 +22,15 @@ from onebit.learner.learner import Learner
 
 
 class BPA(Learner):
-    """Bandit passive-aggressive (Zhong, Dauce 2015)."""
+    """Bandit passive-aggressive (Zhong, Dauce 2015).
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.BPA(iris.labels, variant="PA-I", C=0.1, gamma=0.05, inputs="auto")
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.2
+    """
 
     planes = 1
     gamma: float = exploration(

@@ -171,6 +171,16 @@ class Confidit(_UpperConfidence):
     than the diagonal one. With a kernel this is kernel ridge regression, which is always full:
 
         Confidit(labels=10, kernel="rbf(gamma=2)", reg=0.1, budget=500)
+
+    >>> import onebit as ob
+    >>> learner = ob.Confidit(["tea", "coffee"], inputs="unit")
+    >>> for hour, drink in 4 * [(9, "coffee"), (16, "tea")]:
+    ...     decision = learner.decide({"hour": str(hour)})
+    ...     learner.learn(decision, right=decision.label == drink)
+    >>> learner.predict([{"hour": "9"}, {"hour": "16"}]).tolist()
+    ['coffee', 'tea']
+    >>> learner.probabilities([{"hour": "9"}]).round(1).tolist()
+    [[0.4, 0.7]]
     """
 
     added_settings: ClassVar[dict[str, Any]] = {"update": "coordinate"}

@@ -14,7 +14,15 @@ from onebit.core.choosing import epsilon_greedy
 
 
 class EpsilonGreedy(_Regressor):
-    """Says the label most likely to be right, or with probability epsilon a random label."""
+    """Says the label most likely to be right, or with probability epsilon a random label.
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.EpsilonGreedy(iris.labels, epsilon=0.02, inputs="auto")
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.18
+    """
 
     epsilon: float = exploration(0.05, or_zero=True)
     lr: float = LR

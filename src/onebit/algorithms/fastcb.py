@@ -23,7 +23,15 @@ def first_order_gap_law(params, state, work, turn):
 
 
 class FastCB(_GapWeighting):
-    """First-order gap weighting on online logistic regression (Foster, Krishnamurthy 2021)."""
+    """First-order gap weighting on online logistic regression (Foster, Krishnamurthy 2021).
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.FastCB(iris.labels, inputs="auto")
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.17
+    """
 
     BITS = 2  # 2: explores less by default
     scale: float = scale_setting(100.0)

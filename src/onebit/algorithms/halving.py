@@ -211,13 +211,6 @@ class _Hypotheses(Storage):
 class Halving(Learner):
     """The vote of all hypotheses that were not yet wrong (Kakade, Shalev-Shwartz, Tewari 2008).
 
-        grid = [[[a, b], [0, 0]] for a in (-1, 0, 1) for b in (-1, 0, 1)]
-        learner = Halving(["yes", "no"], hypotheses=grid)
-        learner = Halving(["hot", "cold"], features=1,
-                          hypotheses=[lambda x, t=t: "hot" if x[0] > t else "cold"
-                                      for t in range(40)])
-        learner.alive                   # which hypotheses are left
-
     A hypothesis is a matrix of weights [label, feature], which names the label with the highest
     score W x (the lowest of equal ones), or a function from a context, an array of `features`
     numbers, to a label. Hypotheses never change. A label that no hypothesis names is never said.
@@ -226,6 +219,15 @@ class Halving(Learner):
     If a hypothesis is always right, there are at most K ln |H| mistakes. When the last hypothesis
     would be removed, all are restored; `forget()` restores them too (with a share below 1 it does
     nothing). Functions are not saved: `load(path, hypotheses=[...])` needs the same list again.
+
+    >>> import onebit as ob
+    >>> limits = [lambda x, t=t: "hot" if x[0] > t else "cold" for t in range(30)]
+    >>> learner = ob.Halving(["hot", "cold"], features=1, hypotheses=limits)
+    >>> for degrees in (10, 30, 18, 24):
+    ...     decision = learner.decide([float(degrees)])
+    ...     learner.learn(decision, right=decision.label == ("hot" if degrees > 20 else "cold"))
+    >>> int(learner.alive.sum())
+    12
     """
 
     planes = 0

@@ -12,7 +12,15 @@ from onebit.learner.learner import Learner
 
 
 class Perceptron(Learner):
-    """The Perceptron; a reference that learns from true labels."""
+    """The Perceptron; a reference that learns from true labels.
+
+    >>> import onebit as ob
+    >>> learner = ob.Perceptron(["sport", "politics"])
+    >>> decision = learner.decide("a late goal")
+    >>> learner.learn(decision, label="sport")
+    >>> learner.predict(["a goal"]).tolist()
+    ['sport']
+    """
 
     planes = 1
     full_information = True

@@ -215,6 +215,13 @@ class PNewtron(_SoftmaxInBall):
     """Diagonal Newtron: bandit logistic regression in a ball (Hazan, Kale 2011).
 
     Where feedback is flipped, the curvature is that of the corrected gradient.
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.PNewtron(iris.labels, D=100, inputs="auto")
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.32
     """
 
     gamma: float = GAMMA

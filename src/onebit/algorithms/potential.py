@@ -156,6 +156,13 @@ class EGBandit(_Potential):
     The weights are a softmax over all K d numbers, so they are never negative, unless `signed`. The
     paper's B multiplies all weights, which changes no choice, so it is not a setting. `scores` are
     right up to a positive factor common to all labels.
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.EGBandit(iris.labels, signed=True, eta=0.05, inputs="auto")
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.35
     """
 
     gamma: float = exploration(0.05)
@@ -206,6 +213,13 @@ class PNormBandit(_Potential):
     """Banditron with a p-norm potential (Wang, Jin, Valizadegan 2010).
 
     `scores` are right up to a positive factor common to all labels.
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.PNormBandit(iris.labels, p=3, inputs="auto")
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.31
     """
 
     gamma: float = exploration(0.05)

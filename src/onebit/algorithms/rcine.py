@@ -280,13 +280,19 @@ def _log(sample: Sample) -> Log:
 class RCINE(Learner):
     """Banditron for flipped feedback with estimated rates (Agarwal, Manwani 2021).
 
-        learner = RCINE(10, gamma=0.1)
-        learner.rates                   # the present estimates of rho0 and rho1
-        learner.doubt                   # why the last estimate was not used; "" if it was
-
-    If an estimate is not possible, the rates stay as they are. `simulate` always waits for an
+    `rates` are the present estimates of rho0 and rho1; `doubt` says why the last estimate was not
+    used. If an estimate is not possible, the rates stay as they are. `simulate` always waits for an
     estimate, so that a run can be repeated. The log of up to N_s contexts is saved with the
     learner.
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.RCINE(iris.labels, gamma=0.3, N_s=1000)
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10, channel=ob.Flip(0.1, 0.3))
+    >>> [round(rate, 1) for rate in learner.rates]
+    [0.1, 0.4]
+    >>> learner.doubt
+    ''
     """
 
     planes = 1

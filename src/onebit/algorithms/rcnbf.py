@@ -21,6 +21,14 @@ class RCNBF(_CorrectsFlips):
 
     With both rates 0 this is Banditron. If the rates are not known, `RCINE` estimates them.
     Learners that need no rates make far fewer mistakes: see the page on noisy feedback.
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.RCNBF(iris.labels, rho0=0.1, rho1=0.2, inputs="auto")
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10,
+    ...                     channel=ob.Flip(0.1, 0.2))
+    >>> float(trace.error[-1].round(2))
+    0.37
     """
 
     planes = 1

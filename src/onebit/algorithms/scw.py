@@ -41,12 +41,26 @@ class _ConfidenceWeighted(_PairConfidence):
 class CW(_ConfidenceWeighted):
     """Confidence-weighted (Crammer, Dredze, Pereira 2008); a reference that learns from true
     labels. Its margins are hard, so it suffers from noisy labels.
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.CW(iris.labels)
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.08
     """
 
 
 class SCW(_ConfidenceWeighted):
     """Soft confidence-weighted (Wang, Zhao, Hoi 2012); a reference that learns from true
     labels.
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.SCW(iris.labels)
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.08
     """
 
     C: float = setting(default=1.0, above=0, search=Range(0.01, 10), doc="penalty of slack")

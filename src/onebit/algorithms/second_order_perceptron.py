@@ -49,6 +49,13 @@ def correct(b, A, x, step, widening):
 class SecondOrderPerceptron(Learner):
     """Second-order Perceptron (Cesa-Bianchi et al. 2005), diagonal; a reference that learns
     from true labels.
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.SecondOrderPerceptron(iris.labels, inputs="auto")
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.19
     """
 
     planes = 2

@@ -155,6 +155,13 @@ class SOBA(_CorrectsFlips):
 
     The full form has the matrix of the paper, with K d x K d numbers; it is for small problems.
     With rho0 above 0, it also learns from wrong answers.
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.SOBA(iris.labels, form="full", gamma=0.05)
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.19
     """
 
     planes = 2

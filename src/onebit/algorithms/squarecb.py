@@ -22,7 +22,17 @@ def inverse_gap_law(params, state, work, turn):
 
 
 class SquareCB(_GapWeighting):
-    """Inverse gap weighting on online regression (Foster, Rakhlin 2020)."""
+    """Inverse gap weighting on online regression (Foster, Rakhlin 2020).
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.SquareCB(iris.labels, scale=300, inputs="auto")
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.17
+    >>> learner.probabilities(iris.X[:1]).round(1).tolist()
+    [[1.0, 0.8, 0.1]]
+    """
 
     BITS = 2  # 2: explores less by default
     loss: Literal["logistic", "squared"] = setting(

@@ -65,6 +65,15 @@ class LinearThompson(Learner):
 
     The propensity of a decision is computed by numerical integration, which takes longer than the
     decision itself.
+
+    >>> import onebit as ob
+    >>> learner = ob.LinearThompson(["banner", "list"], c=0.5)
+    >>> for n in range(8):
+    ...     decision = learner.decide({"mobile": 1})
+    ...     learner.learn(decision, right=decision.label == "list")
+    >>> banner, list_ = learner.propensities({"mobile": 1})
+    >>> bool(banner < list_)
+    True
     """
 
     planes = 2

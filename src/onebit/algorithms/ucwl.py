@@ -29,6 +29,13 @@ class UCWL(_UpperConfidence):
     """Upper confidence bounds on confidence-weighted classifiers (Ngo et al. 2013).
 
     The paper's experiments use the diagonal form. With a kernel the covariance is full.
+
+    >>> import onebit as ob
+    >>> iris = ob.datasets.iris()
+    >>> learner = ob.UCWL(iris.labels, form="full", inputs="unit")
+    >>> trace = ob.simulate(learner, iris, order="shuffled", epochs=10)
+    >>> float(trace.error[-1].round(2))
+    0.07
     """
 
     eta: float = CONFIDENCE

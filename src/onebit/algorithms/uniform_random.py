@@ -9,7 +9,13 @@ from onebit.learner.learner import Learner
 
 
 class UniformRandom(Learner):
-    """Says a random label, each with the same probability; learns nothing."""
+    """Says a random label, each with the same probability; learns nothing.
+
+    >>> import onebit as ob
+    >>> learner = ob.UniformRandom(["a", "b", "c", "d"])
+    >>> learner.decide("anything").propensity
+    0.25
+    """
 
     planes = 0
     rescores = False

@@ -63,6 +63,16 @@ class OneBit(Learner):
     tells which: an array or a list of numbers is dense; a text, a dict, a sparse row or a pair
     (indices, values) is sparse. `inputs` says it beforehand. When right answers become
     rarer, it forgets most of what it has learned.
+
+    >>> import onebit as ob
+    >>> learner = ob.OneBit(["sport", "politics"])
+    >>> for text, topic in 5 * [("a late goal", "sport"), ("a new tax law", "politics")]:
+    ...     decision = learner.decide(text)
+    ...     learner.learn(decision, right=decision.label == topic)
+    >>> learner.decide("a goal in the last minute").label
+    'sport'
+    >>> learner.probabilities(["a late goal"]).round(1).tolist()
+    [[1.0, 0.0]]
     """
 
     planes = 2 * NARROW + 1
