@@ -43,6 +43,9 @@ Rows are scaled to length 1 and have a constant feature.
 
 When right answers become rarer (`feedback.drift`), most of what was learned is forgotten; all of
 it if the columns of dense rows have other scales now.
+
+The comments beside constants say why there is such a number. What a part is worth, and what else
+was tried, is measured in docs/onebit.md.
 """
 
 from onebit.algorithms.onebit.learner import OneBit as OneBit

@@ -10,7 +10,9 @@ from onebit.algorithms.onebit.records import KEPT, place_of
 from onebit.core.jit import inline, not_inlined, outline
 from onebit.storage.scales import FARTHEST, within
 
-SCALED_AFTER = (20, 50, 100)  # answered rows: then rounds are learned anew; last, scales are fixed
+# Answered rows: then rounds are learned anew; last, scales are fixed. Early scales pay in the first
+# rounds; more steps gain nothing.
+SCALED_AFTER = (20, 50, 100)
 SCALED_BY = float(SCALED_AFTER[-1])  # values of a column: then its scale is fixed
 OUTLIER = 30.0  # deviations: farther values of these rows are clipped, to scale the columns
 FEW = 3  # outliers of a column that are told from its other values

@@ -14,7 +14,9 @@ from onebit.core.rounds import count_said, must_pause, undo_drift
 from onebit.feedback.drift import COUNTS, will_ring
 from onebit.learner.alarm import Alarm
 
-FALSE_ALARM, FORGOTTEN = 0.01, 0.9  # the chance of a false alarm; what share an alarm forgets
+# The chance of a false alarm; what share an alarm forgets: not all, so that a false alarm does not
+# cost everything.
+FALSE_ALARM, FORGOTTEN = 0.01, 0.9
 RANG, SPENT = COUNTS, COUNTS + 1  # places in the state's memory, after the alarm's counts: 1 if
 # there is an alarm; what trying labels has cost
 

@@ -20,6 +20,10 @@ class Expert(NamedTuple):
     again: bool = False  # whether it learns kept rounds again
 
 
+# Several softmax models, because none is best everywhere: the first one holds out against false
+# answers, the second pays on RCV1, the third on 20news. The ridge regression does not depend on
+# what is believed of other labels. Two logistic regressions, as it is not known how far labels that
+# are right by themselves depend on contexts.
 OF_COLUMNS = (  # sparse rows and dense rows
     Expert(SOFTMAX, 64.0, 1.0, 1e-4),
     Expert(SOFTMAX, 64.0, 0.1, 1e-4, again=True),
@@ -28,6 +32,8 @@ OF_COLUMNS = (  # sparse rows and dense rows
     Expert(LOGISTIC, 16.0),
     Expert(LOGISTIC, 2.0),
 )
+# Not the first of the models above: the models of the columns alone are those that hold out against
+# false answers.
 OF_WAVES = (  # dense rows: columns and Fourier features
     Expert(SOFTMAX, 64.0, 0.1, 1e-4, again=True),
     Expert(SOFTMAX, 256.0, 0.3, 0.05, again=True),
@@ -38,12 +44,16 @@ KIND, PRIOR, SHRINK, FLOOR, LEARNS_AGAIN = zip(*OF_COLUMNS, *OF_WAVES, strict=Tr
 # After these comes the expert without features (`bare_expert`); then, as the last one, naive Bayes
 # for sparse rows, and a ridge regression with full matrices for dense rows of few columns.
 BAYES, FULL = NARROW + 1, NARROW + len(OF_WAVES) + 1
-HEAD_START = 5.0  # of naive Bayes over the other experts, in evidence
+# Of naive Bayes over the other experts, in evidence. It needs the fewest answers, so it should
+# decide before any expert could show what it is worth. From 2 to 10, results are much the same.
+HEAD_START = 5.0
 
-# The share of falsified answers that the first model assumes: of sparse rows, of dense rows.
+# The share of falsified answers that the first model assumes: of sparse rows, of dense rows. Where
+# answers are true, this costs little, as the experts are weighed by what they forecast.
 NOISY, SPARSE_NOISE, DENSE_NOISE, DENSE_SHRINK = 0, 0.1, 0.4, 0.3
-LABEL_PRIOR = 1.0  # variance of a logistic model's constant, of a label; and of all labels together
-COMMON_PRIOR = 16.0
+# Variances of a logistic model's constant: of a label, and of all labels together. The latter is
+# larger, so the first answers teach how often any label is right; new labels start from there.
+LABEL_PRIOR, COMMON_PRIOR = 1.0, 16.0
 CONSTANT_PRIOR = [
     LABEL_PRIOR if kind == LOGISTIC else prior for kind, prior in zip(KIND, PRIOR, strict=True)
 ]

@@ -13,9 +13,12 @@ from onebit.algorithms.onebit.weighing import beliefs
 from onebit.core.choosing import best
 from onebit.core.jit import inline
 
+# Without a bonus, labels of 20news are found late or never. From 1.5 to 3, results are much alike.
 BONUS = 2.0
-LEAST_ALLOWANCE = 0.05
-ALLOWANCE = 0.5  # costs of trying labels up to which the bonus is whole, per label and log(1 + t)
+# Costs of trying labels up to which the bonus is whole, per label and log(1 + t): where exactly one
+# label is right, and where each is right by itself. There, perhaps no label is ever likely to be
+# right, and trying would go on and on.
+ALLOWANCE, LEAST_ALLOWANCE = 0.5, 0.05
 
 
 @inline

@@ -14,9 +14,12 @@ from onebit.algorithms.onebit.weighing import beliefs
 from onebit.core.choosing import sigmoid
 from onebit.core.jit import inline, not_inlined, outline
 
-CONTEXT_WIDTH = 0.25  # of logistic models, in standard deviations of the score
-LABEL_WIDTH, CATCHING_UP = 0.25, 2.0  # in variances of the score by the label alone
-WIDTH = 0.5  # in standard deviations of a regression's forecast
+# Of logistic models, for labels that are right by themselves: in standard deviations of the score;
+# and in variances of the score by the label alone, for all labels, and for those that were said
+# less often than others, in proportion to the logarithm of how far they are behind.
+CONTEXT_WIDTH = 0.25
+LABEL_WIDTH, CATCHING_UP = 0.25, 2.0
+WIDTH = 0.5  # in standard deviations of a regression's forecast; pays where answers are false
 
 
 @outline

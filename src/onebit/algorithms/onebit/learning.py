@@ -44,7 +44,7 @@ from onebit.core.draws import uniform
 from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.rounds import teaches
 
-AGAIN = 2  # kept rounds that are learned again after an answer
+AGAIN = 2  # kept rounds that are learned again after an answer; four cost time and gain nothing
 REPLAY_DRAW = 8  # the first stream of draws of rounds that are learned again
 
 

@@ -19,7 +19,7 @@ from onebit.algorithms.onebit.records import (
 )
 from onebit.core.jit import inline, not_inlined, outline
 
-NEWTON_STEPS = 5
+NEWTON_STEPS = 5  # at most
 SMALLEST_STEP = 1e-4  # below it an expert has nothing to learn
 
 

@@ -20,12 +20,17 @@ from onebit.algorithms.onebit.records import (
 from onebit.core.choosing import sigmoid
 from onebit.core.jit import inline, not_inlined, outline
 
-HOPE = 5.0  # the odds that contexts say something, before any answer
-LEFT_OUT, HARDLY_ANY = -1e300, -1e200  # evidence of experts that are never trusted; and at most
-MEMORY = 0.999  # of the weights and their calibration, per answer
+# The odds that contexts say something, before any answer: whoever gives contexts expects it.
+HOPE = 5.0
+# Evidence of experts that are never trusted, and the most that one of them has: no number of
+# answers leads that far.
+LEFT_OUT, HARDLY_ANY = -1e300, -1e200
+MEMORY = 0.999  # of the weights and their calibration, per answer: an expert may come from behind
 DOUBT = 20.0  # answers that the calibration's prior is worth
-FLATTEST, STEEPEST, FARTHEST = 0.1, 2.0, 1.0  # slopes and offset of the calibration
-RAREST = 1e-3  # forecasts are believed between this and 1 - this
+# Slopes and offset of the calibration, which mends forecasts that are too sure, as they are where
+# answers are false.
+FLATTEST, STEEPEST, FARTHEST = 0.1, 2.0, 1.0
+RAREST = 1e-3  # forecasts are believed between this and 1 - this: one surprise ruins no expert
 
 
 @outline
