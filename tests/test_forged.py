@@ -126,7 +126,7 @@ def test_save_refuses_what_load_would_refuse(tmp_path):
     learner.learn(learner.decide([1.0, 2.0]), right=True)
     learner.save(path)
     good = path.read_bytes()
-    learner._state.table[0, 0, 1] = np.inf
+    learner.table.state.table[0, 0, 1] = np.inf
     with pytest.raises(ValueError, match="not all finite"):
         learner.save(path)
     assert path.read_bytes() == good, "the good model is lost"

@@ -69,8 +69,10 @@ def written(folder, data):
 @pytest.mark.parametrize(("make", "labels"), [(ob.Banditron, 16_000), (ob.OneBit, 1800)])
 def test_saving_takes_the_memory_of_one_table_and_loading_of_two(tmp_path, make, labels):
     learner = make(labels)
-    learner._reserve_for(np.arange(0, 50_000, 50, np.uint32))  # as if a row with these had come
-    table = 1000 * learner.planes * labels * learner._buffer.itemsize
+    learner.table.reserve_for(
+        np.arange(0, 50_000, 50, np.uint32)
+    )  # as if a row with these had come
+    table = 1000 * learner.planes * labels * learner.table.buffer.itemsize
     assert table > 60e6
     peaks = []
     for action in (learner.save, ob.load):

@@ -120,8 +120,8 @@ def _refusal(call: Callable[[], Any], name: str) -> str:
 
 def _bytes(learner: Learner) -> bytes:
     """The complete state of a learner as bytes."""
-    table, memory, _ = learner._state
-    table = table[learner._order(), :, : len(learner.labels)]
+    table, memory, _ = learner.table.state
+    table = table[learner.table.order(), :, : len(learner.labels)]
     seen = table.tobytes() + memory.tobytes()
     return files.pack(*learner._dump()) + seen
 
@@ -132,7 +132,7 @@ _COUNTED = ("answered", "times_said")  # counts of answered rounds and of said l
 def _learned(learner: Learner) -> bytes:
     """The learned state: the arrays, without counts."""
     arrays = {name: a for name, a in learner._dump()[1].items() if name not in _COUNTED}
-    return files.pack({}, arrays) + learner._state.memory.tobytes()
+    return files.pack({}, arrays) + learner.table.state.memory.tobytes()
 
 
 def it_answers_before_any_learning(make: Make) -> None:
@@ -141,7 +141,7 @@ def it_answers_before_any_learning(make: Make) -> None:
         assert make(LABELS).decide(x).label in learner.labels
     # By default, names are hashed into more columns than a full matrix can have.
     hashing = make(LABELS, features=64)
-    if not hashing._reads_columns:
+    if not hashing.reader.way.columns:
         assert hashing.decide({"a": 1, "b": "red"}).label in learner.labels
     rows = [_row(learner, *numbers) for numbers in np.eye(3)]
     assert learner.predict(rows).shape == (3,)
@@ -177,7 +177,7 @@ def features_that_never_occurred_count_as_in_a_decision(make: Make) -> None:
     x, scores = _pair(new, 0), learner.scores(new)
     decision = learner.copy().decide(x)
     assert scores[0].argmax() == decision.greedy_place, "another label has the best score"
-    wider._reserve_for(decision.row[0])  # as `decide` does
+    wider.table.reserve_for(decision.row[0])  # as `decide` does
     assert np.array_equal(scores, wider.scores(new)), "other scores"
     assert (learner.propensities(x) == wider.propensities(x)).all(), "other propensities"
     explained = np.array([*learner.explain(x).scores.values()])
@@ -275,7 +275,7 @@ def _varied(make: Make, learner: Learner, share: float, seed: int) -> Learner:
     if not varied:
         return make(LABELS, seed=seed)
     settings = {**learner.settings, **learner._given(), **varied}
-    common = {"dtype": learner._dtype.name, "features": learner.features}
+    common = {"dtype": learner.table.dtype.name, "features": learner.features}
     return kind(LABELS, seed=seed, **common, **settings)
 
 
@@ -287,7 +287,7 @@ def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
             _teach(learner, learner.decide(x), int(y[i]))
     assert len({_bytes(learner) for learner in learners}) == 1
     named, hashed = _twins(make, features=64)
-    if named._reads_columns:  # there are no columns of these names
+    if named.reader.way.columns:  # there are no columns of these names
         for x in ({"a": 1, "b": "red"}, "a text"):
             _refusal(functools.partial(named.decide, x), f"{x!r} instead of a dense row")
         return
@@ -304,7 +304,7 @@ def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
 
 def kinds_of_contexts_do_not_mix(make: Make) -> None:
     """Names are hashed to features, and must not meet columns."""
-    if make(LABELS, features=64)._reads_columns:  # the law before this one is enough
+    if make(LABELS, features=64).reader.way.columns:  # the law before this one is enough
         return
     for taught, other in (("a late goal", ([1, 3], [0.5, 1.0])), ([0.5, 1.0] * 32, "a late goal")):
         learner = make(LABELS, features=64)
@@ -426,7 +426,9 @@ def late_feedback_equals_the_stream_with_the_same_delay(make: Make) -> None:
     X, y = _stream(60)
     for delay in (0, 1, 7):
         rounds, stream = _twins(make, seed=8)
-        rounds._reserve(FEATURES)  # as a stream does; the last bits of a full matrix depend on it
+        rounds.table.reserve(
+            FEATURES
+        )  # as a stream does; the last bits of a full matrix depend on it
         waiting: list[Decision] = []
         for i in range(X.shape[0]):
             waiting.append(rounds.decide(_pair(X, i)))
@@ -631,13 +633,15 @@ def memory_is_bounded(make: Make) -> None:
     simulate(learner, X, y)
     size = len(_learned(learner))
     simulate(learner, X, y, epochs=EPOCHS)
-    swing = learner._storage.swing(FEATURES)
+    swing = learner.table.storage.swing(FEATURES)
     assert abs(len(_learned(learner)) - size) < 16 + swing, "it grows though no feature is new"
     assert len(learner._answers.bits) <= max(learner.round // 4, 64), "a round takes over two bits"
     number = np.dtype(learner.dtype).itemsize
-    lanes, held = learner._state.table.shape[2], learner._storage.size(FEATURES, LABELS)
-    features = FEATURES + (learner.reader.way.columns and learner._scales is not None)  # a constant
-    assert learner._buffer.nbytes == learner.planes * lanes * features * number
+    lanes, held = learner.table.state.table.shape[2], learner.table.storage.size(FEATURES, LABELS)
+    features = FEATURES + (
+        learner.reader.way.columns and learner.table.scales is not None
+    )  # a constant
+    assert learner.table.buffer.nbytes == learner.planes * lanes * features * number
     assert size <= 2 * learner.planes * LABELS * features * number + held + swing + 4096
 
 

@@ -191,11 +191,11 @@ def one_round(learner, x, y):
 
 def plane(learner, which):
     """One plane of the table, [label, feature]."""
-    return learner._table()[:, which].T
+    return learner.table.weights()[:, which].T
 
 
 def state(learner) -> bytes:
-    return learner._table().tobytes() + learner._state.memory.tobytes()
+    return learner.table.weights().tobytes() + learner.table.state.memory.tobytes()
 
 
 # ---------------------------------------------------------------------------- equal to the twin
@@ -255,7 +255,7 @@ def assert_same_state(case, learner, twin, rtol=1e-9) -> None:
     if case.name in ("EGBandit", "PNormBandit"):
         assert_allclose(plane(learner, 0), twin.theta, rtol=rtol, atol=rtol)
     if case.name == "SOBA":
-        assert_allclose(learner._state.memory, [twin.m_sum], rtol=rtol, atol=rtol)
+        assert_allclose(learner.table.state.memory, [twin.m_sum], rtol=rtol, atol=rtol)
     if case.name in SECOND_PLANE:
         assert_allclose(plane(learner, 1), getattr(twin, SECOND_PLANE[case.name]), rtol=rtol)
 
@@ -423,8 +423,8 @@ def test_other_names_for_the_labels_permute_the_state(case):
         )
         feed(one, said, y)
         feed(two, again, y)
-    assert_allclose(two._table(), one._table()[:, :, order], rtol=1e-9, atol=1e-12)
-    assert_allclose(two._state.memory, one._state.memory, rtol=1e-9, atol=1e-12)
+    assert_allclose(two.table.weights(), one.table.weights()[:, :, order], rtol=1e-9, atol=1e-12)
+    assert_allclose(two.table.state.memory, one.table.state.memory, rtol=1e-9, atol=1e-12)
 
 
 # --------------------------------------------------------------------------- who may know what
@@ -614,7 +614,7 @@ def test_soba_keeps_its_sum_and_learns_from_right_answers_only():
     for x, y in zip(*stream(5, 8, 300, noise=0.1), strict=True):
         before, said = state(learner), learner.decide(x)
         learner.learn(said, right=said.label == y)
-        assert learner._state.memory[0] >= 0
+        assert learner.table.state.memory[0] >= 0
         if said.label != y or not np.any(x):
             assert state(learner) == before
         else:
@@ -645,13 +645,13 @@ def test_a_round_without_update_changes_no_bit_and_variances_stay_positive(case)
 @cases(CASES)
 def test_an_empty_context_teaches_nothing(case):
     learner = trained(case, 5, 8)
-    table, x = learner._table().tobytes(), np.zeros(8)
+    table, x = learner.table.weights().tobytes(), np.zeros(8)
     for y in range(5):
         said = learner.decide(x)
         feed(learner, said, y)
         if not case.is_full:
             learner.learn(learner.decide(x, among=[y]), right=True)
-    assert learner._table().tobytes() == table
+    assert learner.table.weights().tobytes() == table
 
 
 @cases([Case("BPA", {"gamma": 0.2}), Case("BPA", {"gamma": 0.0})])
@@ -932,13 +932,13 @@ def test_a_new_label_keeps_what_was_learned_and_can_be_learned(case, K, dtype):
     learner = case.learner(K, dtype=dtype)
     X, y = stream(K, d, 40, seed=K)
     ob.simulate(learner, X, y)
-    table, memory = learner._table(), learner._state.memory.copy()
+    table, memory = learner.table.weights(), learner.table.state.memory.copy()
     scores = learner.scores(X)
     pending = learner.decide(X[1])
     learner.add_label()
     assert learner.labels == list(range(K + 1))
-    assert_array_equal(learner._table()[:, :, :K], table)
-    assert_array_equal(learner._state.memory, memory)
+    assert_array_equal(learner.table.weights()[:, :, :K], table)
+    assert_array_equal(learner.table.state.memory, memory)
     assert_array_equal(learner.scores(X)[:, :K], scores)
     feed(learner, pending, int(y[1]))  # a decision from before is still good
 
@@ -987,7 +987,9 @@ def test_huge_values_leave_numbers_and_labels_that_are_there(case, K, dtype, res
             if t % 7 == 0:
                 one_round(learner, x, 1)
             assert learner.predict(x[None])[0] in range(K)
-            assert np.isfinite(learner.weights).all() and np.isfinite(learner._state.table).all()
+            assert (
+                np.isfinite(learner.weights).all() and np.isfinite(learner.table.state.table).all()
+            )
 
 
 # ------------------------------------------------------------- numbers kept up to date on the way
@@ -999,7 +1001,7 @@ def test_pnewtron_keeps_the_norm_it_would_sum_up(dtype, rel):
     learner = ob.PNewtron(9, gamma=0.05, features=12, dtype=dtype)
     data = stream(9, 12, rounds)
     ob.simulate(learner, *data)
-    kept, updates = learner._state.memory
+    kept, updates = learner.table.state.memory
     fresh = np.sum(plane(learner, 0).astype(np.float64) ** 2)
     assert updates == np.any(data[0], axis=1).sum()
     assert kept == pytest.approx(fresh, rel=rel)
@@ -1007,12 +1009,12 @@ def test_pnewtron_keeps_the_norm_it_would_sum_up(dtype, rel):
 
 def test_pnewtron_sums_its_norm_up_afresh_now_and_then():
     learner = trained(Case("PNewtron", {}), 5, 8)
-    learner._state.memory[:] = 1e-3, 99_998.0
+    learner.table.state.memory[:] = 1e-3, 99_998.0
     one_round(learner, np.ones(8), 1)
-    assert learner._state.memory[1] == 99_999
+    assert learner.table.state.memory[1] == 99_999
     one_round(learner, np.ones(8), 1)
     norm = np.sum(plane(learner, 0) ** 2)
-    assert_allclose(learner._state.memory, [norm, 0], rtol=1e-12)
+    assert_allclose(learner.table.state.memory, [norm, 0], rtol=1e-12)
 
 
 POTENTIAL = [
@@ -1033,12 +1035,12 @@ def test_potentials_survive_their_own_growth(case, sign):
     twin = case.twin(K, d)
     choices, _ = play(twin, data, seed)
     learner = case.learner(K, features=d, seed=seed, dtype="float64")
-    start = learner._state.memory[0]
+    start = learner.table.state.memory[0]
     for x, y, choice in zip(*data, choices, strict=True):
         said = learner.decide(x)
         assert (said.label, said.greedy) == choice[:2]
         feed(learner, said, y)
-    assert learner._state.memory[0] > start
+    assert learner.table.state.memory[0] > start
     assert np.ptp(twin.theta) < 700  # beyond, the twin itself would round weights to nothing
     assert_same_state(case, learner, twin)
 
@@ -1085,7 +1087,7 @@ def test_eg_knows_its_best_label_when_every_theta_of_a_row_is_far_from_the_large
         )
         for _ in range(times if not signed else 3 - wrong):
             learner._learn_bit(said, 0, False)
-    theta = learner._state.table[0, 0, :3]
+    theta = learner.table.state.table[0, 0, :3]
     assert theta[2] > theta[1] > theta[0]
     assert learner.decide(x).greedy == 2 and learner.predict([x])[0] == 2
 
@@ -1094,14 +1096,14 @@ def test_eg_knows_its_best_label_when_every_theta_of_a_row_is_far_from_the_large
 def test_upper_bounds_a_billionth_apart_are_tied(make):
     for lead, said in ((5e-10, 0), (2e-9, 1)):
         learner = make(3, features=1, dtype="float64")
-        learner._state.table[0, 0, 1] = lead
+        learner.table.state.table[0, 0, 1] = lead
         assert learner.decide([1.0]).label == said
 
 
 def test_the_growing_width_of_confidit_is_nothing_in_the_first_round():
     learner = ob.Confidit(2, width="log", eta=1.0, features=1, dtype="float64")
-    learner._state.table[0, :, 0] = 0.0, 1e-6  # sure
-    learner._state.table[0, :, 1] = -0.1, 0.25  # a little worse, but unsure
+    learner.table.state.table[0, :, 0] = 0.0, 1e-6  # sure
+    learner.table.state.table[0, :, 1] = -0.1, 0.25  # a little worse, but unsure
     assert [learner.decide([1.0]).label for _ in range(2)] == [0, 1]
 
 

@@ -120,8 +120,8 @@ def test_the_second_moments_are_those_that_were_worked_out_by_hand():
 def test_potentials_collect_the_unbiased_update(make, rho):
     learner = trained(make, gamma=0.2, rho0=rho[0], rho1=rho[1])
     x, y = np.linspace(-1, 2, D), 3
-    theta = learner._table()[:, 0].T
-    mean = sum(p * (a._table()[:, 0].T - theta) for p, a in outcomes(learner, x, y, rho))
+    theta = learner.table.weights()[:, 0].T
+    mean = sum(p * (a.table.weights()[:, 0].T - theta) for p, a in outcomes(learner, x, y, rho))
     h = int(learner.scores(x[None])[0].argmax())
     rate = learner.settings.get("eta", 1.0)
     assert_allclose(mean, rate * np.outer(np.eye(K)[y] - np.eye(K)[h], x), atol=1e-9)
@@ -137,7 +137,7 @@ def test_pnewtron_estimates_the_gradient_without_bias(rho):
     p = (learner.propensities(x) - 0.2 / K) / 0.8
 
     def b(one):
-        table = one._table()
+        table = one.table.weights()
         return -(table[:, 0] * table[:, 1]).T
 
     mean = sum(chance * (b(after) - b(learner)) for chance, after in outcomes(learner, x, y, rho))
@@ -152,8 +152,8 @@ def test_newtron_estimates_the_gradient_without_bias(rho):
     learner = trained(ob.Newtron, **given, rho0=rho[0], rho1=rho[1])
     x, y = np.linspace(-1, 2, D), 3
     p = (learner.propensities(x) - 0.2 / K) / 0.8
-    pulls = learner._table()[:, 1].T
-    mean = sum(c * (a._table()[:, 1].T - pulls) for c, a in outcomes(learner, x, y, rho))
+    pulls = learner.table.weights()[:, 1].T
+    mean = sum(c * (a.table.weights()[:, 1].T - pulls) for c, a in outcomes(learner, x, y, rho))
     assert_allclose(mean, np.outer(p - np.eye(K)[y], x), atol=1e-8)
 
 
@@ -165,7 +165,7 @@ def test_soba_estimates_its_gradient_without_bias(rho, form):
     without flips: (e_y - e_r) x', r being y's best rival, whichever label is said."""
     a = 1e9
     learner = trained(ob.SOBA, gamma=0.4, a=a, form=form, rho0=rho[0], rho1=rho[1])
-    learner._state.memory[0] = 1e6  # no round is skipped
+    learner.table.state.memory[0] = 1e6  # no round is skipped
     x, y = np.linspace(-1, 2, D), 3
     mean = sum(
         p * a * (after.weights - learner.weights) for p, after in outcomes(learner, x, y, rho)
@@ -183,7 +183,7 @@ def test_without_flips_rcnbf_is_banditron_bit_for_bit(dtype):
     for now in ((), channel):
         first, second = (ob.simulate(learner, X, y, channel=now) for learner in (one, two))
         assert all((a == b).all() for a, b in zip(first, second, strict=True))
-        assert one._table().tobytes() == two._table().tobytes()
+        assert one.table.weights().tobytes() == two.table.weights().tobytes()
 
 
 @pytest.mark.parametrize("make", FLIPPED)
@@ -214,7 +214,7 @@ def test_the_correction_undoes_the_flips_on_average(rho):
     x = np.linspace(2, -1, D)
     W = np.random.default_rng(0).normal(size=(K, D))
     for learner in (one, two):
-        learner._state.table[:, 0, :K] = W.T
+        learner.table.state.table[:, 0, :K] = W.T
     means = [
         sum(p * after.weights for p, after in outcomes(learner, x, 2, law))
         for learner, law in ((one, (0.0, 0.0)), (two, rho))

@@ -23,7 +23,7 @@ HARD = {"D": 100.0, "beta": 1.0, "gamma": 0.2, "alpha": 1.0}
 
 def leading(learner):
     """W, A, b of a learner, A laid out."""
-    S, r = learner._arrays()["S"], learner._plane(1).astype(np.float64)
+    S, r = learner.table.arrays()["S"], learner.table.plane(1).astype(np.float64)
     K, d = r.shape
     P = np.kron(np.eye(K) - 1 / K, np.eye(d))
     blocks = np.zeros((K, d, K, d))
@@ -88,25 +88,25 @@ def test_whichever_way_the_leader_is_found_it_is_the_leader(wanted):
     """By inverses for a shift that suits, or for one that does not and has to be moved."""
     learner = ob.Newtron(6, features=30, D=100.0, beta=0.3, gamma=0.1)
     ob.simulate(learner, *stream(6, 30, 200 if COMPILED else 80, noise=0.0))
-    more, lam = learner._state.held, 0.01
+    more, lam = learner.table.state.held, 0.01
     here = slice(30)
     more.M[:, here, here] = np.linalg.inv(more.S[:, here, here] + (lam + wanted) * np.eye(30))
     more.Q[0, here, here] = np.linalg.inv(more.M[:, here, here].sum(axis=0))
     more.plan[:] = wanted, _ball.STAY
     other = learner.copy()
-    other._state.held.plan[:] = _ball.NONE, 0.0
+    other.table.state.held.plan[:] = _ball.NONE, 0.0
     x = np.linspace(-1, 1, 30)
     for one in (learner, other):
         feed(one, one.decide(x), 2)
         assert_leader(one)
         assert_inverses(one)
     assert_allclose(learner.weights, other.weights, atol=1e-8 * np.abs(other.weights).max())
-    assert learner._state.held.plan[0] < 1e6  # a shift so far off was given up
-    assert other._state.held.plan[0] != _ball.NONE  # the direct way took too many steps
+    assert learner.table.state.held.plan[0] < 1e6  # a shift so far off was given up
+    assert other.table.state.held.plan[0] != _ball.NONE  # the direct way took too many steps
 
 
 def assert_inverses(learner, atol=1e-8):
-    kept = learner._arrays()
+    kept = learner.table.arrays()
     unit = np.eye(kept["S"].shape[1])
     shifted = kept["S"] + (1 / learner.settings["D"] + kept["plan"][0]) * unit
     off = np.abs(kept["M"] @ shifted - unit).max()
@@ -124,9 +124,9 @@ def test_inverses_stay_inverses(rounds, atol, rtol):
     learner = ob.Newtron(4, features=8, **HARD)
     data = stream(4, 8, rounds if COMPILED else 100)
     ob.simulate(learner, *data)
-    assert learner._state.held.plan[0] == 0
+    assert learner.table.state.held.plan[0] == 0
     assert_inverses(learner, atol)
-    kept, r = learner._arrays(), learner._plane(1)
+    kept, r = learner.table.arrays(), learner.table.plane(1)
     q = kept["Q"][0] @ np.einsum("kij,kj->i", kept["M"], r)
     free = np.einsum("kij,kj->ki", kept["M"], q - r)  # what the ball does not hold back
     assert_allclose(learner.weights, free, atol=rtol * np.abs(free).max())
@@ -148,7 +148,7 @@ def test_newtron_estimates_the_gradient_without_bias(y, among):
         after = learner.copy()
         forced = force(said, a, propensity=law[a], note=p[a], other=u[a])
         after.learn(forced, right=a == y)
-        mean += law[a] * (after._plane(1) - learner._plane(1))
+        mean += law[a] * (after.table.plane(1) - learner.table.plane(1))
     assert_allclose(mean - mean.mean(axis=0), np.outer(p - np.eye(K)[y], x), atol=1e-10)
 
 
@@ -173,10 +173,10 @@ def test_newtron_leads_after_a_new_label_and_after_forgetting(settings):
     assert_array_equal(learner.weights, np.vstack([before, np.zeros(6)]))
     ob.simulate(learner, X[:30], y[:30])
     assert_leader(learner)
-    S, r = learner._arrays()["S"], learner._plane(1)
+    S, r = learner.table.arrays()["S"], learner.table.plane(1)
     learner.forget(0.25)
-    assert_allclose(learner._arrays()["S"], 0.75 * S)
-    assert_allclose(learner._plane(1), 0.75 * r)
+    assert_allclose(learner.table.arrays()["S"], 0.75 * S)
+    assert_allclose(learner.table.plane(1), 0.75 * r)
     assert_leader(learner)
     ob.simulate(learner, X, y)
     assert_leader(learner)
@@ -189,9 +189,9 @@ def test_newtron_grows_as_if_the_features_had_been_there():
     ob.simulate(whole, X, y)
     ob.simulate(grown, csr_matrix(X[:30, :9]), y[:30])
     ob.simulate(grown, csr_matrix(X[30:]), y[30:])
-    assert_array_equal(whole._table(), grown._table())
-    for name, array in whole._arrays().items():
-        assert_array_equal(array, grown._arrays()[name])
+    assert_array_equal(whole.table.weights(), grown.table.weights())
+    for name, array in whole.table.arrays().items():
+        assert_array_equal(array, grown.table.arrays()[name])
 
 
 @pytest.mark.parametrize("make", [ob.Newtron, lambda K, **c: ob.SOBA(K, form="full", **c)])
@@ -265,11 +265,13 @@ def test_loops_are_what_numpy_does():
 
 def W_and_length(learner):
     """The coefficients [label, slot], and |W| in the kernel's geometry."""
-    kept = learner._arrays()
+    kept = learner.table.arrays()
     x = kept["x"].T
     return kept["coef"].T, np.sqrt(
         max(
-            np.einsum("is,st,it->", kept["coef"].T, learner._storage.matrix(x, x), kept["coef"].T),
+            np.einsum(
+                "is,st,it->", kept["coef"].T, learner.table.storage.matrix(x, x), kept["coef"].T
+            ),
             0,
         )
     )
@@ -347,11 +349,11 @@ def test_the_inverse_of_what_was_observed_does_not_drift(remove):
     )
     X, y = stream(4, 6, 150)
     ob.simulate(learner, X, y, epochs=40 if COMPILED else 1)
-    kept = learner._arrays()
+    kept = learner.table.arrays()
     assert kept["plan"][0] != _ball.NONE
     used = np.flatnonzero(kept["weight"])
     said, x = kept["said"][used], kept["x"].T[used]
-    Ga = ((said[:, None] == said) - 0.25) * learner._storage.matrix(x, x)
+    Ga = ((said[:, None] == said) - 0.25) * learner.table.storage.matrix(x, x)
     assert_allclose(kept["Ga"][np.ix_(used, used)], Ga, atol=1e-12)
     G = np.linalg.inv(np.diag((1 / D + kept["plan"][0]) / kept["weight"][used]) + Ga)
     assert_allclose(kept["G"][np.ix_(used, used)], G, atol=1e-8 * np.abs(G).max())
@@ -452,19 +454,19 @@ def test_full_soba_is_its_dense_twin(K, d, settings):
     learner = ob.SOBA(K, form="full", features=d, seed=3, **settings)
     learned = 0
     for t in range(ROUNDS):
-        before, said = learner._table(), learner.decide(X[t])
+        before, said = learner.table.weights(), learner.decide(X[t])
         twins = twin.decide(X[t], t, draws(3, t))
         assert (said.label, said.greedy) == twins[:2]
         feed(learner, said, y[t])
         if np.any(X[t]):
             learned += twin.learn(X[t], twins, said.label == y[t], t, draws(3, t))
         if said.label != y[t] and not learner.settings["rho0"]:
-            assert_array_equal(learner._table(), before)
-        assert learner._state.memory[0] >= 0
-        assert learner._state.memory[0] == pytest.approx(twin.m_sum)
+            assert_array_equal(learner.table.weights(), before)
+        assert learner.table.state.memory[0] >= 0
+        assert learner.table.state.memory[0] == pytest.approx(twin.m_sum)
     assert learned > 0
     assert_allclose(learner.weights, twin.W, atol=1e-9 * np.abs(twin.W).max())
-    inverse = learner._arrays()["matrix"].transpose(1, 0, 3, 2).reshape(K * d, K * d)
+    inverse = learner.table.arrays()["matrix"].transpose(1, 0, 3, 2).reshape(K * d, K * d)
     assert_allclose(inverse @ twin.A, np.eye(K * d), atol=1e-9)
     assert_array_equal(inverse, inverse.T)
 
@@ -477,9 +479,9 @@ def test_full_soba_hears_late_with_the_weights_it_then_has():
     A, theta = np.eye(K * d), np.zeros(K * d)
     said = [learner.decide(x) for x in X]
     for t in reversed(range(80)):
-        before = learner._table()
+        before = learner.table.weights()
         feed(learner, said[t], y[t])
-        if np.any(learner._table() != before):
+        if np.any(learner.table.weights() != before):
             e = np.kron(np.eye(K)[int(said[t].note)] - np.eye(K)[said[t].place], X[t])
             A += np.outer(e, e) / said[t].propensity
             theta -= e / said[t].propensity
@@ -510,8 +512,8 @@ def test_full_soba_grows_as_if_features_and_labels_had_been_there():
                 learner.add_label()
             context = csr_matrix(X[t : t + 1] if t >= 30 else X[t : t + 1, :4])
             feed(learner, learner.decide(context, among=range(3)), y[t])
-    assert_array_equal(whole._table(), grown._table())
-    assert_array_equal(whole._arrays()["matrix"], grown._arrays()["matrix"])
+    assert_array_equal(whole.table.weights(), grown.table.weights())
+    assert_array_equal(whole.table.arrays()["matrix"], grown.table.arrays()["matrix"])
 
 
 def test_full_soba_forgets_in_proportion():
@@ -519,11 +521,11 @@ def test_full_soba_forgets_in_proportion():
     ob.simulate(learner, *stream(3, 5, 80))
 
     def sums(learner):
-        A = np.linalg.inv(learner._arrays()["matrix"].reshape(15, 15))
-        return A - 0.5 * np.eye(15), A @ learner._table()[:, 0].ravel()
+        A = np.linalg.inv(learner.table.arrays()["matrix"].reshape(15, 15))
+        return A - 0.5 * np.eye(15), A @ learner.table.weights()[:, 0].ravel()
 
-    before, total = sums(learner), learner._state.memory[0]
+    before, total = sums(learner), learner.table.state.memory[0]
     learner.forget(0.4)
     for kept, had in zip(sums(learner), before, strict=True):
         assert_allclose(kept, 0.6 * had, atol=1e-9)
-    assert learner._state.memory[0] == pytest.approx(0.6 * total)
+    assert learner.table.state.memory[0] == pytest.approx(0.6 * total)

@@ -42,7 +42,7 @@ class DenseMaps:
 
     def __init__(self, d, learner):
         self.rows, self.d, self.median = [], d, 0.0
-        store = learner._storage
+        store = learner.table.storage
         self.waves, self.phase = store._waves, store._phase
 
     def standardised(self, row):
@@ -190,17 +190,17 @@ def compare_with_twin(K, d, dense, seed, X, y):
         assert_allclose(learner.scores(X[t : t + 1])[0], twin.scores(X[t]), rtol=1e-6, atol=1e-9)
         learner.learn(decision, right=right)
         twin.learn(X[t], choice, right, t, draws(seed, t))
-    held = learner._state.held.experts
+    held = learner.table.state.held.experts
     assert_allclose(held.trust[:, WEIGHT], twin.weight, rtol=1e-6)
     constants = [e.W[:, -1] for e in twin.experts if e.kind not in ("bayes", "full")]
     assert_allclose(held.constant[0::2, :K], constants, rtol=1e-5)
     if not dense:
         mass = twin.experts[-1].W[:, :-1]
-        sums = learner._state.table[:, -1, :K].T
+        sums = learner.table.state.table[:, -1, :K].T
         assert_allclose(sums, 0.1 + mass.sum(axis=0) - mass, rtol=1e-6)
-        assert_allclose(learner._state.held.temperature, [twin.temperature, twin.curvature])
+        assert_allclose(learner.table.state.held.temperature, [twin.temperature, twin.curvature])
     if dense:
-        full = learner._state.held.full
+        full = learner.table.state.held.full
         assert_allclose(full.table[:, 0, :K].T, twin.experts[-1].W, rtol=1e-5, atol=1e-9)
         assert_allclose(full.held.matrix, twin.experts[-1].S, rtol=1e-6, atol=1e-9)
     return twin
@@ -233,7 +233,7 @@ def test_numbers_of_dicts_are_scaled_as_its_twin_does():
         right = bool(choice.label == y[t])
         learner.learn(decision, right=right)
         twin.learn(X[t], choice, right, t, draws(seed, t))
-    held = learner._state.held
+    held = learner.table.state.held
     assert held.numbers[0, TIMES] == rounds
     assert_allclose(held.experts.trust[:, WEIGHT], twin.weight, rtol=1e-6)
     constants = [expert.W[:, -1] for expert in twin.experts if expert.kind != "bayes"]
@@ -260,11 +260,11 @@ def test_matrices_that_would_take_much_room_are_not_kept(monkeypatch):
     X, y = data(3, 4, 20, 1)
     monkeypatch.setattr(dense, "FULL_NUMBERS", 3 * 5**2)
     learner = played(ob.OneBit(3, seed=1), X, y)
-    trust = learner._state.held.experts.trust
+    trust = learner.table.state.held.experts.trust
     assert len(trust) == 10
-    assert learner._state.held.full.held.matrix.shape == (3, 5, 5)
+    assert learner.table.state.held.full.held.matrix.shape == (3, 5, 5)
     learner.add_label(3)
-    held = learner._state.held
+    held = learner.table.state.held
     assert held.full.held.matrix.size == 0
     assert_allclose(held.experts.trust[:, 1:], trust[:-1, 1:])
     shares = trust[:-1, WEIGHT] / trust[:-1, WEIGHT].sum()
@@ -282,14 +282,14 @@ def test_a_saved_model_goes_on_without_matrices(tmp_path):
     trust[:, WEIGHT] /= trust[:, WEIGHT].sum()
     files.write(tmp_path / "old.onebit", head, arrays | {"trust": trust})
     old = ob.load(tmp_path / "old.onebit")
-    assert len(old._state.held.experts.trust) == 9
+    assert len(old.table.state.held.experts.trust) == 9
     played(old, X, y)
     old.forget(0.5)
     old.save(tmp_path / "again.onebit")
     again = ob.load(tmp_path / "again.onebit")
     assert_allclose(again.scores(X), old.scores(X))
     again.forget()
-    assert len(again._state.held.experts.trust) == 10
+    assert len(again.table.state.held.experts.trust) == 10
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -321,7 +321,7 @@ def test_nothing_counted_so_far_is_of_a_new_label():
             learner.learn_logged(row, "abc"[truth], right=True, among=["a", "b", "c"])
         learners.append(learner)
     learners[0].add_label("d")
-    added, there = (learner._state for learner in learners)
+    added, there = (learner.table.state for learner in learners)
     assert_allclose(added.table[:, -1, 3], there.table[:, -1, 3])
     assert_allclose(added.held.elsewhere[3], there.held.elsewhere[3], rtol=1e-9)
 
@@ -366,7 +366,7 @@ def test_it_tries_labels_less_the_more_that_has_cost():
     learner = played(ob.OneBit(10, inputs="sparse", features=5, seed=1), X[:60], y[:60])
     found = []
     for spent in (0.0, 40.0, 1e6):
-        learner._state.memory[SPENT] = spent
+        learner.table.state.memory[SPENT] = spent
         found.append(tries(learner, X))
     assert found[0] > 1.2 * found[2] and found[0] >= found[1] >= found[2]
 
@@ -386,18 +386,18 @@ def test_what_trying_labels_costs_counts_only_own_decisions_with_answers():
     learner = ob.OneBit(6)
     for row, truth in zip(X[:30], y[:30], strict=True):
         learner.learn_logged(row, int(truth), right=False)
-    before = learner._state.memory[SPENT]
+    before = learner.table.state.memory[SPENT]
     for row in X:
         learner.decide(row)  # no answer comes
-    assert learner._state.memory[SPENT] == before
+    assert learner.table.state.memory[SPENT] == before
     explored = learner.decide(X[0])
     while not explored.explored:
         learner.learn(explored, right=False)
         explored = learner.decide(X[0])
-    before, scores = learner._state.memory[SPENT], learner.scores(X[:1])[0]
+    before, scores = learner.table.state.memory[SPENT], learner.scores(X[:1])[0]
     learner.learn(explored, label=int(scores.argmin()))  # names a label besides
     cost = max(scores.max(), 0)
-    assert learner._state.memory[SPENT] - before == pytest.approx(cost) and cost > 0
+    assert learner.table.state.memory[SPENT] - before == pytest.approx(cost) and cost > 0
 
 
 # In which world it lives.
@@ -426,7 +426,7 @@ def test_answers_about_one_label_say_what_to_expect_of_others():
     learner = ob.OneBit(20, inputs="sparse", features=3)
     for t in range(200):
         learner.learn_logged([t % 3, 1, 0], t % 10, right=t % 20 == 0)
-    held = learner._state.held.experts
+    held = learner.table.state.held.experts
     common, of_label = held.trust[len(held.constant) // 2 - 1, COMMON], held.constant[-2, 15]
     assert of_label == 0 and expit(common) == pytest.approx(0.05, abs=0.04)
 
@@ -471,7 +471,7 @@ def test_who_knows_the_world_may_say_so(exclusive, dense, tmp_path):
 
 
 def has_alarm_counts(learner):
-    return bool(learner._state.memory[:COUNTS].any())
+    return bool(learner.table.state.memory[:COUNTS].any())
 
 
 @pytest.mark.parametrize("dense", BOTH_KINDS)
@@ -519,12 +519,12 @@ def test_answers_about_labels_that_it_would_not_say_are_no_drift():
     for row, truth in zip(X, y, strict=True):
         alike += learner.propose(row).label == truth
         learner.learn_logged(row, int(truth), right=True)
-    assert learner._state.memory[HEARD] == alike < 40
+    assert learner.table.state.memory[HEARD] == alike < 40
     for row, truth in zip(X, (y + 1) % 3, strict=True):
         decision = learner.decide(row)
         learner.learn(decision, label=int(truth))
         wrong += decision.label != truth
-    heard, right = learner._state.memory[[HEARD, RIGHT]]
+    heard, right = learner.table.state.memory[[HEARD, RIGHT]]
     assert 0 < wrong == heard - right and heard == alike + 40
 
 

@@ -17,6 +17,7 @@ from onebit.algorithms import rcine
 from onebit.feedback.noise import Log, NotIdentified
 from onebit.lab.sweeping import sweep
 from onebit.learner import files
+from onebit.learner.table import NO_MAP
 
 K, D, N_S = 5, 8, 37
 FLIPS = [ob.Flip(0.2, 0.1)]
@@ -82,7 +83,7 @@ def test_before_its_first_estimate_it_is_banditron_bit_for_bit(dtype):
     traces = [ob.simulate(learner, X, y, channel=FLIPS) for learner in three]
     for learner, trace in zip(three, traces, strict=True):
         assert_array_equal(trace, traces[0])
-        assert learner._table().tobytes() == three[0]._table().tobytes()
+        assert learner.table.weights().tobytes() == three[0].table.weights().tobytes()
     assert three[2].rates == (0.0, 0.0) and three[2].doubt == "there is no estimate yet"
 
 
@@ -209,8 +210,8 @@ def test_errors_of_a_function_are_raised_and_nothing_overflows(monkeypatch):
     learner = ob.RCINE(K, N_s=10, estimate=fails)
     with pytest.raises(OSError, match="no such file"):
         ob.simulate(learner, *stream(200), checkpoints=[200])
-    assert len(learner._arrays()["said"]) < 10 and learner.round == 200
-    learner._storage._estimate = by_mean
+    assert len(learner.table.arrays()["said"]) < 10 and learner.round == 200
+    learner.table.storage._estimate = by_mean
     ob.simulate(learner, *stream(50))
     assert learner.rates != (0.0, 0.0)
     again = learner.copy()
@@ -249,7 +250,7 @@ def test_in_the_background_learning_goes_on():
     assert begun.wait(PATIENCE) and learner.rates == (0.0, 0.0)
     assert learner.round == 40 and len(calls) == 1  # one at a time
     go_on.set()
-    learner._storage.thread.join(PATIENCE)
+    learner.table.storage.thread.join(PATIENCE)
     assert learner.rates == (0.2, 0.1)
 
 
@@ -263,7 +264,7 @@ def test_a_fresh_start_does_not_wait_for_a_thread():
     learner = ob.RCINE(K, N_s=5, estimate=slowly, background=True)
     for _ in range(5):
         learner.learn(learner.decide(np.ones(D)), right=True)
-    thread = learner._storage.thread
+    thread = learner.table.storage.thread
     learner.forget()
     go_on.set()
     thread.join(PATIENCE)
@@ -299,7 +300,7 @@ def forget_at(line):
         learner.learn(decisions[4], right=True)
     finally:
         threading.settrace(before)
-    thread = learner._storage.thread
+    thread = learner.table.storage.thread
     while thread.is_alive() and not arrived.wait(0.001):
         pass
     learner.forget()
@@ -323,7 +324,7 @@ def test_what_a_thread_has_found_is_saved():
     learner = ob.RCINE(K, N_s=5, estimate=by_mean, background=True)
     for _ in range(5):
         learner.learn(learner.decide(np.ones(D)), right=True)
-    learner._storage.thread.join(PATIENCE)
+    learner.table.storage.thread.join(PATIENCE)
     assert learner.copy().rates != (0.0, 0.0)
 
 
@@ -334,7 +335,7 @@ def test_in_the_background_a_failure_is_told():
     learner = ob.RCINE(K, N_s=5, estimate=fails, background=True)
     for _ in range(6):
         learner.learn(learner.decide(np.ones(D)), right=True)
-    learner._storage.thread.join(PATIENCE)
+    learner.table.storage.thread.join(PATIENCE)
     assert learner.rates == (0.0, 0.0) and learner.doubt == "OSError: no such file"
 
 
@@ -358,14 +359,15 @@ def test_a_named_label_is_neither_corrected_nor_collected():
     ob.simulate(learner, X, y)
     assert learner.rates != (0.0, 0.0)
     twin = ob.Banditron(K, features=D, dtype="float64")
-    twin._lay_out(learner._table(), learner._state.memory, {})
+    weights, memory = learner.table.weights(), learner.table.state.memory
+    twin._lay_out(twin.table.storage, None, memory, {}, NO_MAP, len(weights), weights)
     twin.round = learner.round
-    collected = len(learner._arrays()["said"])
+    collected = len(learner.table.arrays()["said"])
     x = np.linspace(-1, 2, D)
     learner.learn(learner.decide(x), label=2)
     twin.learn(twin.decide(x), label=2)
     assert (learner.weights == twin.weights).all()
-    assert len(learner._arrays()["said"]) == collected
+    assert len(learner.table.arrays()["said"]) == collected
 
 
 def test_the_network_is_asked_for_at_once(monkeypatch):

@@ -14,6 +14,7 @@ from onebit.core.jit import COMPILED
 from onebit.core.rounds import Choice
 from onebit.core.settings import Range, setting
 from onebit.learner.declared import Variant
+from onebit.learner.table import Table
 
 
 class _WantsToBeFitted(ob.Banditron):
@@ -26,14 +27,14 @@ class _WantsToBeFitted(ob.Banditron):
 class _MakesRoomWhenLooking(ob.Banditron):
     def scores(self, X):
         if getattr(X, "shape", (0, 0))[1] > 50:
-            self._place(self._rows(X), np.empty(0, np.int64))
+            self.table.place(self.rows(X), np.empty(0, np.int64))
         return super().scores(X)
 
 
 class _LooksForNewFeatures(ob.Banditron):
     def scores(self, X):
         scores = super().scores(X)
-        if self._rows(X).width > len(self._state.table):
+        if self.rows(X).width > len(self.table.state.table):
             scores[:, 1] += 1.0
         return scores
 
@@ -96,7 +97,7 @@ class _SavesNothing(ob.Banditron):
 class _CopiesShareWeights(ob.Banditron):
     def copy(self):
         twin = super().copy()
-        twin._state, twin._buffer, twin._whole = self._state, self._buffer, self._whole
+        twin.table = self.table
         return twin
 
 
@@ -157,7 +158,7 @@ class _IgnoresTheOnlyLabel(ob.Banditron):
 class _OverflowsWhenTold(ob.Banditron):
     def _learn_label(self, decision, seed, place):
         super()._learn_label(decision, seed, place)
-        self._state.table[:, 0, place] = np.inf
+        self.table.state.table[:, 0, place] = np.inf
 
 
 class _ForgetsWithANewLabel(ob.Banditron):
@@ -171,14 +172,20 @@ class _KeepsATrace(ob.Banditron):
         super().forget(min(share, 0.999))
 
 
+class _GreedyTable(Table):
+    def reserve(self, rows, arrays=None):
+        super().reserve(rows, arrays)
+        if len(self.buffer) < 4096 and len(self.state.table):
+            larger = np.zeros((4096, *self.buffer.shape[1:]), self.dtype)
+            larger[: len(self.buffer)] = self.buffer
+            self.buffer = self.whole = larger
+            self.state = self.state._replace(table=larger[: len(self.state.table)])
+
+
 class _TakesTooMuchMemory(ob.Banditron):
-    def _reserve(self, rows, arrays=None):
-        super()._reserve(rows, arrays)
-        if len(self._buffer) < 4096 and len(self._state.table):
-            larger = np.zeros((4096, *self._buffer.shape[1:]), self._dtype)
-            larger[: len(self._buffer)] = self._buffer
-            self._buffer = self._whole = larger
-            self._state = self._state._replace(table=larger[: len(self._state.table)])
+    def _lay_out(self, *args):
+        super()._lay_out(*args)
+        self.table.__class__ = _GreedyTable
 
 
 # Broken in their compiled members: Banditron but for one of them.

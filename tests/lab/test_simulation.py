@@ -168,7 +168,7 @@ def test_more_weights_than_there_is_memory_are_refused_before_they_are_allocated
 def test_the_table_takes_what_its_numbers_take():
     for learner, labels, lanes in ((ob.Banditron, 4, 4), (ob.UCWL, 9, 16), (ob.SOBA, 20, 24)):
         made = learner(labels, features=1000)
-        assert made._state.table.nbytes == 1000 * made.planes * lanes * 4
+        assert made.table.state.table.nbytes == 1000 * made.planes * lanes * 4
 
 
 @pytest.mark.compiled

@@ -111,7 +111,7 @@ def test_the_norm_is_summed_afresh_in_lockstep_too(monkeypatch):
     _, taught = weights(SMALL.X[:35], SMALL.y[:35], learners)
     for one, other in zip(learners, taught, strict=True):
         ob.simulate(one, SMALL.X[:35], SMALL.y[:35])
-        np.testing.assert_array_equal(one._state.memory, other._state.memory)
+        np.testing.assert_array_equal(one.table.state.memory, other.table.state.memory)
 
 
 def test_all_combinations_of_lists_run_in_order():
@@ -194,9 +194,9 @@ def test_scores_that_overflow_are_the_same_in_lockstep():
     y = np.arange(40) % 3
     learners = [ob.Banditron(3, gamma=1e-3 * (1 + seed), seed=seed) for seed in range(4)]
     for one in learners:  # weights so large that scores are infinite, and differences no numbers
-        one._reserve(6)
-        one._state.table[:] = 3e37
-        one._state.table[1] *= -1
+        one.table.reserve(6)
+        one.table.state.table[:] = 3e37
+        one.table.state.table[1] *= -1
     course = _course(learners, (X, y), 1, "given", None)
     runs = _run_lockstep(learners, 4, course, lambda rounds: None)
     for one, run in zip(learners, runs, strict=True):
@@ -220,11 +220,11 @@ def test_two_updates_of_one_label_in_a_round_are_both_made(learner, update, twic
     before = together.tables.copy()
     row = rounds.Row(np.array([1, 3], np.uint32), np.array([2, 1], np.float32), 0, 2)
     for i, coefficients in enumerate(twice):
-        update(alone._state, row, 1, *coefficients)
+        update(alone.table.state, row, 1, *coefficients)
         update(replica, row, 1, *coefficients)
         assert (together.tables == before).all() == (i == 0)  # the first waits
     rounds.settle(alone._params, replica, row)
-    np.testing.assert_array_equal(together.learner(0, made[0])._table(), alone._table())
+    np.testing.assert_array_equal(together.learner(0, made[0])._table(), alone.table.weights())
     np.testing.assert_array_equal(together.tables[..., 1:], before[..., 1:])
 
 

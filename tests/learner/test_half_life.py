@@ -121,7 +121,9 @@ def test_fading_on_and_on_is_sound(make, settings, dtype):
         for _ in range(2000):
             learner.forget(1 - 0.5 ** (1 / STEPS))
     assert np.allclose(learner.scores(X), never_met.scores(X), atol=1e-6)
-    assert np.allclose(learner._state.table, never_met._state.table, rtol=2e-6, atol=1e-12)
+    assert np.allclose(
+        learner.table.state.table, never_met.table.state.table, rtol=2e-6, atol=1e-12
+    )
     trace = ob.simulate(learner, X, y)  # and it learns again
     assert trace.updates[-1] > 0 and np.isfinite(learner.weights).all()
 
@@ -150,14 +152,14 @@ def test_full_matrices_fade_as_sums_do():
     X, y = stream(40)
     learner = ob.Confidit(LABELS, form="full", reg=0.3, features=7)
     ob.simulate(learner, np.c_[X, np.zeros(40)], y)  # the last feature is never met
-    A = np.linalg.inv(learner._state.held.matrix[:, :7, :7])
+    A = np.linalg.inv(learner.table.state.held.matrix[:, :7, :7])
     b = np.einsum("kij,kj->ki", A, learner.weights)
     learner.forget(0.3)
     less = 0.3 * np.eye(7) + 0.7 * (A - 0.3 * np.eye(7))
-    assert np.allclose(learner._state.held.matrix[:, :7, :7], np.linalg.inv(less), rtol=1e-9)
+    assert np.allclose(learner.table.state.held.matrix[:, :7, :7], np.linalg.inv(less), rtol=1e-9)
     w = np.linalg.solve(less, 0.7 * b[:, :, None])[:, :, 0]
     assert np.allclose(learner.weights, w, rtol=1e-9, atol=1e-12)
-    matrix = learner._state.held.matrix[:, :7, :7]
+    matrix = learner.table.state.held.matrix[:, :7, :7]
     assert np.array_equal(matrix, matrix.transpose(0, 2, 1))
 
 

@@ -49,7 +49,7 @@ def test_reading_gives_the_scores_of_a_decision_and_changes_nothing(make, featur
         decided = learner.copy()
         decision = decided.decide(x)
         wider = learner.copy()
-        wider._reserve_for(decision.row[0])
+        wider.table.reserve_for(decision.row[0])
         assert np.array_equal([scores], wider.scores([x]))
         assert np.array_equal([scores], decided.scores([x]))
         assert np.array_equal(learner.scores([x]), [scores])
@@ -79,21 +79,21 @@ def test_adapters_read_new_features():
     said, shares = model.predict(NEW[:2]), model.predict_proba(NEW[:2])
     assert testing._bytes(learner) == before
     assert (model.classes_[shares.argmax(axis=1)] == said).all()
-    learner._reserve_for(learner.decide(NEW[0]).row[0])
+    learner.table.reserve_for(learner.decide(NEW[0]).row[0])
     assert np.array_equal(model.predict_proba(NEW[:2]), shares)
 
 
 def test_a_batch_of_new_words_takes_no_rows():
     learner = taught(MAKE["OneBit"](), TEXTS)
-    whole, slots = learner._whole, learner._slots
+    whole, slots = learner.table.whole, learner.table.slots
     learner.predict([{"text": f"new{i} other{i} third{i}"} for i in range(2000)])
-    assert learner._whole is whole and learner._slots is slots
+    assert learner.table.whole is whole and learner.table.slots is slots
 
 
 def test_a_table_that_is_full_has_room_for_blank_rows():
     learner = taught(MAKE["OneBit"](), TEXTS)
     again = learner.copy()
-    assert len(again._buffer) == len(again._state.table)
+    assert len(again.table.buffer) == len(again.table.state.table)
     assert np.array_equal(again.scores(NEW), learner.scores(NEW))
     for made in (again, learner):  # rows that were blank are now those of features
         taught(made, NEW[:2])
@@ -107,7 +107,7 @@ def test_full_matrices_and_kernels_get_room_in_a_copy():
         learner.learn(learner.decide(known), right=True)
         before = testing._bytes(learner)
         wider = learner.copy()
-        wider._reserve_for(np.array(new[0], np.uint32))
+        wider.table.reserve_for(np.array(new[0], np.uint32))
         assert np.array_equal(learner.scores([new]), wider.scores([new]))
         assert np.array_equal(learner.propensities(new), wider.propensities(new))
         assert testing._bytes(learner) == before

@@ -39,7 +39,7 @@ def everything(learner):
 
 
 def learned(learner):
-    return learner._table().tobytes() + learner._state.memory.tobytes()
+    return learner.table.weights().tobytes() + learner.table.state.memory.tobytes()
 
 
 @pytest.mark.parametrize("name", CHANNELS)

@@ -45,7 +45,7 @@ def test_a_few_names_make_a_small_file(make, tmp_path):
         learner.learn(learner.decide(x), right=True)
     learner.save(tmp_path / "model.onebit")
     assert (tmp_path / "model.onebit").stat().st_size < 6500
-    assert len(learner._buffer) <= 8
+    assert len(learner.table.buffer) <= 8
     again = ob.load(tmp_path / "model.onebit")
     for x in ({"late": 1}, {"crash": 1, "never met": 3}):
         assert np.array_equal(again.scores([x]), learner.scores([x]))
@@ -56,7 +56,7 @@ def test_a_few_names_make_a_small_file(make, tmp_path):
 def test_many_labels_take_no_more_than_the_features_that_came(make):
     learner = make(300)
     learner.decide({"late": 1, "invoice": 2})
-    assert learner._buffer.nbytes == 2 * learner.planes * 304 * 4
+    assert learner.table.buffer.nbytes == 2 * learner.planes * 304 * 4
 
 
 @pytest.mark.parametrize("make", [ob.Banditron, ob.Confidit, ob.PNewtron, ob.EGBandit, ob.OneBit])
@@ -69,7 +69,7 @@ def test_where_features_are_does_not_matter(make):
     for learner in (side_by_side, fixed):
         trace = ob.simulate(learner, near, y, order="shuffled")
         assert np.array_equal(trace.mistakes, far_trace.mistakes)
-        assert np.array_equal(learner._table(), far._table())
+        assert np.array_equal(learner.table.weights(), far.table.weights())
         assert np.array_equal(learner.predict(near), far.predict(X))
     used = np.unique(X.indices)
     if make is not ob.EGBandit:  # its weights have one sum over all features up to the largest
@@ -92,8 +92,8 @@ def test_rounds_streams_chunks_and_copies_agree(make, half_life, tmp_path):
             rounds.save(tmp_path / "model.onebit")
             rounds = ob.load(tmp_path / "model.onebit")
     for learner in (chunks, rounds):
-        assert np.array_equal(learner._features(), whole._features())
-        assert np.array_equal(learner._table(), whole._table())
+        assert np.array_equal(learner.table.known(), whole.table.known())
+        assert np.array_equal(learner.table.weights(), whole.table.weights())
 
 
 @pytest.mark.parametrize("make", [ob.Banditron, ob.Confidit])
@@ -129,18 +129,18 @@ def test_rows_that_do_not_come_take_no_memory():
     X, y = words(60, 90, 4)
     learner = ob.Banditron(4)
     ob.simulate(learner, X, y, order=[3, 5])
-    assert len(learner._buffer) == len(np.unique(X[[3, 5]].indices))
+    assert len(learner.table.buffer) == len(np.unique(X[[3, 5]].indices))
 
 
 def test_dense_rows_are_in_the_order_of_their_columns():
     learner = ob.Confidit(3)
     learner.decide([0.0, 0.0, 2.0, 0.0])
     learner.decide(([9], [1.0]))
-    assert learner._state.table.shape[0] == 10
+    assert learner.table.state.table.shape[0] == 10
     sparse_first = ob.Confidit(3)
     sparse_first.decide(([9], [1.0]))
     sparse_first.decide([0.0, 0.0, 2.0, 0.0])
-    assert sparse_first._state.table.shape[0] == 2 and sparse_first.weights.shape == (3, 10)
+    assert sparse_first.table.state.table.shape[0] == 2 and sparse_first.weights.shape == (3, 10)
 
 
 def test_a_learner_may_be_reloaded_while_it_is_simulated(tmp_path, monkeypatch):
@@ -155,7 +155,7 @@ def test_a_learner_may_be_reloaded_while_it_is_simulated(tmp_path, monkeypatch):
         y,
         progress=lambda done: done == 21 and learner.reload(tmp_path / "model.onebit"),
     )
-    assert np.array_equal(learner._features(), np.unique(X.indices))
+    assert np.array_equal(learner.table.known(), np.unique(X.indices))
 
 
 @pytest.mark.parametrize(
@@ -187,9 +187,9 @@ def test_a_vocabulary_takes_a_number_for_each_word_and_label(labels, vocabulary)
     X, y = words(vocabulary // 12 + 5, vocabulary, labels)
     learner = ob.Banditron(labels)
     ob.simulate(learner, X, y)
-    lanes = learner._state.table.shape[2]
-    assert learner._buffer.nbytes == vocabulary * lanes * 4 and lanes <= labels + 7
-    assert learner._slots.nbytes == FAR * 4
+    lanes = learner.table.state.table.shape[2]
+    assert learner.table.buffer.nbytes == vocabulary * lanes * 4 and lanes <= labels + 7
+    assert learner.table.slots.nbytes == FAR * 4
 
 
 def test_features_that_are_near_have_places_of_their_own_until_a_far_one_comes(monkeypatch):
@@ -200,6 +200,6 @@ def test_features_that_are_near_have_places_of_their_own_until_a_far_one_comes(m
         row = (indices, rng.normal(size=8).astype(np.float32))
         for taught in (learner, mapped):
             taught.learn(taught.decide(row), right=t % 3 == 0)
-        assert len(learner._slots) == 0 or t >= 30
-    assert 60 < learner._state.table.shape[0] < 400 and len(learner._slots)
+        assert len(learner.table.slots) == 0 or t >= 30
+    assert 60 < learner.table.state.table.shape[0] < 400 and len(learner.table.slots)
     assert (learner.weights == mapped.weights[:, : learner.weights.shape[1]]).all()

@@ -53,12 +53,12 @@ def taught(learner, X, y, late=0):
 def test_a_table_has_so_many_rows_and_one(make):
     X, y = dicts(36)
     learner, _ = taught(make(vocabulary=25), X, y)
-    assert len(learner._state.table) == 26
-    assert learner._slots[OTHERS] > 0
-    whole = learner._whole
+    assert len(learner.table.state.table) == 26
+    assert learner.table.slots[OTHERS] > 0
+    whole = learner.table.whole
     taught(learner, dicts(36, seed=5)[0], y)
     if learner.half_life is None:
-        assert learner._whole is whole  # it was never copied to grow
+        assert learner.table.whole is whole  # it was never copied to grow
     assert learner.weights.shape[1] < OTHERS
 
 
@@ -67,7 +67,7 @@ def test_without_the_limit_reached_nothing_is_different(make):
     free, said = taught(make(), X, y)
     limited, said_too = taught(make(vocabulary=5000), X, y)
     assert said == said_too
-    assert np.array_equal(free._table(), limited._table())
+    assert np.array_equal(free.table.weights(), limited.table.weights())
     assert np.array_equal(free.weights, limited.weights)
 
 
@@ -92,7 +92,7 @@ def test_late_feedback_agrees(make):
     whole, rounds = make(vocabulary=25, seed=1), make(vocabulary=25, seed=1)
     ob.simulate(whole, X, y, channel=ob.Delay(7))
     taught(rounds, X, y, late=7)
-    assert np.array_equal(whole._features(), rounds._features())
+    assert np.array_equal(whole.table.known(), rounds.table.known())
 
 
 def test_a_shuffled_stream_agrees(make):
@@ -119,9 +119,9 @@ def test_reading_and_deciding_agree(make):
     learner = make(vocabulary=40, seed=2)
     for i, (x, truth) in enumerate(zip(X, y, strict=True)):
         greedy, law = learner.predict([x])[0], learner.propensities(x)
-        have = len(learner._state.table)
+        have = len(learner.table.state.table)
         proposed = learner.propose(x)
-        assert len(learner._state.table) == have
+        assert len(learner.table.state.table) == have
         decision = learner.redo(x, proposed) if i % 3 == 0 else learner.decide(x)
         assert decision.greedy == greedy == proposed.greedy
         assert decision.propensity == pytest.approx(law[decision.place])
@@ -134,7 +134,7 @@ def test_decisions_of_a_learner_without_limit_are_learned():
     for x, truth in zip(X, y, strict=True):
         decision = ob.Decision.from_bytes(free.decide(x).to_bytes())
         limited.learn(limited.redo(x, decision), right=decision.label == truth)
-    assert len(limited._state.table) == 21
+    assert len(limited.table.state.table) == 21
 
 
 def test_a_row_keeps_its_length():
@@ -154,7 +154,7 @@ def test_the_shared_feature_may_be_named(vocabulary):
     taught(one, rows, [0, 1, 0])
     ob.simulate(whole, rows, [0, 1, 0])
     assert testing._bytes(one) == testing._bytes(whole)
-    assert len(one._state.table) == vocabulary + 1
+    assert len(one.table.state.table) == vocabulary + 1
 
 
 def test_labels_can_be_added(make):
@@ -162,7 +162,7 @@ def test_labels_can_be_added(make):
     learner, _ = taught(make(vocabulary=20), X, y)
     learner.add_label(3)
     learner, _ = taught(learner, X, y)
-    assert len(learner._state.table) == 21
+    assert len(learner.table.state.table) == 21
 
 
 def test_dense_rows_and_matrices_take_no_features_beyond_it():
@@ -193,12 +193,12 @@ def test_memory_is_checked_when_the_learner_is_made():
 def test_an_existing_learner_can_be_limited(make, vocabulary):
     X, y = dicts(36)
     learner, _ = taught(make(), X, y)
-    have = len(learner._state.table)
+    have = len(learner.table.state.table)
     limited = learner._with_vocabulary(vocabulary)
     assert limited.vocabulary == max(vocabulary, have)
     assert np.array_equal(limited.scores(X), learner.scores(X))
     taught(limited, *dicts(36, seed=8))
-    assert len(limited._state.table) <= limited.vocabulary + 1
+    assert len(limited.table.state.table) <= limited.vocabulary + 1
 
 
 def test_a_learner_that_has_not_met_far_features_can_be_limited():

@@ -59,7 +59,7 @@ def test_nothing_is_left_to_compile(make, x, labels, needed):
             None if learner._labels.counted else type(learner.labels[0])(len(learner.labels) + 90)
         )
         play(learner, x)
-        if module.state_type(module.lanes_for(first)) is not type(learner._state):
+        if module.state_type(module.lanes_for(first)) is not type(learner.table.state):
             break
     assert needed == before
 

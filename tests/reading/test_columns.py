@@ -81,7 +81,7 @@ def test_three_outliers_do_not_spoil_a_column_of_onebit():
     X[[2, 50, 77], 0], X[:, 2] = [9999, -9999, 9999], np.arange(100) % 30 == 0
     learner = onebit()
     ob.simulate(learner, X, [LABELS[0]] * 100)
-    mean, squares, factor, _ = learner._state.held.columns
+    mean, squares, factor, _ = learner.table.state.held.columns
     others = np.delete(X[:, 0], [2, 50, 77])
     near = X[:, 0].clip(*(others.mean() + 5 * others.std() * np.array([-1, 1])))
     assert np.allclose([mean[0], squares[0] / 100], [near.mean(), near.var()])

@@ -96,12 +96,12 @@ def test_a_row_has_one_meaning_whatever_it_comes_as(make, tmp_path):
 def test_a_gap_is_the_mean_and_does_not_count(make):
     X, y = rows()
     learner, counted = taught(make, X, y), X[~np.isnan(X[:, 0]), 0]
-    if learner._scales is None:  # OneBit
+    if learner.table.scales is None:  # OneBit
         counted = counted[:100]
-        mean, _, factor, times = learner._state.held.columns[:, 0]
+        mean, _, factor, times = learner.table.state.held.columns[:, 0]
         deviation = 1 / factor
     else:
-        times, mean, spread = learner._scales.lines[1, :3]
+        times, mean, spread = learner.table.scales.lines[1, :3]
         deviation = math.sqrt(spread / times)
     assert times == len(counted)
     assert np.allclose([mean, deviation], [counted.mean(), counted.std()])
@@ -160,7 +160,7 @@ def test_a_late_column_is_scaled_by_its_own_values():
     y = (X[:, 1] > 3000).astype(int)
     X[:300, 1] = NAN
     learner = taught(ob.OneBit, X, y)
-    assert np.allclose(learner._state.held.columns[:2, 1] / [1, 100], [3000, 2500], rtol=0.3)
+    assert np.allclose(learner.table.state.held.columns[:2, 1] / [1, 100], [3000, 2500], rtol=0.3)
     assert np.mean(learner.predict(X[300:]) == y[300:]) > 0.9
 
 
@@ -172,8 +172,8 @@ def test_it_is_told_whether_columns_with_gaps_have_other_scales(factor, is_other
     ob.simulate(learner, X[200:], y[200:], channel=ob.Delay(100))
     for t in range(280, 300):
         learner.learn(learner.decide(X[t]), right=True)
-    storage: Any = learner._storage
-    assert storage.has_other_scales(learner._state.held) == is_other
+    storage: Any = learner.table.storage
+    assert storage.has_other_scales(learner.table.state.held) == is_other
 
 
 @pytest.mark.parametrize("inputs", ["raw", "unit", "sparse"])

@@ -251,10 +251,10 @@ def test_scales_are_forgotten_too():
     X, y = tickets()
     learner = AUTO[0]()
     ob.simulate(learner, X, y)
-    before = learner._scales.lines.copy()
+    before = learner.table.scales.lines.copy()
     learner.forget(0.5)
     learner._make_room_to_scale(0)
-    assert np.allclose(learner._scales.lines, before * [0.5, 1, 0.5, 1, 1])
+    assert np.allclose(learner.table.scales.lines, before * [0.5, 1, 0.5, 1, 1])
     learner.forget()
     assert np.array_equal(learner.scores(X), AUTO[0]().scores(X))
     ob.simulate(learner, X, y)
@@ -304,8 +304,12 @@ def test_an_outlier_among_the_first_numbers_does_not_spoil_the_scale(place):
         columns.learn(columns.decide([float(value)]), right=True)
         for learner in (names, own):
             learner.learn(learner.decide({"a": float(value)}), right=True)
-    numbers = own._state.held.numbers
-    for line in (columns._scales.lines[1], names._scales.lines[1:].max(axis=0), numbers[-1]):
+    numbers = own.table.state.held.numbers
+    for line in (
+        columns.table.scales.lines[1],
+        names.table.scales.lines[1:].max(axis=0),
+        numbers[-1],
+    ):
         assert 0.5 * usual < np.sqrt(line[SPREAD] / 60) < 4 * usual
 
 
@@ -427,12 +431,12 @@ def test_every_learner_knows_whether_it_has_learned(name):
     learner = kind(2, inputs="auto", features=48 if kind.costly else None)
     learner.learn(learner.decide({}), label=1)
     learner.decide("the screen is black")
-    assert not learner._has_learned()
+    assert not learner.has_learned()
     for label in (0, 1) * 3:
         learner.learn(learner.decide("the screen is black"), label=label)
-    assert learner._has_learned() or name == "UniformRandom"
+    assert learner.has_learned() or name == "UniformRandom"
     learner.forget()
-    assert not learner._has_learned()
+    assert not learner.has_learned()
 
 
 def test_chunks_of_texts_that_wait_for_feedback_are_followed_by_no_arrays():

@@ -86,7 +86,7 @@ def test_what_is_missing_is_the_mean_for_onebit(tmp_path):
     data = ob.datasets.read(path)
     learner = ob.OneBit(data.labels, seed=1)
     ob.simulate(learner, data)
-    mean = float(learner._state.held.columns[0, 1])
+    mean = float(learner.table.state.held.columns[0, 1])
     whole = learner.scores([{"age": 20.0, "height": mean, "visits": 3.0}])
     for x in (
         {"age": 20.0, "visits": 3.0},

@@ -87,7 +87,7 @@ def test_late_answers_and_other_deciders():
         hearer.learn(decision, right=decision.label == label)
         alone.learn(decision, right=decision.label == label)
     assert np.array_equal(hearer.scores(X), alone.scores(X))
-    assert hearer._state.held.numbers[0, 0] == 40
+    assert hearer.table.state.held.numbers[0, 0] == 40
 
 
 def test_deciding_and_looking_change_no_statistics():
@@ -101,9 +101,9 @@ def test_deciding_and_looking_change_no_statistics():
         learner.propensities(x)
     learner.predict(X)
     assert learned(learner) == before
-    seen = learner._state.held.numbers[0, 0]
+    seen = learner.table.state.held.numbers[0, 0]
     learner.decide({"never met": 7})  # it has a place in the table, and no statistics
-    assert learner._state.held.numbers[0, 0] == seen == 30
+    assert learner.table.state.held.numbers[0, 0] == seen == 30
 
 
 def test_a_proposal_that_is_redone_is_a_decision():
@@ -148,7 +148,7 @@ def test_zero_is_a_value_and_nan_is_none():
     assert same[0].row[0].tolist() == same[1].row[0].tolist()
     for _ in range(3):
         learner.learn(learner.decide({"a": 0, "b": 1}), right=True)
-    numbers = learner._state.held.numbers[1:]
+    numbers = learner.table.state.held.numbers[1:]
     means = np.abs(numbers[numbers[:, 0] == 3][:, 1])  # by the sign of the hash
     assert sorted(means) == [0, 1]
 
@@ -163,28 +163,30 @@ def test_a_count_speaks_from_the_first_time_on():
 def test_forgetting():
     X, y = stream()
     learner = play(make(), X, y)
-    held = learner._state.held
+    held = learner.table.state.held
     known = held.numbers[held.numbers[:, 0] > 0].copy()
     learner.forget(0.5)
-    half = learner._state.held
+    half = learner.table.state.held
     assert half.numbers[0, 0] == 30
     assert np.allclose(half.numbers[half.numbers[:, 0] > 0], known * [0.5, 1, 0.5, 1, 1])
     learner.forget()
-    assert learner._state.held.numbers[0, 0] == 0
+    assert learner.table.state.held.numbers[0, 0] == 0
     fresh = make()
     for one in (learner, fresh):
         play(one, X, y)
     assert learner.scores(X).shape == fresh.scores(X).shape
-    numbers = [one._state.held.numbers for one in (learner, fresh)]
+    numbers = [one.table.state.held.numbers for one in (learner, fresh)]
     assert np.array_equal(*(np.sort(n[n[:, 0] >= 0], axis=0) for n in numbers))
 
 
 def test_labels_may_be_restricted_and_added():
     X, y = stream()
     learner = play(make(), X, y, among=["low", "high"])
-    seen = learner._state.held.numbers.copy()
+    seen = learner.table.state.held.numbers.copy()
     learner.add_label("top")
-    assert np.array_equal(learner._state.held.numbers, seen[: len(learner._state.held.numbers)])
+    assert np.array_equal(
+        learner.table.state.held.numbers, seen[: len(learner.table.state.held.numbers)]
+    )
     play(learner, X, y)
 
 

@@ -1256,7 +1256,7 @@ def test_numbers_of_dicts_are_learned_from_the_journal_alone(home):
         if i % 4:
             news.feedback(told.id, right=told.label == LABELS[i % 3])
     assert_pure(news)
-    assert news._state.learner._state.held.numbers[1:, 0].max() == 18
+    assert news._state.learner.table.state.held.numbers[1:, 0].max() == 18
     before = bytes_of(news)
     assert bytes_of(place.restart().models["news"]) == before
     for snapshot in place.snapshots:

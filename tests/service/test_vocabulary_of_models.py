@@ -56,7 +56,7 @@ def test_decisions_go_on_when_it_is_full(tmp_path, learner):
         card = news.card()
         assert (card.names, card.vocabulary, card.names_are_shared) == (12, 12, True)
         assert news.tally.sharing == 10
-        assert len(news.learner._state.table) == 13
+        assert len(news.learner.table.state.table) == 13
 
 
 def test_the_learner_is_a_function_of_the_journal(tmp_path, learner):
@@ -87,7 +87,7 @@ def test_another_vocabulary_is_another_learner(tmp_path, learner):
     news = home.restart().models["news"]
     news.settle()
     assert (news.card().names, news.card().version) == (12, 2)
-    assert OTHERS in news.learner._features()
+    assert OTHERS in news.learner.table.known()
     assert_pure(news)
     home.stop()
 

@@ -43,7 +43,7 @@ NAMES = [f"{learner.__name__}-{i}" for i, (learner, _, _) in enumerate(CASES)]
 
 
 def matrices(learner) -> np.ndarray:
-    return learner._arrays()["matrix"]
+    return learner.table.arrays()["matrix"]
 
 
 @pytest.mark.parametrize(("make", "twin", "settings"), CASES, ids=NAMES)
@@ -81,7 +81,7 @@ def test_whole_and_diagonal_are_one_on_rows_of_one_number(make, twin, settings):
     assert_array_equal(a.mistakes, b.mistakes)
     assert_allclose(one.weights, two.weights, rtol=1e-10, atol=1e-12)
     diagonals = np.einsum("kii->ki", matrices(two))
-    assert_allclose(one._plane(1), diagonals, rtol=1e-10)
+    assert_allclose(one.table.plane(1), diagonals, rtol=1e-10)
     assert_array_equal(matrices(two) - diagonals[:, :, None] * np.eye(D), 0)
 
 
@@ -263,7 +263,7 @@ def test_under_the_model_scores_stay_within_the_width_of_the_theorem():
     for t, x in enumerate(data.X.astype(float)):
         v = np.einsum("i,kij,j->k", x, matrices(learner), x)
         scores = project(learner.weights @ x, v, alpha)
-        spread = U**2 / 2 + learner._state.memory[0] / 2 + 9 * np.log((t + 5) / 0.05)
+        spread = U**2 / 2 + learner.table.state.memory[0] / 2 + 9 * np.log((t + 5) / 0.05)
         width = (1 + alpha) * np.sqrt(2 * spread * v)
         widest = max(widest, np.max(np.abs(scores - data.weights @ x) / width))
         decision = learner.decide(x)
@@ -311,8 +311,8 @@ def test_the_width_of_the_theorem_is_that_of_eq_5():
     width = getattr(confidit.width_factor, "py_func", confidit.width_factor)
     U, alpha, delta, t, total = 2.0, 0.5, 0.1, 7, 3.0
     learner = ob.Confidit(3, form="full", width="theory", U=U, alpha=alpha, delta=delta, features=2)
-    learner._state.memory[0] = total
+    learner.table.state.memory[0] = total
     c = (1 + alpha) ** 2
     inner = c * U**2 / 2 + c * total / 2 + 9 * c * np.log((t + 4) / delta)
     turn = Turn(0, t - 1, 3)  # the paper counts rounds from 1
-    assert width(learner._params, learner._state, turn) == pytest.approx(np.sqrt(2 * inner))
+    assert width(learner._params, learner.table.state, turn) == pytest.approx(np.sqrt(2 * inner))

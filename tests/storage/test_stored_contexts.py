@@ -16,6 +16,7 @@ from onebit import testing
 from onebit.core.draws import uniform
 from onebit.core.jit import COMPILED
 from onebit.learner import files
+from onebit.learner.table import NO_MAP
 from onebit.registry.recipes import Recipe, read_recipe, recipe_of
 from onebit.storage.kernels import NUMBERS
 
@@ -161,7 +162,7 @@ def test_removal_at_random_is_fair_and_by_the_seed(name):
 
 
 def _contexts(learner):
-    arrays = learner._arrays()
+    arrays = learner.table.arrays()
     top, free, _ = arrays["count"]
     return [tuple(arrays["x"][:, slot]) for slot in range(top) if slot != free]
 
@@ -170,7 +171,7 @@ def test_the_inverse_does_not_drift():
     X, y = rows(200, seed=5)
     learner = ob.Confidit(**COMMON, kernel="rbf(gamma=0.5)", budget=50, reg=0.01)
     ob.simulate(learner, X, y, epochs=30 if COMPILED else 3)
-    arrays = learner._arrays()
+    arrays = learner.table.arrays()
     contexts = arrays["x"].T
     gram = np.exp(-0.5 * ((contexts[:, None] - contexts) ** 2).sum(axis=2))
     for first, end in zip(arrays["start"][:-1], arrays["start"][1:], strict=True):
@@ -277,12 +278,12 @@ def test_contexts_that_a_kernel_has_no_number_for_are_refused(kernel, length, wo
 def test_a_feature_never_met_makes_a_context_longer():
     X, y = rows(30)
     narrow, wide = (ob.Confidit(K, dtype="float64", kernel="rbf") for _ in range(2))
-    wide._reserve(3 * D)
+    wide.table.reserve(3 * D)
     for learner in (narrow, wide):
         run(learner, X, y)
     x = ([0, 2 * D], [1.0, 0.5])
     assert np.array_equal(narrow.scores([x]), wide.scores([x]))
-    assert narrow._state.table.shape[0] == D
+    assert narrow.table.state.table.shape[0] == D
     assert (narrow.scores([x]) != narrow.scores([([0], [1.0])])).any()
 
 
@@ -450,9 +451,11 @@ def test_functions_see_rows_as_wide_as_is_known():
     learner.learn(decision, right=False)
     scores = learner.scores([([0, 6], [1.0, 5.0])])
     assert [X.shape for X in seen[-1]] == [(1, 7), (4, 7)]  # only for this once
-    assert learner._state.table.shape[0] == 5
+    assert learner.table.state.table.shape[0] == 5
     named = ob.Banditron(3, kernel="rbf(gamma=2)", gamma=0.5)
-    named._lay_out(learner._table(), learner._state.memory, learner._arrays())
+    weights, arrays = learner.table.weights(), learner.table.arrays()
+    memory = learner.table.state.memory
+    named._lay_out(named.table.storage, None, memory, arrays, NO_MAP, len(weights), weights)
     assert np.abs(named.scores([([0, 6], [1.0, 5.0])]) - scores).max() < 1e-6
 
 
@@ -568,7 +571,7 @@ def test_where_only_plain_settings_can_be_said_functions_are_refused_kindly(tmp_
 def test_a_learner_with_a_function_is_forgotten_when_nobody_holds_it():
     learner = ob.Banditron(3, kernel=rbf)
     learner.decide([1.0])
-    form = weakref.ref(learner._storage)
+    form = weakref.ref(learner.table.storage)
     del learner
     gc.collect()
     assert form() is None

@@ -329,7 +329,7 @@ class Halving(Learner):
     @property
     def alive(self) -> np.ndarray:
         """For each hypothesis whether it is alive: True or False."""
-        return self._state.held.alive.astype(bool)
+        return self.table.state.held.alive.astype(bool)
 
     @classmethod
     def _settings_beside(

@@ -295,4 +295,4 @@ class PNewtron(_SoftmaxInBall):
         return table, memory, arrays
 
     def _weights(self) -> np.ndarray:
-        return super()._weights() * plain(ball_scale)(self._params, self._state)
+        return super()._weights() * plain(ball_scale)(self._params, self.table.state)

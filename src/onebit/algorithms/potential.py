@@ -24,6 +24,7 @@ from onebit.core.jit import generic, inline
 from onebit.core.lanes import at
 from onebit.core.settings import Range, setting
 from onebit.core.sums import dot, number
+from onebit.learner.table import Filling
 
 FAINT = 1e-25  # of scores: the row's weights are negligible beside the largest weight
 
@@ -193,14 +194,16 @@ class EGBandit(_Potential):
     def hear(params, state, work, row, turn, choice, right):
         return learn(params, state, row, choice, right, params.eta)
 
-    def _fill(self) -> tuple[float, ...]:
-        return 0.0, 0.0 if self.signed else math.exp(-self._state.memory[0])
+    def _filling(self) -> Filling:
+        if self.signed:
+            return lambda memory: (0.0, 0.0)
+        return lambda memory: (0.0, math.exp(-memory[0]))
 
     def _scaled(self, theta: np.ndarray, scale: Any) -> np.ndarray:
         return np.exp(theta - scale) - (np.exp(-theta - scale) if self.signed else 0.0)
 
     def _weights(self) -> np.ndarray:
-        theta = self._plane(0).astype(np.float64)
+        theta = self.table.plane(0).astype(np.float64)
         if not self.signed:
             up = np.exp(theta - theta.max()) if theta.size else theta
             return up / up.sum()
@@ -262,7 +265,7 @@ class PNormBandit(_Potential):
         return np.sign(theta) * (np.abs(theta) / scale) ** (self.p - 1)
 
     def _weights(self) -> np.ndarray:
-        theta: Any = self._plane(0).astype(np.float64)
+        theta: Any = self.table.plane(0).astype(np.float64)
         top, p = np.abs(theta).max(initial=0.0), self.p
         if top == 0.0:
             return theta

@@ -350,7 +350,7 @@ class RCINE(Learner):
     def rates(self) -> tuple[float, float]:
         """The present estimates of rho0 and rho1."""
         with self._lock:
-            held = self._state.held
+            held = self.table.state.held
             self._collected.catch_up(held)
             rho0, rho1 = held.rates.tolist()
             return rho0, rho1
@@ -359,7 +359,7 @@ class RCINE(Learner):
     def doubt(self) -> str:
         """Why the last estimate was not used, or that there is none yet; empty if it was used."""
         with self._lock:
-            self._collected.catch_up(self._state.held)
+            self._collected.catch_up(self.table.state.held)
             return self._collected.doubt
 
     def _params_for_truth(self) -> Any:

@@ -94,4 +94,4 @@ class SecondOrderPerceptron(Learner):
         return bool((table[:, 1] >= self.a * (1 - 1e-5)).all())
 
     def _weights(self) -> np.ndarray:
-        return self._plane(0) / self._plane(1)
+        return self.table.plane(0) / self.table.plane(1)

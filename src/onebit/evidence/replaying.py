@@ -26,7 +26,7 @@ def learn_block(learner: Learner, block: LogBlock, tells: bool = False) -> Told:
         _check_answers(learner, block)
         if learner.reader.way.is_open and rows.columns:
             learner._meet(rows.columns)
-        labels_then, placed = learner._labels, learner._place(rows, NO_ORDER)
+        labels_then, placed = learner._labels, learner.table.place(rows, NO_ORDER)
         learner.reader.remember(rows.columns, rows.names)
         log = _logged(learner, block, placed)
         told = _room(learner, block.size if tells else 0)
@@ -35,7 +35,7 @@ def learn_block(learner: Learner, block: LogBlock, tells: bool = False) -> Told:
             if first + done >= learner._fades_at:
                 learner._fade(first + done)
             if learner._labels is not labels_then:  # the learner was reloaded
-                labels_then, placed = learner._labels, learner._place(rows, NO_ORDER)
+                labels_then, placed = learner._labels, learner.table.place(rows, NO_ORDER)
                 log = Logged(*placed[:3], *log[3:])
             end = min(block.size, done + _LONGEST_CALL, learner._fades_at - first)
             _learn_rows(learner, block, log, told, first, done, end)
@@ -55,12 +55,13 @@ def _learn_rows(
         marks = learner._answers.marks(first + end)
         manner = _manner(learner)
         while True:
-            before = np.zeros((2, len(learner._state.memory)))
+            table = learner.table
+            before = np.zeros((2, len(table.state.memory)))
             args = (
-                learner._params, learner._params_for_truth(), learner._state, _own_mask(learner),
-                log, told, before, marks, manner, learner._draws, first, begin, end, learner._size,
+                learner._params, learner._params_for_truth(), table.state, _own_mask(learner),
+                log, told, before, marks, manner, learner._draws, first, begin, end, table.size,
             )  # fmt: skip
-            compiled = learner._storage.guarded(direct(learn_rows, learner._kind, *args))
+            compiled = table.storage.guarded(direct(learn_rows, learner._kind, *args))
             begin = compiled(*args)
             try:
                 has_paused = learner._pause()
@@ -115,18 +116,18 @@ def tell_block(learner: Learner, block: LogBlock, first: int) -> Told:
         log, told = _logged(learner, block, placed), _room(learner, block.size)
         args = (
             reader._params, state, _own_mask(reader), log, told, learner._draws,
-            learner.round + first, learner._size,
+            learner.round + first, learner.table.size,
         )  # fmt: skip
-        reader._storage.guarded(direct(tell_rows, reader._kind, *args))(*args)
+        reader.table.storage.guarded(direct(tell_rows, reader._kind, *args))(*args)
         return told
 
 
 def _own_mask(learner: Learner) -> Any:
-    return learner._restricted(range(learner._size))
+    return learner.table.restricted(range(learner.table.size))
 
 
 def _room(learner: Learner, rows: int) -> Told:
-    return Told(np.zeros((rows, learner._size)), np.zeros((rows, learner._size)))
+    return Told(np.zeros((rows, learner.table.size)), np.zeros((rows, learner.table.size)))
 
 
 def _logged(learner: Learner, block: LogBlock, rows: Rows) -> Logged:
@@ -140,7 +141,7 @@ def _logged(learner: Learner, block: LogBlock, rows: Rows) -> Logged:
     propensity = np.where(np.isnan(block.propensity), 1.0, block.propensity)
     return Logged(
         rows.indices, rows.values, rows.indptr, block.said.astype(np.int64), right, truth,
-        propensity, np.ascontiguousarray(block.allowed, np.uint8).reshape(-1, learner._size),
+        propensity, np.ascontiguousarray(block.allowed, np.uint8).reshape(-1, learner.table.size),
     )  # fmt: skip
 
 

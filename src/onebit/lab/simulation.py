@@ -264,7 +264,7 @@ def simulate_rows(
         if learner.reader.way.is_open and rows.columns:
             check_within(rows.width - 1, rows.columns)  # chunks before may have had texts
             learner._meet(rows.columns)
-        labels_then, placed = learner._labels, learner._place(rows, order_rows)
+        labels_then, placed = learner._labels, learner.table.place(rows, order_rows)
         learner.reader.remember(rows.columns, names)
         front = carried.kept if carried else 0
         stream = Stream(*placed[:3], truths, order_rows, front)
@@ -272,9 +272,10 @@ def simulate_rows(
         first, done, kind, answers = learner.round, 0, learner._kind, learner._answers
         all_heard = not (channel or learner._thins)
         way: Any = NoChannel() if all_heard else ThroughChannel(link, pending, answers.marks(first))
-        args = (learner._params, learner._state, learner._work, stream, way, learner._draws, first)
-        compiled = direct(run, (kind, type(way), type(truths)), *args, 0, 0, learner._size, counts)
-        compiled = learner._storage.guarded(compiled)
+        table = learner.table
+        args = (learner._params, table.state, table.work, stream, way, learner._draws, first)
+        compiled = direct(run, (kind, type(way), type(truths)), *args, 0, 0, table.size, counts)
+        compiled = table.storage.guarded(compiled)
         for i, point in enumerate(points):
             while done < point:
                 if first + done >= learner._fades_at:
@@ -283,7 +284,7 @@ def simulate_rows(
                 if learner._kind != kind:
                     raise RuntimeError("a label was added to the learner while the stream ran")
                 if learner._labels is not labels_then:  # the learner was reloaded
-                    labels_then, placed = learner._labels, learner._place(rows, order_rows)
+                    labels_then, placed = learner._labels, learner.table.place(rows, order_rows)
                     stream = Stream(*placed[:3], *stream[3:])
                 if not all_heard:
                     way = ThroughChannel(link, pending, answers.marks(first + end))
@@ -333,8 +334,8 @@ def _run_rounds(
     """
     failure = None
     while True:
-        records = (learner._params, learner._state, learner._work, stream, way)
-        begin = compiled(*records, learner._draws, first, begin, end, learner._size, counts)
+        records = (learner._params, learner.table.state, learner.table.work, stream, way)
+        begin = compiled(*records, learner._draws, first, begin, end, learner.table.size, counts)
         try:
             has_paused = learner._pause()
         except BaseException as error:  # Ctrl-C as well

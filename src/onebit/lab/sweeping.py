@@ -182,7 +182,7 @@ class SharedRows(NamedTuple):
 def _shared(learners: Sequence[Learner], rows: Rows, order: np.ndarray) -> SharedRows:
     """The rows with places for indices, if a learner has places or the table is that large."""
     replicas = min(len(learners), LARGEST_GROUP)
-    if not any(learner._maps(rows.columns, rows.width, replicas) for learner in learners):
+    if not any(learner.table.maps(rows.columns, rows.width, replicas) for learner in learners):
         return SharedRows(rows.indices, rows.width, no_slots())
     slots, places = widened(no_slots(), max(rows.width, 1)), np.zeros_like(rows.indices)
     seen = np.zeros(len(rows.indptr) - 1, np.uint8)
@@ -244,12 +244,12 @@ def _groups(
     that fades or scales rows as it goes, or that has a vocabulary.
     """
     late = any(isinstance(step, Delay) and step.longest > 0 for step in course.channel)
-    features = max(course.shared.table_rows, like._state.table.shape[0])
-    table = features * like.planes * len(like.labels) * like._dtype.itemsize  # bytes
+    features = max(course.shared.table_rows, like.table.state.table.shape[0])
+    table = features * like.planes * len(like.labels) * like.table.dtype.itemsize  # bytes
     most = min(LARGEST_GROUP // max(like.planes, 1), LARGEST_TABLE // max(table, 1))
     size = min(max(-(-len(places) // threads), 1), most)
-    alone = late or like._state.held is not None or like.half_life is not None
-    alone = alone or like._scales is not None or like.vocabulary is not None
+    alone = late or like.table.state.held is not None or like.half_life is not None
+    alone = alone or like.table.scales is not None or like.vocabulary is not None
     if alone or size < 2 or most < 4 or not course.points:
         return [(0, [place]) for place in places]
     sizes = [s for s in (4, 8, 16, LARGEST_GROUP) if s <= most]
@@ -310,7 +310,7 @@ def _run_lockstep(
         loop, last = own_loop.run, own_loop.scratch_for(size, learners)
     else:
         loop, last = run_in_lockstep, way
-    records = (*together.records, first.copy()._work, stream, seeds, firsts, counts, last)
+    records = (*together.records, first.copy().table.work, stream, seeds, firsts, counts, last)
     run = direct(loop, (first._kind, together.kind, type(truths)), *records, 0, 0)
     kept = no_counts(truths, len(course.points), count, 4)
     done, longest = 0, max(_LONGEST_CALL // count, 1)
@@ -338,29 +338,31 @@ class _Together:
     ) -> None:
         """features: the number of rows of the table. slots: their places, or empty."""
         like = learners[0]
-        labels, planes, dtype = len(like.labels), like.planes, like._dtype
+        labels, planes, dtype = len(like.labels), like.planes, like.table.dtype
         self._slots = no_slots() if slots is None else slots
         for learner in learners:
-            features = self._make_room(learner._features(), features)
+            features = self._make_room(learner.table.known(), features)
         table = aligned_zeros((features, planes, labels * size), dtype)
         self.tables = table.reshape(features, planes, labels, size)
-        self.memories = np.zeros((size, len(like._state.memory)))
+        self.memories = np.zeros((size, len(like.table.state.memory)))
         spare = [like] * (size - len(learners))  # unused places
-        fills = zip(*(learner._fill() for learner in learners + spare), strict=True)
+        fills = zip(*(learner.table.fill() for learner in learners + spare), strict=True)
         for plane, fill in enumerate(fills):
             if any(fill):
                 self.tables[:, plane] = fill
         for replica, learner in enumerate(learners):
-            self.tables[self._places(learner._features()), :, :, replica] = learner._table()
-            self.memories[replica] = learner._state.memory
+            self.tables[self._places(learner.table.known()), :, :, replica] = (
+                learner.table.weights()
+            )
+            self.memories[replica] = learner.table.state.memory
         whole = state_type(labels * size)(table, self.memories)
         strips = state_type(size)(table, self.memories)
         waiting = None
         if type(like._params) in settle.bodies:
             coefficients = aligned_zeros((2, labels * size), dtype)
             waiting = Waiting(*coefficients, *(np.zeros(labels * size, np.uint8) for _ in range(2)))
-        lanes = len(like._work.mask)
-        replica_type: Any = REPLICA[type(like._state)]
+        lanes = len(like.table.work.mask)
+        replica_type: Any = REPLICA[type(like.table.state)]
         first = replica_type(
             self.tables[:, :, :, 0],
             self.memories[0],

@@ -203,7 +203,9 @@ def checked_decision(decision: Any, learner: Learner) -> Decision:
         fits = (
             names[decision.place] == decision.label
             and names[decision.greedy_place] == decision.greedy
-            and (size == learner._size or (type(size) is int and 2 <= size < learner._size))
+            and (
+                size == learner.table.size or (type(size) is int and 2 <= size < learner.table.size)
+            )
             and (decision.among is None or _is_among(decision))
         )
     except IndexError:

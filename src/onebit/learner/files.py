@@ -30,6 +30,7 @@ from onebit.learner.answered import Answers, OtherAnswers
 from onebit.learner.decision import MOST_ROUNDS, check_salt, salted
 from onebit.learner.declared import Declared
 from onebit.learner.labels import Kept
+from onebit.learner.table import NO_MAP
 from onebit.reading.frames import composed_names
 from onebit.reading.rows import COLUMNS, GROWTH_LIMIT, NAMES
 from onebit.storage.base import row_blocks
@@ -83,14 +84,15 @@ def dump(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         head["names"] = list(reader.names)
     if reader.taught_with:
         head["taught_with"] = reader.taught_with
-    arrays = {"table": learner._table(), "memory": learner._state.memory.copy()}
-    features = learner._features()
+    table = learner.table
+    arrays = {"table": table.weights(), "memory": table.state.memory.copy()}
+    features = table.known()
     if len(features) and features[-1] >= len(features):  # some are missing
         arrays["features"] = features
-    arrays |= learner._arrays() | learner._answers.saved(learner.round)
-    if learner._scales is not None:
-        learner._make_room_to_scale(0)
-        arrays |= saved_scales(learner._scales, learner._order())
+    arrays |= table.arrays() | learner._answers.saved(learner.round)
+    if table.scales is not None:
+        table.make_room_to_scale(0)
+        arrays |= saved_scales(table.scales, table.order())
     salts, answered_elsewhere = learner._other_answers.saved()
     if salts:
         head["salts"] = salts
@@ -124,7 +126,8 @@ def restore(
             raise ValueError(_UNFIT)
         learner = _learner_of(head, arrays, given or {}, kind)
         if memory.ndim == 1 and len(memory) in learner._earlier_memories:
-            memory = np.append(memory, learner._state.memory[len(memory) :].astype(memory.dtype))
+            initial = learner.table.state.memory
+            memory = np.append(memory, initial[len(memory) :].astype(memory.dtype))
     except KeyError as error:
         raise ValueError(f"there is no {error} in this model") from None
     except TypeError as error:
@@ -133,34 +136,35 @@ def restore(
     if not _are_scales(learner, scales, table):
         raise ValueError(_UNFIT)
     if scales.keys() == {INPUT_SCALES} and learner.inputs == "auto":
-        learner._start_scales(len(table) - 1)
+        learner._read_columns(len(table) - 1)
+    storage = learner.table.storage
     if not (
         table.ndim == 3
         and table.shape[1:] == (learner.planes, labels)
-        and table.dtype == learner._dtype
-        and memory.shape == learner._state.memory.shape
+        and table.dtype == learner.table.dtype
+        and memory.shape == learner.table.state.memory.shape
         and memory.dtype == np.float64
         and (features is None or _are_features(learner, features, len(table)))
-        and learner._storage.fits(arrays, len(table), labels)
+        and storage.fits(arrays, len(table), labels)
     ):
         raise ValueError(_UNFIT)
-    check_finite({"table": table, "memory": memory, **arrays}, learner._storage.with_gaps)
+    check_finite({"table": table, "memory": memory, **arrays}, storage.with_gaps)
     if is_foreign:
         with np.errstate(all="ignore"):
-            sound = learner._is_sound(table, memory) and learner._storage.is_sound(table, arrays)
+            sound = learner._is_sound(table, memory) and storage.is_sound(table, arrays)
             if not sound:
                 raise ValueError(
                     f"this model holds numbers that {type(learner).__name__} cannot have learned: "
                     "the file was made or changed by something else"
                 )
             table, memory, arrays = learner._mended(table, memory, arrays)
-    if features is None and len(table) and learner._maps(0, len(table)):
+    if features is None and len(table) and learner.table.maps(0, len(table)):
         features = np.arange(len(table))
-    if features is not None:
-        learner._slots = learner._slots_of(features)
-    learner._lay_out(table, memory, arrays)
+    known = NO_MAP if features is None else learner.table.map_of(features)
+    kept = learner.table.scales
+    learner._lay_out(storage, kept, memory, arrays, known, len(table), table)
     if scales:
-        lines = learner._scales.lines
+        lines = learner.table.scales.lines
         places = scales.get(INPUT_PLACES, np.arange(len(lines) - 1))
         lines[0], lines[1:][places] = scales[INPUT_SCALES][0], scales[INPUT_SCALES][1:]
     return learner
@@ -168,8 +172,8 @@ def restore(
 
 def _are_scales(learner: Learner, scales: dict[str, np.ndarray], table: np.ndarray) -> bool:
     """Whether a learner with this table can have learned these scales of its inputs."""
-    if learner._scales is None or INPUT_SCALES not in scales:
-        return not scales and learner._scales is None
+    if learner.table.scales is None or INPUT_SCALES not in scales:
+        return not scales and learner.table.scales is None
     lines, places = scales[INPUT_SCALES], scales.get(INPUT_PLACES)
     if (
         lines.dtype != np.float64
@@ -198,7 +202,7 @@ def _are_features(learner: Learner, features: np.ndarray, size: int) -> bool:
         features.dtype == np.uint32
         and features.shape == (size,)
         and (features[1:] > features[:-1]).all()
-        and learner._may_have(features)
+        and learner.table.may_have(features)
     )
 
 
@@ -234,8 +238,8 @@ def _learner_of(
     if learner.reader.taught_with not in ("", NAMES, COLUMNS):
         raise ValueError("it was taught with contexts of no known kind")
     learner._fades_at = learner._next_fade(max(round - 1, 0))
-    storage = learner._storage.for_saved(arrays)
-    if storage is not learner._storage:
+    storage = learner.table.storage.for_saved(arrays)
+    if storage is not learner.table.storage:
         learner._use(storage)
     learner.salt = check_salt(head.get("salt", ""))
     learner._draws = salted(learner.seed, learner.salt)

@@ -17,7 +17,6 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never
 
@@ -25,7 +24,6 @@ import msgspec
 import numpy as np
 
 from onebit.core.jit import direct, plain
-from onebit.core.lanes import aligned_zeros, lanes_for, state_type
 from onebit.core.rounds import Work
 from onebit.core.settings import (
     CALLABLE,
@@ -44,11 +42,8 @@ from onebit.core.settings import (
     whole,
 )
 from onebit.core.slots import (
-    BLANKS,
     MARK,
     no_slots,
-    widened,
-    width_of,
 )
 from onebit.learner import files
 from onebit.learner.alarm import Alarm
@@ -59,7 +54,7 @@ from onebit.learner.declared import Declared
 from onebit.learner.explanation import Explanation, explain
 from onebit.learner.labels import LabelSet, check_texts
 from onebit.learner.silence import Reading, hearing, is_taken
-from onebit.learner.table import FeatureTable
+from onebit.learner.table import NO_MAP, Filling, Shape, Table
 from onebit.learner.warming import warm_up
 from onebit.reading.contexts import check_kind, columns_of
 from onebit.reading.frames import names_of, warn_of_categories
@@ -69,12 +64,12 @@ from onebit.reading.ways import Apart, Columns, Open, Raw, Unit
 from onebit.storage.base import TABLE, Storage, row_blocks
 from onebit.storage.scales import (
     STATISTICS,
-    TIMES,
     Names,
     faded,
     scales_of_columns,
     scales_of_names,
 )
+from onebit.storage.scales import Columns as ColumnScales
 
 Labels = int | Sequence[str] | Sequence[int]
 Row = tuple[Any, Any]  # indices and values
@@ -108,7 +103,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_all_locks)
 
 
-class Learner(FeatureTable, Declared):
+class Learner(Declared):
     """The base class of all learners. Use one of its subclasses: `OneBit`, `Banditron`, ...
 
     labels: a list of strings or of ints, or their number (then they are 0, 1, 2, ...). Every
@@ -188,7 +183,7 @@ class Learner(FeatureTable, Declared):
         self._check_settings()
         forecasts: tuple[float, float] | None = self.forecasts
         self._chance = forecasts and (forecasts[0], 1.0 / (forecasts[1] - forecasts[0]))
-        self._storage = storage = self._make_storage()
+        storage = self._make_storage()
         self._params = self._make_params()
         self.silence, self._hearing = hearing(self.silence)
         if self._hearing.silence_is_wrong and self.full_information:
@@ -210,7 +205,6 @@ class Learner(FeatureTable, Declared):
             self.settings["inputs"] = self.inputs
         if self.vocabulary is not None:
             self.settings["vocabulary"] = self.vocabulary
-        self._scales: Any = None  # by which contexts are scaled; part of what is learned
         self.salt, self._draws = "", self.seed
         if storage.planes is not None:
             self.planes = storage.planes  # type: ignore[misc] overrides the class attribute
@@ -218,19 +212,19 @@ class Learner(FeatureTable, Declared):
         self._dtype = precision(storage.dtype if self.dtype is None else self.dtype)
         self.dtype = self._dtype.name  # type: ignore[assignment]
         self.round = 0
-        self.reader = Reader(self._way(), storage.check, self.features or 0)
-        self._slots = no_slots()
         self._fades_at = self._next_fade(0)
         self._answers, self._other_answers = Answers(), OtherAnswers()
-        self._origin = self._fingerprint()
         self._renew_locks()
         _ALIVE.add(self)
-        self._lay_out(self._no_weights(), np.array(self._memory(), np.float64), {})
-        if keeps_scales:
-            if self.inputs == "dense" and self.features is None:
-                raise ValueError("inputs='dense' needs features=, the number of columns")
-            self._start_scales(self.features if self.inputs == "dense" else 0)
-        self._reserve(self.features or 0)
+        dense = self.features if self.inputs == "dense" else 0
+        if keeps_scales and dense is None:
+            raise ValueError("inputs='dense' needs features=, the number of columns")
+        scales = self._scales_for(dense) if keeps_scales else None
+        self.reader = Reader(self._way(storage, scales), None, self.features or 0)
+        features = dense + 1 if dense and keeps_scales else self.features or 0
+        memory = np.array(self._memory(), np.float64)
+        self._lay_out(storage, scales, memory, {}, NO_MAP, features)
+        self._origin = self._fingerprint()
 
     def _take_settings(self, given: dict[str, Any]) -> None:
         """Check the given settings, and compute the others."""
@@ -289,22 +283,23 @@ class Learner(FeatureTable, Declared):
                 row = indices, values = self._met(x, row, columns, way)
             if round >= self._fades_at:
                 # May be refused: before anything changes.
-                row = indices, values = self._fitted(row)
-                self._reserve_for(indices, columns)
+                row = indices, values = self.table.fitted(row)
+                self.table.reserve_for(indices, columns)
                 self._fade(round)
+            table = self.table
             if places is None:
-                work, count = self._work, self._size
+                work, count = table.work, table.size
             else:
-                work, count = self._restricted(places), len(places)
+                work, count = table.restricted(places), len(places)
             decide, params, seed = self._entries.decide, self._params, self._draws
             while True:
                 label, greedy, propensity, note, other, score = decide(
-                    params, self._state, work, indices, values, seed, round, count
+                    params, table.state, work, indices, values, seed, round, count
                 )
                 if label != NO_ROOM:
                     break
-                row = indices, values = self._fitted(row)
-                work = self._reserve_for(indices, columns, work)
+                row = indices, values = table.fitted(row)
+                work = table.reserve_for(indices, columns, work)
             confidence, line = None, self._chance
             if line is not None and (len(indices) or self.hears_empty):  # as in `_chances`
                 confidence = (score - line[0]) * line[1]
@@ -316,7 +311,7 @@ class Learner(FeatureTable, Declared):
             labels = self._labels.names
             decision = Decision(
                 labels[label], labels[greedy], propensity, round, row, label, greedy, note, other,
-                self._size, places, self._origin, self.salt, confidence, kind,
+                table.size, places, self._origin, self.salt, confidence, kind,
             )  # fmt: skip
         except BaseException:
             self._release_if_held()
@@ -334,7 +329,7 @@ class Learner(FeatureTable, Declared):
             self.reader.check_is_named(x, self)
         if self.reader.way is not way:  # it has met its first dense row
             row = self.reader.way.one(x, self.reader.columns)
-        self._make_room_to_scale(len(row[0]))
+        self.table.make_room_to_scale(len(row[0]))
         return row
 
     def warm_up(self, x: Any = None) -> None:
@@ -361,12 +356,13 @@ class Learner(FeatureTable, Declared):
             if not self._can_propose(x):
                 return self.copy().decide(x, among=among)
             row, kind, *_ = self.reader.one(x, self)
-            if not self._has_room_for(row[0]):
+            if not self.table.has_room_for(row[0]):
                 return self._read_decision(row, kind, among)
-            before = copy(self.reader)
+            columns, names = self.reader.columns, self.reader.names
             decision = self.decide(x, among=among)
             self._count_said(decision.place, -1)
-            self.round, self.reader = self.round - 1, before
+            self.reader.columns, self.reader.names = columns, names
+            self.round -= 1
             return decision
 
     def _can_propose(self, x: Any) -> bool:
@@ -379,11 +375,12 @@ class Learner(FeatureTable, Declared):
     ) -> Decision:
         """The decision on a context with new features. No room is made for them."""
         places = None if among is None else self._places(among)
-        count = self._size if places is None else len(places)
-        row = indices, values = self._fitted(row)
+        count = self.table.size if places is None else len(places)
+        row = indices, values = self.table.fitted(row)
         rows = Rows(indices, values, np.array([0, len(indices)]), self.reader.way.width(indices))
         reader, state, rows = self._to_read(rows)
-        work = reader._work if places is None else reader._restricted(places)
+        table = reader.table
+        work = table.work if places is None else table.restricted(places)
         work = work._replace(slots=no_slots(), places=np.zeros_like(rows.indices))
         label, greedy, propensity, note, other, score = reader._entries.decide(
             self._params, state, work, rows.indices, values, self._draws, self.round, count
@@ -395,7 +392,7 @@ class Learner(FeatureTable, Declared):
             confidence = min(max((score - self._chance[0]) * self._chance[1], 0.0), 1.0)
         return Decision(
             names[label], names[greedy], propensity, self.round, row, label, greedy, note, other,
-            self._size, places, self._origin, self.salt, confidence, kind,
+            self.table.size, places, self._origin, self.salt, confidence, kind,
         )  # fmt: skip
 
     def redo(self, x: Any, decision: Decision) -> Decision:
@@ -412,7 +409,7 @@ class Learner(FeatureTable, Declared):
             decision = self._fitted_decision(decision)
             round, names = max(self.round, decision.round), names_of(x)
             self._meet(columns)
-            self._reserve_for(decision.row[0], columns)
+            self.table.reserve_for(decision.row[0], columns)
             if round >= self._fades_at:
                 self._fade(round)
             self.reader.remember(columns, names if columns else ())
@@ -439,24 +436,24 @@ class Learner(FeatureTable, Declared):
         propensity = real("propensity", propensity, above=0, most=1)
         with self._lock:
             place = self._labels.place(said)
-            self._storage.catch_up(self._state.held)
+            self.table.storage.catch_up(self.table.state.held)
             right, named = self._understood(place, right, label)
             own = self.decide(x, among=None if among is None else [*among, said])
             self._count_said(own.place, -1)
             self._count_said(place, 1)
             logged = own if place == own.place else self._had_it_said(own, place)
             logged = msgspec.structs.replace(logged, propensity=propensity)
-            memory = self._state.memory.copy()
+            memory = self.table.state.memory.copy()
             if not self._thins or _is_taken(self._hearing, self._draws, own.round, right):
                 if named is None:
                     self._learn_bit(logged, self._draws, right, said=False)
                 else:
                     self._learn_label(logged, self._draws, named, said=False)
-                if self._scales is not None:
+                if self.table.scales is not None:
                     self._learn_scales(logged, self._draws, right)
             self._answers.mark(own.round, self.round)
             if place != own.place:
-                self.alarm.take_back(self._state.memory, memory)
+                self.alarm.take_back(self.table.state.memory, memory)
             if self.may_pause:
                 self._pause(is_live=True)
             self.reader.taught_with = self.reader.taught_with or own.kind
@@ -499,7 +496,7 @@ class Learner(FeatureTable, Declared):
             (indices, values), round, place = decision.row, decision.round, None
             if not (self._hears_bits and label is None and (right is True or right is False)):
                 self._vet(decision)
-                self._storage.catch_up(self._state.held)
+                self.table.storage.catch_up(self.table.state.held)
                 right, place = self._understood(decision.place, right, label)
             answers, own = self._answers, decision.salt == self.salt
             if own:
@@ -517,7 +514,7 @@ class Learner(FeatureTable, Declared):
                 check_kind(kind, self.reader.taught_with)
             if round >= self._fades_at:
                 self._vet(decision)
-                self._reserve_for(indices)  # may be refused: before anything changes
+                self.table.reserve_for(indices)  # may be refused: before anything changes
                 self._fade(round)
             seed = self._draws if own else salted(self.seed, decision.salt)
             if self._thins and not _is_taken(self._hearing, seed, round, right):
@@ -526,15 +523,15 @@ class Learner(FeatureTable, Declared):
                 self._learn_label(decision, seed, place)
             elif (
                 decision.among is not None
-                or decision.size != self._size
+                or decision.size != (table := self.table).size
                 or self._entries.learn(  # the usual case of _learn_bit, without another call
-                    self._params, self._state, self._work, indices, values,
-                    seed, round, self._size, decision.place, decision.greedy_place,
+                    self._params, table.state, table.work, indices, values,
+                    seed, round, table.size, decision.place, decision.greedy_place,
                     decision.propensity, decision.note, decision.other, True, self._rescores, right,
                 ) < 0
             ):  # fmt: skip
                 self._learn_bit(decision, seed, right)
-            if self._scales is not None:
+            if self.table.scales is not None:
                 self._learn_scales(decision, seed, right)
             if round >= self.round:  # made by another process, which was ahead
                 self.round = round + 1
@@ -579,21 +576,21 @@ class Learner(FeatureTable, Declared):
 
     def _fitted_as_full(self, x: Any) -> None:
         """Compile what contexts need once the vocabulary is full."""
-        if self._is_limited:
-            self._merged(self.rows([x]), self._slots, 0)
+        if self.table.is_limited:
+            self.table.merged(self.rows([x]), self.table.slots, 0)
 
     def _fitted_decision(self, decision: Decision) -> Decision:
         """A decision with its context as the table has room for it now."""
-        row = self._fitted(decision.row)
+        row = self.table.fitted(decision.row)
         return decision if row is decision.row else msgspec.structs.replace(decision, row=row)
 
     def _vet(self, decision: Decision) -> None:
         """Refuse a decision that nobody can have made, before anything changes."""
-        if self._scales is not None:
-            self._make_room_to_scale(len(decision.row[0]))
+        if self.table.scales is not None:
+            self.table.make_room_to_scale(len(decision.row[0]))
         work, count = self._as_then(decision)
         if not self._entries.vet(
-            self._params, self._state, work, *decision.row, self.seed, decision.round, count,
+            self._params, self.table.state, work, *decision.row, self.seed, decision.round, count,
             decision.place, decision.greedy_place, decision.propensity, decision.note,
             decision.other,
         ):  # fmt: skip
@@ -615,7 +612,7 @@ class Learner(FeatureTable, Declared):
         params = self._params if params is None else params
         while True:
             done = learn(
-                params, self._state, work, indices, values, seed, decision.round, count,
+                params, self.table.state, work, indices, values, seed, decision.round, count,
                 decision.place, decision.greedy_place, decision.propensity, decision.note,
                 decision.other, said, self._rescores, right,
             )  # fmt: skip
@@ -623,24 +620,24 @@ class Learner(FeatureTable, Declared):
                 raise self._forged(decision)
             if done != NO_ROOM:
                 return
-            work = self._reserve_for(indices, work=work)
+            work = self.table.reserve_for(indices, work=work)
 
     def _learn_scales(self, decision: Decision, seed: int, right: bool) -> None:
         """Take a row into the scales, if it was learned from."""
         if self._thins and not _is_taken(self._hearing, seed, decision.round, right):
             return
         row, round = decision.row, decision.round
-        work = self._reserve_for(row[0])
+        work = self.table.reserve_for(row[0])
         learn = self._entries.learn_scales
-        learn(self._params, self._state, work, *row, self._draws, round, self._size)
+        learn(self._params, self.table.state, work, *row, self._draws, round, self.table.size)
 
     def _learn_label(self, decision: Decision, seed: int, place: int, said: bool = True) -> None:
         if self.full_information:
             row, round = decision.row, decision.round
-            self._reserve_for(row[0])
+            self.table.reserve_for(row[0])
             work, count = self._as_then(decision)
             learn = self._entries.learn_label
-            learn(self._params, self._state, work, *row, seed, round, count, place)
+            learn(self._params, self.table.state, work, *row, seed, round, count, place)
             return
         truth = self._params_for_truth()
         if place == decision.place:
@@ -650,9 +647,9 @@ class Learner(FeatureTable, Declared):
             self._learn_bit(decision, seed, False, truth, said)
         if self.infers_the_other and self._were_two(decision, place):
             return
-        memory = self._state.memory.copy()
+        memory = self.table.state.memory.copy()
         self._learn_bit(self._had_it_said(decision, place), seed, True, truth, said=False)
-        self.alarm.take_back(self._state.memory, memory)
+        self.alarm.take_back(self.table.state.memory, memory)
 
     @staticmethod
     def _were_two(decision: Decision, place: int) -> bool:
@@ -669,7 +666,7 @@ class Learner(FeatureTable, Declared):
             label=self._labels.names[place],
             propensity=1.0,
             among=among if among is None else tuple(sorted({*among, place})),
-            size=size if place < size else self._size,
+            size=size if place < size else self.table.size,
         )
 
     def _present_scores(self, decision: Decision) -> np.ndarray:
@@ -678,17 +675,17 @@ class Learner(FeatureTable, Declared):
         rows = rows_of(indices, values, np.array([0, len(indices)]))
         scores = self._score(rows)[0][0].astype(np.float64)
         possible = range(decision.size) if decision.among is None else decision.among
-        scores[sorted(set(range(self._size)) - set(possible))] = -np.inf
+        scores[sorted(set(range(self.table.size)) - set(possible))] = -np.inf
         return scores
 
     def _as_then(self, decision: Decision) -> tuple[Work, int]:
         """Scratch space and the number of possible labels, as at the time of the decision."""
         places = decision.among
         if places is None:
-            if decision.size == self._size:
-                return self._work, self._size
+            if decision.size == self.table.size:
+                return self.table.work, self.table.size
             places = range(decision.size)
-        return self._restricted(places), len(places)
+        return self.table.restricted(places), len(places)
 
     def _places(self, among: Iterable[Any]) -> tuple[int, ...]:
         if isinstance(among, str | bytes) or not isinstance(among, Iterable):
@@ -697,13 +694,6 @@ class Learner(FeatureTable, Declared):
         if not places:
             raise ValueError("among is empty: at least one label must be possible")
         return places
-
-    def _restricted(self, places: Iterable[int]) -> Work:
-        """Scratch space in which only some labels may be said."""
-        mask = aligned_zeros(self._work.mask.shape, self._dtype)
-        mask[:] = -np.inf
-        mask[list(places)] = 0
-        return self._work._replace(mask=mask)
 
     # Reading the state.
 
@@ -719,7 +709,7 @@ class Learner(FeatureTable, Declared):
         None: the learner does not ask; only OneBit does.
         """
         with self._lock:
-            return self._storage.one_right(self._state.held)
+            return self.table.storage.one_right(self.table.state.held)
 
     @property
     def weights(self) -> np.ndarray:
@@ -773,8 +763,8 @@ class Learner(FeatureTable, Declared):
                 faded = self.copy()
                 faded._fade(self.round)
                 return faded.propensities((indices, values), among=among)
-            places = range(self._size) if among is None else self._places(among)
-            work, count = self._restricted(places), len(places)
+            places = range(self.table.size) if among is None else self._places(among)
+            work, count = self.table.restricted(places), len(places)
             return self._law(work, indices, values, self.round, count)
 
     def _propensities_then(self, decision: Decision) -> np.ndarray:
@@ -788,9 +778,9 @@ class Learner(FeatureTable, Declared):
     ) -> np.ndarray:
         row = Rows(indices, values, np.array([0, len(indices)]), self.reader.way.width(indices))
         reader, state, row = self._to_read(row)
-        work, fill = reader._work._replace(mask=work.mask), reader._entries.propensities
+        work, fill = reader.table.work._replace(mask=work.mask), reader._entries.propensities
         fill(self._params, state, work, *row[:2], self._draws, round, count)
-        return work.propensities[: self._size].copy()
+        return work.propensities[: self.table.size].copy()
 
     def explain(self, x: Any, *, among: Iterable[Any] | None = None) -> Explanation:
         """Which label would be said for a context, and which parts of the context support it.
@@ -821,11 +811,15 @@ class Learner(FeatureTable, Declared):
         with self._lock:
             reader, state, rows = self._to_read(rows)
             size = len(rows.indptr) - 1
-            scores, places = np.empty((size, self._size), self._dtype), np.empty(size, np.int64)
-            work = reader._work if possible is None else reader._restricted(possible)
+            scores, places = (
+                np.empty((size, self.table.size), self._dtype),
+                np.empty(size, np.int64),
+            )
+            table = reader.table
+            work = table.work if possible is None else table.restricted(possible)
             records = (reader._params, state, work)
             args = (*records, rows.indices, rows.values, rows.indptr, self.round, scores, places)
-            reader._storage.guarded(direct(score_rows, reader._kind, *args))(*args)
+            table.storage.guarded(direct(score_rows, reader._kind, *args))(*args)
             return scores, places
 
     def _to_read(self, rows: Rows) -> tuple[Learner, Any, Rows]:
@@ -833,13 +827,13 @@ class Learner(FeatureTable, Declared):
 
         A feature that never occurred has the initial values, as if `decide` had made room for it.
         """
-        if rows.width > len(self._state.table) and not self._storage.shares_blank:
-            self._check_width(rows.width, False)
+        if rows.width > len(self.table.state.table) and not self.table.storage.shares_blank:
+            self.table.check_width(rows.width, False)
             wider = self.copy()
-            wider._reserve(rows.width)
+            wider.table.reserve(rows.width)
             return wider._to_read(rows)
-        self._make_room_to_scale(int(np.diff(rows.indptr).max(initial=0)))
-        return self, *self._found(rows)
+        self.table.make_room_to_scale(int(np.diff(rows.indptr).max(initial=0)))
+        return self, *self.table.found(rows)
 
     def rows(self, X: Any) -> Rows:
         """Many contexts as the learner reads them now, checked."""
@@ -848,11 +842,15 @@ class Learner(FeatureTable, Declared):
     def has_learned(self) -> bool:
         """Whether anything was learned: the state differs from the initial one."""
         with self._lock:
-            return self._has_learned()
+            if self.round == 0 or self.table.knows_numbers():
+                return self.round > 0
+            if self.hears_empty and self.reader.way.is_open and not self.reader.taught_with:
+                return False  # only from empty contexts, which are of any kind
+            return self.table.differs_from(np.array(self._memory()))
 
     def knows_numbers(self) -> bool:
         """Whether the learner has learned the scales of numbers of dicts."""
-        return type(self._scales) is Names and self._scales.lines[0, TIMES] > 0
+        return self.table.knows_numbers()
 
     def _after_meeting(self, columns: int) -> Learner:
         """The learner after dense rows of so many columns came; it does not change itself."""
@@ -862,11 +860,11 @@ class Learner(FeatureTable, Declared):
         met._meet(columns)
         return met
 
-    def _way(self) -> Raw:
-        """How contexts are read, from what the learner knows."""
-        if self._reads_columns:
-            return Columns(self.features, self._column_count)
-        if type(self._scales) is Names:
+    def _way(self, storage: Storage, scales: Any) -> Raw:
+        """How contexts are read, with this storage and these scales."""
+        if type(scales) is ColumnScales:
+            return Columns(self.features, len(scales.row))
+        if type(scales) is Names:
             return (Open if self.inputs == "auto" else Apart)(self._dtype, self.features, MARK)
         return (Unit if self.inputs == "unit" else Raw)(self._dtype, self.features)
 
@@ -891,16 +889,15 @@ class Learner(FeatureTable, Declared):
 
     def _add_label(self, label: str | int | None) -> None:
         with self._lock:
-            table, memory = self._state.table[:, :, : self._size], self._state.memory
-            arrays = self._storage.arrays(self._state.held, len(table), self._size)
-            before = dict(self.__dict__)
+            table = self.table
+            arrays = table.storage.arrays(table.state.held, len(table.state.table), table.size)
             self._labels.add(label)
             try:
-                self._lay_out(table, memory, arrays)
+                self._take(table, arrays)
             except BaseException:
                 self._labels.drop_last()
-                self.__dict__.update(before)
                 raise
+            self.table.storage.meet_label(self.table.state, self.table.size)
 
     def forget(self, share: float = 1.0) -> None:
         """Weaken the learned state, as if only 1 - share of the feedback had been seen.
@@ -912,18 +909,21 @@ class Learner(FeatureTable, Declared):
         if share == 0:
             return
         with self._lock:
-            table, memory = self._state.table[:, :, : self._size], self._state.memory.copy()
+            table, memory = (
+                self.table.state.table[:, :, : self.table.size],
+                self.table.state.memory.copy(),
+            )
             features = len(table)
-            arrays = self._storage.arrays(self._state.held, features, self._size)
+            arrays = self.table.storage.arrays(self.table.state.held, features, self.table.size)
             met = np.arange(features)
             if share == 1:
                 self.reader.taught_with, memory[:] = "", 0
-                self._storage.start_afresh()
+                self.table.storage.start_afresh()
                 table, arrays, met = table[:0], {}, met[:0]
             elif arrays:
                 memory *= 1 - share
                 try:
-                    table, arrays = self._storage.faded(table, arrays, 1 - share)
+                    table, arrays = self.table.storage.faded(table, arrays, 1 - share)
                 except np.linalg.LinAlgError:
                     raise ValueError(
                         "the learned state cannot be weakened: its matrices are too near to "
@@ -931,20 +931,21 @@ class Learner(FeatureTable, Declared):
                     ) from None
             else:  # most features may never have occurred: only those that did fade
                 prior = np.array(self._fill()[: self.planes], self._dtype)[:, None]
-                met = self._order()  # sums must not depend on when features occurred
+                met = self.table.order()  # sums must not depend on when features occurred
                 met = met[(table[met] != prior).any(axis=(1, 2))]
                 table, memory = self._faded(table[met].astype(np.float64), memory, 1 - share)
-            if self._scales is not None:
-                lines = faded(self._scales.lines, 1 - share)
-                self._scales = self._scales._replace(lines=lines)
-            self._lay_out(self._no_weights(), memory, {})
-            self._reserve(features, arrays)
+            scales, known = self.table.scales, (self.table.slots, self.table.width)
+            if scales is not None:
+                scales = scales._replace(lines=faded(scales.lines, 1 - share))
+            self._lay_out(self.table.storage, scales, memory, {}, known)
+            self.table.reserve(features, arrays)
             # What fades on and on would end as numbers so small that machines are slow with them.
             tiny = np.finfo(self._dtype).tiny
             for rows in row_blocks(table):
                 block = np.where(np.abs(table[rows]) < tiny, 0, table[rows])
-                self._buffer[met[rows], :, : self._size] = block
-            self._make_room_to_scale(0)
+                self.table.buffer[met[rows], :, : self.table.size] = block
+            self.table.make_room_to_scale(0)
+            self.table.hold_known_numbers()
 
     def _fade(self, round: int) -> None:
         """Make the steps of fading that are due before this round."""
@@ -955,7 +956,7 @@ class Learner(FeatureTable, Declared):
 
     def _will_forget(self, right: bool | None) -> bool:
         """Whether learning an answer may change all weights. right: None for a named label."""
-        rings = self.alarm.will_ring(self._state.memory, right)
+        rings = self.alarm.will_ring(self.table.state.memory, right)
         return rings or self.round >= self._fades_at
 
     def _next_fade(self, round: int) -> int:
@@ -965,38 +966,41 @@ class Learner(FeatureTable, Declared):
         steps = STEPS * round // self.half_life + 1
         return -(-steps * self.half_life // STEPS)
 
-    def _no_weights(self) -> np.ndarray:
-        return np.empty((0, self.planes, 0), self._dtype)
-
     def _lay_out(
-        self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
+        self,
+        storage: Storage,
+        scales: Any,
+        memory: np.ndarray,
+        arrays: dict[str, np.ndarray],
+        known: tuple[np.ndarray, int],
+        features: int = 0,
+        weights: np.ndarray | None = None,
     ) -> None:
-        """Make a new state from weights [feature, plane, label], of all labels or fewer."""
-        self._size = len(self._labels)
-        check = None if self._scales is not None else self._storage.check  # any row can be scaled
-        self.reader = self.reader.reading(self._way(), check)
-        lanes = lanes_for(self._size)
-        self._buffer = np.empty((0, self.planes, lanes), self._dtype)
-        rows = self._most_rows
-        self._check_memory(self.features or rows)
-        is_new = rows > 0 and not len(self._slots)
-        self._blank_map = widened(no_slots(), self._most_features) if is_new else None
-        self._whole = aligned_zeros((rows + BLANKS, self.planes, lanes), self._dtype)
-        self._buffer = self._whole[:rows]
-        held = self._storage.lay_out({}, 0, self._size)
-        self._state = state_type(lanes)(self._whole[:0], memory.copy(), held)
-        self._reserve(len(table), arrays)
-        self._buffer[: len(table), :, : table.shape[2]] = table
-        scores, widths, bounds, mask = (aligned_zeros((lanes,), self._dtype) for _ in range(4))
-        mask[self._size :] = -np.inf
-        no_places = np.zeros(0, np.uint32)
-        propensities, slots = np.zeros(lanes), self._slots
-        self._work = Work(scores, widths, bounds, mask, propensities, slots, no_places)
-        self._make_room_to_scale(0)
-        records = (self._params, self._state, self._work)
-        kinds = (*map(type, (self._params, self._state, self._state.held, self._scales)),)
-        self._kind = (*kinds, self._dtype)
-        self._entries = Entries(self._kind, self._storage.guarded, self.reader.way.dtype, *records)
+        """Make a new state, with room for so many features. If it is refused, nothing changes.
+
+        arrays, weights: of the storage, and of the table [feature, plane, label], which may be of
+        fewer labels. known: the map of features and its width.
+        """
+        check = None if scales is not None else storage.check  # rows of any length are scaled
+        reader = self.reader.reading(self._way(storage, scales), check)
+        sizes = (self.features, self.vocabulary, type(self).planes, len(self._labels))
+        shape = Shape(*sizes, self._dtype, self._filling())
+        table = Table(shape, reader, storage, scales, memory, known)
+        table.reserve(features, arrays)
+        if weights is not None:
+            table.buffer[: len(weights), :, : weights.shape[2]] = weights
+        table.make_room_to_scale(0)
+        kinds = (*map(type, (self._params, table.state, table.state.held, scales)),)
+        self.reader, self.table, self._kind = reader, table, (*kinds, self._dtype)
+        self.planes = table.planes  # type: ignore[misc] overrides the class attribute
+        records = (self._params, table.state, table.work)
+        self._entries = Entries(self._kind, storage.guarded, reader.way.dtype, *records)
+
+    def _take(self, table: Table, arrays: dict[str, np.ndarray]) -> None:
+        """Take over a table, perhaps of fewer labels, with these arrays of its storage."""
+        weights, known = table.state.table[:, :, : table.size], (table.slots, table.width)
+        memory, size = table.state.memory, len(weights)
+        self._lay_out(table.storage, table.scales, memory, arrays, known, size, weights)
 
     # Methods that an algorithm may override.
 
@@ -1011,58 +1015,28 @@ class Learner(FeatureTable, Declared):
         """A context comes, a dense row of so many columns; 0: it is of another kind."""
         if columns and self.reader.way.is_open:
             self.reader.check_open_to(columns, self)
-            self._check_width(columns, False)
+            self.table.check_width(columns, False)
             self._read_columns(columns)
 
     def _read_columns(self, columns: int) -> None:
         """Start anew, as a learner of dense rows of so many columns."""
-        storage = self._storage.for_columns(columns)
-        if storage is None:
-            self._start_scales(columns)
-        else:
+        table = self.table
+        storage = table.storage.for_columns(columns)
+        if storage is not None:
             self._use(storage)
+            return
+        scales, memory = self._scales_for(columns), table.state.memory
+        self._lay_out(table.storage, scales, memory, {}, NO_MAP, columns + 1)
 
-    def _has_learned(self) -> bool:
-        """Whether anything was learned: the state differs from the initial one."""
-        if self.round == 0 or self.knows_numbers():
-            return self.round > 0
-        table, memory, held = self._state
-        size, storage = (len(table), self._size), self._storage
-        initial = storage.arrays(storage.lay_out({}, *size), *size)
-        learned = storage.arrays(held, *size)
-        prior = np.array(self._fill()[: self.planes], self._dtype)[:, None]
-        return (
-            not np.array_equal(memory, self._memory())
-            or learned.keys() != initial.keys()
-            or any(not np.array_equal(learned[name], initial[name]) for name in initial)
-            or any((table[rows, :, : self._size] != prior).any() for rows in row_blocks(table))
-        )
-
-    def _start_scales(self, columns: int | None) -> None:
-        """Start with scales for dense rows of so many columns; 0: for other contexts."""
-        before = dict(self.__dict__)
-        try:
-            self._slots = no_slots()
-            if columns:
-                self._scales = scales_of_columns(np.zeros((columns + 1, STATISTICS)), self._dtype)
-            else:
-                self._scales = scales_of_names(self._dtype)
-            self._lay_out(self._no_weights(), self._state.memory, {})
-            self._reserve(columns + 1 if columns else self.features or 0)
-        except BaseException:
-            self.__dict__.update(before)
-            raise
+    def _scales_for(self, columns: int | None) -> Any:
+        """The first scales of dense rows of so many columns; 0: of other contexts."""
+        if columns:
+            return scales_of_columns(np.zeros((columns + 1, STATISTICS)), self._dtype)
+        return scales_of_names(self._dtype)
 
     def _use(self, storage: Storage) -> None:
         """Start anew with another storage."""
-        before = dict(self.__dict__)
-        self._storage, self._slots = storage, no_slots()
-        self.planes = storage.planes or 0  # type: ignore[misc] overrides the class attribute
-        try:
-            self._lay_out(self._no_weights(), self._state.memory, {})
-        except BaseException:
-            self.__dict__.update(before)
-            raise
+        self._lay_out(storage, None, self.table.state.memory, {}, NO_MAP)
 
     def _make_params(self) -> Any:
         """The record of settings for compiled code."""
@@ -1073,13 +1047,22 @@ class Learner(FeatureTable, Declared):
         settings = {name: value for name, value in self.settings.items() if name != "vocabulary"}
         identity = [type(self).__name__, settings, self.seed, self.dtype, self.features]
         whole = hashlib.blake2b(msgspec.json.encode(identity), digest_size=8).digest()
-        own = self._storage.identity
+        own = self.table.storage.identity
         return hashlib.blake2b(whole + own, digest_size=8).digest() if own else whole
 
     def _found_rates(self) -> tuple[float, float] | None:
         """How often feedback is flipped, if the learner has estimated it."""
         with self._lock:
-            return self._storage.rates(self._state.held)
+            return self.table.storage.rates(self.table.state.held)
+
+    def _fill(self) -> tuple[float, ...]:
+        """The initial value of each plane of the table."""
+        return (0.0,) * self.planes
+
+    def _filling(self) -> Filling:
+        """`_fill`, as a function of the numbers besides the table."""
+        values = self._fill()
+        return lambda memory: values
 
     def _memory(self) -> tuple[float, ...]:
         """The initial values of a few numbers besides the table."""
@@ -1090,19 +1073,20 @@ class Learner(FeatureTable, Declared):
 
         is_live: no loop has stopped; somebody answers round by round.
         """
-        share = self.alarm.stop(self._state, self._storage)
+        table = self.table
+        share = self.alarm.stop(table.state, table.storage)
         if share:
             self.forget(share)
             return True
-        held = self._storage.pause(self._state.held, is_live)
+        held = table.storage.pause(table.state.held, is_live)
         if held is None:
             return False
-        self._state = self._state._replace(held=held)
+        table.state = table.state._replace(held=held)
         return True
 
     def _count_said(self, place: int, times: int) -> None:
         """Add to the number of times that a label was said, if the state counts it."""
-        self._storage.count_said(self._state.held, place, times)
+        self.table.storage.count_said(self.table.state.held, place, times)
 
     def _params_for_truth(self) -> Any:
         """The settings for learning from a label that somebody named."""
@@ -1132,12 +1116,12 @@ class Learner(FeatureTable, Declared):
         self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Loaded numbers; derived ones are computed again if they do not match the others."""
-        table, arrays = self._storage.mended(table, arrays)
+        table, arrays = self.table.storage.mended(table, arrays)
         return table, memory, arrays
 
     def _given(self) -> dict[str, Any]:
         """Settings that a file cannot store; `load` needs them again."""
-        return dict(self._storage.unsaved)
+        return dict(self.table.storage.unsaved)
 
     @classmethod
     def _settings_beside(
@@ -1160,30 +1144,8 @@ class Learner(FeatureTable, Declared):
     def _weights(self) -> np.ndarray:
         """The effective weights [label, feature]."""
         if self.planes:
-            return self._plane(0)
-        return self._storage.weights(self._state.held, self._size)
-
-    def _table(self) -> np.ndarray:
-        """The table without its padding, in the order of the features."""
-        table, order = self._state.table, self._order()
-        found = np.empty((len(order), table.shape[1], self._size), table.dtype)
-        for rows in row_blocks(found):  # other threads may run in between
-            found[rows] = table[order[rows], :, : self._size]
-        return found
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        """The arrays of the storage, without padding, in the order of the features."""
-        order = self._order()
-        arrays = self._storage.arrays(self._state.held, len(order), self._size)
-        return self._storage.moved(arrays, np.argsort(order))
-
-    def _plane(self, plane: int) -> np.ndarray:
-        """One plane [label, feature], without padding."""
-        features, order = self._own_features()
-        found = np.empty((self._size, width_of(features)), self._dtype)
-        found[:] = self._fill()[plane]
-        found[:, features] = self._state.table[order, plane, : self._size].T
-        return found
+            return self.table.plane(0)
+        return self.table.storage.weights(self.table.state.held, self.table.size)
 
     # Saving.
 
@@ -1191,7 +1153,7 @@ class Learner(FeatureTable, Declared):
         """Write the learner to a file, atomically; `onebit.load` reads it."""
         head, arrays = self._dump()
         # `load` would refuse the file, which may replace a good one.
-        files.check_finite(arrays, self._storage.with_gaps)
+        files.check_finite(arrays, self.table.storage.with_gaps)
         files.write(path, head, arrays)
 
     def reload(self, path: str | os.PathLike[str]) -> None:
@@ -1219,7 +1181,7 @@ class Learner(FeatureTable, Declared):
 
     def _with_vocabulary(self, vocabulary: int) -> Learner:
         """This learner with another vocabulary, but at least for all features that it has."""
-        vocabulary = max(vocabulary, self._own_rows, 1)
+        vocabulary = max(vocabulary, self.table.own_rows, 1)
         if vocabulary == self.vocabulary:
             return self
         head, arrays = self._dump()
@@ -1235,7 +1197,7 @@ class Learner(FeatureTable, Declared):
 
     def _dump(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         with self._lock:
-            self._storage.catch_up(self._state.held)
+            self.table.storage.catch_up(self.table.state.held)
             return files.dump(self)
 
     _restore = staticmethod(files.restore)

@@ -39,6 +39,7 @@ from onebit.reading.rows import (
     largest,
     limit_of,
     row_copier,
+    row_of_arrays,
     row_of_pair,
     row_of_sparse,
     rows_of_dense,
@@ -96,7 +97,7 @@ def _encode(
         return row_of_pair(x, dtype, features, gaps)
     if isinstance(x, str):
         width = HASHED if features is None else features
-        return row_of_pair(text_columns(x, width), dtype, width)
+        return row_of_arrays(*text_columns(x, width), dtype, width)
     if hasattr(x, "tocsr"):  # first: scipy's dictionary of keys is a mapping too
         rows = row_of_sparse(x, dtype, features, gaps)
         return rows.indices.copy(), rows.values.copy()

@@ -133,7 +133,7 @@ def columns_without(
 
 def _ends(words: int, ngrams: int) -> np.ndarray:
     """Where the sequences of each length end among the places of all sequences of words."""
-    return np.cumsum([0, *(words - length + 1 for length in range(1, min(ngrams, words) + 1))])
+    return np.cumsum([0, *range(words, words - min(ngrams, words), -1)])
 
 
 def _placed(

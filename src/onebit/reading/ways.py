@@ -24,7 +24,7 @@ from onebit.reading.contexts import (
     encoder_apart,
 )
 from onebit.reading.dicts import most_features, set_apart
-from onebit.reading.rows import Rows, unit_row, unit_rows
+from onebit.reading.rows import Rows, limit_of, unit_row, unit_rows
 
 Row = tuple[np.ndarray, np.ndarray]  # indices and values
 ReadOne = Callable[[Any, int], Row]  # a function of a context and the columns so far
@@ -38,9 +38,11 @@ class Raw:
     is_scaled = False  # by what the learner has learned
     tells_numbers = False  # the numbers of dicts are told from the rest
     takes_gaps = False  # dense rows may have missing numbers
+    first_number = 2**32  # the index from which on features are numbers, if indices tell
 
     def __init__(self, dtype: np.dtype, features: int | None) -> None:
         self.dtype, self.features = dtype, features  # dtype: of a context's values
+        self.most_features = limit_of(features)
         self.one: ReadOne = encoder(dtype, features)
 
     def many(self, X: Any) -> Rows:
@@ -86,7 +88,11 @@ class Apart(Raw):
     def __init__(self, dtype: np.dtype, features: int | None, first: int) -> None:
         self.dtype, self.features, self._first = dtype, features, first
         self.one = encoder_apart(dtype, features, first)
-        self._most = most_features(features, first)
+        self._most = self.most_features = most_features(features, first)
+        if first == MARK:
+            self.most_features = limit_of(features)
+        else:
+            self.first_number = first
 
     def many(self, X: Any) -> Rows:
         rows = encode_rows(X, self.dtype, self.features, apart_below=self._most)
@@ -114,6 +120,7 @@ class Columns(Raw):
     def __init__(self, features: int | None, columns: int) -> None:
         self.dtype, self.features, self.columns = FLOAT64, features, columns
         self.one = column_encoder(features, columns)
+        self.most_features = columns
 
     def many(self, X: Any) -> Rows:
         return encode_columns(X, self.features, self.columns)

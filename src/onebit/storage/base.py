@@ -62,6 +62,14 @@ class Storage:
         """Whether learning can produce such numbers, up to rounding; a check of model files."""
         return True
 
+    def has_learned(self, held: Any, features: int, labels: int) -> bool:
+        """Whether the record differs from the initial one."""
+        initial = self.arrays(self.lay_out({}, features, labels), features, labels)
+        learned = self.arrays(held, features, labels)
+        return learned.keys() != initial.keys() or any(
+            not np.array_equal(learned[name], initial[name]) for name in initial
+        )
+
     def in_words(self, features: int, labels: int) -> str:
         """What the size depends on, in words."""
         return f"{features:,} features and {labels:,} labels"
@@ -114,6 +122,9 @@ class Storage:
     def count_said(self, held: Any, label: int, times: int) -> None:
         """Add to the number of times that a label was said, if the record counts it."""
 
+    def meet_label(self, state: Any, labels: int) -> None:
+        """A label was added, the last of so many: give it what is not 0 at the beginning."""
+
     # What the record tells; None: it does not say.
 
     def one_right(self, held: Any) -> float | None:
@@ -123,6 +134,20 @@ class Storage:
     def rates(self, held: Any) -> tuple[float, float] | None:
         """How often feedback is flipped, right and wrong."""
         return None
+
+    # Numbers of dicts, for a storage that scales them itself.
+
+    def knows_numbers(self, held: Any) -> bool:
+        """Whether the scales of numbers of dicts were learned."""
+        return False
+
+    def with_numbers(self, held: Any, places: np.ndarray) -> Any:
+        """The record, in which there are numbers of dicts at these places of the table."""
+        return held
+
+    def with_blank(self, held: Any, place: int) -> Any:
+        """The record to read with, in which a number that never occurred has this place."""
+        return held
 
     def guarded(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """The compiled function, which raises errors of its callback, if it has one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -43,13 +43,11 @@ from onebit.algorithms.onebit.weighing import weigh
 from onebit.core.choosing import best, certain_law, could_say_for_certain
 from onebit.core.rounds import Choice
 from onebit.core.settings import choice_of, flag, or_none, setting
-from onebit.core.slots import BLANKS, width_of
 from onebit.feedback.drift import hear_answer
 from onebit.learner.learner import Learner, precision
-from onebit.reading.dicts import HASHED, first_number, most_features
+from onebit.reading.dicts import first_number
 from onebit.reading.ways import Apart, Columns, Open, Raw
 from onebit.storage.base import Storage
-from onebit.storage.scales import TIMES
 
 
 class OneBit(Learner):
@@ -153,102 +151,17 @@ class OneBit(Learner):
         columns = self.features if self.inputs == "dense" else None
         return storage_for(columns or 0, dtype, self.exclusive, self.seed)
 
-    def _add_label(self, label: str | int | None) -> None:
-        with self._lock:
-            super()._add_label(label)
-            if self.planes:  # nothing that was counted so far was of the new label
-                sums, new = self._state.table[:, -1], self._size - 1
-                counted = sums[:, :new].astype(np.float64) - self._dtype.type(bayes.ALPHA)
-                sums[:, new] = counted.sum(axis=1) / (new - 1) + bayes.ALPHA
-                elsewhere, known = self._state.held.elsewhere, (counted != 0).any(axis=1).sum()
-                elsewhere[new] = (elsewhere[:new].sum() - bayes.ALPHA * known) / (new - 1)
-
     def _memory(self) -> tuple[float, ...]:
         return (0.0,) * (SPENT + 1)
 
     def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
         return bool((memory >= 0).all())
 
-    def _has_learned(self) -> bool:
-        """From contexts that were not empty: these are of any kind."""
-        is_known = self.reader.taught_with != "" or not self.reader.way.is_open
-        return is_known and self._state.held.experts.count[HEARD] > 0
-
-    # Numbers of dicts. Their indices are beyond all others, so they are given places in the table.
-
-    @cached_property
-    def _first_number(self) -> int:  # type: ignore[override] computed once
-        return first_number(self.features)
-
-    @property
-    def _most_features(self) -> int:
-        if not self.planes:
-            return super()._most_features
-        return most_features(self.features, self._first_number)
-
-    @property
-    def _column_count(self) -> int:
-        return 0 if self.planes else self._storage.columns  # type: ignore[attr-defined]
-
-    def knows_numbers(self) -> bool:
-        return self.planes > 0 and self._state.held.numbers[0, TIMES] > 0
-
-    def _way(self) -> Raw:
-        if not self.planes:
-            return Columns(self.features, self._column_count)
-        way = Open if self.inputs == "auto" else Apart
-        return way(self._dtype, self.features, self._first_number)
-
-    def _maps(self, columns: int, width: int, replicas: int = 1) -> bool:
-        has_numbers = self.planes > 0 and width > self._first_number
-        return has_numbers or super()._maps(columns, width, replicas)
-
-    def _give_places(
-        self, indices: np.ndarray, indptr: np.ndarray, order: np.ndarray, width: int
-    ) -> np.ndarray:
-        places = super()._give_places(indices, indptr, order, width)
-        if width > self._first_number:
-            numbers = self._slots[indices[indices >= self._first_number]]
-            if numbers.any():  # of rows that do not come, they have no places
-                self._hold_numbers(numbers[numbers > 0] - np.uint32(1))
-        return places
-
-    def _hold_numbers(self, places: np.ndarray) -> None:
-        storage: Any = self._storage
-        held = storage.with_numbers(self._state.held, places)
-        self._state = self._state._replace(held=held)
-
-    def _with_blanks(self, needed: int) -> Any:
-        state = super()._with_blanks(needed)
-        if needed < BLANKS:
-            return state
-        storage: Any = self._storage
-        held = state.held._replace(numbers=state.held.numbers.copy())
-        blank = np.array([len(state.table) - 1])
-        return state._replace(held=storage.with_numbers(held, blank))
-
-    def _may_have(self, features: np.ndarray) -> bool:
-        if self.features is None:
-            return super()._may_have(features)
-        count = int((features < self.features).sum())  # of these, the table has all
-        return self.planes > 0 and count == self.features and features[-1] < self._most_features
-
-    def forget(self, share: float = 1.0) -> None:
-        with self._lock:
-            super().forget(share)
-            if self.planes and len(self._slots) and len(self._state.held.numbers) == 1:
-                are_numbers = self._features() >= self._first_number
-                if are_numbers.any():
-                    self._hold_numbers(self._order()[are_numbers])
-
-    def _plane(self, plane: int) -> np.ndarray:
-        """With the columns of the numbers after all others."""
-        (features, order), first = self._own_features(), self._first_number
-        columns = np.where(features < first, features, features - first + max(self._width, HASHED))
-        found = np.empty((self._size, width_of(columns)), self._dtype)
-        found[:] = self._fill()[plane]
-        found[:, columns] = self._state.table[order, plane, : self._size].T
-        return found
+    def _way(self, storage: Storage, scales: Any) -> Raw:
+        if not storage.planes:
+            return Columns(self.features, storage.columns)  # type: ignore[attr-defined]
+        way = Open if self.inputs == "auto" else Apart  # indices of numbers are beyond all others
+        return way(self._dtype, self.features, first_number(self.features))
 
     def _fill(self) -> tuple[float, ...]:
         weights = (value for prior in PRIOR[:NARROW] for value in (0.0, prior))

@@ -260,8 +260,21 @@ class SparseExperts(ExpertStorage):
         super().for_saved(arrays)
         return self.for_columns(arrays["narrow"].shape[0]) if "narrow" in arrays else self
 
+    def knows_numbers(self, held: Sparse) -> bool:
+        return bool(held.numbers[0, TIMES] > 0)
+
+    def with_blank(self, held: Sparse, place: int) -> Sparse:
+        return self.with_numbers(held._replace(numbers=held.numbers.copy()), np.array([place]))
+
+    def meet_label(self, state: Any, labels: int) -> None:
+        """Nothing that naive Bayes has counted so far was of the new label."""
+        sums, new, elsewhere = state.table[:, -1], labels - 1, state.held.elsewhere
+        counted = sums[:, :new].astype(np.float64) - self._dtype.type(self.alpha)
+        sums[:, new] = counted.sum(axis=1) / (new - 1) + self.alpha
+        known = (counted != 0).any(axis=1).sum()
+        elsewhere[new] = (elsewhere[:new].sum() - self.alpha * known) / (new - 1)
+
     def with_numbers(self, held: Sparse, places: np.ndarray) -> Sparse:
-        """The record, in which there are numbers at these places of the table."""
         size = int(places.max()) + 2
         if size > len(held.numbers):
             numbers = np.zeros((max(size, 2 * len(held.numbers)), STATISTICS))

@@ -50,6 +50,9 @@ class ExpertStorage(Storage):
         self._trust, self._kinds = np.array(trust), kinds
         self._dtype = np.dtype(dtype)
 
+    def has_learned(self, held: Any, features: int, labels: int) -> bool:
+        return bool(held.experts.count[HEARD] > 0)
+
     def _table(self, features: int, priors: np.ndarray, labels: int, saved: Any = None) -> Any:
         """A state of weights and variances, filled with the saved ones, which may be of fewer
         labels."""

@@ -298,7 +298,7 @@ def limited(learner: Learner, version: Version) -> Learner:
     It depends only on what the learner has learned, so that a snapshot and the journal agree.
     """
     body = version.body
-    if "vocabulary" not in body and not learner._may_map:
+    if "vocabulary" not in body and not learner.table.may_map:
         return learner  # an early journal may have rows that are wider
     vocabulary = body.get("vocabulary")
     return learner._with_vocabulary(vocabulary or default_vocabulary(learner))
@@ -308,7 +308,7 @@ def default_vocabulary(learner: Learner) -> int:
     """How many features fit into MEMORY, with the scales of numbers."""
 
     def size(features: int) -> int:
-        return learner._bytes_for(features) + 8 * STATISTICS * features
+        return learner.table.bytes_for(features) + 8 * STATISTICS * features
 
     return max(bisect_right(range(MOST_NAMES + 1), MEMORY, key=size) - 1, 1)
 

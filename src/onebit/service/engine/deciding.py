@@ -209,7 +209,7 @@ class Deciding:
     def _count_sharing(self, decision: Decision) -> None:
         """Count a context whose new names share a feature; the first one is told."""
         learner, tally = self._state.learner, self._counts.tally
-        if learner._is_full and OTHERS in decision.indices:
+        if learner.table.is_full and OTHERS in decision.indices:
             if not tally.sharing:
                 log.warning(
                     "model %s: its vocabulary of %d names is full; new names share a feature",

@@ -73,7 +73,7 @@ class Records:
                 problem=state.problem,
                 names=used,
                 vocabulary=vocabulary,
-                names_are_shared=learner._is_full,
+                names_are_shared=learner.table.is_full,
                 rounds=totals.rounds,
                 answers=tally.answers,
                 open=tally.open,
@@ -104,7 +104,7 @@ class Records:
     def names(self) -> tuple[int, int | None]:
         """How many names have weights of their own, and the most that may have."""
         learner = self._state.learner
-        return learner._own_rows, learner.vocabulary
+        return learner.table.own_rows, learner.vocabulary
 
     def told(self, row: DecisionRow) -> Told:
         """A decision as those are told who have asked for it."""

@@ -120,7 +120,7 @@ class EngineState:
 
     def will_work(self, size: int) -> None:
         """Called before a context of so many bytes is read and learned."""
-        if size * (READING + self.learner._size) > LONG:
+        if size * (READING + self.learner.table.size) > LONG:
             self.will_wait()
 
     def will_work_on(self, items: Sequence[Any]) -> None:
@@ -131,7 +131,7 @@ class EngineState:
     @property
     def is_large(self) -> bool:
         """Whether a change of all weights takes long."""
-        return self.learner._state.table.nbytes > LARGE
+        return self.learner.table.state.table.nbytes > LARGE
 
 
 def _number_of(journal: Journal, name: str) -> int:
