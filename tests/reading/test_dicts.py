@@ -14,7 +14,8 @@ from sklearn.utils import murmurhash3_32
 
 from onebit.reading import dicts as module
 from onebit.reading.contexts import encode, encode_rows
-from onebit.reading.dicts import HASHED, murmur3
+from onebit.reading.dicts import HASHED
+from onebit.reading.hashing import murmur3
 from onebit.reading.texts import is_text
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")

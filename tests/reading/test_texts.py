@@ -15,7 +15,8 @@ import onebit as ob
 from onebit.learner import files
 from onebit.reading import texts as onebit_texts
 from onebit.reading.contexts import encode, encode_rows
-from onebit.reading.dicts import HASHED, murmur3
+from onebit.reading.dicts import HASHED
+from onebit.reading.hashing import murmur3
 from onebit.reading.texts import NGRAMS, Text, text_columns
 
 F32 = np.dtype("float32")

@@ -22,6 +22,7 @@ from onebit.datasets.matrices import csr
 from onebit.reading.contexts import encode, encode_rows
 from onebit.reading.dicts import HASHED
 from onebit.reading.frames import listed
+from onebit.reading.hashing import murmur3_of_numbers
 from onebit.reading.rows import Rows, is_missing, unit_norm
 
 BITS = 1  # raise it if a step makes other numbers; see `Learner.BITS`
@@ -362,7 +363,7 @@ class _Hash(_Step):
 
     def __call__(self, arrays: _Arrays, width: Width) -> _Arrays:
         indices, values, indptr = arrays
-        hashes = _murmur3(indices)
+        hashes = murmur3_of_numbers(indices)
         parts = (np.where(hashes < 0, -values, values), np.abs(hashes) % self._columns, indptr)
         hashed: Any = sparse.csr_matrix(parts, shape=(arrays.rows, self._columns))
         hashed.sum_duplicates()
@@ -370,17 +371,6 @@ class _Hash(_Step):
         return _Arrays(
             hashed.indices.astype(np.uint32), hashed.data, hashed.indptr.astype(np.int64)
         )
-
-
-def _murmur3(numbers: np.ndarray) -> np.ndarray:
-    """MurmurHash3 (32 bits, seed 0) of the four bytes of each number, signed."""
-    k = numbers.astype(np.uint32) * np.uint32(0xCC9E2D51)
-    h = (k << np.uint32(15) | k >> np.uint32(17)) * np.uint32(0x1B873593)
-    h = (h << np.uint32(13) | h >> np.uint32(19)) * np.uint32(5) + np.uint32(0xE6546B64)
-    h ^= np.uint32(4)  # bytes
-    h = (h ^ h >> np.uint32(16)) * np.uint32(0x85EBCA6B)
-    h = (h ^ h >> np.uint32(13)) * np.uint32(0xC2B2AE35)
-    return (h ^ h >> np.uint32(16)).view(np.int32).astype(np.int64)
 
 
 # Feature maps. scikit-learn draws or fits them. They are applied here, because with BLAS the bits

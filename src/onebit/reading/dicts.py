@@ -21,6 +21,7 @@ import numpy as np
 from onebit.core.jit import direct, entry
 from onebit.core.settings import shown
 from onebit.core.slots import MARK
+from onebit.reading.hashing import murmur3
 from onebit.reading.rows import (
     OF_TIME,
     Rows,
@@ -38,26 +39,6 @@ FEWEST, MOST_DISTINCT = 20, 0.9  # of so many rows or more, the share that may h
 HASHED = 2**20  # columns for dicts when `features` is not fixed: as scikit-learn's FeatureHasher
 _HASHES_KEPT = 2**16
 _hashes: dict[str, int] = {}
-
-
-def murmur3(text: str) -> int:
-    """MurmurHash3 (32 bits, x86, seed 0) of the text in UTF-8, as a signed number."""
-    data = text.encode()
-    h, mask = 0, 0xFFFFFFFF
-    whole = len(data) & ~3
-    for i in range(0, whole, 4):
-        k = int.from_bytes(data[i : i + 4], "little") * 0xCC9E2D51 & mask
-        k = (k << 15 | k >> 17) * 0x1B873593 & mask
-        h ^= k
-        h = ((h << 13 | h >> 19) * 5 + 0xE6546B64) & mask
-    if whole < len(data):
-        k = int.from_bytes(data[whole:], "little") * 0xCC9E2D51 & mask
-        h ^= (k << 15 | k >> 17) * 0x1B873593 & mask
-    h ^= len(data)
-    h = (h ^ h >> 16) * 0x85EBCA6B & mask
-    h = (h ^ h >> 13) * 0xC2B2AE35 & mask
-    h ^= h >> 16
-    return h - (1 << 32) if h >> 31 else h
 
 
 def _hash(name: str) -> int:

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onebit.core.jit import direct, entry, inline
+from onebit.core.jit import direct, entry
+from onebit.reading.hashing import MASK, murmur3_of_bytes
 
 NGRAMS = 2  # words of the longest sequence
 _WORDS = re.compile(r"\w+")
@@ -36,7 +37,6 @@ _JOINERS = r"\u200c\u200d"
 _SKINS = r"\U0001f3fb-\U0001f3ff"  # that an emoji may have
 _FLAG = r"[\U0001f1e6-\U0001f1ff]{2}"
 _STYLES = {0xFE0E: None, 0xFE0F: None}  # of an emoji, which say how it is shown
-_MASK = 0xFFFFFFFF
 BLANK = 32
 
 
@@ -180,7 +180,7 @@ def _place_names(data, prefix, columns, starts, ends, places):
     starts[words] = len(data) + 1
     for length in range(1, len(ends)):
         for first in range(words - length + 1):
-            h = _murmur3(data, prefix, starts[first], starts[first + length] - 1)
+            h = murmur3_of_bytes(data, prefix, starts[first], starts[first + length] - 1)
             column = (h if h < 2**31 else 2**32 - h) % columns
             places[ends[length - 1] + first] = (column << 32) | h
 
@@ -217,7 +217,7 @@ def _add_up(places, values, sums):
     """Turn sorted places into columns, and fill in the sum of each. Returns how many there are."""
     used = 0
     for i in range(len(places)):
-        column, value = places[i] >> 32, values[places[i] & _MASK]
+        column, value = places[i] >> 32, values[places[i] & MASK]
         if used and places[used - 1] == column:
             sums[used - 1] += value
         else:
@@ -225,34 +225,3 @@ def _add_up(places, values, sums):
             sums[used] = value
             used += 1
     return used
-
-
-@inline
-def _murmur3(data, prefix, start, stop):
-    """`dicts.murmur3` of the prefix and data[start:stop], as a number without a sign."""
-    size = prefix + stop - start
-    h = np.int64(0)
-    k = np.int64(0)
-    for i in range(size):
-        byte = np.int64(data[i] if i < prefix else data[start + i - prefix])
-        k |= byte << (8 * (i & 3))
-        if i & 3 == 3:
-            h ^= _mixed(k)
-            h = ((h << 13 | h >> 19) & _MASK) * 5 + 0xE6546B64 & _MASK
-            k = np.int64(0)
-    h ^= _mixed(k) ^ size
-    h = _times(h ^ h >> 16, 0x85EBCA6B)
-    h = _times(h ^ h >> 13, 0xC2B2AE35)
-    return h ^ h >> 16
-
-
-@inline
-def _mixed(k):
-    k = _times(k, 0xCC9E2D51)
-    return _times((k << 15 | k >> 17) & _MASK, 0x1B873593)
-
-
-@inline
-def _times(a, b):
-    """The product in 32 bits, without an overflow of 64."""
-    return ((a & 0xFFFF) * b + (((a >> 16) * b & 0xFFFF) << 16)) & _MASK
