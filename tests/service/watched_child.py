@@ -16,8 +16,9 @@ from onebit.cli import journals as commands
 from onebit.service.configuration import check
 from onebit.service.journal.repair import repair
 from onebit.service.service import Service
+from onebit.service.teach.requests import AnswerRequest, PageRequest
 from onebit.service.teach.sources import open_items
-from onebit.service.teach.teacher import AnswerTurn, Teacher, Turn
+from onebit.service.teach.teacher import Teacher
 
 
 class Watch:
@@ -72,8 +73,8 @@ def no_link(*_: Any) -> None:
 
 def teach(source: Path, folder: Path) -> None:
     with Teacher(open_items(source), folder, ["x", "y"]) as teacher:
-        guess = teacher.ahead(Turn(page="p"))[0]
-        teacher.answer(AnswerTurn(page="p", id=guess.id, right=True))
+        guess = teacher.ahead(PageRequest(page="p"))[0]
+        teacher.answer(AnswerRequest(page="p", id=guess.id, right=True))
 
 
 def main(folder: Path) -> None:

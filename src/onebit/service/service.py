@@ -359,6 +359,10 @@ class Service:
                     raise
                 self._take_down(name, error)
 
+    def give_up(self, reason: str) -> None:
+        """Write nothing any more, not even snapshots: the files are gone."""
+        self.journal.give_up(reason)
+
     def close(self) -> None:
         """Answer what was accepted, write snapshots, and let go of the journal."""
         self._unready = "the service stops"

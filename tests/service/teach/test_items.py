@@ -74,7 +74,7 @@ def test_digits_are_pictures_without_their_labels():
     items = open_items()
     assert len(items) == 1797 and items.kind == "image" and items.skipped == []
     assert items.labels == tuple("0123456789")
-    assert items.place("digit-7") == 7 and items.place("digit-1797") is None
+    assert items.number("digit-7") == 7 and items.number("digit-1797") is None
     vector = items.context(7)
     assert vector.shape == (FEATURES,) and items.context(7) is vector
     picture, media_type = items.picture(7, 100)
@@ -127,7 +127,7 @@ def test_a_folder_of_images(tmp_path):
     assert media_type == "image/png" and Image.open(io.BytesIO(picture)).size == (40, 30)
     draw(tmp_path / "0.png")
     again = open_items(tmp_path)
-    assert again.place("a.jpg") == 1 and keys(again)[1:] == keys(items)
+    assert again.number("a.jpg") == 1 and keys(again)[1:] == keys(items)
 
 
 @with_images
@@ -275,7 +275,7 @@ def test_a_folder_of_texts(tmp_path):
     }  # fmt: skip
     assert "cp1252" in reasons["latin.txt"] and "100,000" in reasons["long.txt"]
     assert reasons["table.xlsx"] == "not a text by its ending"
-    assert open_items(tmp_path, encoding="cp1252").place("latin.txt") is not None
+    assert open_items(tmp_path, encoding="cp1252").number("latin.txt") is not None
 
 
 @with_images
@@ -337,7 +337,7 @@ def test_keys_of_lines_stay_when_lines_are_added(tmp_path):
     before = keys(open_items(text_file(tmp_path, b"a\nb\nb\nc\n")))
     after = open_items(text_file(tmp_path, b"new\na\nb\nb\nb\nnew\nc\n"))
     assert len(set(before)) == 4
-    assert [after.place(key) for key in before] == [1, 2, 3, 6]
+    assert [after.number(key) for key in before] == [1, 2, 3, 6]
 
 
 def test_lines_that_are_no_text_are_skipped(tmp_path):
@@ -436,7 +436,7 @@ def test_keys_of_rows_stay_when_rows_are_added(tmp_path):
     """Also if a column of numbers becomes one of names."""
     before = keys(open_items(text_file(tmp_path, b"a,b\n1,x\n2,y\n2,y\n", "t.csv")))
     after = open_items(text_file(tmp_path, b"a,b\nnew,z\n1,x\n2,y\n3,y\n2,y\n", "t.csv"))
-    assert [after.place(key) for key in before] == [1, 2, 4]
+    assert [after.number(key) for key in before] == [1, 2, 4]
 
 
 def test_a_table_with_one_column_of_texts_is_a_text(tmp_path):

@@ -108,8 +108,8 @@ def test_items_of_a_removed_label_are_asked_about_again(notes: Path, tmp_path: P
         assert by_label(person) == {label: before[label] for label in LABELS}
         assert person.stats()["known"] == sum(before.values()) - before["froot"]
         told(person, 60, {})
-        told_again = {lesson.item for lesson in teacher._lessons if lesson.truth == "fruit"}
-        assert told_again & {lesson.item for lesson in list(teacher._lessons)[:30]}
+        told_again = {lesson.item for lesson in teacher._state.lessons if lesson.truth == "fruit"}
+        assert told_again & {lesson.item for lesson in list(teacher._state.lessons)[:30]}
         assert client.post("/labels", json={"add": ["froot"]}).status_code == 200  # a new one
         assert by_label(person)["froot"] == 0
         assert teacher.engine.replayed().labels == [*LABELS, "froot"]

@@ -38,9 +38,11 @@ from onebit.pages.teach import curve
 from onebit.service import faults
 from onebit.service.teach.app import POLICY, make_app
 from onebit.service.teach.export import python_lines
+from onebit.service.teach.guesses import whole_percents
 from onebit.service.teach.lessons import Lesson, Lessons
+from onebit.service.teach.requests import AnswerRequest, Ask
 from onebit.service.teach.sources import open_items
-from onebit.service.teach.teacher import AnswerTurn, Ask, Teacher, whole_percents
+from onebit.service.teach.teacher import Teacher
 
 LABELS = ["fruit", "animal", "tool"]
 WORDS = {
@@ -137,7 +139,7 @@ def test_answers_are_learned_and_survive(notes: Path, tmp_path: Path) -> None:
         assert state(teacher) == learned
         same = ("answers", "known", "error", "error_recent", "by_label", "recent", "labels")
         assert {name: after[name] for name in same} == {name: before[name] for name in same}
-        seen = {lesson.item for lesson in teacher._lessons}
+        seen = {lesson.item for lesson in teacher._state.lessons}
         guess = Person(client).look()
         assert guess["item"]["key"] not in seen
 
@@ -215,7 +217,7 @@ def test_one_label_at_a_time(notes: Path, tmp_path: Path) -> None:
         assert person.guesses[0]["kind"] == "no"  # it has no reason to expect a yes
         for _ in range(10):
             person.answer()
-        items = [lesson.item for lesson in teacher._lessons]
+        items = [lesson.item for lesson in teacher._state.lessons]
         assert len(set(items)) == 10
         person.ask["only"] = None
         person.guesses = []
@@ -317,7 +319,7 @@ def test_a_guess_is_made_anew_when_the_learner_changes_its_mind(notes, tmp_path)
         person.look()
         for _ in range(40):
             person.answer()
-            held = [teacher._guesses[guess["id"]] for guess in person.guesses]
+            held = [teacher._guesses._known[guess["id"]] for guess in person.guesses]
             scores = teacher.engine.forecasts([guess.context for guess in held])
             best = [teacher.labels[place] for place in scores.argmax(axis=1)]
             assert [guess.best for guess in held] == best
@@ -329,11 +331,11 @@ def test_two_pages_do_not_get_the_same_items(notes: Path, tmp_path: Path) -> Non
         ada.look(), bob.look()
         for _ in range(20):
             ada.answer(), bob.answer()
-        items = [lesson.item for lesson in teacher._lessons]
+        items = [lesson.item for lesson in teacher._state.lessons]
         assert len(items) == len(set(items)) == 40
         assert ada.stats()["people"] == {"Ada": 20, "Bob": 20}
         last = ada.stats()["mine"]
-        assert len(last) == 20 and {teacher._lessons.get(id).who for id in last} == {"Ada"}
+        assert len(last) == 20 and {teacher._state.lessons.get(id).who for id in last} == {"Ada"}
         assert bytes(state(teacher)) == ob_bytes(teacher.engine.replayed())
 
 
@@ -358,7 +360,7 @@ def test_items_of_a_page_that_is_gone_are_free(tmp_path: Path) -> None:
             assert len(ada.guesses) == 3 and bob.guesses == []
         wait_for(lambda: bob.send("ahead")["guesses"])
         assert len(bob.guesses) == 3
-        assert "ada" not in teacher._chosen
+        assert "ada" not in teacher._chooser._chosen
 
 
 def test_shares_are_between_0_and_1(notes: Path, tmp_path: Path) -> None:
@@ -539,8 +541,8 @@ def test_an_answer_that_was_not_written_is_not_taken_for_one(notes, tmp_path, mo
         person.look()
         id = person.answer()
         journal, recovered = teacher.engine.journal, threading.Event()
-        tell = teacher._service.on_recovery
-        teacher._service.on_recovery = lambda: (tell(), recovered.set())
+        tell = teacher._state.service.on_recovery
+        teacher._state.service.on_recovery = lambda: (tell(), recovered.set())
         with monkeypatch.context() as broken:
             broken.setattr(journal, "_commit", fail)
             broken.setattr(journal, "recover", fail)
@@ -579,13 +581,14 @@ def test_kill_9_loses_nothing(notes: Path, tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from onebit.service.teach.sources import open_items
-from onebit.service.teach.teacher import AnswerTurn, Ask, Teacher, Turn
+from onebit.service.teach.requests import AnswerRequest, Ask, PageRequest
+from onebit.service.teach.teacher import Teacher
 ask = Ask(order="order", again=False)
 teacher = Teacher(open_items(sys.argv[1]), Path(sys.argv[2]), ["fruit", "animal", "tool"])
-guesses = teacher.ahead(Turn(page="p", ask=ask))
+guesses = teacher.ahead(PageRequest(page="p", ask=ask))
 while guesses:
     first, *rest = guesses
-    turn = AnswerTurn(page="p", ask=ask, have=[g.id for g in rest], id=first.id, right=False)
+    turn = AnswerRequest(page="p", ask=ask, have=[g.id for g in rest], id=first.id, right=False)
     guesses = teacher.answer(turn)
     print(first.id, flush=True)
 """
@@ -602,9 +605,9 @@ while guesses:
     process.wait()
     process.stdout.close()
     with teaching(notes, tmp_path / "t") as (teacher, _):
-        ids = [lesson.id for lesson in teacher._lessons]
+        ids = [lesson.id for lesson in teacher._state.lessons]
         assert set(acknowledged) <= set(ids) and len(ids) <= len(acknowledged) + 1
-        assert len({lesson.item for lesson in teacher._lessons}) == len(ids)
+        assert len({lesson.item for lesson in teacher._state.lessons}) == len(ids)
         assert teacher.engine.learner.round == len(ids)
 
 
@@ -938,7 +941,7 @@ def test_chances_are_whole_percents_that_add_up():
 
 def test_sureness_adds_up(notes, tmp_path):
     with Teacher(open_items(notes), tmp_path / "kept", LABELS) as teacher:
-        turn = AnswerTurn(page="page", id="")
+        turn = AnswerRequest(page="page", id="")
         (guess, *_) = teacher.ahead(turn)
         assert guess.sure is None  # it knows nothing yet
         for _ in range(20):
@@ -946,7 +949,7 @@ def test_sureness_adds_up(notes, tmp_path):
             (guess, *_) = teacher.answer(turn)
             shares = dict(guess.scores)
             # Not all labels together are certain: perhaps none is right.
-            estimated = min(float(teacher._scores(guess.context).clip(0, 1).sum()), 1.0)
+            estimated = min(float(teacher.engine.forecasts([guess.context]).clip(0, 1).sum()), 1.0)
             added = round(100 * sum(shares.values()))
             assert added <= 100 and abs(added - 100 * estimated) <= 1
             assert guess.sure == shares[guess.label]

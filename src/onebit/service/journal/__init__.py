@@ -294,6 +294,10 @@ class Journal(Queries):
         """How many rows may wait from now on."""
         self._queue = queue
 
+    def give_up(self, reason: str) -> None:
+        """Take no more rows, as after a failure, but without an attempt to recover."""
+        self.failure = Unavailable(reason)
+
     def check_room(self, rows: int = 1) -> None:
         """Refuse what could not be written now."""
         self.check_failure()

@@ -29,18 +29,18 @@ from onebit.service import faults
 from onebit.service.faults import ServiceError
 from onebit.service.messages import problem_of
 from onebit.service.teach import export
-from onebit.service.teach.sources.items import ItemError
-from onebit.service.teach.teacher import (
-    AnswerTurn,
-    Guess,
-    GuessTurn,
+from onebit.service.teach.guesses import Guess
+from onebit.service.teach.requests import (
+    AnswerRequest,
+    GuessRequest,
     NewLabels,
+    PageRequest,
     Renaming,
     Revision,
-    Teacher,
-    Turn,
     check_name,
 )
+from onebit.service.teach.sources.items import ItemError
+from onebit.service.teach.teacher import Teacher
 from onebit.service.tokens import host_name, is_loopback
 
 MOST_BYTES, MOST_BYTES_OF_LABELS = 2**16, 2**20  # of a body
@@ -58,6 +58,12 @@ COOKIE = "onebit-teach"
 BEAT = 15.0  # seconds between signs of life on a stream of events
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
+# Of a guess, what a page gets: by which name it gets it, and the name that it has here.
+_SHOWN = [
+    (field.encode_name, field.name)
+    for field in msgspec.structs.fields(Guess)
+    if field.name not in ("key", "context")
+]
 
 
 def make_app(
@@ -68,7 +74,7 @@ def make_app(
     routes = [
         Route("/", made.guarded(made.page)),
         Route("/static/{name}", made.guarded(made.static)),
-        Route("/items/{place}/picture", made.guarded(made.picture)),
+        Route("/items/{number}/picture", made.guarded(made.picture)),
         Route("/samples", made.guarded(made.samples)),
         Route("/stats", made.guarded(made.stats)),
         Route("/name", made.guarded(made.name)),
@@ -76,10 +82,12 @@ def make_app(
         Route("/why/{id}", made.guarded(made.why)),
         Route("/events", made.guarded(made.events)),
         Route("/export/{name}", made.guarded(made.export)),
-        Route("/ahead", made.guarded(made.turn(Turn, teacher.ahead)), methods=["POST"]),
-        Route("/answer", made.guarded(made.turn(AnswerTurn, teacher.answer)), methods=["POST"]),
-        Route("/skip", made.guarded(made.turn(GuessTurn, teacher.skip)), methods=["POST"]),
-        Route("/undo", made.guarded(made.turn(GuessTurn, teacher.undo)), methods=["POST"]),
+        Route("/ahead", made.guarded(made.guesses(PageRequest, teacher.ahead)), methods=["POST"]),
+        Route(
+            "/answer", made.guarded(made.guesses(AnswerRequest, teacher.answer)), methods=["POST"]
+        ),
+        Route("/skip", made.guarded(made.guesses(GuessRequest, teacher.skip)), methods=["POST"]),
+        Route("/undo", made.guarded(made.guesses(GuessRequest, teacher.undo)), methods=["POST"]),
         Route("/revise", made.guarded(made.change(Revision, teacher.revise)), methods=["POST"]),
         Route("/relabel", made.guarded(made.change(Renaming, teacher.relabel)), methods=["POST"]),
         Route("/labels", made.guarded(made.labels), methods=["POST"]),
@@ -99,7 +107,7 @@ class _App:
         self._listeners: set[asyncio.Event] = set()
         self._streams: Counter[str] = Counter()  # open ones, by page
         self._loop: asyncio.AbstractEventLoop | None = None
-        teacher.on_change = self._on_change
+        teacher.watch(self._on_change)
 
     # What every request goes through.
 
@@ -164,7 +172,7 @@ class _App:
         if lesson is not None and lesson != self._teacher.lesson:
             raise OtherLesson("another lesson is at this address now. Load the page again")
 
-    def turn(
+    def guesses(
         self, kind: type[T], run: Callable[[T], list[Guess]]
     ) -> Callable[[Request], Awaitable[Response]]:
         """A request that is answered with the guesses that the page should hold."""
@@ -211,24 +219,24 @@ class _App:
         return Response(data, media_type=media, headers={"cache-control": "no-cache"})
 
     async def picture(self, request: Request) -> Response:
-        named = request.path_params["place"]
+        named = request.path_params["number"]
         size = _number(request, "size", 800)
         # Python refuses to read a number of thousands of digits.
-        place = int(named) if re.fullmatch("[0-9]{1,9}", named) else len(self._teacher.items)
-        if place >= len(self._teacher.items):
+        number = int(named) if re.fullmatch("[0-9]{1,9}", named) else len(self._teacher.items)
+        if number >= len(self._teacher.items):
             raise faults.UnknownPath("no such item")
-        mark = self._teacher.picture_mark(place)
+        mark = self._teacher.picture_mark(number)
         try:
-            data, media = await run_in_threadpool(self._teacher.items.picture, place, size)
+            data, media = await run_in_threadpool(self._teacher.items.picture, number, size)
         except ItemError as error:
             raise faults.UnknownPath(str(error)) from None
         kept = {}
-        if request.query_params.get("item") == mark == self._teacher.picture_mark(place):
+        if request.query_params.get("item") == mark == self._teacher.picture_mark(number):
             kept["cache-control"] = "private, max-age=86400, immutable"
         return Response(data, media_type=media, headers=kept)
 
     async def samples(self, request: Request) -> Response:
-        return _json({"samples": await run_in_threadpool(self._teacher.samples)})
+        return _json({"samples": await run_in_threadpool(self._teacher.overview.samples)})
 
     async def name(self, request: Request) -> Response:
         """Whether a name can be taken, before it stands with any answer."""
@@ -237,17 +245,17 @@ class _App:
 
     async def stats(self, request: Request) -> Response:
         browser = request.query_params.get("browser", "")[:32]
-        return _json(await run_in_threadpool(self._teacher.stats, browser))
+        return _json(await run_in_threadpool(self._teacher.overview.stats, browser))
 
     async def curve(self, request: Request) -> Response:
         width = min(max(_number(request, "width", 400), 240), 800)
-        errors = await run_in_threadpool(self._teacher.errors)
+        errors = await run_in_threadpool(self._teacher.overview.errors)
         drawn = await run_in_threadpool(curve, *errors, width)
         return Response(drawn, media_type="text/html")
 
     async def why(self, request: Request) -> Response:
         try:
-            parts = await run_in_threadpool(self._teacher.why, request.path_params["id"])
+            parts = await run_in_threadpool(self._teacher.overview.why, request.path_params["id"])
         except ItemError as error:
             raise faults.Refused(str(error)) from None
         return _json({"parts": parts})
@@ -316,8 +324,7 @@ def _json(value: Any, status: int = 200, media: str = "application/json") -> Res
 
 
 def _shown(guess: Guess) -> dict[str, Any]:
-    names = [name for name in Guess.__struct_fields__ if name != "context"]
-    return {name: getattr(guess, name) for name in names}
+    return {shown: getattr(guess, name) for shown, name in _SHOWN}
 
 
 async def _body(request: Request, kind: type[T], most: int = MOST_BYTES) -> T:

@@ -27,7 +27,7 @@ _QUESTIONS = {
 def table(teacher: Teacher) -> dict[str, list[Any]]:
     """The answers in the order in which they were given, by column."""
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for lesson, item, truth in teacher.lessons():
+    for lesson, item, truth in teacher.overview.lessons():
         values = (
             lesson.item,
             None if item is None else item.text or None,

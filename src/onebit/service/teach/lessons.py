@@ -12,8 +12,8 @@ answered and then taken back is cancelled too, but had become active by the answ
 from __future__ import annotations
 
 import secrets
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -84,7 +84,7 @@ class Lessons:
 
     def __init__(self) -> None:
         self._by_id: dict[str, Lesson] = {}  # in order
-        self._by_item: dict[str, list[str]] = defaultdict(list)
+        self._by_item: dict[str, dict[str, Lesson]] = {}  # the same, for items that have any
         self.skipped: set[str] = set()
 
     @classmethod
@@ -144,29 +144,40 @@ class Lessons:
 
     def add(self, lesson: Lesson) -> None:
         self._by_id[lesson.id] = lesson
-        self._by_item[lesson.item].append(lesson.id)
+        self._by_item.setdefault(lesson.item, {})[lesson.id] = lesson
 
     def revise(self, id: str, right: bool, label: Any) -> None:
-        self._by_id[id] = self._by_id[id]._replace(right=right, label=label)
+        """Another answer takes the place of an earlier one."""
+        self.add(self._by_id[id]._replace(right=right, label=label))
 
     def remove(self, id: str) -> None:
         lesson = self._by_id.pop(id, None)
         if lesson is not None:
-            self._by_item[lesson.item].remove(id)
+            del self._by_item[lesson.item][id]
 
-    def of_item(self, item: str) -> list[Lesson]:
-        return [self._by_id[id] for id in self._by_item.get(item, ())]
+    def has_any(self, item: str) -> bool:
+        """Whether there are answers about an item."""
+        return bool(self._by_item.get(item))
 
     def is_new(self, item: str) -> bool:
+        """Whether an item was neither asked about nor skipped."""
         return not self._by_item.get(item) and item not in self.skipped
+
+    # Most items that are asked about have no answer yet, and what follows is asked often.
 
     def truth(self, item: str) -> Any:
         """The true label of an item, as the last answer tells it; None if no answer does."""
-        return next((x.truth for x in reversed(self.of_item(item)) if x.truth is not None), None)
+        lessons = self._by_item.get(item)
+        if not lessons:
+            return None
+        return next((x.truth for x in reversed(lessons.values()) if x.truth is not None), None)
 
-    def ruled_out(self, item: str) -> set[Any]:
+    def ruled_out(self, item: str) -> Set[Any]:
         """The labels that an item does not have."""
-        return {lesson.said for lesson in self.of_item(item) if not lesson.right}
+        lessons = self._by_item.get(item)
+        if not lessons:
+            return frozenset()
+        return {lesson.said for lesson in lessons.values() if not lesson.right}
 
     def last(self, count: int, browser: str | None = None) -> list[Lesson]:
         """The newest answers, the newest first. browser: only those given in it."""

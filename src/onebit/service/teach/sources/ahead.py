@@ -150,8 +150,8 @@ def _default_folder() -> Path | None:
 class Ahead:
     """A thread of low priority that makes items: what is wanted first, then all the rest in order.
 
-    make: makes an item by its place and raises nothing. others: how many items there are to make in
-    order while nothing is wanted. enough: says when to stop doing so.
+    make: makes an item by its number and raises nothing. others: how many items there are to make
+    in order while nothing is wanted. enough: says when to stop doing so.
     """
 
     def __init__(
@@ -164,14 +164,14 @@ class Ahead:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def want(self, places: Iterable[int]) -> None:
+    def want(self, numbers: Iterable[int]) -> None:
         """Make these next, in this order; the thread starts with the first ones."""
         with self._changed:
-            chosen = list(places)
-            for place in reversed(chosen):
-                if place in self._wanted:
-                    self._wanted.remove(place)
-                self._wanted.appendleft(place)
+            chosen = list(numbers)
+            for number in reversed(chosen):
+                if number in self._wanted:
+                    self._wanted.remove(number)
+                self._wanted.appendleft(number)
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="onebit-ahead", daemon=True)
                 self._thread.start()
@@ -189,17 +189,17 @@ class Ahead:
         if sys.platform == "linux":  # it has a priority for each thread
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-        while (place := self._next()) is not None:
-            self._make(place)
+        while (number := self._next()) is not None:
+            self._make(number)
 
     def _next(self) -> int | None:
-        """The place to make next, when there is any; None when all is over."""
+        """The number of the item to make next, when there is any; None when all is over."""
         with self._changed:
             while not self._closed:
                 if self._wanted:
                     return self._wanted.popleft()
-                place = None if self._enough() else next(self._others, None)
-                if place is not None:
-                    return place
+                number = None if self._enough() else next(self._others, None)
+                if number is not None:
+                    return number
                 self._changed.wait()
         return None

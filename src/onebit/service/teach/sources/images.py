@@ -227,5 +227,6 @@ def _cell_weights() -> np.ndarray:
 def shown(text: str, most: int) -> str:
     """A line of text for a person: white space as blanks, what is not printable as its code."""
     line = " ".join(text[: 4 * most].split())
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
     return line if len(line) <= most else line[: most - 1] + "…"

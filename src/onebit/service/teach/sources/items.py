@@ -1,6 +1,6 @@
 """What can be taught: items with keys, contexts and pictures, from whatever source.
 
-Items have fixed places, 0 to len - 1. An item's key stays the same when its source is opened again,
+Items are numbered from 0 to len - 1. An item's key stays the same when its source is opened again,
 also if other items were added or taken away.
 """
 
@@ -18,7 +18,7 @@ from onebit.service.teach.sources.images import EDGE, shown
 
 Kind = Literal["image", "text", "row"]
 Embed = Callable[[Any], Any]
-Skipped = tuple[str, str]  # a key or a place in the source, and the reason
+Skipped = tuple[str, str]  # a key, or where it is in the source, and the reason
 
 MOST_ITEMS = 1_000_000
 MOST_MEMORY = 2**26  # bytes of pictures, and again of vectors
@@ -56,7 +56,7 @@ class Items:
     def __init__(self, name: str, keys: list[str], skipped: list[Skipped], embed: Embed | None):
         self.name, self.skipped = name, skipped
         self._keys, self._embed = keys, embed
-        self._places: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self._reasons: dict[int, str] = {}
         self._vectors: Recent[np.ndarray] = Recent(MOST_MEMORY)
         self._width = 0  # of embeddings; 0: there was none yet
@@ -90,9 +90,9 @@ class Items:
         """Which content item i has now: another text when it has changed."""
         return ""
 
-    def prepare(self, *places: int) -> None:
+    def prepare(self, *numbers: int) -> None:
         """Make these items ready in the background, the first one first."""
-        missing = [i for i in places if not self.ready(i)]
+        missing = [i for i in numbers if not self.ready(i)]
         if missing or self._made_in_order():
             self._ahead.want(missing)
 
@@ -110,11 +110,15 @@ class Items:
         """How many items nothing is known against."""
         return len(self) - len(self._reasons)
 
-    def place(self, key: str) -> int | None:
-        """The place of the item with this key, if there is one."""
-        if not self._places:
-            self._places = {key: i for i, key in enumerate(self._keys)}
-        return self._places.get(key)
+    def key(self, i: int) -> str:
+        """The key of item i."""
+        return self._keys[i]
+
+    def number(self, key: str) -> int | None:
+        """The number of the item with this key, if there is one."""
+        if not self._numbers:
+            self._numbers = {key: i for i, key in enumerate(self._keys)}
+        return self._numbers.get(key)
 
     def close(self) -> None:
         """Stop the work in the background."""
