@@ -49,7 +49,7 @@ def test_a_token_is_found_by_its_secret_or_its_digest(write):
 
 def test_permits(write):
     tokens = read_tokens(write(TWO))
-    website, ops = tokens.entries
+    website, ops = tokens.known
     assert website.permits("decide", "news") and website.permits("feedback", "news")
     assert not website.permits("read", "news") and not website.permits("decide", "ads")
     assert not website.permits("decide", "*")
@@ -59,7 +59,7 @@ def test_permits(write):
 def test_secrets_are_not_shown(write):
     tokens = read_tokens(write(TWO))
     digest = hashlib.sha256(SECRET.encode())
-    for text in (repr(tokens), str(tokens), f"{tokens.entries}"):
+    for text in (repr(tokens), str(tokens), f"{tokens.known}"):
         assert SECRET not in text and digest.hexdigest() not in text
         assert repr(digest.digest()) not in text
 

@@ -455,7 +455,7 @@ def _tokens(options: ServiceOptions, models: dict[str, Any]) -> Tokens | None:
             )
         return None
     tokens = read_tokens(options.tokens)
-    for token in tokens.entries:
+    for token in tokens.known:
         for name in [name for name in token.models if name not in ("*", *models)]:
             known = _unknown(name, list(models), "model")
             raise ValueError(f"{options.tokens}: [{token.name}] models: {known}")

@@ -1,4 +1,4 @@
-"""Snapshots: learners that name their place in the journal, so that start-up need not replay all.
+"""Snapshots: learners that name their position in the journal, so that a start reads only the rest.
 
 A snapshot is a model file (`onebit.load` reads it) whose name says which events it has learned:
 

@@ -49,13 +49,13 @@ class Token(Struct, frozen=True):
 class Tokens(Struct, frozen=True):
     """All tokens of a file."""
 
-    entries: tuple[Token, ...]
+    known: tuple[Token, ...]
 
     def find(self, secret: str) -> Token | None:
         """The token with this secret. The time taken does not tell how much of it was right."""
         digest = digest_of(secret)
         found = None
-        for token in self.entries:
+        for token in self.known:
             if hmac.compare_digest(token.digest, digest):
                 found = token
         return found

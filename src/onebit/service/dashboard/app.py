@@ -36,7 +36,7 @@ from onebit.service.dashboard.page import ORDERS, TABLES, Counted, Order, View
 from onebit.service.dashboard.statistics import Statistics
 from onebit.service.faults import ServiceError
 from onebit.service.journal import Journal
-from onebit.service.journal.summary import viewing
+from onebit.service.journal.summary import at_one_moment
 from onebit.service.messages import headers_of, problem_of
 
 T = TypeVar("T")
@@ -187,8 +187,8 @@ class Dashboard:
         with self._lock:
             if time.monotonic() - self._looked >= LOOK_EVERY:
                 journal = self._journal()
-                with viewing(journal) as view:
-                    self._seen = view.last_position(), journal.is_written
+                with at_one_moment(journal) as moment:
+                    self._seen = moment.last_position(), journal.is_written
                 self._looked = time.monotonic()
             return self._seen
 

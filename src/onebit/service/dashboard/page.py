@@ -337,8 +337,8 @@ def _delay_charts(report: Report) -> Markup:
     total = sum(delay.answers for delay in report.delays)
     if not total:
         return Markup("")
-    places = [i for i, delay in enumerate(report.delays) if delay.answers]
-    first, last = max(min(places) - 1, 0), min(max(places) + 1, len(report.delays) - 1)
+    filled = [i for i, delay in enumerate(report.delays) if delay.answers]
+    first, last = max(min(filled) - 1, 0), min(max(filled) + 1, len(report.delays) - 1)
     bars = []
     for delay in report.delays[first : last + 1]:
         low = delay.low or delay.high / 10**0.25

@@ -25,7 +25,7 @@ from msgspec import Struct
 from onebit.feedback.drift import DriftAlarm
 from onebit.service.faults import UnknownModel
 from onebit.service.journal import Journal
-from onebit.service.journal.summary import View, viewing
+from onebit.service.journal.summary import Moment, at_one_moment
 from onebit.service.messages import Label
 
 BINS = 128  # of rounds, at least, once there are as many rounds; at most twice as many
@@ -166,9 +166,9 @@ class _Summary:
         self.lately: deque[bool] = deque(maxlen=RECENT[1])
         self.last: deque[int] = deque(maxlen=LAST)  # positions of decisions
 
-    def read(self, view: View, model: int, until: int) -> None:
+    def read(self, moment: Moment, model: int, until: int) -> None:
         """Add the events up to a position."""
-        piece = view.piece(model, self.reached, until, self.base)
+        piece = moment.piece(model, self.reached, until, self.base)
         if not self.bins:
             self.origin = piece.first_round() or 0
         bins = self.origin, self.width
@@ -226,11 +226,11 @@ class Statistics:
     def refresh(self, seconds: float = 0.5) -> bool:
         """Read what is new, for about so long. Returns whether all has been read."""
         deadline = time.perf_counter() + seconds
-        with self._lock, viewing(self.journal) as view:
-            self.end = view.last_position()
-            summary = self._start(view)
+        with self._lock, at_one_moment(self.journal) as moment:
+            self.end = moment.last_position()
+            summary = self._start(moment)
             while summary.reached < self.end:
-                summary.read(view, self.number, min(summary.reached + PIECE, self.end))
+                summary.read(moment, self.number, min(summary.reached + PIECE, self.end))
                 self._keep(summary)
                 if time.perf_counter() > deadline:
                     break
@@ -244,10 +244,10 @@ class Statistics:
             return 1.0
         return (summary.reached - summary.base) / (self.end - summary.base)
 
-    def _start(self, view: View) -> _Summary:
+    def _start(self, moment: Moment) -> _Summary:
         """The newest summary that knows no event that has changed since."""
-        first = view.base_position(self.number)
-        edit, affects = view.changes_of_the_past(self.number, self._edit)
+        first = moment.base_position(self.number)
+        edit, affects = moment.changes_of_the_past(self.number, self._edit)
         current = self._summary
         if edit is not None:
             self._edit = edit

@@ -64,14 +64,14 @@ class Saving:
         All that it has learned must be on disk.
         """
         state = self._state
-        place = (state.journal, state.folder, state.name, state.number)
-        path = snapshots.path_of(*place, version, position, past.edit)
+        model = (state.journal, state.folder, state.name, state.number)
+        path = snapshots.path_of(*model, version, position, past.edit)
         files.write(path, *dumped, mode=0o600)
         with state.lock:
             if state.has_changed(past, position):  # it may have learned what was erased meanwhile
                 path.unlink(missing_ok=True)
                 return None
-        snapshots.drop_old(*place, self.keep)
+        snapshots.drop_old(*model, self.keep)
         return path
 
     def drop_erased(self) -> None:

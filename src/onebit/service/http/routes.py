@@ -113,7 +113,7 @@ async def give_feedback_many(call: Call) -> messages.Outcomes:
     answers = call.body.feedback
     _check_batch(call, len(answers))
     outcomes: list[Any] = [None] * len(answers)
-    places: dict[str, list[int]] = {}
+    chosen_of: dict[str, list[int]] = {}
 
     def sort_out() -> None:
         for i, answer in enumerate(answers):
@@ -121,20 +121,20 @@ async def give_feedback_many(call: Call) -> messages.Outcomes:
             try:
                 model = call.service.model_of(answer.id)
                 call.permit("feedback", model)
-                places.setdefault(model, []).append(i)
+                chosen_of.setdefault(model, []).append(i)
             except ServiceError as fault:
                 outcomes[i] = fault
 
     await call.apart(sort_out)  # each may have to be looked up in the journal
     submitted: list[tuple[list[int], Pending[list[messages.Standing | ServiceError]]]] = []
-    for model, chosen in places.items():
+    for model, chosen in chosen_of.items():
         mine = [answers[i] for i in chosen]
         try:
             engine = call.engine_of(model)
             pending = await call.submitted(engine, engine.submit_feedback_many, mine)
             submitted.append((chosen, pending))
         except ServiceError as fault:
-            if len(places) == 1:
+            if len(chosen_of) == 1:
                 raise
             for i in chosen:
                 outcomes[i] = fault

@@ -152,7 +152,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 for other in others
                 if isinstance(other, LimitedProtocol)
             ),
-            key=lambda entry: entry[:3],
+            key=lambda held_by: held_by[:3],
         )
         if usefulness == 2 or (usefulness == 1 and held[found.origin] <= held[self.origin]):
             return False

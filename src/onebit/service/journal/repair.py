@@ -115,9 +115,9 @@ def _copied(pages: _Pages, copy: Path) -> tuple[dict[str, int], list[tuple[int, 
         connection.execute("PRAGMA synchronous = OFF")  # it is synced as a whole
         connection.execute("BEGIN")
         for table, row in pages.rows():
-            places = ", ".join("?" * len(row))
+            values = ", ".join("?" * len(row))
             try:
-                connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({places})", row)
+                connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({values})", row)
             except sqlite3.Error:  # it does not fit the table
                 pages.lost.append(f"{table} {row[0]}")
         # Names that were lost: their events are there, and wait for a new name.
@@ -334,16 +334,16 @@ class _Pages:
         if start + 8 + 2 * cells > self._size:
             return
         self._read.add(number)
-        places = struct.unpack_from(f">{cells}H", page, start + 8)
+        offsets = struct.unpack_from(f">{cells}H", page, start + 8)
         if page[start] == _LEAF_OF_INDEX:
-            yield from self._facts_of(page, places)
+            yield from self._facts_of(page, offsets)
             return
-        for place in places:
+        for offset in offsets:
             rowid: Any = "?"
             try:
-                length, place = _varint(page, place)
-                rowid, place = _varint(page, place)
-                values = _record(self._payload(page, place, length))
+                length, offset = _varint(page, offset)
+                rowid, offset = _varint(page, offset)
+                values = _record(self._payload(page, offset, length))
             except (_Unreadable, IndexError, ValueError, struct.error):
                 self.lost.append(f"page {number}, row {rowid}")
                 continue
@@ -359,23 +359,23 @@ class _Pages:
                 yield table, row
 
     def _facts_of(
-        self, page: bytes, places: Iterable[int]
+        self, page: bytes, offsets: Iterable[int]
     ) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """The rows that a repair keeps of the tables that SQLite keeps like an index.
 
         These are `meta` and `sources`. In an index over keys of decisions, a row of three columns
         ends with a position, which is no weight below 1; other weights need not be kept.
         """
-        for place in places:
+        for offset in offsets:
             with contextlib.suppress(_Unreadable, IndexError, TypeError, ValueError, struct.error):
-                length, place = _varint(page, place)
-                row = _record(self._payload(page, place, length))
+                length, offset = _varint(page, offset)
+                row = _record(self._payload(page, offset, length))
                 if len(row) == 2 and isinstance(row[0], str) and _FACTS.fullmatch(row[0]):
                     yield "meta", row
                 if [*map(type, row[:2])] == [int, str] and len(row) == 3 and 0 <= row[2] < 1:
                     yield "sources", row
 
-    def _payload(self, page: bytes, place: int, length: int) -> bytes:
+    def _payload(self, page: bytes, offset: int, length: int) -> bytes:
         """The bytes of a row; the part that does not fit its page is in further pages."""
         if length > LARGEST_ROW:
             raise _Unreadable
@@ -386,9 +386,9 @@ class _Pages:
             local = least + (length - least) % (usable - 4)
             if local > usable - 35:
                 local = least
-        parts, left = [page[place : place + local]], length - local
+        parts, left = [page[offset : offset + local]], length - local
         if left:
-            (further,) = struct.unpack_from(">I", page, place + local)
+            (further,) = struct.unpack_from(">I", page, offset + local)
             seen: set[int] = set()
             while left > 0:
                 if further in seen:
@@ -493,15 +493,15 @@ def _sums(data: bytes, before: tuple[int, int], order: str) -> tuple[int, int]:
     return first, second
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of variable length, and the place behind it."""
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
+    """A number of variable length, and the offset behind it."""
     number = 0
-    for byte in data[place : place + 8]:
-        number, place = (number << 7) | (byte & 127), place + 1
+    for byte in data[offset : offset + 8]:
+        number, offset = (number << 7) | (byte & 127), offset + 1
         if byte < 128:
-            return number, place
-    number = (number << 8) | data[place]  # the ninth byte has eight bits
-    return (number if number < 2**63 else number - 2**64), place + 1
+            return number, offset
+    number = (number << 8) | data[offset]  # the ninth byte has eight bits
+    return (number if number < 2**63 else number - 2**64), offset + 1
 
 
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes by type
@@ -509,12 +509,12 @@ _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes by type
 
 def _record(data: bytes) -> tuple[Any, ...]:
     """The values of a row."""
-    end, place = _varint(data, 0)
+    end, offset = _varint(data, 0)
     if not 1 <= end <= len(data):
         raise _Unreadable
     kinds = []
-    while place < end:
-        kind, place = _varint(data, place)
+    while offset < end:
+        kind, offset = _varint(data, offset)
         kinds.append(kind)
     values: list[Any] = []
     for kind in kinds:
@@ -522,20 +522,20 @@ def _record(data: bytes) -> tuple[Any, ...]:
             values.append(None)
         elif kind in _INTEGERS:
             size = _INTEGERS[kind]
-            values.append(int.from_bytes(data[place : place + size], "big", signed=True))
-            place += size
+            values.append(int.from_bytes(data[offset : offset + size], "big", signed=True))
+            offset += size
         elif kind == 7:
-            values.append(struct.unpack_from(">d", data, place)[0])
-            place += 8
+            values.append(struct.unpack_from(">d", data, offset)[0])
+            offset += 8
         elif kind in (8, 9):
             values.append(kind - 8)
         elif kind >= 12:
             size = (kind - 12) // 2
-            value = data[place : place + size]
+            value = data[offset : offset + size]
             values.append(value if kind % 2 == 0 else value.decode())
-            place += size
+            offset += size
         else:
             raise _Unreadable
-    if place != len(data):
+    if offset != len(data):
         raise _Unreadable
     return tuple(values)

@@ -82,7 +82,7 @@ class Piece:
         return self._rows(_ANSWERS, origin=origin, width=width)
 
     def delays(self, bounds: Sequence[float]) -> Iterable[tuple[Any, ...]]:
-        """By the first bound (its place) that is no shorter: how many answers took so long."""
+        """By the first bound (its index) that is no shorter: how many answers took so long."""
         cases = (f"WHEN a.time - d.time <= {bound!r} THEN {i}" for i, bound in enumerate(bounds))
         bin = f"CASE {' '.join(cases)} ELSE {len(bounds)} END"
         return self._rows(f"SELECT {bin} AS bin, count(*) {_ANSWERED} {_HEARD} GROUP BY bin")
@@ -100,7 +100,7 @@ class Piece:
         return [position for (position,) in self._rows(_NEWEST, most=most)]
 
 
-class View:
+class Moment:
     """A journal as it is at one moment."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -128,8 +128,8 @@ class View:
 
 
 @contextmanager
-def viewing(journal: Queries) -> Iterator[View]:
-    """One view of a journal for several questions."""
+def at_one_moment(journal: Queries) -> Iterator[Moment]:
+    """A journal as it is now, for several questions."""
     with journal.reading() as connection:
         connection.execute("BEGIN")
-        yield View(connection)
+        yield Moment(connection)

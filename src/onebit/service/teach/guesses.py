@@ -166,10 +166,10 @@ class Guesses:
         item = shown_item(number, state.items[number], state.picture_of(number))
         out = state.lessons.ruled_out(item["key"])
         is_question = kind in ("yes", "no")  # about a single label: its confidence says nothing
-        place = state.labels.index(said.label)
+        index = state.labels.index(said.label)
         open_ones = np.array([label not in out for label in state.labels])
         shares = whole_percents(
-            _chances(scores, open_ones, place, None if is_question else said.confidence)
+            _chances(scores, open_ones, index, None if is_question else said.confidence)
         )
         order = np.argsort(-scores, kind="stable")[:SHOWN_LABELS]
         guess = self._known[said.id] = Guess(
@@ -178,7 +178,7 @@ class Guesses:
             item=item,
             kind=kind,
             label=said.label,
-            sure=float(shares[place]) if np.ptp(scores) else None,
+            sure=float(shares[index]) if np.ptp(scores) else None,
             best=state.best(scores, self._possible(item["key"], kind, said.label)),
             scores=[(state.labels[i], float(shares[i])) for i in order],
             explored=said.explored,
