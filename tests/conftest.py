@@ -6,28 +6,16 @@ Tests run as plain Python, which starts at once, unless the environment has NUMB
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from importlib.util import find_spec
 from zlib import crc32
 
 import pytest
 
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # numba reads it once, when it is imported
-MOST_MEMORY = 8 << 30  # twice what all learners take that one process compiles
 
 
 def pytest_addoption(parser):
     parser.addoption("--part", metavar="I/N", default="1/1", help="run the I-th of N parts")
-
-
-def pytest_configure():
-    """Limit the memory of a test that goes wild, so that it fails and the machine goes on."""
-    with suppress(ImportError):  # there are no such limits on Windows
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        if most == resource.RLIM_INFINITY or most > MOST_MEMORY:
-            resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, most))
 
 
 def pytest_report_header():
