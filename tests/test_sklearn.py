@@ -78,7 +78,9 @@ def test_onebit_learns_iris_though_its_rows_are_sorted_by_label():
 
 
 def test_a_row_without_any_forecast_has_equal_probabilities():
-    model = OneBitClassifier().partial_fit(sparse.csr_array(X[:2]), Y[:2], classes=[0, 1, 2])
+    model = OneBitClassifier("FastCB").partial_fit(
+        sparse.csr_array(X[:2]), Y[:2], classes=[0, 1, 2]
+    )
     assert np.allclose(model.predict_proba(sparse.csr_array((1, 4))), 1 / 3)
 
 

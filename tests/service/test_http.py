@@ -586,12 +586,12 @@ def test_slow_readers_get_their_answer(monkeypatch):
         made.append(protocol)
 
     monkeypatch.setattr(LimitedProtocol, "connection_made", noted)
-    options = ServiceOptions(timeouts=Timeouts(body=3600, idle=1))
-    with (
-        listening(lambda _: large_answers, options) as port,
-        socket.create_connection(("127.0.0.1", port), PATIENCE) as connection,
-    ):
-        connection.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    options = ServiceOptions(timeouts=Timeouts(body=3600, idle=3600))
+    with listening(lambda _: large_answers, options) as port, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)  # more has to wait
+        connection.settimeout(PATIENCE)
+        connection.connect(("127.0.0.1", port))
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         connection.recv(1, socket.MSG_PEEK)
         (protocol,) = made
         got = looks = 0
@@ -605,7 +605,7 @@ def test_slow_readers_get_their_answer(monkeypatch):
             if not before:  # the system has taken the rest
                 break
             while protocol.transport.get_write_buffer_size() >= before:
-                part = connection.recv(10**6, socket.MSG_WAITALL)
+                part = connection.recv(10**5, socket.MSG_WAITALL)
                 assert part, "the client was cut off"
                 got += len(part)
         assert looks > 3

@@ -417,7 +417,7 @@ def codes(copied, tmp_path, monkeypatch):
         ("feedback/channels.py", CODE, ALL),
         ("datasets/steps.py", CODE, ALL),
         ("datasets/catalogue_entry.py", CODE, ALL),
-        ("learner.py", CODE, ALL),
+        ("learner/learner.py", CODE, ALL),
     ],
 )
 def test_an_edit_runs_the_cells_again_that_depend_on_it_and_no_others(
