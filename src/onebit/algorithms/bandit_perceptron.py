@@ -14,8 +14,8 @@ from onebit.core.sums import linear_score
 from onebit.core.updates import add
 from onebit.learner.learner import Learner
 from onebit.storage.base import Storage
+from onebit.storage.dual import BUDGET, KERNEL, REMOVE, Remove, storage_for_kernel
 from onebit.storage.kernels import KernelLike
-from onebit.storage.stored_contexts import BUDGET, KERNEL, REMOVE, Remove, storage_for_kernel
 
 
 class BanditPerceptron(Learner):

@@ -37,9 +37,10 @@ from onebit.core.updates import regress, update_of_planes
 from onebit.learner.declared import Variant
 from onebit.storage import full
 from onebit.storage import stored_contexts as stored
+from onebit.storage.dual import BUDGET, KERNEL, REMOVE, Remove
 from onebit.storage.full import Matrices
 from onebit.storage.kernels import KernelLike
-from onebit.storage.stored_contexts import BUDGET, KERNEL, REMOVE, Posterior, Remove
+from onebit.storage.stored_contexts import Posterior
 
 TARGET_DRAW = 2
 WIDTHS = ("eta", "log", "theory")

@@ -21,8 +21,8 @@ from onebit.algorithms.upper_confidence import _UpperConfidence
 from onebit.core.choosing import best_upper
 from onebit.core.settings import Range, setting
 from onebit.core.updates import move
+from onebit.storage.dual import BUDGET, KERNEL, REMOVE, Remove
 from onebit.storage.kernels import KernelLike
-from onebit.storage.stored_contexts import BUDGET, KERNEL, REMOVE, Remove
 
 
 class UCWL(_UpperConfidence):

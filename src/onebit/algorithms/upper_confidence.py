@@ -10,8 +10,8 @@ from onebit.core.rounds import Choice
 from onebit.core.sums import gaussian_score
 from onebit.learner.learner import Learner
 from onebit.storage.base import Storage
+from onebit.storage.dual import storage_for_kernel
 from onebit.storage.full import FORM, FormName, form_named
-from onebit.storage.stored_contexts import storage_for_kernel
 
 
 @generic

@@ -1,6 +1,6 @@
 """The state of a learner besides its table of weights.
 
-Most learners have only the table. `full` has matrices, `stored_contexts` the contexts of learners
+Most learners have only the table. `full` has matrices, `dual` the stored contexts of learners
 with a kernel; an algorithm may have one of its own, as `OneBit` has (`algorithms.onebit`). An
 algorithm is written once: the functions of `core.sums` and `core.updates` have a body for each
 storage.

@@ -31,18 +31,10 @@ from onebit.core.sums import dot as sum_of_row
 from onebit.core.sums import squared_norm
 from onebit.storage import stored_contexts as stored
 from onebit.storage.base import Arrays
+from onebit.storage.dual import Dual
 from onebit.storage.full import ROUNDING, add_times, is_between, is_inverse, shrink_by
 from onebit.storage.kernels import GIVEN, value
-from onebit.storage.stored_contexts import (
-    SMALLEST,
-    TOP,
-    Dual,
-    Points,
-    clear,
-    is_full,
-    is_same,
-    touch,
-)
+from onebit.storage.stored_contexts import SMALLEST, TOP, Points, clear, is_full, is_same, touch
 
 LEAST = 1e-200  # least weight of an observation
 UNKNOWN = 1e30  # in place of k(x, x), where a function gives it

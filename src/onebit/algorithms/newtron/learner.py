@@ -43,6 +43,7 @@ from onebit.core.lanes import aligned_zeros, at
 from onebit.core.settings import Range, setting
 from onebit.core.sums import linear_score, number
 from onebit.storage.base import Arrays, Storage
+from onebit.storage.dual import BUDGET, KERNEL, REMOVE, Remove
 from onebit.storage.full import (
     MOST_VARIANCE,
     add_lines,
@@ -54,7 +55,6 @@ from onebit.storage.full import (
     shrink_by,
 )
 from onebit.storage.kernels import KernelLike
-from onebit.storage.stored_contexts import BUDGET, KERNEL, REMOVE, Remove
 
 MOST_EVIDENCE = 1e28  # trace of S_i: contexts and rounds are limited
 
