@@ -21,7 +21,8 @@ _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 class Versions:
     """Writes versions of a model into the journal.
 
-    Lock: called with the lock of the engine, but for `drop` of a version that was never in charge.
+    Lock: a version is added, written and put in charge with the lock of the engine. What was
+    followed is read, and a version that was never in charge is dropped, without it, too.
     """
 
     def __init__(self, state: EngineState) -> None:
