@@ -402,7 +402,7 @@ def test_an_edit_compiles_again_what_depends_on_it_and_nothing_else(tmp_path):
     for file, edit in (
         ("cli/race.py", CODE),
         ("algorithms/ucwl.py", CODE),
-        ("learner.py", CODE),
+        ("learner/learner.py", CODE),
         ("core/rounds.py", ('"""Scratch space', '"""Some scratch space')),
     ):
         with edited(package / file, edit):
