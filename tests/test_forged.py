@@ -20,6 +20,7 @@ from onebit import testing
 from onebit.learner import decision as decisions
 from onebit.learner import files
 from onebit.learner.learner import Learner
+from onebit.testing import model_bytes
 
 TRIES = max(int(os.environ.get("ONEBIT_FUZZ", "1000")) // len(MAKERS), 1)
 NUMBERS = [0.0, -0.0, 5e-324, 1e-300, 2.0**-61, 1e-9, 0.05, 0.2, 0.5, 0.96, 1.0, 1.5, -1.0, 7.0]
@@ -106,18 +107,18 @@ def test_a_forged_decision_is_refused_or_harmless(make, request):
         feedback = draw.choice([{"right": True}, {"right": False}, {"label": 1}])
         if learner.full_information:
             feedback = {"label": draw.randrange(testing.LABELS)}
-        before = testing._bytes(learner)
+        before = testing.state_bytes(learner)
         try:
             learner.learn(ob.Decision.from_bytes(sealed(fields)), **feedback)
         except ValueError:
-            assert testing._bytes(learner) == before, fields
+            assert testing.state_bytes(learner) == before, fields
         harmless(learner, X, fields)
 
 
 def harmless(learner: Learner, X, fields: dict) -> None:
     """What is left works: scores are numbers, and the model can be saved and loaded."""
     assert np.isfinite(learner.scores(X)).all() and np.isfinite(learner.weights).all(), fields
-    head, arrays = files.unpack(files.pack(*learner._dump()))
+    head, arrays = files.unpack(model_bytes(learner))
     Learner._restore(head, arrays, learner._given(), type(learner), is_foreign=True)
 
 
@@ -161,10 +162,10 @@ def test_a_decision_made_by_hand_is_refused():
         {"salt": None},
         {"salt": 7},
     ):
-        before = testing._bytes(learner)
+        before = testing.state_bytes(learner)
         with pytest.raises((ValueError, TypeError), match=" "):
             learner.learn(by_hand(decision, **changes), right=True)
-        assert testing._bytes(learner) == before, changes
+        assert testing.state_bytes(learner) == before, changes
     learner.learn(decision, right=True)
 
 
@@ -224,8 +225,8 @@ def test_a_kernel_newtron_takes_back_its_own_decisions(kernel, scale):
 def test_feedback_that_is_refused_fades_nothing():
     learner = ob.Banditron(3, half_life=16, features=5)
     learner.learn(learner.decide(np.ones(5)), right=True)
-    decision, before = learner.decide(np.ones(5)), testing._bytes(learner)
+    decision, before = learner.decide(np.ones(5)), testing.state_bytes(learner)
     row = np.array([10], np.uint32), np.ones(1, np.float32)
     with pytest.raises(ValueError, match="index 10 is beyond"):
         learner.learn(by_hand(decision, row=row, round=500), right=True)
-    assert testing._bytes(learner) == before
+    assert testing.state_bytes(learner) == before

@@ -20,7 +20,7 @@ import pytest
 import onebit as ob
 from onebit import testing
 from onebit.learner import files
-from onebit.testing import LABELS  # the laws have had that many compiled
+from onebit.testing import LABELS, model_bytes, saved_state  # the laws have had that many compiled
 
 
 def learned(make=ob.Banditron, **settings):
@@ -31,10 +31,6 @@ def learned(make=ob.Banditron, **settings):
     return learner
 
 
-def state(learner):
-    return files.pack(*learner._dump())
-
-
 @pytest.fixture(scope="module")
 def learner():
     return learned()
@@ -42,7 +38,7 @@ def learner():
 
 @pytest.fixture(scope="module")
 def good(learner):
-    return state(learner)
+    return model_bytes(learner)
 
 
 def refused(path, *words):
@@ -94,21 +90,21 @@ def test_a_saved_learner_comes_back_and_goes_on_as_if_it_had_never_stopped(
     there = ob.load(tmp_path / "m.onebit")
     assert type(there) is make and repr(there) == repr(here)
     assert (there.labels, there.dtype, there.features) == (["a", "b", "c"], dtype, features)
-    assert state(there) == state(here)
+    assert model_bytes(there) == model_bytes(here)
     for t in range(20):
         x = np.array([1.0, t % 5, -0.5])
         one, two = here.decide(x), there.decide(x)
         assert (one.label, one.propensity, one.round) == (two.label, two.propensity, two.round)
         here.learn(one, right=t % 2 == 0)
         there.learn(two, right=t % 2 == 0)
-    assert state(there) == state(here)
+    assert model_bytes(there) == model_bytes(here)
 
 
 def test_the_same_learner_gives_the_same_bytes_at_any_time_and_place(tmp_path, learner):
     learner.save(tmp_path / "one")
     learner.copy().save(str(tmp_path / "another name"))
     assert (tmp_path / "one").read_bytes() == (tmp_path / "another name").read_bytes()
-    assert state(learned()) == state(learner)
+    assert model_bytes(learned()) == model_bytes(learner)
     ob.load(tmp_path / "one").save(tmp_path / "two")
     assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
 
@@ -213,7 +209,7 @@ def test_many_random_damages_of_a_larger_model_file_are_refused():
     learner = ob.Banditron(9, features=40, dtype="float64")
     d = learner.decide(np.arange(40.0))
     learner.learn(d, right=False)
-    whole = state(learner)
+    whole = model_bytes(learner)
     rng = np.random.default_rng(2)
     for _ in range(3000):
         damaged = bytearray(whole)
@@ -327,7 +323,7 @@ def test_an_array_of_which_the_directory_leaves_out_the_end_is_refused(good):
 
 def crafted(learner, head=None, **arrays):
     """The learner's file with a few things changed; None leaves a thing out."""
-    heads, kept = learner._dump()
+    heads, kept = saved_state(learner)
     heads, kept = {**heads, **(head or {})}, {**kept, **arrays}
     return files.pack(
         {name: value for name, value in heads.items() if value != "left out"},
@@ -346,7 +342,7 @@ def test_an_older_confidit_goes_on_as_it_was(tmp_path):
     old.learn(old.decide([1.0, 2.0]), right=True)
     settings = {name: value for name, value in old.settings.items() if name != "update"}
     path = written(tmp_path, crafted(old, {"settings": settings}))
-    assert state(ob.load(path)) == state(old)
+    assert model_bytes(ob.load(path)) == model_bytes(old)
 
 
 def test_a_file_of_an_unknown_algorithm_says_so(tmp_path, learner):
@@ -423,7 +419,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path, learner, case):
 
 
 def test_an_uncrafted_file_is_not_refused(tmp_path, learner):
-    assert state(ob.load(written(tmp_path, crafted(learner)))) == state(learner)
+    assert model_bytes(ob.load(written(tmp_path, crafted(learner)))) == model_bytes(learner)
 
 
 # Files with a good digest, of the right shapes, with numbers that nobody has learned.
@@ -530,7 +526,7 @@ def test_strange_numbers_with_a_good_digest_are_refused_or_do_no_harm(tmp_path, 
     rng = np.random.default_rng(7)
     learner = HOLDERS[case]()
     go_on(learner, FUZZ[:25])
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     variants = {"as it is": arrays}
     for name, array in arrays.items():
         if array.size:
@@ -574,7 +570,7 @@ def test_numbers_that_cannot_have_been_learned_are_refused(tmp_path, case):
     name, array, change = REFUSED[case]
     learner = HOLDERS[name]()
     go_on(learner, FUZZ[:25])
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     with np.errstate(all="ignore"):
         arrays[array] = change(arrays[array]).astype(arrays[array].dtype)
     says = "hypotheses" if name == "Halving" else "cannot have learned"
@@ -586,7 +582,7 @@ def test_what_follows_from_the_rest_is_computed_anew(tmp_path, name):
     """Inverses that are none, and weights beyond the ball, are mended and not believed."""
     learner = HOLDERS[name]()
     go_on(learner, FUZZ[:25])
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     weights = "table" if name == "Newtron" else "coef"
     path = written(tmp_path, files.pack(head, {**arrays, weights: 1e6 * arrays[weights]}))
     again, known = ob.load(path), learner.scores(FUZZ)
@@ -632,7 +628,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(
     assert path.read_bytes() == b"the old file"
     assert os.listdir(tmp_path) == [path.name]
     learner.save(path)
-    assert state(ob.load(path)) == state(learner)
+    assert model_bytes(ob.load(path)) == model_bytes(learner)
     assert os.listdir(tmp_path) == [path.name]
 
 
@@ -654,7 +650,7 @@ def test_the_old_file_is_whole_until_the_new_one_is(tmp_path, monkeypatch, learn
 
     monkeypatch.setattr(os, "replace", watch)
     learner.save(path)
-    assert seen == [(b"the old file", state(learner), tmp_path)]
+    assert seen == [(b"the old file", model_bytes(learner), tmp_path)]
 
 
 def test_a_missing_folder_is_named(tmp_path, learner):
@@ -674,7 +670,7 @@ def test_a_file_without_a_folder_in_its_name_goes_here(tmp_path, monkeypatch, le
     monkeypatch.chdir(tmp_path)
     learner.save("m.onebit")
     assert os.listdir(tmp_path) == ["m.onebit"]
-    assert state(ob.load("m.onebit")) == state(learner)
+    assert model_bytes(ob.load("m.onebit")) == model_bytes(learner)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no file modes")
@@ -709,7 +705,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
 
 def test_weights_that_are_no_numbers_are_not_loaded(tmp_path):
     learner = ob.Banditron(3, features=2)
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     arrays["table"][0, 0, 0] = np.nan
     files.write(tmp_path / "m", head, arrays)
     with pytest.raises(ValueError, match="not all finite"):
@@ -747,7 +743,7 @@ def test_whatever_was_learned_can_be_saved_and_loaded(tmp_path, make, scale):
 
 def test_only_memories_of_earlier_versions_may_be_shorter():
     learner = ob.PNewtron(3)
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     files.restore(head, arrays | {"memory": np.empty(0)}, is_foreign=True)
     with pytest.raises(ValueError, match="do not fit"):
         files.restore(head, arrays | {"memory": arrays["memory"][:1]}, is_foreign=True)
@@ -760,4 +756,8 @@ def test_more_numbers_of_dicts_than_columns_are_saved(tmp_path):
         learner.learn(learner.decide(x), right=i % 2 == 0)
     learner.save(tmp_path / "model")
     loaded = ob.load(tmp_path / "model")
-    assert testing._bytes(loaded) == testing._bytes(learner) == testing._bytes(learner.copy())
+    assert (
+        testing.state_bytes(loaded)
+        == testing.state_bytes(learner)
+        == testing.state_bytes(learner.copy())
+    )

@@ -21,6 +21,7 @@ from helpers.waiting import PATIENCE, wait_for
 import onebit as ob
 from onebit import testing
 from onebit.learner import files
+from onebit.testing import model_bytes
 
 SECONDS = float(os.environ.get("ONEBIT_SOAK", "3")) / len(MAKERS)
 THREADS = 8
@@ -100,7 +101,7 @@ def test_random_calls_from_many_threads(make):
         assert np.isfinite(learner.weights).all()
 
     def keep(draw):
-        assert files.unpack(files.pack(*learner._dump()))[0]["algorithm"]
+        assert files.unpack(model_bytes(learner))[0]["algorithm"]
         learner.copy().decide(testing._pair(X, draw.randrange(40)))
 
     def forget(draw):

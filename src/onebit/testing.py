@@ -60,6 +60,24 @@ def check_learner(make: Make) -> None:
     assert_compiled_equals_plain([make(LABELS, dtype=dtype) for dtype in ("float64", "float32")])
 
 
+def saved_state(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a learner's model file contains: the head, and the arrays by their names."""
+    return learner._dump()
+
+
+def model_bytes(learner: Learner) -> bytes:
+    """A learner's model file as bytes. Learners of equal bytes do the same from then on."""
+    return files.pack(*saved_state(learner))
+
+
+def state_bytes(learner: Learner) -> bytes:
+    """The complete state of a learner as bytes: its model file, and the weights that it uses."""
+    table, memory, _ = learner.table.state
+    table = table[learner.table.order(), :, : len(learner.labels)]
+    seen = table.tobytes() + memory.tobytes()
+    return model_bytes(learner) + seen
+
+
 def _stream(rows: int = ROWS, seed: int = 1) -> tuple[Any, np.ndarray]:
     """Random rows, some empty, with labels that can be learned."""
     rng = np.random.default_rng(seed)
@@ -118,20 +136,12 @@ def _refusal(call: Callable[[], Any], name: str) -> str:
     raise AssertionError(f"{name} should be refused")
 
 
-def _bytes(learner: Learner) -> bytes:
-    """The complete state of a learner as bytes."""
-    table, memory, _ = learner.table.state
-    table = table[learner.table.order(), :, : len(learner.labels)]
-    seen = table.tobytes() + memory.tobytes()
-    return files.pack(*learner._dump()) + seen
-
-
 _COUNTED = ("answered", "times_said")  # counts of answered rounds and of said labels
 
 
 def _learned(learner: Learner) -> bytes:
     """The learned state: the arrays, without counts."""
-    arrays = {name: a for name, a in learner._dump()[1].items() if name not in _COUNTED}
+    arrays = {name: a for name, a in saved_state(learner)[1].items() if name not in _COUNTED}
     return files.pack({}, arrays) + learner.table.state.memory.tobytes()
 
 
@@ -155,18 +165,18 @@ def deciding_and_predicting_change_nothing_learned(make: Make) -> None:
         learner.decide(_pair(X, i))
         learner.propensities(_pair(X, i))
     assert _learned(learner) == before, "decide or propensities changed the learned state"
-    complete = _bytes(learner)
+    complete = state_bytes(learner)
     learner.predict(X)
-    assert _bytes(learner) == complete, "predict changed the learner"
+    assert state_bytes(learner) == complete, "predict changed the learner"
     if learner.features is not None:  # the learner chose a width, and takes no wider rows
         return
     new = _with_new_features()
     for read in (learner.predict, learner.scores):
         read(new)
-        assert _bytes(learner) == complete, f"{read.__name__} changed the learner"
+        assert state_bytes(learner) == complete, f"{read.__name__} changed the learner"
     for read in (learner.propensities, learner.explain, learner.propose):
         read(_pair(new, 0))
-        assert _bytes(learner) == complete, f"{read.__name__} changed the learner"
+        assert state_bytes(learner) == complete, f"{read.__name__} changed the learner"
 
 
 def features_that_never_occurred_count_as_in_a_decision(make: Make) -> None:
@@ -239,7 +249,7 @@ def confidence_is_the_estimate_for_the_said_label(make: Make) -> None:
 def the_same_seed_gives_the_same_run(make: Make) -> None:
     (first, second), (X, y) = _twins(make, seed=11), _stream()
     assert _rounds(first, X, y) == _rounds(second, X, y)
-    assert _bytes(first) == _bytes(second)
+    assert state_bytes(first) == state_bytes(second)
 
 
 def round_by_round_equals_the_whole_stream(make: Make) -> None:
@@ -249,7 +259,7 @@ def round_by_round_equals_the_whole_stream(make: Make) -> None:
         said = np.array(_rounds(by_round, X, y))
         trace = simulate(whole, X, y, checkpoints=range(1, len(y) + 1))
         assert (np.diff(trace.mistakes, prepend=0) == (said != y)).all(), "other labels were said"
-        assert _bytes(by_round) == _bytes(whole), f"other weights in {dtype}"
+        assert state_bytes(by_round) == state_bytes(whole), f"other weights in {dtype}"
 
 
 def lockstep_equals_runs_one_by_one(make: Make) -> None:
@@ -285,7 +295,7 @@ def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
     for i in range(X.shape[0]):
         for learner, x in zip(learners, (matrix[i], _pair(X, i), X[i]), strict=True):
             _teach(learner, learner.decide(x), int(y[i]))
-    assert len({_bytes(learner) for learner in learners}) == 1
+    assert len({state_bytes(learner) for learner in learners}) == 1
     named, hashed = _twins(make, features=64)
     if named.reader.way.columns:  # there are no columns of these names
         for x in ({"a": 1, "b": "red"}, "a text"):
@@ -299,7 +309,7 @@ def dense_sparse_and_named_contexts_are_one(make: Make) -> None:
         assert decision.label == again.label
         _teach(named, decision, int(y[i]))
         _teach(hashed, again, int(y[i]))
-    assert _bytes(named) == _bytes(hashed)
+    assert state_bytes(named) == state_bytes(hashed)
 
 
 def kinds_of_contexts_do_not_mix(make: Make) -> None:
@@ -355,17 +365,17 @@ def saving_loading_and_going_on_equals_never_stopping(make: Make) -> None:
         stopped.save(path)
         resumed = load(path, **stopped._given())
     _rounds(resumed, X[50:], y[50:])
-    assert _bytes(resumed) == _bytes(through)
+    assert state_bytes(resumed) == state_bytes(through)
     assert type(resumed) is type(through) and resumed.settings == through.settings
 
 
 def copies_are_independent(make: Make) -> None:
     learner, X, y = _taught(make, 40)
-    before = _bytes(learner)
+    before = state_bytes(learner)
     for copy in (learner.copy(), pickle.loads(pickle.dumps(learner))):
-        assert _bytes(copy) == before
+        assert state_bytes(copy) == before
         _rounds(copy, X, y)
-    assert _bytes(learner) == before
+    assert state_bytes(learner) == before
 
 
 def decisions_may_travel_and_come_back_late(make: Make) -> None:
@@ -375,7 +385,7 @@ def decisions_may_travel_and_come_back_late(make: Make) -> None:
     for i in np.random.default_rng(0).permutation(40).tolist():
         _teach(here, kept[i], int(y[i]))
         _teach(away, Decision.from_bytes(sent[i]), int(y[i]))
-    assert _bytes(here) == _bytes(away)
+    assert state_bytes(here) == state_bytes(away)
 
 
 def a_log_makes_the_same_learner_again(make: Make) -> None:
@@ -397,7 +407,7 @@ def a_log_makes_the_same_learner_again(make: Make) -> None:
             made[i] = again.redo((), Decision.from_bytes(stored))
         else:
             _teach(again, made[i], int(y[i]))
-    assert _bytes(live) == _bytes(again), "the log made another learner"
+    assert state_bytes(live) == state_bytes(again), "the log made another learner"
 
 
 def feedback_for_another_policy_teaches_the_same(make: Make) -> None:
@@ -417,7 +427,7 @@ def feedback_for_another_policy_teaches_the_same(make: Make) -> None:
 
 
 def _numbers(learner: Learner) -> list[np.ndarray]:
-    arrays = learner._dump()[1]
+    arrays = saved_state(learner)[1]
     return [arrays[name] for name in sorted(arrays)]
 
 
@@ -495,13 +505,13 @@ def feedback_twice_is_refused(make: Make) -> None:
     learner.forget(0.5)
     learner.add_label()
     for taught in (learner, restored):
-        before = _bytes(taught)
+        before = state_bytes(taught)
         for i in range(0, 20, 2):
             for decision in (decisions[i], Decision.from_bytes(decisions[i].to_bytes())):
                 learn = functools.partial(taught.learn, decision, label=int(y[i]))
                 said = _refusal(learn, f"round {i}, learned from twice,")
                 assert f"round {i} " in said, f"the refusal says only {said}"
-        assert _bytes(taught) == before, "refused feedback changed the learner"
+        assert state_bytes(taught) == before, "refused feedback changed the learner"
         for i in range(1, 20, 2):  # these are open
             _teach(taught, decisions[i], int(y[i]))
     _teach(restored, future, 0)  # made by a learner that was a few rounds ahead
@@ -541,10 +551,10 @@ def a_refused_call_changes_nothing(make: Make) -> None:
     ]
     if learner.full_information:
         refused.append(lambda: learner.learn(decision, right=True))
-    before = _bytes(learner)
+    before = state_bytes(learner)
     for i, call in enumerate(refused):
         _refusal(call, f"call {i}")
-        assert _bytes(learner) == before, f"refused call {i} changed the learner"
+        assert state_bytes(learner) == before, f"refused call {i} changed the learner"
 
 
 def a_missing_number_is_refused_or_read_alike(make: Make) -> None:
@@ -557,7 +567,7 @@ def a_missing_number_is_refused_or_read_alike(make: Make) -> None:
     for row, label in zip(rows, y, strict=True):
         _teach(learner, Decision.from_bytes(learner.decide(row).to_bytes()), int(label))
     simulate(whole, rows, y)
-    assert _bytes(learner) == _bytes(whole), "other weights than in a stream"
+    assert state_bytes(learner) == state_bytes(whole), "other weights than in a stream"
     assert np.isfinite(learner.scores(rows)).all()
 
 
@@ -583,7 +593,7 @@ def it_learns_from_the_bit_alone(make: Make) -> None:
     hidden = np.where((y != said) & (hidden == said), (hidden + 1) % LABELS, hidden)
     assert ((hidden == said) == (y == said)).all() and (hidden != y).any()
     simulate(twin, X, hidden)
-    assert _bytes(learner) == _bytes(twin), "the hidden label leaked"
+    assert state_bytes(learner) == state_bytes(twin), "the hidden label leaked"
 
 
 def certainty_leaves_numbers(make: Make) -> None:
@@ -696,10 +706,10 @@ def assert_compiled_equals_plain(learners: Iterable[Learner]) -> None:
         trace = simulate(learner, X, y)
         assert learner.settings == twin.settings
         if learner.dtype == "float64":
-            assert _bytes(learner) == _bytes(twin), f"{name}: compiled and plain differ"
+            assert state_bytes(learner) == state_bytes(twin), f"{name}: compiled and plain differ"
             assert (trace.mistakes == mistakes).all()
         else:
-            ours, theirs = learner._dump()[1], twin._dump()[1]
+            ours, theirs = saved_state(learner)[1], saved_state(twin)[1]
             assert ours.keys() == theirs.keys(), name
             for part, array in ours.items():
                 same = array.shape == theirs[part].shape

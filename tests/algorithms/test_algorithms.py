@@ -20,6 +20,7 @@ from scipy import sparse
 import onebit as ob
 from onebit.core import rounds
 from onebit.core.jit import COMPILED
+from onebit.testing import saved_state
 
 # Settings: the defaults, each variant, and the extremes.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
@@ -397,7 +398,7 @@ def test_other_names_for_the_labels_permute_the_state(case):
     rng = np.random.default_rng(8)
     order = np.array([3, 0, 4, 2, 1])  # place in the second learner -> place in the first
     place = np.argsort(order)
-    head, arrays = start._dump()
+    head, arrays = saved_state(start)
     head = {**head, "labels": [f"label {i}" for i in range(K)]}
     one = ob.Learner._restore(head, arrays)
     head = {**head, "labels": [f"label {i}" for i in order]}

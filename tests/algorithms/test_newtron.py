@@ -14,6 +14,7 @@ from onebit.algorithms.newtron import solver as _ball
 from onebit.core.jit import COMPILED
 from onebit.core.lanes import State8
 from onebit.storage import full as _full
+from onebit.testing import saved_state
 
 # Compiled, the law that compiled and plain runs are equal stands for these, but in `--all`.
 pytestmark = [pytest.mark.exhaustive] if COMPILED else []
@@ -218,7 +219,7 @@ def test_too_many_features_for_the_memory_are_refused_with_advice(make):
 def test_a_damaged_newtron_is_refused(spoil):
     learner = ob.Newtron(3, features=4, **HARD)
     ob.simulate(learner, *stream(3, 4, 20))
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     spoil(arrays)
     with pytest.raises(ValueError, match="this model"):
         ob.Learner._restore(head, arrays)
@@ -405,7 +406,7 @@ def test_more_contexts_than_the_memory_holds_are_refused(budget):
 def test_a_damaged_kernel_newtron_is_refused(spoil):
     learner = ob.Newtron(3, features=4, kernel="rbf", budget=10, **HARD)
     ob.simulate(learner, *stream(3, 4, 30))
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     ob.Learner._restore(head, arrays)
     spoil(arrays)
     with pytest.raises(ValueError, match="this model"):

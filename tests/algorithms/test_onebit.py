@@ -19,6 +19,7 @@ from onebit.core.draws import uniform
 from onebit.feedback.drift import COUNTS, HEARD, RIGHT
 from onebit.learner import files
 from onebit.storage.scales import FARTHEST, TIMES
+from onebit.testing import model_bytes, saved_state
 
 
 def data(K, d, rounds, seed):
@@ -295,7 +296,7 @@ def test_a_saved_model_goes_on_without_matrices(tmp_path):
 @pytest.mark.parametrize("dense", [False, True])
 def test_a_file_of_an_earlier_version_is_refused(dense):
     learner = ob.OneBit(3, inputs="dense" if dense else "sparse", features=4)
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     older = arrays | {"trust": arrays["trust"][:-1, :7]}
     with pytest.raises(ValueError, match="train it again"):
         files.restore(head, older)
@@ -303,7 +304,7 @@ def test_a_file_of_an_earlier_version_is_refused(dense):
 
 def test_a_forged_file_is_refused():
     X, y = data(3, 5, 30, seed=1)
-    head, arrays = played(ob.OneBit(3), X, y)._dump()
+    head, arrays = saved_state(played(ob.OneBit(3), X, y))
     with pytest.raises(ValueError, match="do not fit"):
         files.restore(head, arrays | {"memory": np.zeros(SPENT + 2)}, is_foreign=True)
     for name, change in (("memory", -1), ("trust", 0)):
@@ -493,7 +494,7 @@ def test_it_forgets_in_a_stream_as_round_by_round(dense, delay):
             alarms += not has_alarm_counts(learner)
     assert alarms == 1 and mistakes == trace.mistakes[-1]
     if not delay:  # else, the last answers have not come
-        assert files.pack(*learner._dump()) == files.pack(*in_one._dump())
+        assert model_bytes(learner) == model_bytes(in_one)
 
 
 def test_it_recovers_from_drift_sooner_than_by_learning_alone(monkeypatch):
@@ -569,7 +570,7 @@ def test_of_two_labels_the_named_one_and_wrong_are_the_same(kind, among):
         first, second = (learner.decide(x, among=possible) for learner in (named, answered))
         named.learn(first, label="ab"[truth])
         answered.learn(second, right=second.label == "ab"[truth])
-    assert files.pack(*named._dump()) == files.pack(*answered._dump())
+    assert model_bytes(named) == model_bytes(answered)
 
 
 @pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL, ob.Confidit])
@@ -653,4 +654,4 @@ def test_late_answers_when_the_scales_of_columns_are_fixed_are_those_of_the_stre
             decision, right = waiting.pop(0)
             learner.learn(decision, right=right)
     assert mistakes == trace.mistakes[-1]
-    assert files.pack(*learner._dump()) == files.pack(*stream._dump())
+    assert model_bytes(learner) == model_bytes(stream)

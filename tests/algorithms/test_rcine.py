@@ -18,6 +18,7 @@ from onebit.feedback.noise import Log, NotIdentified
 from onebit.lab.sweeping import sweep
 from onebit.learner import files
 from onebit.learner.table import NO_MAP
+from onebit.testing import saved_state
 
 K, D, N_S = 5, 8, 37
 FLIPS = [ob.Flip(0.2, 0.1)]
@@ -96,7 +97,7 @@ def test_a_stream_gives_the_same_rates_as_round_by_round(channel):
     for x, label in zip(X, y, strict=True):
         way.tell(two, two.decide(x), label=int(label))
     assert one.rates == two.rates != (0.0, 0.0)
-    assert testing._bytes(one) == testing._bytes(two)
+    assert testing.state_bytes(one) == testing.state_bytes(two)
     (run,) = sweep([ob.RCINE(K, N_s=N_S, estimate=by_mean, seed=4)], X, y, channel=channel)
     assert run.rates == one.rates
     (early,) = sweep([ob.RCINE(K, N_s=10**4)], X, y)
@@ -116,7 +117,7 @@ def test_the_stream_pauses_in_the_middle_of_late_answers(N_s, monkeypatch):
         way.tell(single, single.decide(x), label=int(label))
     assert trace.updates[-1] == sum(x.any() for x in X)
     assert whole.rates == single.rates != (0.0, 0.0)
-    assert testing._bytes(whole) == testing._bytes(single)
+    assert testing.state_bytes(whole) == testing.state_bytes(single)
 
 
 def test_a_log_in_progress_is_saved(tmp_path):
@@ -129,7 +130,7 @@ def test_a_log_in_progress_is_saved(tmp_path):
         with pytest.raises(ValueError, match=r"pass it again, load\(path, estimate=...\)"):
             ob.load(tmp_path / "model")
         stopped = ob.load(tmp_path / "model", estimate=by_mean)
-    assert testing._bytes(through) == testing._bytes(stopped)
+    assert testing.state_bytes(through) == testing.state_bytes(stopped)
 
 
 DAMAGE = {
@@ -159,7 +160,7 @@ DAMAGE = {
 def test_a_damaged_log_is_refused(what, tmp_path):
     learner = ob.RCINE(K, N_s=N_S)
     ob.simulate(learner, *(part[:20] for part in stream()))
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     DAMAGE[what](arrays)
     files.write(tmp_path / "model", head, arrays)
     with pytest.raises(ValueError, match=r"do not fit its settings|not fit its algorithm"):
@@ -215,7 +216,7 @@ def test_errors_of_a_function_are_raised_and_nothing_overflows(monkeypatch):
     ob.simulate(learner, *stream(50))
     assert learner.rates != (0.0, 0.0)
     again = learner.copy()
-    assert testing._bytes(again) == testing._bytes(learner)
+    assert testing.state_bytes(again) == testing.state_bytes(learner)
 
 
 def test_an_error_of_the_estimate_comes_when_the_answer_is_taken_down():

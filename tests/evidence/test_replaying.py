@@ -10,6 +10,7 @@ import onebit as ob
 import onebit.algorithms  # so that every learner is registered
 from onebit.evidence.replaying import learn_block, tell_block
 from onebit.evidence.rows import LogBlock, part_of
+from onebit.testing import saved_state
 
 LABELS, ROUNDS = 5, 40
 UNANSWERED = {3, 4, 17}
@@ -65,7 +66,7 @@ def own_log(learner, X, y, unanswered=()):
 
 
 def assert_same(one, other):
-    mine, its = one._dump(), other._dump()
+    mine, its = saved_state(one), saved_state(other)
     assert mine[0] == its[0]
     assert mine[1].keys() == its[1].keys()
     for name, array in mine[1].items():
@@ -113,7 +114,7 @@ def test_learners_that_weight_by_propensities_say_so(name):
     log = others_log(full=one.full_information)
     learn_block(one, log)
     learn_block(other, log._replace(propensity=2 * log.propensity))
-    pairs = zip(one._dump()[1].values(), other._dump()[1].values(), strict=True)
+    pairs = zip(saved_state(one)[1].values(), saved_state(other)[1].values(), strict=True)
     is_same = all(np.array_equal(mine, its) for mine, its in pairs)
     assert is_same != one.importance_weighted
 
@@ -207,10 +208,10 @@ def test_a_learner_that_does_not_learn_tells_what_it_would_say(name):
     X, y = stream()
     learner = make(name)
     log = own_log(learner, X, y)
-    before = learner._dump()[1]
+    before = saved_state(learner)[1]
     told = tell_block(learner, log, 7)
     np.testing.assert_allclose(told.scores, learner.scores(X), rtol=1e-6)
-    for array, later in zip(before.values(), learner._dump()[1].values(), strict=True):
+    for array, later in zip(before.values(), saved_state(learner)[1].values(), strict=True):
         np.testing.assert_array_equal(array, later)
     if name == "Banditron":
         for i, x in enumerate(X):

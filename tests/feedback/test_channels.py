@@ -8,8 +8,7 @@ import pytest
 import onebit as ob
 from onebit.core.jit import COMPILED, plain
 from onebit.feedback import channels
-from onebit.learner import files
-from onebit.testing import LABELS  # the laws have had that many compiled
+from onebit.testing import LABELS, model_bytes  # the laws have had that many compiled
 
 compiled_only = pytest.mark.skipif(not COMPILED, reason="thousands of rounds want the compiler")
 LEARNERS = [ob.Banditron, ob.Confidit, ob.UCWL, ob.SOBA, ob.PNewtron, ob.FastCB, ob.AROW]
@@ -41,10 +40,6 @@ def stream(rows=150 if COMPILED else 90, seed=0):
     return X, (X @ rng.normal(size=(6, LABELS))).argmax(axis=1)
 
 
-def everything(learner):
-    return files.pack(*learner._dump())
-
-
 @pytest.mark.parametrize(
     ("make", "name"),
     [
@@ -61,7 +56,7 @@ def test_round_by_round_equals_the_stream(make, name):
     for x, label in zip(X, y, strict=True):
         channel.tell(one, one.decide(x), label=int(label))
     ob.simulate(two, X, y, channel=CHANNELS[name])
-    assert everything(one) == everything(two)
+    assert model_bytes(one) == model_bytes(two)
 
 
 @pytest.mark.parametrize("make", LEARNERS)
@@ -72,7 +67,7 @@ def test_channels_that_do_nothing_do_nothing(make):
         nothing.append(ob.Flip(0.0, 0.0))
     one, two = make(LABELS, seed=1), make(LABELS, seed=1)
     traces = [ob.simulate(one, X, y), ob.simulate(two, X, y, channel=nothing)]
-    assert everything(one) == everything(two)
+    assert model_bytes(one) == model_bytes(two)
     assert all((a == b).all() for a, b in zip(*traces, strict=True))
 
 
@@ -236,7 +231,7 @@ def test_a_single_step_is_a_channel_of_one():
         channel = ob.Channel(step, seed=5)
         for x, label in zip(X, y, strict=True):
             channel.tell(three, three.decide(x), label=int(label))
-        assert everything(one) == everything(two) == everything(three)
+        assert model_bytes(one) == model_bytes(two) == model_bytes(three)
         run = ob.sweep(ob.Banditron, X, y, labels=LABELS, seed=5, channel=step, threads=1)[0]
         assert (run.trace.mistakes == trace.mistakes).all()
         generated = (given for given in [step])
@@ -260,13 +255,13 @@ def test_a_list_of_delays_that_is_too_short_is_refused():
     X, y = stream(30)
     enough, short = ob.Delay(given=[0, 2] * 15), ob.Delay(given=[0] * 29)
     learner = ob.Banditron(LABELS)
-    before = everything(learner)
+    before = model_bytes(learner)
     says = r"has 29 delays, and round 30 needs one too: give one for every round, or use Delay"
     with pytest.raises(ValueError, match=says):
         ob.simulate(learner, X, y, channel=short)
     with pytest.raises(ValueError, match="has 30 delays, and round 60 needs one"):
         ob.simulate(learner, X, y, epochs=2, channel=enough)
-    assert everything(learner) == before
+    assert model_bytes(learner) == before
     with pytest.raises(ValueError, match=says):
         ob.sweep([learner, ob.UCWL(LABELS)], X, y, channel=short)
     ob.simulate(learner.copy(), X, y, channel=enough)
@@ -280,11 +275,11 @@ def test_a_channel_that_runs_out_of_delays_changes_nothing():
     learner, channel = ob.Banditron(3), ob.Channel(ob.Delay(given=[1, 0]))
     for _ in range(2):
         channel.tell(learner, learner.decide([1.0]), right=False)
-    decision, before = learner.decide([1.0]), everything(learner)
+    decision, before = learner.decide([1.0]), model_bytes(learner)
     for _ in range(2):
         with pytest.raises(ValueError, match="has 2 delays, and round 3 needs one too"):
             channel.tell(learner, decision, right=False)
-        assert everything(learner) == before and len(channel) == 0
+        assert model_bytes(learner) == before and len(channel) == 0
 
 
 @pytest.mark.parametrize("bit", [0, 1, np.int64(0), np.uint8(1), np.True_, np.False_])
@@ -294,17 +289,17 @@ def test_0_and_1_are_wrong_and_right(bit):
         plain.learn(plain.decide([1.0, 2.0]), right=bool(bit))
         stored.learn(stored.decide([1.0, 2.0]), right=bit)
         ob.Channel([]).tell(through, through.decide([1.0, 2.0]), right=bit)
-    assert everything(plain) == everything(stored) == everything(through)
+    assert model_bytes(plain) == model_bytes(stored) == model_bytes(through)
 
 
 @pytest.mark.parametrize("wrong", [2, -1, "yes", 0.5, 1.0, None, [True]])
 def test_other_answers_are_refused_through_a_channel(wrong):
     learner, channel = ob.UCWL(3), ob.Channel([])
     decision = learner.decide([1.0])
-    before = everything(learner)
+    before = model_bytes(learner)
     with pytest.raises(TypeError, match="right"):
         channel.tell(learner, decision, right=wrong)
-    assert everything(learner) == before
+    assert model_bytes(learner) == before
 
 
 def test_learner_and_decision_in_the_wrong_order_are_told_apart():

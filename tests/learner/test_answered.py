@@ -12,19 +12,14 @@ from hypothesis import strategies as st
 import onebit as ob
 from onebit.core.jit import plain
 from onebit.learner import answered as module
-from onebit.learner import files
 from onebit.learner.answered import Answers, since
-from onebit.testing import LABELS
+from onebit.testing import LABELS, model_bytes, saved_state
 
 
 @pytest.fixture
 def short(monkeypatch):
     """A memory of few rounds."""
     monkeypatch.setattr(module, "HALF", 64)
-
-
-def everything(learner):
-    return files.pack(*learner._dump())
 
 
 def rows(count=90, seed=0):
@@ -117,8 +112,8 @@ def test_round_by_round_equals_the_stream_also_beyond_memory(make, channel, monk
     ob.simulate(two, X, y, channel=channel)
     chunks = [(X[a:b], y[a:b]) for a, b in ((0, 7), (7, 180), (180, 300))]
     ob.simulate(three, iter(chunks), channel=channel)
-    assert everything(one) == everything(two) == everything(three)
-    heard = len(two._dump()[1]["answered"])
+    assert model_bytes(one) == model_bytes(two) == model_bytes(three)
+    heard = len(saved_state(two)[1]["answered"])
     assert heard <= 16
 
 
@@ -126,12 +121,12 @@ def test_a_second_answer_is_refused_and_changes_nothing():
     learner = ob.Confidit(3)
     decision = learner.decide([1.0, 2.0])
     learner.learn(decision, right=True)
-    before = everything(learner)
+    before = model_bytes(learner)
     for again in ({"right": True}, {"right": False}, {"label": 1}):
         with pytest.raises(ValueError, match="round 0 was answered already; a decision is learned"):
             learner.learn(decision, **again)
     learner.learn(decision, silence=True)  # which means nothing
-    assert everything(learner) == before
+    assert model_bytes(learner) == before
 
 
 def test_silence_counts_where_it_is_read_as_wrong():
@@ -182,15 +177,15 @@ def test_a_failed_call_marks_nothing():
     learner = ob.Banditron(LABELS, kernel=fails)
     with pytest.raises(OSError, match="no kernel"):
         ob.simulate(learner, X, y, channel=[ob.Silence(0.2)], checkpoints=[40])
-    assert learner.round == 0 and "answered" not in learner._dump()[1]
+    assert learner.round == 0 and "answered" not in saved_state(learner)[1]
 
 
 def test_older_files_load_and_damaged_ones_do_not():
     X, y = rows(30)
     learner = ob.Banditron(LABELS)
     ob.simulate(learner, X, y, channel=[ob.Silence(0.5)])
-    head, arrays = learner._dump()
-    assert pickle.loads(pickle.dumps(learner))._dump()[1]["answered"].tolist() == (
+    head, arrays = saved_state(learner)
+    assert saved_state(pickle.loads(pickle.dumps(learner)))[1]["answered"].tolist() == (
         arrays["answered"].tolist()
     )
     older = ob.Learner._restore(head, {k: v for k, v in arrays.items() if k != "answered"})

@@ -14,14 +14,10 @@ from hypothesis import strategies as st
 
 import onebit as ob
 from onebit.learner import decision as module
-from onebit.learner import files
 from onebit.learner.decision import Decision
+from onebit.testing import model_bytes
 
 FIELDS = [name for name in Decision.__struct_fields__ if name != "row"]
-
-
-def state(learner):
-    return files.pack(*learner._dump())
 
 
 def learned(make=ob.Banditron, labels=3, **settings):
@@ -91,7 +87,7 @@ def test_learning_from_bytes_in_a_loaded_learner_is_learning_here(make, feedback
         there.round = here.round
         here.learn(d, **feedback)
         there.learn(Decision.from_bytes(d.to_bytes()), **feedback)
-        assert state(here) == state(there)
+        assert model_bytes(here) == model_bytes(there)
 
 
 LATER = """
@@ -237,22 +233,22 @@ def test_a_good_checksum_does_not_make_nonsense_a_decision(stored, case):
     "changes", [{"place": 3}, {"greedy_place": 3}, {"place": 2**62}, {"size": 4}]
 )
 def test_a_decision_about_labels_that_are_not_there_is_refused(learner, stored, changes):
-    before = state(learner)
+    before = model_bytes(learner)
     with pytest.raises(ValueError, match="labels that this learner does not have"):
         learner.learn(Decision.from_bytes(forged(stored, **changes)), right=True)
-    assert state(learner) == before
+    assert model_bytes(learner) == before
 
 
 def test_a_decision_about_features_that_are_not_there_is_refused():
     learner = learned(features=3)
-    before = state(learner)
+    before = model_bytes(learner)
     wide = forged(
         learner.copy().decide([1.0, 0.0, 2.5]).to_bytes(),
         indices=np.array([0, 3], "<u4").tobytes(),
     )
     with pytest.raises(ValueError, match="index 3 is beyond the limit of 3 features"):
         learner.learn(Decision.from_bytes(wide), right=True)
-    assert state(learner) == before
+    assert model_bytes(learner) == before
 
 
 # Foreign decisions.
@@ -271,11 +267,11 @@ STRANGERS = {
 @pytest.mark.parametrize("other", STRANGERS)
 def test_the_decision_of_another_learner_is_refused(learner, other):
     stranger = STRANGERS[other]().decide([1.0, 2.0, 3.0])
-    before = state(learner)
+    before = model_bytes(learner)
     for feedback in ({"right": True}, {"right": False}, {"label": 0}):
         with pytest.raises(ValueError, match="decision"):
             learner.learn(stranger, **feedback)
-        assert state(learner) == before
+        assert model_bytes(learner) == before
 
 
 def test_a_decision_made_before_a_label_was_added_can_still_be_learned():
@@ -290,10 +286,10 @@ def test_a_decision_made_before_a_label_was_added_can_still_be_learned():
 
 @pytest.mark.parametrize("thing", [None, 0, "a", b"", (0, 1), object()])
 def test_what_is_no_decision_cannot_be_learned_from(learner, thing):
-    before = state(learner)
+    before = model_bytes(learner)
     with pytest.raises(TypeError, match="learn needs the Decision that decide returned"):
         learner.learn(thing, right=True)
-    assert state(learner) == before
+    assert model_bytes(learner) == before
 
 
 def test_bytes_are_not_learned_from_before_they_are_read(learner, stored):

@@ -9,9 +9,8 @@ import pytest
 
 import onebit as ob
 from onebit.core.jit import COMPILED
-from onebit.learner import files
 from onebit.learner.learner import STEPS
-from onebit.testing import LABELS
+from onebit.testing import LABELS, model_bytes
 
 plain_later = [] if COMPILED else [pytest.mark.exhaustive]
 compiled_only = pytest.mark.skipif(not COMPILED, reason="thousands of rounds want the compiler")
@@ -37,10 +36,6 @@ def stream(rows=ROWS, seed=0):
     return X, (X @ rng.normal(size=(6, LABELS))).argmax(axis=1)
 
 
-def everything(learner):
-    return files.pack(*learner._dump())
-
-
 @pytest.mark.parametrize(
     ("make", "settings", "half_life"),
     [
@@ -62,7 +57,7 @@ def test_round_by_round_equals_the_stream_chunks_and_sweeps(make, settings, half
             one = pickle.loads(pickle.dumps(one))
     trace = ob.simulate(two, X, y)
     ob.simulate(three, iter([(X[:31], y[:31]), (X[31:], y[31:])]))
-    assert everything(one) == everything(two) == everything(three)
+    assert model_bytes(one) == model_bytes(two) == model_bytes(three)
     others = [make(LABELS, **{**settings, "half_life": h}) for h in (half_life, None, 50, 50)]
     runs = ob.sweep(others, X, y, threads=1)
     assert all((a == b).all() for a, b in zip(trace, runs[0].trace, strict=True))
@@ -95,14 +90,14 @@ def test_half_is_left_after_a_half_life():
 def test_a_refused_decision_does_not_fade():
     learner = ob.Confidit(3, features=2, half_life=16)
     learner.learn(learner.decide([1.0, 2.0]), right=True)
-    before = everything(learner)
+    before = model_bytes(learner)
     for wrong in ([1.0], [np.nan, 0.0], ([5], [1.0])):
         with pytest.raises(ValueError, match=r"."):
             learner.decide(wrong)
     with pytest.raises(ValueError, match="empty"):
         learner.decide([1.0, 2.0], among=[])
     learner.propensities([1.0, 2.0])
-    assert everything(learner) == before
+    assert model_bytes(learner) == before
 
 
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=plain_later)])
@@ -111,10 +106,10 @@ def test_fading_on_and_on_is_sound(make, settings, dtype):
     """What was never met does not move by a bit; what was learned goes, and leaves numbers."""
     X, y = stream(30)
     learner = make(LABELS, features=6, dtype=dtype, **settings)
-    fresh = everything(learner)
+    fresh = model_bytes(learner)
     for _ in range(50):
         learner.forget(1 - 0.5 ** (1 / STEPS))
-    assert everything(learner) == fresh
+    assert model_bytes(learner) == fresh
     never_met = learner.copy()
     ob.simulate(learner, X, y)
     with np.errstate(all="raise", under="ignore"):

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit.learner import files
 from onebit.learner import labels as labels_of
 from onebit.learner.labels import MOST, LabelSet
 from onebit.service.configuration import check
+from onebit.testing import model_bytes
 
 quick = settings(deadline=None, database=None, max_examples=80)
 
@@ -258,11 +258,11 @@ def test_a_learner_with_a_numpy_label_more_can_be_saved(tmp_path):
 def test_a_refused_label_leaves_the_learner_as_it_was():
     learner = ob.Banditron(["a", "b"], features=2)
     learner.learn(learner.decide([1.0, 2.0]), right=True)
-    before = files.pack(*learner._dump())
+    before = model_bytes(learner)
     for label in ("a", 3, None):
         with pytest.raises((TypeError, ValueError)):
             learner.add_label(label)
-        assert files.pack(*learner._dump()) == before
+        assert model_bytes(learner) == before
 
 
 # Labels of their own kinds.

@@ -43,7 +43,7 @@ def with_numbers(texts):
 @pytest.mark.parametrize("numbers", [False, True])
 def test_reading_gives_the_scores_of_a_decision_and_changes_nothing(make, features, numbers):
     learner = taught(make(features=features), with_numbers(TEXTS) if numbers else TEXTS)
-    before = testing._bytes(learner)
+    before = testing.state_bytes(learner)
     together = learner.scores(NEW)
     for x, scores in zip(NEW, together, strict=True):
         decided = learner.copy()
@@ -59,25 +59,25 @@ def test_reading_gives_the_scores_of_a_decision_and_changes_nothing(make, featur
         explained, expected = learner.explain(x), wider.explain(x)
         assert explained == expected
         assert np.array_equal(list(explained.scores.values()), scores.astype(np.float64))
-    assert testing._bytes(learner) == before
+    assert testing.state_bytes(learner) == before
 
 
 def test_a_new_learner_reads_new_features():
     for make in MAKE.values():
         learner = make()
-        before = testing._bytes(learner)
+        before = testing.state_bytes(learner)
         assert np.isfinite(learner.scores(NEW)).all()
         for x in NEW:
             assert np.isfinite(learner.propensities(x)).all()
-        assert testing._bytes(learner) == before
+        assert testing.state_bytes(learner) == before
 
 
 def test_adapters_read_new_features():
     model = OneBitClassifier().fit(TEXTS, [x["text"][0] for x in TEXTS])
     learner = model.learner_
-    before = testing._bytes(learner)
+    before = testing.state_bytes(learner)
     said, shares = model.predict(NEW[:2]), model.predict_proba(NEW[:2])
-    assert testing._bytes(learner) == before
+    assert testing.state_bytes(learner) == before
     assert (model.classes_[shares.argmax(axis=1)] == said).all()
     learner.table.reserve_for(learner.decide(NEW[0]).row[0])
     assert np.array_equal(model.predict_proba(NEW[:2]), shares)
@@ -97,7 +97,7 @@ def test_a_table_that_is_full_has_room_for_blank_rows():
     assert np.array_equal(again.scores(NEW), learner.scores(NEW))
     for made in (again, learner):  # rows that were blank are now those of features
         taught(made, NEW[:2])
-    assert testing._bytes(again) == testing._bytes(learner)
+    assert testing.state_bytes(again) == testing.state_bytes(learner)
 
 
 def test_full_matrices_and_kernels_get_room_in_a_copy():
@@ -105,12 +105,12 @@ def test_full_matrices_and_kernels_get_room_in_a_copy():
     for settings in ({"form": "full"}, {"kernel": "rbf"}, {"kernel": lambda a, b: a @ b.T}):
         learner = ob.UCWL(3, **settings)
         learner.learn(learner.decide(known), right=True)
-        before = testing._bytes(learner)
+        before = testing.state_bytes(learner)
         wider = learner.copy()
         wider.table.reserve_for(np.array(new[0], np.uint32))
         assert np.array_equal(learner.scores([new]), wider.scores([new]))
         assert np.array_equal(learner.propensities(new), wider.propensities(new))
-        assert testing._bytes(learner) == before
+        assert testing.state_bytes(learner) == before
 
 
 def test_threads_read_new_features_while_others_learn():
@@ -131,4 +131,4 @@ def test_threads_read_new_features_while_others_learn():
     stop.set()
     reader.join()
     taught(alone, TEXTS)
-    assert not faults and testing._bytes(shared) == testing._bytes(alone)
+    assert not faults and testing.state_bytes(shared) == testing.state_bytes(alone)

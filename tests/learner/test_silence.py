@@ -9,9 +9,8 @@ import pytest
 
 import onebit as ob
 from onebit.core.jit import COMPILED, plain
-from onebit.learner import files
 from onebit.learner.silence import hearing, is_taken
-from onebit.testing import LABELS  # the laws have had that many compiled
+from onebit.testing import LABELS, model_bytes  # the laws have had that many compiled
 
 compiled_only = pytest.mark.skipif(not COMPILED, reason="thousands of rounds want the compiler")
 UNEVEN = {"right": 0.7, "wrong": 0.2}
@@ -34,10 +33,6 @@ def stream(rows=150 if COMPILED else 90, seed=0):
     return X, (X @ rng.normal(size=(6, LABELS))).argmax(axis=1)
 
 
-def everything(learner):
-    return files.pack(*learner._dump())
-
-
 def learned(learner):
     return learner.table.weights().tobytes() + learner.table.state.memory.tobytes()
 
@@ -57,7 +52,7 @@ def test_round_by_round_equals_the_stream_and_lockstep(make, silence, name):
     others = [make(LABELS, seed=5), *(make(LABELS, seed=s, silence=silence) for s in (5, 6, 7))]
     runs = ob.sweep(others, X, y, channel=steps, test=(X, y), threads=1)
     trace = ob.simulate(two, X, y, channel=steps)
-    assert everything(one) == everything(two)
+    assert model_bytes(one) == model_bytes(two)
     assert all((a == b).all() for a, b in zip(trace, runs[1].trace, strict=True))
     assert runs[1].test_error == (two.predict(X) != y).mean()
     # One that reads silence otherwise stood among them, and was none of them.
@@ -73,7 +68,7 @@ def test_silence_read_as_wrong_is_wrong():
         right = one.label == label
         heard.learn(one, right=bool(right))
         silent.learn(two, **({"right": True} if right else {"silence": True}))
-    assert everything(heard) == everything(silent)
+    assert model_bytes(heard) == model_bytes(silent)
 
 
 @pytest.mark.parametrize("silence", ["nothing", UNEVEN])
@@ -81,17 +76,17 @@ def test_silence_read_as_wrong_is_wrong():
 def test_silence_that_means_nothing_changes_nothing(make, silence):
     learner = make(3, silence=silence)
     decision = learner.decide([1.0, 2.0])
-    before = everything(learner)
+    before = model_bytes(learner)
     learner.learn(decision, silence=True)
     learner.learn(decision, silence=np.True_)
-    assert everything(learner) == before
+    assert model_bytes(learner) == before
     learner.learn(decision, label=2, silence=False)  # the answer came after all
 
 
 def test_what_is_said_together_with_silence_is_refused():
     learner = ob.Banditron(3, silence="wrong")
     decision = learner.decide([1.0])
-    before = everything(learner)
+    before = model_bytes(learner)
     for wrong in (
         {"silence": True, "right": False},
         {"silence": True, "label": 1},
@@ -102,7 +97,7 @@ def test_what_is_said_together_with_silence_is_refused():
     ):
         with pytest.raises(TypeError, match="silence"):
             learner.learn(decision, **wrong)
-    assert everything(learner) == before
+    assert model_bytes(learner) == before
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from scipy import sparse
 
 import onebit as ob
 from onebit.lab.sweeping import _course
+from onebit.testing import saved_state
 
 FAR = 2**20  # columns of a stream
 
@@ -172,7 +173,7 @@ def test_a_learner_may_be_reloaded_while_it_is_simulated(tmp_path, monkeypatch):
 def test_features_that_are_none_are_refused(features):
     learner = ob.Banditron(3)
     learner.decide(([5, 7], [1.0, 1.0]))
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     assert arrays["features"].tolist() == [5, 7]
     with pytest.raises(ValueError, match="do not fit"):
         ob.Learner._restore(head, arrays | {"features": features})

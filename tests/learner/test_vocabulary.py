@@ -84,7 +84,7 @@ def test_rounds_streams_chunks_copies_and_files_agree(make, vocabulary, tmp_path
         rounds.save(tmp_path / "model.onebit")
         rounds = ob.load(tmp_path / "model.onebit")
     assert rounds.vocabulary == vocabulary
-    assert testing._bytes(rounds) == testing._bytes(whole) == testing._bytes(chunks)
+    assert testing.state_bytes(rounds) == testing.state_bytes(whole) == testing.state_bytes(chunks)
 
 
 def test_late_feedback_agrees(make):
@@ -101,7 +101,7 @@ def test_a_shuffled_stream_agrees(make):
     whole, rounds = make(vocabulary=25, seed=1), make(vocabulary=25, seed=1)
     ob.simulate(whole, X, y, order=order)
     taught(rounds, [X[i] for i in order], y[order])
-    assert testing._bytes(rounds) == testing._bytes(whole)
+    assert testing.state_bytes(rounds) == testing.state_bytes(whole)
 
 
 def test_sweeps_agree():
@@ -153,7 +153,7 @@ def test_the_shared_feature_may_be_named(vocabulary):
     one, whole = (ob.Banditron(2, vocabulary=vocabulary) for _ in range(2))
     taught(one, rows, [0, 1, 0])
     ob.simulate(whole, rows, [0, 1, 0])
-    assert testing._bytes(one) == testing._bytes(whole)
+    assert testing.state_bytes(one) == testing.state_bytes(whole)
     assert len(one.table.state.table) == vocabulary + 1
 
 

@@ -67,15 +67,15 @@ def test_nothing_is_left_to_compile(make, x, labels, needed):
 @pytest.mark.parametrize("make", [ob.OneBit, ob.Confidit, ob.FastCB])
 def test_warming_up_changes_nothing(make):
     learner = make(3, **HASHED)
-    fresh = testing._bytes(learner)
+    fresh = testing.state_bytes(learner)
     learner.warm_up()
-    assert testing._bytes(learner) == fresh
+    assert testing.state_bytes(learner) == fresh
     for x in NAMED:
         learner.learn(learner.decide(x), right=True)
-    before = testing._bytes(learner)
+    before = testing.state_bytes(learner)
     learner.warm_up()
     learner.warm_up("a text")
-    assert testing._bytes(learner) == before
+    assert testing.state_bytes(learner) == before
     assert learner.decide("a text").round == 2
 
 

@@ -10,6 +10,7 @@ from scipy import sparse
 import onebit as ob
 from onebit import testing
 from onebit.lab.streams import streams
+from onebit.testing import saved_state
 
 LABELS = ["none", "some"]
 
@@ -57,7 +58,7 @@ def test_a_row_of_zeros_is_a_row(make, tmp_path):
     restarted.save(tmp_path / "model")
     restarted = play(ob.load(tmp_path / "model"), X[50:], y[50:])
     for learner in (chunks, play(make(), X.tolist(), y), pairs, restarted):
-        assert testing._bytes(learner) == testing._bytes(whole)
+        assert testing.state_bytes(learner) == testing.state_bytes(whole)
     zeros = whole.decide(np.zeros(2))
     assert zeros.label == LABELS[0] and whole.propensities([0, 0])[0] == zeros.propensity
     [run] = ob.sweep([make()], X, y, test=(X, y))
@@ -96,7 +97,7 @@ def test_the_first_row_may_be_zeros(make):
     rounds.learn(rounds.decide([0.0, 0.0]), label=LABELS[0])
     assert rounds.reader.way.columns
     ob.simulate(whole, [[0.0, 0.0]], LABELS[:1])
-    assert rounds._dump()[1].keys() == whole._dump()[1].keys()
+    assert saved_state(rounds)[1].keys() == saved_state(whole)[1].keys()
     again = make()
     again.redo([0.0, 0.0], make().propose([0.0, 0.0]))
     assert again.reader.way.columns
@@ -165,4 +166,4 @@ def test_decisions_of_earlier_versions():
     twin = learner.copy()
     learner.learn(decision, right=True)
     twin.learn(ob.Decision.from_bytes(stored.to_bytes()), right=True)
-    assert testing._bytes(learner) == testing._bytes(twin)
+    assert testing.state_bytes(learner) == testing.state_bytes(twin)

@@ -18,6 +18,7 @@ import onebit as ob
 from onebit.learner import files
 from onebit.reading.contexts import encode, encode_rows
 from onebit.reading.rows import GROWTH_LIMIT, largest
+from onebit.testing import model_bytes, saved_state
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")
 quick = settings(deadline=None, database=None, max_examples=60)
@@ -240,7 +241,7 @@ def test_strided_data_teaches_what_contiguous_data_teaches():
     for X_, y_ in ((X, y), (rows, y), (loose, y), (X, strided(y)), (np.asfortranarray(X), y)):
         learner = ob.Banditron(3, gamma=0.5, seed=3)
         mistakes = ob.simulate(learner, X_, y_).mistakes.tolist()
-        learned_ = files.pack({}, learner._dump()[1])
+        learned_ = files.pack({}, saved_state(learner)[1])
         results.add((learned_, learner.scores(X_).tobytes(), *mistakes))
     assert len(results) == 1
 
@@ -541,10 +542,6 @@ def learned(**settings):
     return learner
 
 
-def state(learner):
-    return files.pack(*learner._dump())
-
-
 @pytest.fixture(scope="module")
 def learner():
     return learned()
@@ -553,28 +550,28 @@ def learner():
 @pytest.mark.parametrize("case", ONE_REFUSED)
 def test_a_refused_context_leaves_the_learner_byte_for_byte_as_it_was(case, learner):
     x, error, words = ONE_REFUSED[case]
-    before = state(learner)
+    before = model_bytes(learner)
     with pytest.raises(error, match=words):
         learner.decide(x)
-    assert state(learner) == before
+    assert model_bytes(learner) == before
     with pytest.raises(error, match=words):
         learner.propensities(x)
-    assert state(learner) == before
+    assert model_bytes(learner) == before
 
 
 @pytest.mark.parametrize("case", MANY_REFUSED)
 def test_refused_rows_leave_the_learner_byte_for_byte_as_it_was(case, learner):
     X, error, words = MANY_REFUSED[case]
-    before = state(learner)
+    before = model_bytes(learner)
     for call in (learner.predict, learner.scores, lambda X: ob.simulate(learner, X, [0, 1])):
         with pytest.raises(error, match=words):
             call(X)
-        assert state(learner) == before
+        assert model_bytes(learner) == before
 
 
 def test_refused_feedback_leaves_the_learner_byte_for_byte_as_it_was(learner):
     d = learner.decide([1.0, 2.0, 3.0])
-    before = state(learner)
+    before = model_bytes(learner)
     refused = [
         ({}, TypeError, "pass right=True, right=False, label="),
         ({"right": True, "label": 1}, TypeError, "not both"),
@@ -590,12 +587,12 @@ def test_refused_feedback_leaves_the_learner_byte_for_byte_as_it_was(learner):
     for feedback, error, words in refused:
         with pytest.raises(error, match=words):
             learner.learn(d, **feedback)
-        assert state(learner) == before
+        assert model_bytes(learner) == before
 
 
 def test_refused_streams_and_choices_leave_the_learner_byte_for_byte_as_it_was(learner):
     X = np.ones((4, 3))
-    before = state(learner)
+    before = model_bytes(learner)
     refused = [
         (lambda: ob.simulate(learner, X, [0, 1, 2]), ValueError, "4 rows and y 3 labels"),
         (lambda: ob.simulate(learner, X, [0, 1, 2, 3]), ValueError, "row 3: no label 3"),
@@ -610,7 +607,7 @@ def test_refused_streams_and_choices_leave_the_learner_byte_for_byte_as_it_was(l
     for call, error, words in refused:
         with pytest.raises(error, match=words):
             call()
-        assert state(learner) == before
+        assert model_bytes(learner) == before
 
 
 MUTABLE = {
@@ -678,7 +675,7 @@ def test_a_sparse_matrix_that_only_says_it_is_sorted_is_sorted(dtype):
 def test_dense_rows_have_the_width_of_the_first():
     learner = ob.Banditron(3)
     learner.decide([1.0, 2.0, 3.0])
-    before = state(learner)
+    before = model_bytes(learner)
     X = np.ones((4, 5))
     says = "has 5 columns, and rows before it had 3; for rows that grow, use dicts, pairs"
     for refused in (
@@ -696,7 +693,7 @@ def test_dense_rows_have_the_width_of_the_first():
     ):
         with pytest.raises(ValueError, match=says):
             refused()
-        assert state(learner) == before
+        assert model_bytes(learner) == before
     with pytest.raises(ValueError, match="has 2 columns, and rows before it had 3"):
         learner.decide([1.0, 2.0])
     learner.decide([0.5, 0.0, 0.0])
@@ -725,15 +722,15 @@ def test_the_width_of_dense_rows_is_kept_in_the_file(tmp_path):
     ob.simulate(learner, np.eye(3), [0, 1, 2])
     learner.save(tmp_path / "m")
     again = ob.load(tmp_path / "m")
-    assert state(again) == state(learner)
+    assert model_bytes(again) == model_bytes(learner)
     with pytest.raises(ValueError, match="has 2 columns, and rows before it had 3"):
         again.decide([1.0, 2.0])
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     del head["columns"]  # as in files of before
     files.write(tmp_path / "m", head, arrays)
     old = ob.load(tmp_path / "m")
     old.decide([1.0, 2.0])
-    assert old._dump()[0]["columns"] == 2
+    assert saved_state(old)[0]["columns"] == 2
 
 
 def test_a_refused_row_fixes_no_width():

@@ -16,6 +16,7 @@ from onebit.lab.race import race
 from onebit.learner import files
 from onebit.registry.recipes import recipe_of
 from onebit.sklearn import OneBitClassifier
+from onebit.testing import saved_state
 
 NAN = math.nan
 WITH_GAPS = [ob.OneBit, partial(ob.UCWL, inputs="auto")]
@@ -74,11 +75,11 @@ def test_a_row_has_one_meaning_whatever_it_comes_as(make, tmp_path):
     for other in (parquet, ob.datasets.stream(tmp_path / "n.csv", labels=[0, 1], rows=31)):
         again = make([0, 1], seed=1)
         ob.simulate(again, other)
-        assert testing._bytes(again) == testing._bytes(learner)
+        assert testing.state_bytes(again) == testing.state_bytes(learner)
     for many in (frame, nullable, named):
-        assert testing._bytes(taught(make, many, y)) == testing._bytes(learner)
+        assert testing.state_bytes(taught(make, many, y)) == testing.state_bytes(learner)
     unnamed = taught(make, X, y)
-    assert testing._bytes(taught(make, lists(X), y)) == testing._bytes(unnamed)
+    assert testing.state_bytes(taught(make, lists(X), y)) == testing.state_bytes(unnamed)
     scores = learner.scores(X)
     assert np.array_equal(unnamed.scores(X), scores)
     gap = int(np.flatnonzero(np.isnan(X[:, 0]))[0])
@@ -107,10 +108,10 @@ def test_a_gap_is_the_mean_and_does_not_count(make):
     assert np.allclose([mean, deviation], [counted.mean(), counted.std()])
     x = [NAN, 0.3]
     assert np.array_equal(learner.scores([x]), learner.scores([[mean, 0.3]]))
-    before = testing._bytes(learner)
+    before = testing.state_bytes(learner)
     assert learner.explain(x).label == learner.propose(x).label
     assert dict(learner.explain(x).parts).keys() <= {"column 1"}
-    assert testing._bytes(learner) == before
+    assert testing.state_bytes(learner) == before
 
 
 SHAPES = {
@@ -136,7 +137,7 @@ def test_streams_rounds_and_files_agree(make, shape, tmp_path):
     half.save(tmp_path / "half")
     loaded = ob.load(tmp_path / "half")
     for learner in (half, loaded, half.copy()):
-        assert testing._bytes(play(learner, X[110:], y[110:])) == testing._bytes(whole)
+        assert testing.state_bytes(play(learner, X[110:], y[110:])) == testing.state_bytes(whole)
     assert np.isfinite(whole.scores(np.vstack([X, np.full(len(X[0]), NAN)]))).all()
 
 
@@ -151,7 +152,7 @@ def test_late_answers_are_those_of_the_stream(make):
         if t >= 40:
             decision = ob.Decision.from_bytes(waiting[t - 40])
             learner.learn(decision, right=bool(decision.label == y[t - 40]))
-    assert testing._bytes(learner) == testing._bytes(whole)
+    assert testing.state_bytes(learner) == testing.state_bytes(whole)
 
 
 def test_a_late_column_is_scaled_by_its_own_values():
@@ -185,11 +186,11 @@ def test_other_learners_refuse_arrays_and_read_files(inputs, tmp_path):
         learner, twin = make([0, 1], seed=1), make([0, 1], seed=1)
         ob.simulate(learner, data)
         ob.simulate(twin, data._replace(X=filled))
-        assert testing._bytes(learner) == testing._bytes(twin)
+        assert testing.state_bytes(learner) == testing.state_bytes(twin)
         chunked = make([0, 1], seed=1)
         ob.simulate(chunked, ob.datasets.stream(tmp_path / "n.csv", labels=[0, 1], rows=31))
-        assert testing._bytes(chunked) == testing._bytes(twin)
-        before = testing._bytes(learner)
+        assert testing.state_bytes(chunked) == testing.state_bytes(twin)
+        before = testing.state_bytes(learner)
         for call in (
             lambda learner=learner: learner.predict(data.X),
             lambda learner=learner: learner.decide(gap[0]),
@@ -199,7 +200,7 @@ def test_other_learners_refuse_arrays_and_read_files(inputs, tmp_path):
         ):
             with pytest.raises(ValueError, match=r"index 0 is nan; .*inputs='auto'"):
                 call()
-        assert testing._bytes(learner) == before
+        assert testing.state_bytes(learner) == before
 
 
 def test_experiments_take_files_with_gaps(tmp_path):
@@ -233,13 +234,13 @@ def test_experiments_take_files_with_gaps(tmp_path):
 def test_infinity_is_refused_everywhere():
     for make in [*WITH_GAPS, partial(ob.OneBit, inputs="dense", features=2)]:
         learner = taught(make, *rows(20))
-        before = testing._bytes(learner)
+        before = testing.state_bytes(learner)
         for x in ([math.inf, 1.0], [NAN, -math.inf], [None, math.inf]):
             with pytest.raises(ValueError, match=r"is -?inf"):
                 learner.decide(x)
             with pytest.raises(ValueError, match=r"is -?inf"):
                 learner.predict([x])
-        assert testing._bytes(learner) == before
+        assert testing.state_bytes(learner) == before
 
 
 def test_a_decision_with_a_gap_teaches_only_learners_that_take_it():
@@ -252,7 +253,7 @@ def test_a_decision_with_a_gap_teaches_only_learners_that_take_it():
 
 def test_files_may_have_gaps_in_kept_rows_and_nowhere_else(tmp_path):
     learner = taught(ob.OneBit, *rows())
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     assert np.isnan(arrays["kept"]).any()
     for name in ("columns", "scales", "narrow", "trust"):
         wrong = arrays[name].copy()

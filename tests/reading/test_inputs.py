@@ -15,7 +15,7 @@ from onebit.core.jit import COMPILED
 from onebit.learner import files
 from onebit.learner.declared import Declared
 from onebit.storage.scales import SPREAD
-from onebit.testing import LABELS
+from onebit.testing import LABELS, saved_state
 
 KINDS = [
     (ob.Banditron, {}),
@@ -60,7 +60,7 @@ def test_rounds_streams_chunks_and_prepared_rows_are_the_same(make, settings, ha
     rounds = play(ob.load(tmp_path / "unit.onebit"), X[20:], y[20:])
     trace = ob.simulate(whole, X, y)
     ob.simulate(chunks, iter([(X[:11], y[:11]), (X[11:], y[11:])]))
-    assert testing._bytes(rounds) == testing._bytes(whole) == testing._bytes(chunks)
+    assert testing.state_bytes(rounds) == testing.state_bytes(whole) == testing.state_bytes(chunks)
     prepared = make(LABELS, **settings)
     steps = ob.datasets.Steps(["unit_norm"], dtype=prepared.dtype)
     same = ob.simulate(prepared, ob.datasets.prepare(X, steps), y)
@@ -157,8 +157,8 @@ def test_numbers_of_dicts_are_scaled_in_all_ways_in_which_they_come(make, common
     play(rounds, X[:25], y[:25]).save(tmp_path / "auto.onebit")
     rounds = play(ob.load(tmp_path / "auto.onebit"), X[25:], y[25:])
     ob.simulate(chunks, iter([(X[:11], y[:11]), (X[11:], y[11:])]))
-    assert testing._bytes(rounds) == testing._bytes(whole) == testing._bytes(chunks)
-    assert testing._bytes(whole.copy()) == testing._bytes(whole)
+    assert testing.state_bytes(rounds) == testing.state_bytes(whole) == testing.state_bytes(chunks)
+    assert testing.state_bytes(whole.copy()) == testing.state_bytes(whole)
     [run] = ob.sweep([make(**common)], X, y, test=(X, y))
     assert np.array_equal(run.trace.mistakes, trace.mistakes)
     assert run.test_error == np.mean(whole.predict(X) != np.array(y))
@@ -170,7 +170,7 @@ def test_numbers_of_dicts_are_scaled_in_all_ways_in_which_they_come(make, common
     table = ob.datasets.read(tmp_path / "t.csv", **how)
     from_file = make(**common)
     ob.simulate(from_file, table)
-    assert testing._bytes(from_file) == testing._bytes(whole)
+    assert testing.state_bytes(from_file) == testing.state_bytes(whole)
 
 
 @pytest.mark.parametrize("make", AUTO if not COMPILED else AUTO[:1])
@@ -214,7 +214,7 @@ def test_every_learner_accepts_its_own_decisions_on_texts_and_categories(name):
         features = 48 if kind.costly else None
         rounds, whole = (kind(2, inputs="auto", features=features) for _ in range(2))
         ob.simulate(whole, X, y)
-        assert testing._bytes(play(rounds, X, y)) == testing._bytes(whole)
+        assert testing.state_bytes(play(rounds, X, y)) == testing.state_bytes(whole)
 
 
 def test_a_decision_with_features_that_the_learner_has_not_met_is_learned_from():
@@ -244,7 +244,7 @@ def test_a_learner_elsewhere_learns_the_same_scales():
         learns.redo(x, decision)
         for learner in (decides, learns):
             learner.learn(decision, right=decision.label == label)
-    assert testing._bytes(decides) == testing._bytes(learns)
+    assert testing.state_bytes(decides) == testing.state_bytes(learns)
 
 
 def test_scales_are_forgotten_too():
@@ -285,14 +285,14 @@ def test_files_with_wrong_scales_are_refused(tmp_path):
         (columns, lambda scales: scales[:-1]),
         (raw, lambda scales: np.ones((3, 3))),
     ]:
-        head, arrays = learner._dump()
+        head, arrays = saved_state(learner)
         arrays["input_scales"] = change(arrays.get("input_scales"))
         files.write(tmp_path / "wrong", head, arrays)
         with pytest.raises(ValueError, match="do not fit its settings"):
             ob.load(tmp_path / "wrong")
     for learner in (names, columns):
         learner.save(tmp_path / "right")
-        assert testing._bytes(ob.load(tmp_path / "right")) == testing._bytes(learner)
+        assert testing.state_bytes(ob.load(tmp_path / "right")) == testing.state_bytes(learner)
 
 
 @pytest.mark.parametrize("place", range(12))
@@ -317,7 +317,7 @@ def test_scales_of_earlier_versions(tmp_path):
     X, y = tickets()
     learner = AUTO[0]()
     ob.simulate(learner, X, y)
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     arrays["input_scales"] = arrays["input_scales"][:, :3]
     files.write(tmp_path / "earlier", head, arrays)
     assert np.array_equal(ob.load(tmp_path / "earlier").scores(X), learner.scores(X))
@@ -354,11 +354,11 @@ def test_an_empty_context_does_not_decide_the_kind(make, is_answered, tmp_path):
                 learner.learn(decision, right=True)
         whole.save(tmp_path / "model")
         whole = ob.load(tmp_path / "model")
-        before = testing._bytes(whole)
+        before = testing.state_bytes(whole)
         law, scores = whole.propensities(X[0]), whole.scores(X)
         proposed = whole.propose(X[0])
         assert whole.explain(X[0]).label in whole.labels
-        assert testing._bytes(whole) == before, "reading changed the learner"
+        assert testing.state_bytes(whole) == before, "reading changed the learner"
         assert scores.shape == (60, 2) and law[proposed.place] == proposed.propensity
         redone = whole.copy()
         assert redone.redo(X[0], proposed).row[1].dtype == np.float64
@@ -366,7 +366,7 @@ def test_an_empty_context_does_not_decide_the_kind(make, is_answered, tmp_path):
         ob.simulate(whole, X, y)
         assert whole.reader.way.columns
         play(rounds, X, y)
-        assert testing._bytes(whole) == testing._bytes(rounds)
+        assert testing.state_bytes(whole) == testing.state_bytes(rounds)
         [run] = ob.sweep([make(2)], X, y, test=(X, y))
         fresh = make(2)
         assert run.trace.mistakes.tolist() == ob.simulate(fresh, X, y).mistakes.tolist()
@@ -399,7 +399,7 @@ def test_a_learner_of_other_contexts_refuses_dense_rows(make, x, tmp_path):
         learner.learn(learner.decide(x), label=1)
     learner.save(tmp_path / "model")
     for taught in (learner, ob.load(tmp_path / "model")):
-        before = testing._bytes(taught)
+        before = testing.state_bytes(taught)
         for call in (
             lambda learner: learner.decide(X[0]),
             lambda learner: learner.decide(X[0].tolist()),
@@ -415,7 +415,7 @@ def test_a_learner_of_other_contexts_refuses_dense_rows(make, x, tmp_path):
                 ValueError, match="was taught with texts, dicts or sparse rows, and"
             ):
                 call(taught)
-            assert testing._bytes(taught) == before
+            assert testing.state_bytes(taught) == before
         taught.decide(x)
         taught.decide([] if taught.features is None else {})
     learner.forget()
@@ -472,7 +472,7 @@ DENSE = [
 def test_a_learner_of_dense_rows_refuses_texts_and_dicts(make, x, words):
     learner = make()
     learner.learn(learner.decide(np.ones(64)), right=True)
-    before = testing._bytes(learner)
+    before = testing.state_bytes(learner)
     for call in (
         lambda: learner.decide(x),
         lambda: learner.propose(x),
@@ -483,7 +483,7 @@ def test_a_learner_of_dense_rows_refuses_texts_and_dicts(make, x, words):
     ):
         with pytest.raises(ValueError, match=words):
             call()
-        assert testing._bytes(learner) == before
+        assert testing.state_bytes(learner) == before
     with pytest.raises(ValueError, match=f"row 1: .*{words}" if x != "a text" else "row"):
         learner.predict([np.ones(64), x])
     zeros = learner.decide(np.zeros(64)).row[0].tolist()
@@ -514,10 +514,10 @@ def test_the_first_dense_row_is_read_in_double_precision(make):
         call(make(2))
     whole = make(2)
     ob.simulate(whole, X, y)
-    assert testing._bytes(play(make(2), X, y)) == testing._bytes(whole)
+    assert testing.state_bytes(play(make(2), X, y)) == testing.state_bytes(whole)
     for wrong in ([np.inf, 1.0], [1e121, 1.0]):
         learner = make(2)
-        before = testing._bytes(learner)
+        before = testing.state_bytes(learner)
         with pytest.raises(ValueError, match="index 0"):
             learner.decide(wrong)
-        assert testing._bytes(learner) == before
+        assert testing.state_bytes(learner) == before

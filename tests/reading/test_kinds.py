@@ -11,6 +11,7 @@ from onebit import testing
 from onebit.learner import files
 from onebit.learner.decision import Decision
 from onebit.reading.rows import COLUMNS, NAMES
+from onebit.testing import saved_state
 
 pd = pytest.importorskip("pandas")
 
@@ -31,7 +32,7 @@ def taught(make, rows):
 @pytest.mark.parametrize("rows", [X, sparse.csr_matrix(X), [([0, 7], [1.0, 2.0])] * 24])
 def test_a_learner_of_columns_takes_no_names(make, rows):
     learner = taught(make, rows)
-    before = testing._bytes(learner)
+    before = testing.state_bytes(learner)
     for x in ("abc", {"a": 1}, pd.Series({"a": 1, "b": "x"})):
         for call in (learner.decide, learner.propose, learner.propensities, learner.explain):
             with pytest.raises(ValueError, match=REFUSED):
@@ -40,7 +41,7 @@ def test_a_learner_of_columns_takes_no_names(make, rows):
             learner.predict([x])
         with pytest.raises(ValueError, match=REFUSED):
             ob.simulate(learner, [x], [0])
-    assert testing._bytes(learner) == before
+    assert testing.state_bytes(learner) == before
     learner.decide(([3], [1.0]))
 
 
@@ -48,14 +49,14 @@ def test_a_learner_of_columns_takes_no_names(make, rows):
 @pytest.mark.parametrize("rows", [TEXTS, [{"a": 1, "b": "x"}] * 24])
 def test_a_learner_of_names_takes_no_columns(make, rows):
     learner = taught(make, rows)
-    before = testing._bytes(learner)
+    before = testing.state_bytes(learner)
     for x in (X[0], X[0].tolist(), sparse.csr_matrix(X[:1]), ([3], [1.0])):
         for call in (learner.decide, learner.propose, learner.propensities, learner.explain):
             with pytest.raises(ValueError, match=REFUSED):
                 call(x)
         with pytest.raises(ValueError, match=REFUSED):
             learner.predict([x])
-    assert testing._bytes(learner) == before
+    assert testing.state_bytes(learner) == before
     for x in ("a text", {"a": 1}, {"body": "the screen"}, pd.Series({"a": 1, "b": "x"})):
         learner.decide(x)  # names all of them
 
@@ -136,7 +137,7 @@ def test_rows_of_a_frame_are_columns_for_a_learner_of_sparse_rows():
 
 def test_model_files_of_earlier_versions_do_not_say_it(tmp_path):
     learner = taught(ob.Banditron, X)
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     assert head.pop("taught_with") == COLUMNS
     files.write(tmp_path / "old", head, arrays)
     old = ob.load(tmp_path / "old")

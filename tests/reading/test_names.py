@@ -13,6 +13,7 @@ import pytest
 
 import onebit as ob
 from onebit import testing
+from onebit.testing import saved_state
 
 NAMES = ["age", "height", "visits"]
 
@@ -58,7 +59,7 @@ def test_a_dict_is_a_row_of_the_table(make, tmp_path):
         assert proposed.label == decision.label
         by_dicts.learn(proposed, right=proposed.label == label)
         by_rows.learn(decision, right=decision.label == label)
-    assert testing._bytes(by_rows) == testing._bytes(by_dicts)
+    assert testing.state_bytes(by_rows) == testing.state_bytes(by_dicts)
 
 
 def test_chunks_and_frames_have_names_too(tmp_path):
@@ -73,9 +74,9 @@ def test_chunks_and_frames_have_names_too(tmp_path):
     for i, label in enumerate(y):
         decision = by_row.decide(frame[i])
         by_row.learn(decision, right=decision.label == label)
-    expected = testing._bytes(whole)
+    expected = testing.state_bytes(whole)
     for learner in (chunks, framed, by_row):
-        assert testing._bytes(learner) == expected
+        assert testing.state_bytes(learner) == expected
     assert np.array_equal(whole.scores(frame[:5]), whole.scores(X[:5]))
     with pytest.raises(ValueError, match="the columns are 'visits', 'height', 'age', and before"):
         whole.predict(frame[:, ::-1])
@@ -101,7 +102,7 @@ def test_other_learners_need_all_columns(tmp_path):
     data = ob.datasets.read(table(tmp_path)[0])
     learner = ob.UCWL(data.labels)
     ob.simulate(learner, data)
-    before = testing._bytes(learner)
+    before = testing.state_bytes(learner)
     with pytest.raises(ValueError, match="column 'height' is missing; give it a value"):
         learner.decide({"age": 33.0, "visits": 2.0})
     with pytest.raises(ValueError, match="knows no column 'heigth'; did you mean 'height'"):
@@ -110,7 +111,7 @@ def test_other_learners_need_all_columns(tmp_path):
         learner.predict([{"age": 33.0, "height": 1.0, "visits": 2.0}, {"x": 1}])
     with pytest.raises(TypeError, match="feature 'age' must be a number"):
         learner.decide({"age": "old", "height": 180.0, "visits": 2.0})
-    assert testing._bytes(learner) == before
+    assert testing.state_bytes(learner) == before
 
 
 def test_prepared_rows_have_no_names(tmp_path):
@@ -126,7 +127,7 @@ def test_a_model_file_with_other_names_is_refused(tmp_path):
     data = ob.datasets.read(table(tmp_path)[0])
     learner = ob.UCWL(data.labels)
     ob.simulate(learner, data)
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     for names in (["age"], ["age", "age", "visits"], [1, 2, 3], "age"):
         with pytest.raises(ValueError, match="names of the columns"):
             ob.Learner._restore(head | {"names": names}, arrays)
@@ -152,7 +153,7 @@ def test_a_wide_table_has_names_too(make, common, tmp_path, monkeypatch):
     assert np.array_equal(learner.scores(data.X), plain.scores(data.X))
     learner.save(tmp_path / "people.onebit")
     learner = ob.load(tmp_path / "people.onebit")
-    assert testing._bytes(chunks) == testing._bytes(learner)
+    assert testing.state_bytes(chunks) == testing.state_bytes(learner)
     wanted, dicts = learner.scores(data.X), [dict(reversed(dict_of(row).items())) for row in X]
     assert len(np.unique(wanted, axis=0)) > 1
     assert np.array_equal(learner.scores(dicts), wanted)
@@ -167,7 +168,7 @@ def test_a_wide_table_has_names_too(make, common, tmp_path, monkeypatch):
     assert {part for part, _ in learner.explain(dicts[0]).parts} <= set(NAMES)
     with pytest.raises(ValueError, match="knows no column 'heigth'; did you mean 'height'"):
         learner.decide({"heigth": 180.0})
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     with pytest.raises(ValueError, match="names of the columns"):
         ob.Learner._restore(head | {"names": ["a", "a"]}, arrays)
 
@@ -217,7 +218,7 @@ def test_a_learner_of_dicts_reads_rows_with_names_as_dicts(make, tmp_path):
     taught_by_dicts(X, y, make).save(tmp_path / "people.onebit")
     learner = ob.load(tmp_path / "people.onebit")
     dicts = [dict_of(row) for row in X]
-    wanted, before = learner.scores(dicts), testing._bytes(learner)
+    wanted, before = learner.scores(dicts), testing.state_bytes(learner)
     columns = dict(zip(NAMES, X.T, strict=True))
     frame = pandas.DataFrame(columns)
     forms = (frame, polars.DataFrame(columns), [row for _, row in frame.iterrows()])
@@ -226,12 +227,12 @@ def test_a_learner_of_dicts_reads_rows_with_names_as_dicts(make, tmp_path):
     for x in (frame.iloc[0], frame.iloc[[0]]):
         assert learner.propensities(x).tolist() == learner.propensities(dicts[0]).tolist()
         assert learner.explain(x) == learner.explain(dicts[0])
-    assert testing._bytes(learner) == before
+    assert testing.state_bytes(learner) == before
     by_dict = learner.copy()
     assert learner.decide(frame.iloc[0]).row[0].tolist() == by_dict.decide(dicts[0]).row[0].tolist()
     ob.simulate(by_dict, dicts, y)
     ob.simulate(learner, ob.datasets.read(path))
-    assert testing._bytes(learner) == testing._bytes(by_dict)
+    assert testing.state_bytes(learner) == testing.state_bytes(by_dict)
     with pytest.raises(ValueError, match="one context is one row, not 60"):
         learner.decide(frame)
 
@@ -240,7 +241,7 @@ def test_a_learner_of_dicts_reads_rows_with_names_as_dicts(make, tmp_path):
 def test_a_learner_of_dicts_refuses_rows_without_names(make, tmp_path):
     _, X, y = table(tmp_path, 40)
     learner = taught_by_dicts(X, y, make)
-    before = testing._bytes(learner)
+    before = testing.state_bytes(learner)
     for rows in (X, X.tolist(), [X[0]]):
         with pytest.raises(ValueError, match="knows numbers by their names"):
             learner.predict(rows)
@@ -250,7 +251,7 @@ def test_a_learner_of_dicts_refuses_rows_without_names(make, tmp_path):
                 call(row)
     with pytest.raises(ValueError, match="knows numbers by their names"):
         ob.simulate(learner, X, y)
-    assert testing._bytes(learner) == before
+    assert testing.state_bytes(learner) == before
 
 
 # Rows of data frames, one by one.
@@ -268,7 +269,7 @@ def test_a_row_with_truth_values_is_as_dense_as_its_frame(make):
     ob.simulate(whole, frame, y)
     for i, label in enumerate(y):
         testing._teach(rounds, rounds.decide(frame.iloc[i]), label)
-    assert testing._bytes(rounds) == testing._bytes(whole)
+    assert testing.state_bytes(rounds) == testing.state_bytes(whole)
     rows = [frame.iloc[i] for i in range(30)]
     assert np.array_equal(whole.scores(rows), whole.scores(frame))
 
@@ -300,7 +301,7 @@ def test_a_named_tuple_is_a_dict_of_its_fields(make):
         for same in (x._asdict(), x):
             testing._teach(learner, learner.decide(x), 0)
             testing._teach(twin, twin.decide(same), 0)
-        assert testing._bytes(learner) == testing._bytes(twin)
+        assert testing.state_bytes(learner) == testing.state_bytes(twin)
         assert np.array_equal(learner.scores([x]), twin.scores([x._asdict()]))
         assert learner.explain(x) == twin.explain(x._asdict())
         ob.simulate(learner, [x, x], [0, 1])
@@ -358,7 +359,7 @@ def learned_from(frame):
         ob.simulate(learner, frame, [0, 1, 1] * 20)
     except ValueError as error:
         return str(error)
-    return testing._bytes(learner)
+    return testing.state_bytes(learner)
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -381,7 +382,7 @@ def test_rows_of_a_frame_of_objects_are_rows_of_numbers_one_by_one_too(make):
     ob.simulate(whole, frame, y)
     for i, label in enumerate(y):
         testing._teach(rounds, rounds.decide(frame.iloc[i]), label)
-    assert testing._bytes(rounds) == testing._bytes(whole)
+    assert testing.state_bytes(rounds) == testing.state_bytes(whole)
     assert np.array_equal(whole.scores([frame.iloc[i] for i in range(60)]), whole.scores(frame))
 
 
@@ -407,7 +408,7 @@ def test_a_first_row_that_happens_to_hold_numbers_alone_has_a_remedy(make):
     for i, label in enumerate(y):
         testing._teach(rounds, rounds.decide(frame.iloc[i].to_dict()), label)
     ob.simulate(whole, frame, y)
-    assert testing._bytes(rounds) == testing._bytes(whole)
+    assert testing.state_bytes(rounds) == testing.state_bytes(whole)
 
 
 # Names and categories in Unicode.
@@ -440,12 +441,12 @@ def test_names_and_categories_are_composed(make, tmp_path):
         for X in forms:
             learner = make(2)
             ob.simulate(learner, X, y)
-            wanted = wanted or testing._bytes(learner)
-            assert testing._bytes(learner) == wanted
+            wanted = wanted or testing.state_bytes(learner)
+            assert testing.state_bytes(learner) == wanted
         rounds = make(2)
         for row, label in zip(rows, y, strict=True):
             testing._teach(rounds, rounds.decide(row), label)
-        assert testing._bytes(rounds) == wanted
+        assert testing.state_bytes(rounds) == wanted
     explained = [rounds.explain({f"{sign} text": "a b", sign: sign}).parts for sign in NAMED]
     assert [value for _, value in explained[0]] == [value for _, value in explained[1]] != []
 
@@ -458,7 +459,7 @@ def test_names_of_columns_are_composed(make, tmp_path):
     for frame in frames:
         learner = make(2)
         ob.simulate(learner, frame, [0, 1, 1] * 6)
-        head, arrays = learner._dump()
+        head, arrays = saved_state(learner)
         of_old_file = ob.Learner._restore(head | {"names": list(frame.columns)}, arrays)
         frame.assign(label=[0, 1, 1] * 6).to_csv(tmp_path / "table.csv", index=False)
         from_file = make([0, 1])

@@ -17,6 +17,7 @@ from onebit import testing
 from onebit.reading.contexts import encode_rows, encoder_apart
 from onebit.reading.dicts import first_number, set_apart
 from onebit.reading.rows import GROWTH_LIMIT
+from onebit.testing import saved_state
 
 LABELS = ["low", "middle", "high"]
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -57,7 +58,7 @@ def play(learner, contexts, labels, among=None):
 
 def learned(learner):
     """What answers change: all but rounds, and how often a label was said."""
-    arrays = learner._dump()[1]
+    arrays = saved_state(learner)[1]
     return {name: array.tobytes() for name, array in arrays.items() if name != "times_said"}
 
 
@@ -69,7 +70,7 @@ def test_rounds_whole_streams_chunks_and_restarts_are_the_same(given, tmp_path):
     rounds = play(ob.load(tmp_path / "half.onebit"), X[25:], y[25:])
     ob.simulate(whole, X, y)
     ob.simulate(chunks, iter([(X[:11], y[:11]), (X[11:40], y[11:40]), (X[40:], y[40:])]))
-    assert testing._bytes(rounds) == testing._bytes(whole) == testing._bytes(chunks)
+    assert testing.state_bytes(rounds) == testing.state_bytes(whole) == testing.state_bytes(chunks)
     assert np.array_equal(rounds.scores(X), whole.scores(X))
     assert np.array_equal(whole.copy().scores(X), whole.scores(X))
 
@@ -115,7 +116,7 @@ def test_a_proposal_that_is_redone_is_a_decision():
         assert proposed.label == decided.label
         one.learn(proposed, right=proposed.label == label)
         two.learn(decided, right=decided.label == label)
-    assert testing._bytes(one) == testing._bytes(two)
+    assert testing.state_bytes(one) == testing.state_bytes(two)
 
 
 @pytest.mark.compiled
@@ -193,7 +194,7 @@ def test_labels_may_be_restricted_and_added():
 def test_a_text_without_numbers_is_what_it_was(tmp_path):
     """Neither the row nor the model file has anything of numbers in it."""
     learner = play(make(), [{"body": "the screen is black"}, {"team": "A"}] * 3, ["low"] * 6)
-    assert not any("number" in name for name in learner._dump()[1])
+    assert not any("number" in name for name in saved_state(learner)[1])
     text = {"body": "the screen is black"}
     for features in (None, 64):
         plain = encode_rows([text], F32, features)
@@ -203,7 +204,7 @@ def test_a_text_without_numbers_is_what_it_was(tmp_path):
 
 def test_a_model_file_with_wrong_statistics_is_refused(tmp_path):
     X, y = stream(20)
-    head, arrays = play(make(), X, y)._dump()
+    head, arrays = saved_state(play(make(), X, y))
     for change in (
         {"numbers_seen": np.array([-1.0])},
         {"numbers": -arrays["numbers"]},
@@ -244,13 +245,13 @@ def test_a_table_is_its_rows_as_dicts(features, tmp_path):
     for i in range(len(y)):
         decision = rows.decide(read.X[i])
         rows.learn(decision, right=decision.label == y[i])
-    expected = testing._bytes(dicts)
+    expected = testing.state_bytes(dicts)
     for learner in (table, parquet, chunks, rows):
-        assert testing._bytes(learner) == expected
+        assert testing.state_bytes(learner) == expected
     assert np.array_equal(table.scores(read.X[[3, 5]]), dicts.scores([X[3], X[5]]))
     framed = make(features=features)
     ob.simulate(framed, frame.drop("label").fill_null(math.nan), y)
-    assert testing._bytes(framed) == expected
+    assert testing.state_bytes(framed) == expected
 
 
 def test_race_and_tune_read_numbers_as_dicts_are_read(tmp_path):
@@ -354,13 +355,15 @@ def test_rows_of_a_table_keep_their_numbers(kind, tmp_path):
     for i, label in enumerate(labels):
         testing._teach(by_rows, by_rows.decide(X[i]), label)
     ob.simulate(by_list, [X[i] for i in places], labels)
-    assert testing._bytes(by_rows) == testing._bytes(by_list) == testing._bytes(learner)
+    assert (
+        testing.state_bytes(by_rows) == testing.state_bytes(by_list) == testing.state_bytes(learner)
+    )
 
 
 @pytest.mark.parametrize("kind", [ob.OneBit, ob.UCWL])
 def test_rows_that_lost_their_numbers_are_refused(kind, tmp_path):
     data, learner = taught_by_a_table(tmp_path, kind)
-    X, before = data.X, testing._bytes(learner)
+    X, before = data.X, testing.state_bytes(learner)
     for rows in (sparse.vstack([X]), sparse.csr_matrix(X), [sparse.csr_matrix(X[0])]):
         with pytest.raises(ValueError, match="knows numbers by their names"):
             learner.predict(rows)
@@ -372,7 +375,7 @@ def test_rows_that_lost_their_numbers_are_refused(kind, tmp_path):
     for computed in (X * 2, [X[0].multiply(X[0])]):
         with pytest.raises(ValueError, match="computed from a table with numbers"):
             learner.predict(computed)
-    assert testing._bytes(learner) == before
+    assert testing.state_bytes(learner) == before
     plain = ob.UCWL(data.labels)  # it scales nothing, and needs to know the names alone
     ob.simulate(plain, data)
     with pytest.raises(ValueError, match="was taught with texts or dicts"):

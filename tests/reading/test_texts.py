@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit as ob
-from onebit.learner import files
 from onebit.reading import texts as onebit_texts
 from onebit.reading.contexts import encode, encode_rows
 from onebit.reading.dicts import HASHED
 from onebit.reading.hashing import murmur3
 from onebit.reading.texts import NGRAMS, Text, text_columns
+from onebit.testing import model_bytes
 
 F32 = np.dtype("float32")
 quick = settings(deadline=None, database=None, max_examples=60)
@@ -172,7 +172,7 @@ def test_texts_teach_in_a_stream_what_they_teach_in_rounds(learner):
     for text, topic in zip(texts, y, strict=True):
         decision = single.decide(text)
         single.learn(decision, right=decision.label == topic)
-    assert files.pack(*whole._dump()) == files.pack(*single._dump())
+    assert model_bytes(whole) == model_bytes(single)
     assert trace.mistakes[-1] < 24
     assert whole.predict(TICKETS).tolist() == TOPICS
 
@@ -272,7 +272,7 @@ def test_frames_that_cannot_be_read_change_nothing(frame):
     polars = pytest.importorskip("polars")
     learner = ob.UCWL(labels=3, features=64)
     ob.simulate(learner, frame, [0, 1, 2])
-    before = files.pack(*learner._dump())
+    before = model_bytes(learner)
     for column, says in (
         (polars.Series([b"a", b"b", b"c"]), "row 0: feature 'age' must be a number or a string"),
         (polars.Series([[1], [2], [3]]), "row 0: feature 'age' must be a number or a string"),
@@ -285,7 +285,7 @@ def test_frames_that_cannot_be_read_change_nothing(frame):
     for call in (learner.decide, learner.propensities):
         with pytest.raises(ValueError, match="one context is one row, not 3"):
             call(frame)
-    assert files.pack(*learner._dump()) == before
+    assert model_bytes(learner) == before
 
 
 def test_rows_of_pandas_are_contexts():

@@ -23,6 +23,7 @@ from onebit.learner.learner import Learner
 from onebit.service.journal import SCHEMA
 from onebit.service.messages import LabelChange, Retraining, SourceChange
 from onebit.service.service import Service
+from onebit.testing import saved_state
 
 JOURNALS = Path(__file__).with_name("journals")
 MODELS = """
@@ -43,7 +44,7 @@ settings = { scale = 10 }
 
 def digest(learner: Learner) -> str:
     """What a learner has learned, in any version of onebit."""
-    head, arrays = learner._dump()
+    head, arrays = saved_state(learner)
     features = arrays.get("features")
     if features is not None and features[-1] < 1000:  # these were not kept apart in all versions
         table = np.zeros((int(features[-1]) + 1, *arrays["table"].shape[1:]), np.float32)

@@ -114,4 +114,4 @@ def play(engine: Engine, rounds: int, first: int = 0, every: int = 1) -> list[st
 def assert_pure(engine: Engine) -> None:
     """The learner is what the journal makes of it."""
     engine.settle()
-    assert testing._bytes(engine.learner) == testing._bytes(engine.replayed())
+    assert testing.state_bytes(engine.learner) == testing.state_bytes(engine.replayed())

@@ -10,7 +10,6 @@ from contextlib import closing
 import pytest
 from helpers.waiting import wait_for
 
-from onebit.learner import files
 from onebit.service import journal as journal_module
 from onebit.service.configuration import Model, WrongAfter
 from onebit.service.engine import Engine
@@ -18,6 +17,7 @@ from onebit.service.faults import Contradiction, Expired, UnknownDecision
 from onebit.service.journal import Journal, ReadOnlyJournal
 from onebit.service.journal.repair import repair
 from onebit.service.messages import Retraining, SourceChange
+from onebit.testing import model_bytes
 
 DAY = 86400.0
 
@@ -27,10 +27,6 @@ class Clock:
 
     def __call__(self):
         return self.now
-
-
-def bytes_of(learner):
-    return files.pack(*learner._dump())
 
 
 @pytest.fixture
@@ -73,10 +69,10 @@ def test_the_learner_stays_the_same(tmp_path, clock, seed, deferred):
         for id in silents[::3]:
             engine.shown(id)
     engine.cancel(silents.pop())
-    before = bytes_of(engine.replayed())
-    assert bytes_of(engine.learner) == before
+    before = model_bytes(engine.replayed())
+    assert model_bytes(engine.learner) == before
     assert engine.compact(clock.now - rng.random() * 2 * DAY) > 0
-    assert bytes_of(engine.replayed()) == bytes_of(engine.learner) == before
+    assert model_bytes(engine.replayed()) == model_bytes(engine.learner) == before
     decisions, answers, bases = counts(journal)
     assert decisions < 60 and answers < 60 and bases == 1
 
@@ -84,12 +80,12 @@ def test_the_learner_stays_the_same(tmp_path, clock, seed, deferred):
     engine.feedback(silents[-1], right=True)
     play(engine, clock, 10, rng)
     assert engine.compact(clock.now - 3600) > 0
-    after = bytes_of(engine.learner)
-    assert bytes_of(engine.replayed()) == after
+    after = model_bytes(engine.learner)
+    assert model_bytes(engine.replayed()) == after
     journal.close()
     journal = Journal(tmp_path / "j", clock=clock)
     again = engine_of(journal, tmp_path / "none", deferred=deferred)
-    assert bytes_of(again.learner) == after
+    assert model_bytes(again.learner) == after
     journal.close()
 
 
@@ -105,9 +101,9 @@ def test_only_what_is_over_is_deleted(tmp_path, clock):
     middle = engine.decide({"e": 1}).id
     clock.now += 1.5 * DAY
     engine.feedback(middle, right=True)
-    learner = bytes_of(engine.learner)
+    learner = model_bytes(engine.learner)
     assert engine.compact(clock.now - DAY) > 0
-    assert bytes_of(engine.learner) == learner == bytes_of(engine.replayed())
+    assert model_bytes(engine.learner) == learner == model_bytes(engine.replayed())
     for id in (old, late, answered, cancelled):  # two of them have expired
         with pytest.raises(UnknownDecision):
             engine.look(id)
@@ -115,7 +111,7 @@ def test_only_what_is_over_is_deleted(tmp_path, clock):
     assert engine.compact(clock.now - DAY) == 0
     engine.decide({"b": 2}, key="mine")  # the key is free again
     engine.revise(middle, right=False)  # later than the base
-    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) != learner
+    assert model_bytes(engine.learner) == model_bytes(engine.replayed()) != learner
     with pytest.raises(Contradiction, match="compacted"):
         engine.submit_retrain(Retraining(learner="UCWL"))
     assert engine.look(middle).state == "learned"
@@ -127,11 +123,11 @@ def test_a_small_step_at_a_time(tmp_path, clock, monkeypatch):
     journal = Journal(tmp_path / "j", clock=clock)
     engine = engine_of(journal, tmp_path / "s", expires_after=None)
     play(engine, clock, 50, random.Random(1), silent=0.1)
-    before = bytes_of(engine.learner)
+    before = model_bytes(engine.learner)
     steps = 0
     while engine.compact(clock.now - DAY):
         steps += 1
-        assert bytes_of(engine.replayed()) == before
+        assert model_bytes(engine.replayed()) == before
     assert steps > 3
     reader = ReadOnlyJournal(tmp_path / "j")
     with reader.reading() as connection:
@@ -160,7 +156,7 @@ def test_silence_is_heard_before(tmp_path, clock):
     engine.tick()
     decisions, answers, bases = counts(journal)
     assert (decisions, bases) == (1, 1) and answers == 1  # silence after the second is young
-    assert bytes_of(engine.learner) == bytes_of(engine.replayed())
+    assert model_bytes(engine.learner) == model_bytes(engine.replayed())
     journal.close()
 
 
@@ -170,17 +166,17 @@ def test_feedback_in_quarantine_is_kept_until_it_is_learned(tmp_path, clock):
     ids = play(engine, clock, 5, random.Random(1), silent=1)
     for i, id in enumerate(ids):
         engine.feedback(id, right=True, source="bot" if i in (2, 4) else None)
-    everything = bytes_of(engine.learner)
+    everything = model_bytes(engine.learner)
     engine.submit_source("bot", SourceChange(quarantined=True))
-    without = bytes_of(engine.learner)
+    without = model_bytes(engine.learner)
     clock.now += DAY
     assert engine.compact(clock.now) > 0  # the answers before that of the source
     assert engine.compact(clock.now) == 0
-    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) == without != everything
+    assert model_bytes(engine.learner) == model_bytes(engine.replayed()) == without != everything
     engine.submit_source("bot", SourceChange(quarantined=False))
-    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) == everything
+    assert model_bytes(engine.learner) == model_bytes(engine.replayed()) == everything
     assert engine.compact(clock.now) > 0
-    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) == everything
+    assert model_bytes(engine.learner) == model_bytes(engine.replayed()) == everything
     assert counts(journal)[1] == 0
     journal.close()
 
@@ -196,20 +192,20 @@ def test_a_decision_that_the_base_has_counted_cannot_be_taken_out(tmp_path, cloc
     assert engine.compact(clock.now - DAY / 2) > 0
     if is_answered:
         engine.feedback(counted, right=True)
-    before = bytes_of(engine.learner)
+    before = model_bytes(engine.learner)
     for refused in (engine.cancel, engine.erase):
         with pytest.raises(Expired, match="was compacted"):
             refused(counted)
     assert engine.look(counted).state == ("learned" if is_answered else "open")
-    assert bytes_of(engine.learner) == bytes_of(engine.replayed()) == before
+    assert model_bytes(engine.learner) == model_bytes(engine.replayed()) == before
     assert engine.cancel(young).state == "cancelled" and engine.erase(young).state == "erased"
-    assert bytes_of(engine.learner) == bytes_of(engine.replayed())
+    assert model_bytes(engine.learner) == model_bytes(engine.replayed())
     clock.now += 40 * DAY
     engine.limit(engine._state.limits, 3, retention=DAY)
     engine.tick()
     with pytest.raises(UnknownDecision):
         engine.look(counted)
-    assert bytes_of(engine.learner) == bytes_of(engine.replayed())
+    assert model_bytes(engine.learner) == model_bytes(engine.replayed())
     journal.close()
 
 
@@ -222,15 +218,15 @@ def test_a_compacted_journal_gets_smaller_at_the_next_start(tmp_path, clock, mon
     play(engine, clock, 600, rng, silent=0.0)
     engine.compact(clock.now - DAY)
     play(engine, clock, 10, rng, silent=0.0)
-    before, learned = counts(journal), bytes_of(engine.learner)
+    before, learned = counts(journal), model_bytes(engine.learner)
     engine.close()
     journal.close()
     large = path.stat().st_size
     with closing(Journal(path, clock=clock)) as journal:
         wait_for(lambda: path.stat().st_size < large / 2)
         engine = engine_of(journal, folder)
-        assert counts(journal) == before and bytes_of(engine.learner) == learned
-        assert bytes_of(engine.replayed()) == learned
+        assert counts(journal) == before and model_bytes(engine.learner) == learned
+        assert model_bytes(engine.replayed()) == learned
         assert journal.damage() == []
         play(engine, clock, 5, rng)
         engine.close()

@@ -48,6 +48,7 @@ from onebit.service.messages import (
     Retraining,
     SourceChange,
 )
+from onebit.testing import saved_state
 
 REVISIONS = "revisions = true"
 DEFERRED = "deferred = true\n"
@@ -72,7 +73,7 @@ def question(i: int, **given) -> Question:
 
 
 def bytes_of(engine) -> bytes:
-    return testing._bytes(engine.learner)
+    return testing.state_bytes(engine.learner)
 
 
 # The law.
@@ -137,7 +138,7 @@ def test_a_snapshot_is_of_one_moment_though_the_learner_goes_on():
         learner = getattr(ob, name)(LABELS)
         for i in range(5):
             learner.learn(learner.decide(named(i)), label=LABELS[i % 3])
-        dumped = learner._dump()
+        dumped = saved_state(learner)
         then = files.pack(*dumped)
         for i in range(5, 15):
             learner.learn(learner.decide(named(i)), label=LABELS[i % 3])
@@ -1230,7 +1231,7 @@ def test_a_saved_learner_is_the_beginning(home):
     )
     news = place.start().models["news"]
     learner = learner._with_vocabulary(building.default_vocabulary(learner))
-    assert bytes_of(news) == testing._bytes(learner)
+    assert bytes_of(news) == testing.state_bytes(learner)
     play(news, 5)
     before = bytes_of(news)
     for snapshot in place.snapshots:
@@ -1399,7 +1400,7 @@ def test_a_damaged_snapshot_is_not_used(home, caplog):
         play(news, 5, first=5 * i)
         service.tick()
     place.stop()
-    before = testing._bytes(ob.load(place.snapshots[-1]))
+    before = testing.state_bytes(ob.load(place.snapshots[-1]))
     assert len(place.snapshots) == 4  # `snapshots` of the configuration, and an older one
     for count in range(1, 4):
         path = place.snapshots[-count]

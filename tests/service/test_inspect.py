@@ -28,6 +28,7 @@ from onebit.service.messages import Answer, SourceChange
 from onebit.service.upkeep.inspection import inspect
 from onebit.service.upkeep.journals import chosen_model
 from onebit.service.upkeep.replay import Replay
+from onebit.testing import model_bytes
 
 PAGE = 4096
 KEPT = Path(__file__).with_name("journals") / "v1.journal"
@@ -310,10 +311,6 @@ def test_numbers_of_variable_length(tmp_path, number):
 # Replay.
 
 
-def bytes_of(learner):
-    return files.pack(*learner._dump())
-
-
 def test_replay_gives_the_same_bytes(journal):
     with closing(ReadOnlyJournal(journal)) as opened:
         assert opened.models() == {"news": 1, "sizes": 2}
@@ -336,7 +333,7 @@ def test_replay_beside_the_service(journal):
         with closing(ReadOnlyJournal(journal)) as reader:
             built = Replay(reader, "news")
         assert built.is_same is True  # at the position of the snapshot
-        assert bytes_of(built.learner) == bytes_of(engine.learner)
+        assert model_bytes(built.learner) == model_bytes(engine.learner)
         engine.snapshot()
 
 
@@ -349,7 +346,7 @@ def test_replay_while_the_past_changes(journal, monkeypatch, late):
         told = [engine.decide({"a": 1}) for _ in range(6)]
         engine.feedback_many([Answer(id=one.id, right=True) for one in told])
         engine.snapshot()
-        before = bytes_of(engine.learner)
+        before = model_bytes(engine.learner)
 
         def change():
             monkeypatch.undo()
@@ -374,11 +371,11 @@ def test_replay_while_the_past_changes(journal, monkeypatch, late):
         with closing(ReadOnlyJournal(journal)) as reader:
             built = Replay(reader, "news")
         assert built.is_same is not False
-        assert bytes_of(built.learner) == before
+        assert model_bytes(built.learner) == before
         with closing(ReadOnlyJournal(journal)) as reader:
             built = Replay(reader, "news")
         assert built.is_same is True
-        assert bytes_of(built.learner) == bytes_of(engine.learner) != before
+        assert model_bytes(built.learner) == model_bytes(engine.learner) != before
         engine.close()
 
 
@@ -417,7 +414,7 @@ def test_no_snapshot_of_a_learner_that_was_to_be_built_again(tmp_path, monkeypat
         engine.close()
     with closing(Journal(path)) as opened:
         engine = Engine(opened, news(revisions=True), folder=tmp_path / "j.snapshots")
-        assert bytes_of(engine.learner) == bytes_of(engine.replayed())
+        assert model_bytes(engine.learner) == model_bytes(engine.replayed())
 
 
 # Backup.

@@ -53,7 +53,7 @@ def replay(home):
 def test_a_learner_of_other_code_is_built_anew(home, monkeypatch, caplog, at_once):
     news = home.start().models["news"]
     ids = play(news, 50)
-    before = testing._bytes(news.learner)
+    before = testing.state_bytes(news.learner)
     home.stop()
     (old,) = home.snapshots
     upgrade(monkeypatch)
@@ -62,7 +62,7 @@ def test_a_learner_of_other_code_is_built_anew(home, monkeypatch, caplog, at_onc
         news = home.start().models["news"]
     assert "news: the learner is built anew, because other code" in caplog.text
     assert_pure(news)
-    assert testing._bytes(news.learner) != before
+    assert testing.state_bytes(news.learner) != before
     play(news, 10, first=50)
     news.revise(ids[20], label="tech")
     assert_pure(news)
@@ -162,9 +162,9 @@ def test_decisions_that_this_code_cannot_read(home, monkeypatch, caplog):
     assert news.learner.round == 15  # of the decisions that have an answer
     assert news.feedback(ids[1], right=True).state == "learned"
     assert_pure(news)
-    before = testing._bytes(news.learner)
+    before = testing.state_bytes(news.learner)
     news = home.restart().models["news"]
-    assert testing._bytes(news.learner) == before and news.card().version == 2
+    assert testing.state_bytes(news.learner) == before and news.card().version == 2
     with closing(ReadOnlyJournal(home.journal)) as journal:
         assert Replay(journal, "news").other_code is None
 

@@ -23,6 +23,7 @@ from onebit.service.journal import Answered, DecisionRow, ReadOnlyJournal
 from onebit.service.messages import Retraining
 from onebit.service.snapshots import Snapshot, worth_keeping
 from onebit.service.upkeep.replay import Replay
+from onebit.testing import saved_state
 
 REVISIONS = "revisions = true"
 
@@ -81,7 +82,7 @@ def assert_as_replayed(service):
     replay = Replay(journal, "news")
     journal.close()
     assert replay.is_same is not False
-    assert testing._bytes(replay.learner) == testing._bytes(news.learner)
+    assert testing.state_bytes(replay.learner) == testing.state_bytes(news.learner)
 
 
 # Which ones are kept.
@@ -266,7 +267,7 @@ def test_a_learner_on_its_way_is_not_removed_by_snapshots_of_the_present_one(hom
     news.submit_retrain(Retraining(seed=9))
     (version,) = (v for v in service.journal.versions_in_use(1) if v > 1)
     past = news._state.past()
-    written = news._saving.write(news.learner._dump(), version, 100, past)
+    written = news._saving.write(saved_state(news.learner), version, 100, past)
     play(news, 20)
     assert news.snapshot() is not None
     assert written.exists()
@@ -294,7 +295,7 @@ def test_after_an_erase_no_snapshot_that_may_know_the_context_is_left(home):
 def test_a_snapshot_that_is_written_on_the_way_does_not_outlive_an_erase(home, monkeypatch):
     service, ids = played(home, 100, 10)
     news = service.models["news"]
-    past, dumped = news._state.past(), news.learner._dump()
+    past, dumped = news._state.past(), saved_state(news.learner)
     write = saving.files.write
 
     def erased_meanwhile(path, *dumped, **options):

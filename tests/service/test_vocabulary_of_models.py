@@ -21,6 +21,7 @@ from onebit.service.faults import Unavailable
 from onebit.service.journal import ReadOnlyJournal
 from onebit.service.messages import LabelChange
 from onebit.service.upkeep.replay import Replay
+from onebit.testing import saved_state
 
 FEW = "vocabulary = 12"
 
@@ -72,9 +73,11 @@ def test_the_learner_is_a_function_of_the_journal(tmp_path, learner):
     news.submit_labels(LabelChange(add=["weather"])).wait()
     play(news, 5, first=40)
     assert_pure(news)
-    before = news.learner._dump()[1]
+    before = saved_state(news.learner)[1]
     news = home.restart(snapshot_every=10).models["news"]
-    assert all((news.learner._dump()[1][name] == array).all() for name, array in before.items())
+    assert all(
+        (saved_state(news.learner)[1][name] == array).all() for name, array in before.items()
+    )
     home.stop()
     with closing(ReadOnlyJournal(home.journal)) as journal:
         assert Replay(journal, "news").is_same

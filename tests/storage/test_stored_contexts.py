@@ -15,10 +15,10 @@ import onebit as ob
 from onebit import testing
 from onebit.core.draws import uniform
 from onebit.core.jit import COMPILED
-from onebit.learner import files
 from onebit.learner.table import NO_MAP
 from onebit.registry.recipes import Recipe, read_recipe, recipe_of
 from onebit.storage.kernels import NUMBERS
+from onebit.testing import model_bytes, saved_state
 
 K, D = 5, 7
 COMMON = {"labels": K, "features": D, "dtype": "float64"}
@@ -258,7 +258,7 @@ def test_contexts_that_a_kernel_has_no_number_for_are_refused(kernel, length, wo
     learner = ob.Confidit(**COMMON, kernel=kernel)
     run(learner, X, y)
     decision = learner.decide(X[0])
-    before = files.pack(*learner._dump())
+    before = model_bytes(learner)
     long = X.copy()
     long[-1] *= length
     decision.row[1][:] *= length  # a decision travels; somebody may have changed it
@@ -272,7 +272,7 @@ def test_contexts_that_a_kernel_has_no_number_for_are_refused(kernel, length, wo
     ):
         with pytest.raises(ValueError, match=words):
             call()
-    assert files.pack(*learner._dump()) == before
+    assert model_bytes(learner) == before
 
 
 def test_a_feature_never_met_makes_a_context_longer():
@@ -293,7 +293,7 @@ def test_a_feature_never_met_makes_a_context_longer():
 def _dumped(name):
     learner = getattr(ob, name)(**COMMON, kernel="rbf", budget=10)
     run(learner, *rows(40))
-    return learner._dump()
+    return saved_state(learner)
 
 
 WRONG = {
@@ -515,7 +515,7 @@ def test_what_a_function_cannot_say_is_raised_and_nothing_is_learned(name, failu
     X, y = rows(20)
     run(learner, X, y)
     decision, open_one = learner.decide(X[0]), learner.decide(X[1])
-    before = files.pack(*learner._dump())
+    before = model_bytes(learner)
     long = np.concatenate([[90 * X[0]], X])
     truth = np.concatenate([[0], y])
     decision.row[1][:] *= 90  # a decision travels; somebody may have changed it
@@ -532,7 +532,7 @@ def test_what_a_function_cannot_say_is_raised_and_nothing_is_learned(name, failu
     ):
         with pytest.raises(error, match=words):
             call()
-        assert files.pack(*learner._dump()) == before
+        assert model_bytes(learner) == before
     learner.learn(open_one, right=False)  # and it goes on
     run(learner, X, y)
 

@@ -33,7 +33,6 @@ from helpers.serving import listening
 
 import onebit as ob
 from onebit.cli.teach import _address, _folder
-from onebit.learner import files
 from onebit.pages.teach import curve
 from onebit.service import faults
 from onebit.service.teach.app import POLICY, make_app
@@ -43,6 +42,7 @@ from onebit.service.teach.lessons import Lesson, Lessons
 from onebit.service.teach.requests import AnswerRequest, Ask
 from onebit.service.teach.sources import open_items
 from onebit.service.teach.teacher import Teacher
+from onebit.testing import model_bytes
 
 LABELS = ["fruit", "animal", "tool"]
 WORDS = {
@@ -336,11 +336,7 @@ def test_two_pages_do_not_get_the_same_items(notes: Path, tmp_path: Path) -> Non
         assert ada.stats()["people"] == {"Ada": 20, "Bob": 20}
         last = ada.stats()["mine"]
         assert len(last) == 20 and {teacher._state.lessons.get(id).who for id in last} == {"Ada"}
-        assert bytes(state(teacher)) == ob_bytes(teacher.engine.replayed())
-
-
-def ob_bytes(learner) -> bytes:
-    return files.pack(*learner._dump())
+        assert bytes(state(teacher)) == model_bytes(teacher.engine.replayed())
 
 
 def test_items_of_a_page_that_is_gone_are_free(tmp_path: Path) -> None:
@@ -381,7 +377,7 @@ def test_what_is_taken_away(notes: Path, tmp_path: Path) -> None:
             person.answer()
         saved = tmp_path / "notes.onebit"
         saved.write_bytes(client.get("/export/learner").content)
-        assert ob_bytes(ob.load(saved)) == ob_bytes(teacher.engine.learner)
+        assert model_bytes(ob.load(saved)) == model_bytes(teacher.engine.learner)
         response = client.get("/export/csv")
         assert "notes.txt.answers.csv" in response.headers["content-disposition"]
         rows = list(csv.DictReader(io.StringIO(response.text)))
