@@ -83,6 +83,39 @@ class LabelEvent(NamedTuple):
     label: Any
 
 
+class RoundRow(NamedTuple):
+    """A decision, and the answer that counts if there is one."""
+
+    model: str
+    position: int
+    token: str
+    round: int
+    version: int
+    time: float
+    key: str | None
+    context: bytes | None
+    among: str | None
+    label: Any
+    confidence: float | None
+    propensity: float
+    propensities: str | None
+    explored: int
+    state: int
+    active: int | None
+    answer_time: float | None
+    right: int | None
+    true_label: Any
+    source: str | None
+    answer_key: str | None
+
+    def shares(self, possible: Sequence[Any]) -> dict[Any, float]:
+        """With which probability each of the possible labels would have been said."""
+        if self.propensities is None:
+            return {label: float(label == self.label) for label in possible}
+        told = _decode(self.propensities)
+        return dict(zip(possible, told, strict=False))
+
+
 class Counts(NamedTuple):
     """How many rows a model has, and when they came."""
 
@@ -293,9 +326,10 @@ class Queries:
         last = max(filter(None, (last, latest)), default=None)
         return Counts(decisions, active, cancelled, erased, first, last, answers, changes)
 
-    def rounds(self, after: int, until: int, model: str | None, most: int) -> list[tuple[Any, ...]]:
+    def rounds(self, after: int, until: int, model: str | None, most: int) -> list[RoundRow]:
         """Decisions with their answers, of one model or of all, in order."""
-        return self._rows(_ROUNDS, after, until, model, model, most)
+        rows = self._rows(_ROUNDS, after, until, model, model, most)
+        return [RoundRow(*row) for row in rows]
 
     def compacted(self, values: dict[str, Any]) -> list[int]:
         """The decisions that `statements.replace_by_base` would delete."""

@@ -17,6 +17,8 @@ import msgspec
 
 from onebit.service.journal import ReadOnlyJournal, labels_at
 from onebit.service.journal.files import make_private
+from onebit.service.journal.queries import RoundRow
+from onebit.service.journal.tables import ERASED
 
 CHUNK = 5_000  # rows
 _decode, _encode = msgspec.json.decode, msgspec.json.encode
@@ -95,49 +97,26 @@ def _chunks(journal: ReadOnlyJournal, model: str | None) -> Iterator[list[tuple[
         found = journal.rounds(after, journal.position, model, CHUNK)
         if not found:
             return
-        after = found[-1][1]
-        yield [_row(labels, *values) for values in found]
+        after = found[-1].position
+        yield [_row(labels, row) for row in found]
 
 
-def _row(
-    labels: Callable[[int, int], Sequence[Any]],
-    model: str,
-    position: int,
-    token: str,
-    round: int,
-    version: int,
-    time: float,
-    key: str | None,
-    context: bytes | None,
-    among: str | None,
-    label: Any,
-    confidence: float | None,
-    propensity: float,
-    propensities: str | None,
-    explored: int,
-    state: int,
-    active: int | None,
-    answer_time: float | None,
-    right: int | None,
-    true_label: Any,
-    source: str | None,
-    answer_key: str | None,
-) -> tuple[Any, ...]:
+def _row(labels: Callable[[int, int], Sequence[Any]], row: RoundRow) -> tuple[Any, ...]:
     shares = None
-    if state != 2:  # not erased
-        possible = _decode(among) if among is not None else labels(version, position)
-        told = [float(name == label) for name in possible]
-        if propensities is not None:
-            told = _decode(propensities)
-        shares = _encode(dict(zip(map(str, possible), told, strict=False))).decode()
+    if row.state != ERASED:
+        among = None if row.among is None else _decode(row.among)
+        possible = among or labels(row.version, row.position)
+        told = {str(label): share for label, share in row.shares(possible).items()}
+        shares = _encode(told).decode()
     is_right = None
-    if answer_time is not None:
-        is_right = bool(right) if true_label is None else true_label == label
+    if row.answer_time is not None:
+        is_right = bool(row.right) if row.true_label is None else row.true_label == row.label
     return (
-        model, f"{position:x}-{token}", position, round, version, _moment(time), key,
-        None if context is None else context.decode(), among, _text(label), confidence,
-        propensity, shares, bool(explored), _state(state, active, answer_time),
-        _moment(answer_time), is_right, _text(true_label), source, answer_key,
+        row.model, f"{row.position:x}-{row.token}", row.position, row.round, row.version,
+        _moment(row.time), row.key, None if row.context is None else row.context.decode(),
+        row.among, _text(row.label), row.confidence, row.propensity, shares, bool(row.explored),
+        _state(row.state, row.active, row.answer_time), _moment(row.answer_time), is_right,
+        _text(row.true_label), row.source, row.answer_key,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from onebit.evidence.log_files import RawBlock
 from onebit.evidence.rows import LogBlock
 from onebit.learner.labels import LabelSet
 from onebit.service.journal import ReadOnlyJournal, labels_at
+from onebit.service.journal.queries import RoundRow
 from onebit.service.journal.tables import ACTIVE
 from onebit.service.upkeep.journals import chosen_model
 
@@ -54,8 +55,8 @@ def _blocks(
         0,
     )
     while found := journal.rounds(after, journal.position, model, CHUNK):
-        after = found[-1][1]
-        rows = [_row(versions, events, *values) for values in found]
+        after = found[-1].position
+        rows = [_row(versions, events, row) for row in found]
         kept = [row for row in rows if row is not None]
         if kept:
             names = ("label", "right", "true_label", "propensity", "propensities", "among", "time")
@@ -66,40 +67,13 @@ def _blocks(
             yield block_of(RawBlock(contexts, columns, lines), labels, checks)
 
 
-def _row(
-    versions: Any,
-    events: Any,
-    model: str,
-    position: int,
-    token: str,
-    round: int,
-    version: int,
-    time: float,
-    key: str | None,
-    context: bytes | None,
-    among: str | None,
-    label: Any,
-    confidence: float | None,
-    propensity: float,
-    propensities: str | None,
-    explored: int,
-    state: int,
-    active: int | None,
-    answer_time: float | None,
-    right: int | None,
-    true_label: Any,
-    source: str | None,
-    answer_key: str | None,
-) -> tuple[Any, ...] | None:
-    if state != ACTIVE or active is None or context is None:
+def _row(versions: Any, events: Any, row: RoundRow) -> tuple[Any, ...] | None:
+    if row.state != ACTIVE or row.active is None or row.context is None:
         return None
-    possible = labels_at(versions, events, version, position) if among is None else _decode(among)
-    told = [float(name == label) for name in possible]
-    if propensities is not None:
-        told = _decode(propensities)
-    shares = dict(zip(possible, told, strict=False))
-    bit = right if answer_time is not None and true_label is None else None
+    among = None if row.among is None else _decode(row.among)
+    possible = among or labels_at(versions, events, row.version, row.position)
+    bit = row.right if row.answer_time is not None and row.true_label is None else None
     return (
-        label, bit, true_label, propensity, shares, None if among is None else possible, time,
-        source, _decode(context), position,
+        row.label, bit, row.true_label, row.propensity, row.shares(possible), among, row.time,
+        row.source, _decode(row.context), row.position,
     )  # fmt: skip
