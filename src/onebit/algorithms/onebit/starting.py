@@ -27,21 +27,20 @@ from onebit.algorithms.onebit.sparse import SparseExperts
 from onebit.algorithms.onebit.storage import ExpertStorage
 from onebit.algorithms.onebit.weighing import DOUBT, LEFT_OUT
 
-_UNTOLD = (0.0, 0.0, 0.0, 1.0, DOUBT, 0.0, DOUBT, 0.0, COMMON_PRIOR)  # a line of `Experts.trust`
-_BEHIND = (0.0, -HEAD_START, *_UNTOLD[2:])
-
 
 def storage_for(columns: int, dtype: np.dtype, exclusive: bool | None, seed: int) -> ExpertStorage:
     """Storage for dense rows of so many columns; 0: for sparse rows. The rest are settings."""
+    untold = (0.0, 0.0, 0.0, 1.0, DOUBT, 0.0, DOUBT, 0.0, COMMON_PRIOR)  # of `Experts.trust`
+    behind = (0.0, -HEAD_START, *untold[2:])
     if columns:
         kinds = (*KIND, LOGISTIC, RIDGE)
-        trust = _told([_UNTOLD] * (FULL + 1), kinds, exclusive)
+        trust = _told([untold] * (FULL + 1), kinds, exclusive)
         constants = [*CONSTANT_PRIOR, LABEL_PRIOR]
         return DenseExperts(
             PRIOR, constants, trust, kinds, dtype, narrow=NARROW, columns=columns, seed=seed
         )
     kinds = (*KIND[:NARROW], LOGISTIC, SOFTMAX)
-    trust = _told([*[_BEHIND] * BAYES, _UNTOLD], kinds, exclusive)
+    trust = _told([*[behind] * BAYES, untold], kinds, exclusive)
     constants, temperature = [*CONSTANT_PRIOR[:NARROW], LABEL_PRIOR], (bayes.START, 1.0)
     return SparseExperts(
         PRIOR[:NARROW], constants, trust, kinds, dtype, alpha=bayes.ALPHA, temperature=temperature,
