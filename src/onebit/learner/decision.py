@@ -181,7 +181,7 @@ def checked_decision(decision: Any, learner: Learner) -> Decision:
     except (TypeError, ValueError):
         indices = values = np.empty(())
     reader = learner.reader
-    dtype = reader.way.dtype
+    dtype = reader.dtype
     if type(values) is ndarray and values.dtype is not dtype and reader.way.columns:
         values = values.astype(dtype) if values.dtype == np.float32 else values
         decision = msgspec.structs.replace(decision, row=(indices, values))
@@ -198,14 +198,12 @@ def checked_decision(decision: Any, learner: Learner) -> Decision:
         reader.check_values(values)
     if decision.kind not in ("", NAMES, COLUMNS):
         raise ValueError(f"this decision's context is of no known kind: {decision.kind!r}")
-    names, size = learner._labels.names, decision.size
+    names, size, most = learner._labels.names, decision.size, learner.table.size
     try:
         fits = (
             names[decision.place] == decision.label
             and names[decision.greedy_place] == decision.greedy
-            and (
-                size == learner.table.size or (type(size) is int and 2 <= size < learner.table.size)
-            )
+            and (size == most or (type(size) is int and 2 <= size < most))
             and (decision.among is None or _is_among(decision))
         )
     except IndexError:

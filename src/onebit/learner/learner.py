@@ -272,8 +272,9 @@ class Learner(Declared):
                 f"decide takes one context, and the possible labels as among=[...], but not "
                 f"{_listed(more, unknown)}"
             )
-        way = self.reader.way
-        row, kind, x, columns, names = self.reader.one(x, self)
+        reader = self.reader
+        way = reader.way
+        row, kind, x, columns, names = reader.one(x, self)
         indices, values = row
         try:
             self._acquire()
@@ -509,13 +510,15 @@ class Learner(Declared):
                     "is another decision, two processes count the same rounds: let each load the "
                     "model with a salt of its own, onebit.load(path, salt='web-1')"
                 )
-            kind = decision.kind
-            if kind != self.reader.taught_with:
-                check_kind(kind, self.reader.taught_with)
+            kind, taught_with = decision.kind, self.reader.taught_with
+            if kind != taught_with:
+                check_kind(kind, taught_with)
             if round >= self._fades_at:
                 self._vet(decision)
                 self.table.reserve_for(indices)  # may be refused: before anything changes
                 self._fade(round)
+                taught_with = self.reader.taught_with
+            table = self.table
             seed = self._draws if own else salted(self.seed, decision.salt)
             if self._thins and not _is_taken(self._hearing, seed, round, right):
                 pass
@@ -523,7 +526,7 @@ class Learner(Declared):
                 self._learn_label(decision, seed, place)
             elif (
                 decision.among is not None
-                or decision.size != (table := self.table).size
+                or decision.size != table.size
                 or self._entries.learn(  # the usual case of _learn_bit, without another call
                     self._params, table.state, table.work, indices, values,
                     seed, round, table.size, decision.place, decision.greedy_place,
@@ -531,7 +534,7 @@ class Learner(Declared):
                 ) < 0
             ):  # fmt: skip
                 self._learn_bit(decision, seed, right)
-            if self.table.scales is not None:
+            if table.scales is not None:
                 self._learn_scales(decision, seed, right)
             if round >= self.round:  # made by another process, which was ahead
                 self.round = round + 1
@@ -541,7 +544,7 @@ class Learner(Declared):
                 answers.next = round + 1
             else:
                 answers.mark(round, self.round)
-            if not self.reader.taught_with:
+            if not taught_with:
                 self.reader.taught_with = kind
             if self.may_pause:
                 self._pause(is_live=True)

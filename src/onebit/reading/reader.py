@@ -9,11 +9,11 @@ Where the answer depends on what was learned, methods take the learner: a reader
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
+from numpy import ndarray
 
 from onebit.reading.contexts import (
     check_columns,
@@ -55,7 +55,7 @@ class Reader:
     """How a learner reads contexts, and what it has read so far."""
 
     def __init__(self, way: Raw, check: Callable[..., None] | None, columns: int) -> None:
-        self.way = way
+        self.way, self.dtype = way, way.dtype  # of a context's values
         self.check_values = check  # of the storage: refuses contexts by their values
         self.columns = columns  # of dense rows; 0: not known yet
         self.names: tuple[str, ...] = ()  # of these columns, where they have names
@@ -63,8 +63,8 @@ class Reader:
 
     def reading(self, way: Raw, check: Callable[..., None] | None) -> Reader:
         """This reader with another way; it does not change itself."""
-        changed = copy.copy(self)
-        changed.way, changed.check_values = way, check
+        changed = Reader(way, check, self.columns)
+        changed.names, changed.taught_with = self.names, self.taught_with
         return changed
 
     # Reading.
@@ -81,7 +81,8 @@ class Reader:
                 self.check_values(row[1])
             if not len(row[0]):
                 return row, "", x, 0, ()
-            kind = COLUMNS if getattr(x[0], "dtype", None) is INT32 else kind_of(x)
+            first = x[0]
+            kind = COLUMNS if type(first) is ndarray and first.dtype is INT32 else kind_of(x)
             if kind != self.taught_with:
                 self._check_kind(kind, learner)
             return row, kind, x, 0, ()
