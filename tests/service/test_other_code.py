@@ -7,13 +7,16 @@ import logging
 import sys
 import time
 from contextlib import closing
+from threading import Event
 
+import numpy as np
 import pytest
 from running import Home, assert_pure, play
 
 import onebit as ob
 from onebit import cli, testing
 from onebit.datasets import steps
+from onebit.learner import files
 from onebit.learner.learner import Learner
 from onebit.reading import contexts
 from onebit.service.engine import building, rebuilding
@@ -74,6 +77,48 @@ def test_a_learner_of_other_code_is_built_anew(home, monkeypatch, caplog, at_onc
     news = home.start().models["news"]  # from its snapshot, by the same code
     assert news.replayed_from > 0 and "code" not in caplog.text
     assert_pure(news)
+
+
+def as_before(path):
+    """Make a snapshot of OneBit one of the version that took exactly one label to be right."""
+    head, arrays = files.read(path)
+    arrays["table"] = np.delete(arrays["table"], range(8, 12), axis=1)
+    arrays["constant"] = arrays["constant"][:, :8]
+    arrays["trust"] = np.delete(arrays["trust"], [4, 5, 6], axis=0)[:, :7]
+    arrays["trust"][:, 0] /= arrays["trust"][:, 0].sum()
+    files.write(path, head, arrays)
+    with pytest.raises(ValueError, match="saved by an earlier version"):
+        ob.load(path)
+
+
+def test_a_onebit_of_before_answers_while_its_journal_is_learned_anew(
+    tmp_path, monkeypatch, caplog
+):
+    home, may_build, behind = (
+        Home(tmp_path, 'learner = "OneBit"'),
+        Event(),
+        Rebuilding._build_behind,
+    )
+    play(home.start().models["news"], 30)
+    home.stop()
+    (snapshot,) = home.snapshots
+    as_before(snapshot)
+    upgrade(monkeypatch)
+    monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
+    monkeypatch.setattr(
+        Rebuilding, "_build_behind", lambda *given: may_build.wait(60) and behind(*given)
+    )
+    try:
+        news = home.start().models["news"]
+        assert "is not used" not in caplog.text and news.replayed_from > 0
+        play(news, 5, first=30)
+        assert news._state.thread is not None and news.learner.one_right > 0.999
+        may_build.set()
+        assert_pure(news)
+        assert news.learner.round == 35 and news.learner.one_right < 0.999
+    finally:
+        may_build.set()
+        home.stop()
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -167,6 +212,43 @@ def test_decisions_that_this_code_cannot_read(home, monkeypatch, caplog):
     assert testing.state_bytes(news.learner) == before and news.card().version == 2
     with closing(ReadOnlyJournal(home.journal)) as journal:
         assert Replay(journal, "news").other_code is None
+
+
+@pytest.mark.parametrize("at_once", [500, -1])
+def test_the_old_learner_answers_while_decisions_that_cannot_be_read_are_learned_anew(
+    home, monkeypatch, caplog, at_once
+):
+    news = home.start().models["news"]
+    play(news, 30)
+    home.stop()
+    redo, kind, before = building.Learner.redo, type(news.learner), testing._bytes(news.learner)
+
+    def refuses(self, context, decision):
+        if decision.round < 30:
+            raise ValueError("a decision of another kind")
+        return redo(self, context, decision)
+
+    monkeypatch.setattr(kind, "redo", refuses)
+    monkeypatch.setattr(building, "RULES", building.RULES + 1)
+    monkeypatch.setattr(rebuilding, "AT_ONCE", at_once)
+    may_build, behind = Event(), Rebuilding._build_behind
+    monkeypatch.setattr(
+        Rebuilding, "_build_behind", lambda *given: may_build.wait(60) and behind(*given)
+    )
+    try:
+        news = home.start().models["news"]
+        assert "learned anew, as those of another learner" in caplog.text
+        assert (news._state.thread is not None) == (at_once < 0)
+        assert at_once > 0 or testing._bytes(news.learner) == before
+    finally:
+        may_build.set()
+    news.settle()
+    assert not news.problem and news.card().version == 2
+    assert_pure(news)
+    for _ in range(2):  # the next starts have nothing to learn anew
+        news = home.restart().models["news"]
+        assert news.card().version == 2 and news._state.thread is None
+        assert_pure(news)
 
 
 def test_a_learner_is_known_by_the_versions_of_its_arithmetic(monkeypatch, tmp_path):

@@ -170,6 +170,18 @@ def restore(
     return learner
 
 
+def taken_over(
+    head: dict[str, Any], arrays: dict[str, np.ndarray], is_foreign: bool = False
+) -> Learner:
+    """`restore` for services: of an earlier version, too, as far as its learner can go on.
+
+    A service builds a learner of this version beside it. From compacted rounds it cannot.
+    """
+    kind = Declared.registry.get(head["algorithm"])
+    arrays = kind._from_earlier(arrays) if kind is not None else arrays
+    return restore(head, arrays, is_foreign=is_foreign)
+
+
 def _are_scales(learner: Learner, scales: dict[str, np.ndarray], table: np.ndarray) -> bool:
     """Whether a learner with this table can have learned these scales of its inputs."""
     if learner.table.scales is None or INPUT_SCALES not in scales:

@@ -1041,6 +1041,11 @@ class Learner(Declared):
         """Start anew with another storage."""
         self._lay_out(storage, None, self.table.state.memory, {}, NO_MAP)
 
+    @classmethod
+    def _from_earlier(cls, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The arrays of an earlier version, with which a service goes on (`files.taken_over`)."""
+        return arrays
+
     def _make_params(self) -> Any:
         """The record of settings for compiled code."""
         return self.Params(*(getattr(self, name) for name in self.Params._fields))

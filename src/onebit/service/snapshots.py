@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from onebit import algorithms
+from onebit.learner import files
 from onebit.learner.learner import Learner
 from onebit.service.journal import Journal
 from onebit.service.journal.files import make_folder
@@ -171,7 +171,8 @@ def newest_good(
         if snapshot.version != version or not is_current(journal, number, snapshot):
             continue
         try:
-            return algorithms.load(snapshot.path), snapshot.position
+            saved = files.read(snapshot.path)
+            return files.taken_over(*saved, is_foreign=True), snapshot.position
         except (ValueError, OSError) as error:
             log.warning("snapshot %s is not used: %s", snapshot.path.name, error)
     return None

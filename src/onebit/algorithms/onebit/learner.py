@@ -10,6 +10,7 @@ import numpy as np
 from onebit.algorithms.onebit import bayes
 from onebit.algorithms.onebit.bayes import sum_up_bayes
 from onebit.algorithms.onebit.drift import FALSE_ALARM, RANG, SPENT, DriftAlarm
+from onebit.algorithms.onebit.earlier import is_earlier, with_new_experts
 from onebit.algorithms.onebit.experts import (
     BAYES,
     FULL,
@@ -162,6 +163,10 @@ class OneBit(Learner):
             return Columns(self.features, storage.columns)  # type: ignore[attr-defined]
         way = Open if self.inputs == "auto" else Apart  # indices of numbers are beyond all others
         return way(self._dtype, self.features, first_number(self.features))
+
+    @classmethod
+    def _from_earlier(cls, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return with_new_experts(arrays) if is_earlier(arrays) else arrays
 
     def _fill(self) -> tuple[float, ...]:
         weights = (value for prior in PRIOR[:NARROW] for value in (0.0, prior))

@@ -253,7 +253,7 @@ def is_unlearnable(fault: Exception) -> bool:
 
 
 def learner_from(data: bytes) -> Learner:
-    return Learner._restore(*files.unpack(data))
+    return files.taken_over(*files.unpack(data))
 
 
 def version_of(model: Model, number: int) -> Version:

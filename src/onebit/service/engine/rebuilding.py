@@ -37,6 +37,7 @@ from onebit.service.journal import ChangeRow
 from onebit.service.journal.statements import Statement
 
 READ_ANEW = 0  # stands among changes of the past for a journal that was read anew
+FIRST_EVENTS = 100  # which tell whether this code can read the decisions of other code
 AT_ONCE = 500  # events: a past that is shorter is built again while requests wait
 LONGEST_PAUSE = 60.0  # seconds between two learners that are built behind the scenes
 _encode = msgspec.json.Encoder().encode
@@ -116,7 +117,10 @@ class Rebuilding:
 
     def begin(self) -> None:
         """Build what the start asks for beside the learner that is there."""
-        self._note_code()
+        if self._has_own_code() or self._reads_decisions():
+            self._note_code()
+        elif self._asked_for() is None:
+            self._ask_for_own_version()
         # A learner of another version that takes over needs no other one to be built beside it.
         if not self._resume() and self._state.is_stale:
             self.build_again(1)
@@ -166,12 +170,16 @@ class Rebuilding:
         if self._has_own_code():
             raise fault
         log.warning("%s; so its answers are learned anew, as those of another learner", fault)
-        present = self._state.version
-        body = {**present.body, "code": code_of(present.body)}
-        version = Version(self._journal.new_configuration(), body, present.learner)
+        version = self._own_version()
         self._state.builder = self._builder_of(version)
         self._build()
         self._versions.write(version, self._versions.taking_charge(version)).result()
+
+    def _own_version(self) -> Version:
+        """The version in charge, for a learner of the code that runs now."""
+        present = self._state.version
+        body = {**present.body, "code": code_of(present.body)}
+        return Version(self._journal.new_configuration(), body, present.learner)
 
     # Changes of the past.
 
@@ -370,7 +378,7 @@ class Rebuilding:
         Returns whether its learner is being built, or has taken over.
         """
         state = self._state
-        version = self._journal.version_after(state.number, state.version.number)
+        version = self._asked_for()
         if version is None:
             return False
         try:
@@ -383,6 +391,33 @@ class Rebuilding:
             log.error("%s: the retraining cannot go on: %s", state.name, state.problem)
             self._versions.drop(version)
             return False
+
+    def _asked_for(self) -> Version | None:
+        """The version whose learner is to take over when it is built."""
+        return self._journal.version_after(self._state.number, self._state.version.number)
+
+    def _reads_decisions(self) -> bool:
+        """Whether this code can learn from decisions of other code: from the first ones."""
+        builder = self._state.builder
+        learner, position = builder.first()
+        try:
+            builder.replayed(learner, position, position + FIRST_EVENTS)
+        except Damaged as fault:
+            if not is_unlearnable(fault):
+                raise
+            return False
+        return True
+
+    def _ask_for_own_version(self) -> None:
+        """The learner of a snapshot by other code answers until that of this code is built, from
+        the answers alone."""
+        log.warning(
+            "%s: this code cannot read the decisions of the earlier one, so their answers are "
+            "learned anew, as those of another learner",
+            self._state.name,
+        )
+        with self._state.lock:
+            self._versions.write(self._own_version()).result()
 
     def _note_code(self) -> None:
         """Write down which code learns from now on. It has to learn all events."""
