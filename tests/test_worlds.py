@@ -197,6 +197,8 @@ def test_the_table_has_the_ratio_to_the_best_rival_and_the_loss_of_each_setting(
     ]
     text = report(cells, known(), [BEFORE, "OneBit", "SquareCB", "UCWL"], 1)
     assert f"| tiny | {TINY.group} | 55.0 | **60.0** | 50.0 | 45.0 | 80.0 | 90.0 | 1.200 |" in text
+    brief = f"| tiny | {TINY.group} | 55.0 | 60.0 | 50.0 | SquareCB | 80.0 | 90.0 | 1.200 |"
+    assert brief in text
     assert '| tiny | SquareCB | `{"lr": 1}` |' in text
     assert '| SquareCB | `{"lr": 2}` | 0.800 (1) | 0.800 (1) | 0.800 |' in text
 

@@ -146,7 +146,11 @@ def main() -> None:
     results = Results(arguments.results, Cell)
     for condition in arguments.conditions if not arguments.table else ():
         for name in names:
-            data = sets.load(name)
+            try:
+                data = sets.load(name)
+            except FileNotFoundError as error:
+                say(f"{name} is left out: {error}")
+                continue
             if condition != "clean" and len(data.y) < SHORTEST:
                 say(f"{name} has fewer than {SHORTEST} rows: only clean feedback")
                 continue

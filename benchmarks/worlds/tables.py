@@ -71,6 +71,8 @@ def report(
             "has the setting of its grid with the most right answers on this stream and these "
             "orders. Ratio: OneBit over the best rival. Bold: the best.\n",
             shares_table(shares, known, learners),
+            "## In brief\n",
+            brief_table(shares, known, learners),
             "## Settings\n",
             settings_table(shares, known, learners),
             "## The same setting on every stream\n",
@@ -90,15 +92,38 @@ def geometric_mean(ratios: Sequence[float]) -> str:
     return f"{np.exp(np.mean(np.log(ratios))):.3f} ({len(ratios)})" if ratios else ""
 
 
+def best_shares(shares: Shares, stream: str, learners: Sequence[str]) -> dict[str, float]:
+    """The share of each learner that was played, with its best setting."""
+    return {
+        learner: max(shares[stream, learner].values())
+        for learner in learners
+        if (stream, learner) in shares
+    }
+
+
+def brief_table(shares: Shares, known: Sequence[Reference], learners: Sequence[str]) -> str:
+    """OneBit, as it was, and its best rival."""
+    rows = []
+    for reference in known:
+        stream = reference.stream
+        best = best_shares(shares, stream.name, learners)
+        before, own = (best.pop(name, None) for name in (BEFORE, ONEBIT))
+        if own is None or not best:
+            continue
+        rival = max(best, key=lambda learner: best[learner])
+        shown = [percent(before) if before is not None else "", percent(own), percent(best[rival])]
+        known_of = [percent(reference.best_fixed), percent(reference.ceiling)]
+        ratio = f"{own / best[rival]:.3f}"
+        rows.append([stream.name, stream.group, *shown, rival, *known_of, ratio])
+    head = ["", "group", "before", ONEBIT, "best rival", "which", "best label", "ceiling", "ratio"]
+    return table(head, rows)
+
+
 def shares_table(shares: Shares, known: Sequence[Reference], learners: Sequence[str]) -> str:
     rows, groups = [], defaultdict(list)
     for reference in known:
         name = reference.stream.name
-        best = {
-            learner: max(shares[name, learner].values())
-            for learner in learners
-            if (name, learner) in shares
-        }
+        best = best_shares(shares, name, learners)
         rivals = [share for learner, share in best.items() if learner not in (ONEBIT, BEFORE)]
         ratio = best[ONEBIT] / max(rivals) if rivals and ONEBIT in best else None
         if ratio:
