@@ -761,3 +761,26 @@ def test_more_numbers_of_dicts_than_columns_are_saved(tmp_path):
         == testing.state_bytes(learner)
         == testing.state_bytes(learner.copy())
     )
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.zeros((3, 4), np.float32), np.zeros((0, 3)), np.arange(5, dtype=np.uint8), np.array(3.0)],
+    ids=str,
+)
+def test_arrays_are_written_as_numpy_does(array):
+    expected, written = io.BytesIO(), io.BytesIO()
+    np.lib.format.write_array(expected, array, allow_pickle=False)
+    files._write_array(written, array)
+    assert written.getvalue() == expected.getvalue()
+
+
+def test_writing_copies_no_array(tmp_path):
+    """A copy of 16 MiB at a time, as numpy makes it, would hold up all other threads."""
+    table = np.zeros(2**23)
+    tracemalloc.start()
+    try:
+        files.write(tmp_path / "x", {}, {"table": table})
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()

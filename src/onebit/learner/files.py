@@ -52,7 +52,7 @@ FORMAT = 1
 _UNFIT = "this model's weights do not fit its settings"
 _HEAD = "onebit.json"
 _DIGEST = 64  # hexadecimal digits of SHA-256, as the zip's closing comment
-_PIECE = 2**20  # bytes read at a time
+_PIECE = 2**20  # bytes read or written at a time
 _ARRAY_HEADER_SIZE = 128  # bytes, of .npy files
 _ARRAY_HEADER = re.compile(  # of .npy files, as numpy writes it for arrays of numbers
     rb"\x93NUMPY\x01\x00(?P<length>..)\{'descr': '(?P<dtype>[<|][biuf]\d+)', "
@@ -372,13 +372,27 @@ def _write(file: IO[bytes], head: dict[str, Any], arrays: dict[str, Any]) -> Non
             member = _member(f"{name}.npy")
             member.file_size = _ARRAY_HEADER_SIZE + little.nbytes  # beyond 2 GiB it is a zip64
             with archive.open(member, "w") as stored:
-                np.lib.format.write_array(stored, little, allow_pickle=False)
+                _write_array(stored, little)
         archive.comment = b"0" * _DIGEST
     # Only now: zipfile has gone back to write the checksum of each member before it.
     size = file.seek(-_DIGEST, os.SEEK_END)
     digest = _digest(file, size)
     file.seek(size)
     file.write(digest)
+
+
+def _write_array(file: IO[bytes], array: np.ndarray) -> None:
+    """Write an array in C order, as numpy does, but without copies.
+
+    Python keeps all other threads waiting while it copies.
+    """
+    if array.dtype.hasobject:
+        raise ValueError("Object arrays have no place in a model file")
+    format = np.lib.format
+    format.write_array_header_1_0(file, format.header_data_from_array_1_0(array))
+    data = array.reshape(-1).view(np.uint8)
+    for start in range(0, len(data), _PIECE):
+        file.write(data[start : start + _PIECE].data)
 
 
 def _digest(file: IO[bytes], size: int) -> bytes:
