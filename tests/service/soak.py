@@ -74,6 +74,7 @@ class Soak:
         self.is_over = threading.Event()
         self.failures: list[BaseException] = []
         self.done: Counter[str] = Counter()  # disturbances
+        self.last = "none"
         self.memory: list[int] = []  # bytes that the services held, one after another
         self.peak = 0
         self.running = self.started()
@@ -90,18 +91,20 @@ class Soak:
             while time.monotonic() < end and not self.failures:
                 time.sleep(self.random.choice([0.1, 1.0, 3.0]) * self.random.random())
                 disturb = self.random.choice(DISTURBANCES)
-                self.done[disturb.__name__] += 1
+                self.last = disturb.__name__
+                self.done[self.last] += 1
                 disturb(self)
                 assert self.running.process.poll() is None, f"it ended after {disturb.__name__}"
                 self.look_at_memory()
         except BaseException as error:
-            count, ended = sum(self.done.values()), self.running.process.poll()
-            error.add_note(
-                f"after {count} disturbances; exit {ended}; "
-                f"the service wrote: {self.running.text[-5000:]}"
-            )
             self.failures.append(error)
         finally:
+            count, ended = sum(self.done.values()), self.running.process.poll()
+            for error in self.failures[:1]:  # perhaps of a client or a reader
+                error.add_note(
+                    f"after {count} disturbances, such as {self.last}; exit {ended}; "
+                    f"the service wrote: {self.running.text[-5000:]}"
+                )
             self.is_over.set()
             for thread in threads:
                 thread.join()
@@ -115,7 +118,11 @@ class Soak:
 
     def started(self) -> Running:
         running = Running(self.configuration, env=self.env)
-        running.wait_for("ready after")
+        try:
+            running.wait_for("ready after")
+        except BaseException:
+            running.end()
+            raise
         return running
 
     def restarted(self) -> None:

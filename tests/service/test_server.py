@@ -463,3 +463,17 @@ def test_idle_connections_do_not_delay_a_stop():
         thread.join(PATIENCE)
         assert not thread.is_alive()
         assert answer_of(idle) == b""
+
+
+def test_what_a_stop_does_not_wait_for_is_told():
+    app, release = held()
+    try:
+        with stopping(app, timeouts=Timeouts(stop=1)) as (server, port, _), ExitStack() as opened:
+            client = sent(opened, port, GET)
+            wait_for(lambda: server.server_state.tasks)
+            server.should_exit = True
+            answer = answer_of(client)
+            assert answer.startswith(b"HTTP/1.1 503") and b"problem+json" in answer
+            assert b"retry-after" in answer and b"not done in time" in answer
+    finally:
+        release.set()

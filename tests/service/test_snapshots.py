@@ -6,6 +6,7 @@ import random
 import threading
 from math import log2
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from helpers.serving import serving
@@ -462,3 +463,21 @@ def test_events_of_both_kinds_are_told_to_who_watches(home):
     rows = [*service.journal.history(1, 0)]
     assert [is_round for _, is_round in heard] == [isinstance(row, DecisionRow) for row in rows]
     assert sum(isinstance(row, Answered) for row in rows) == 20
+
+
+def test_who_waits_may_come_before_the_thread_has_started(home, monkeypatch):
+    """A busy machine may start a thread late."""
+    news = home.start().models["news"]
+    play(news, 10)
+    monkeypatch.setattr(rebuilding, "AT_ONCE", -1)
+
+    class Late(threading.Thread):
+        def start(self):
+            news.settle()
+            super().start()
+
+    monkeypatch.setattr(rebuilding, "threading", SimpleNamespace(Thread=Late))
+    news.submit_retrain(Retraining(seed=5)).wait()
+    news.settle()
+    assert news.card().seed == 5
+    assert_pure(news)

@@ -233,11 +233,12 @@ class Rebuilding:
                 return
             if state.thread is not None and version is None:
                 return  # that one sees the change, and starts again if it has to
-            state.thread = threading.Thread(
+            thread = threading.Thread(
                 target=self._build_behind, args=(builder, start, state.reached, state.past()),
                 name=f"build {state.name}", daemon=True,
             )  # fmt: skip
-            state.thread.start()
+            thread.start()
+            state.thread = thread  # others may join it now; it ends under the lock
 
     def compile(self, version: Version) -> None:
         """Compile a learner that will be built at once, while requests need not wait for it yet."""

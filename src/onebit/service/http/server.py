@@ -10,9 +10,10 @@ import ipaddress
 import math
 import re
 import time
-from asyncio import AbstractEventLoop, TimerHandle, Transport
+from asyncio import AbstractEventLoop, CancelledError, TimerHandle, Transport
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from socket import AF_INET, AF_INET6, IPPROTO_TCP, TCP_NODELAY
 from typing import Any
@@ -271,7 +272,20 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
-        super()._start_asgi_task(cycle, app)
+        super()._start_asgi_task(cycle, partial(self._answer_in_time, cycle, app))
+
+    async def _answer_in_time(
+        self, cycle: RequestResponseCycle, app: Any, scope: Any, receive: Any, send: Any
+    ) -> None:
+        """Let the application answer, unless the server stops and has waited for long enough."""
+        try:
+            await app(scope, receive, send)
+        except CancelledError:
+            if cycle.response_started or cycle.disconnected:
+                raise
+            cycle.disconnected = True
+            self._write(faults.Unavailable("the service stops, and this was not done in time"))
+            self.transport.cut()  # the event loop ends now
 
     def _is_answered(self) -> bool:
         """Whether the application has no request."""
@@ -318,6 +332,8 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._wait_for_request()
         elif not self.cycle.response_started:
             self.cycle.keep_alive = False
+            # If it takes longer than the stop.
+            self.cycle.scope["refused"] = faults.Unavailable.status  # type: ignore[typeddict-unknown-key]
 
     def _stop_timer(self) -> None:
         if self._slow is not None:
