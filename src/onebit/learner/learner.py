@@ -81,7 +81,7 @@ NEVER = 2**63
 # What a class says about its algorithm, and compiled code: names that are not for users.
 _FOR_AUTHORS = {
     "BITS",
-    *("has_learned", "knows_numbers", "reader", "rows"),
+    *("has_learned", "knows_numbers", "reader", "rows", "table"),
     *("Params", "could_say", "hear", "hear_label", "law", "lockstep", "lockstep_loop", "members"),
     *("alarm", "say", "score"),
     *("added_settings", "costly", "declared", "forecasts", "full_information", "hears_empty"),
