@@ -253,7 +253,7 @@ def test_scales_are_forgotten_too():
     ob.simulate(learner, X, y)
     before = learner.table.scales.lines.copy()
     learner.forget(0.5)
-    learner._make_room_to_scale(0)
+    learner.table.make_room_to_scale(0)
     assert np.allclose(learner.table.scales.lines, before * [0.5, 1, 0.5, 1, 1])
     learner.forget()
     assert np.array_equal(learner.scores(X), AUTO[0]().scores(X))
