@@ -221,7 +221,11 @@ def test_the_old_learner_answers_while_decisions_that_cannot_be_read_are_learned
     news = home.start().models["news"]
     play(news, 30)
     home.stop()
-    redo, kind, before = building.Learner.redo, type(news.learner), testing._bytes(news.learner)
+    redo, kind, before = (
+        building.Learner.redo,
+        type(news.learner),
+        testing.state_bytes(news.learner),
+    )
 
     def refuses(self, context, decision):
         if decision.round < 30:
@@ -239,7 +243,7 @@ def test_the_old_learner_answers_while_decisions_that_cannot_be_read_are_learned
         news = home.start().models["news"]
         assert "learned anew, as those of another learner" in caplog.text
         assert (news._state.thread is not None) == (at_once < 0)
-        assert at_once > 0 or testing._bytes(news.learner) == before
+        assert at_once > 0 or testing.state_bytes(news.learner) == before
     finally:
         may_build.set()
     news.settle()
