@@ -309,6 +309,14 @@ def anchors_of(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name_of)
+def test_prose_is_wrapped(page):
+    """At 100 columns, as code is. Tables, code, pictures and long links may be wider."""
+    prose = re.sub(r"<!--.*?-->", "", FENCE.sub("", page.read_text()), flags=re.S)
+    wide = [line for line in prose.splitlines() if len(line) > 100]
+    assert not [line for line in wide if not line.lstrip().startswith(("|", "!["))]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=name_of)
 def test_links_lead_somewhere(page):
     for link in LINK.findall(FENCE.sub("", page.read_text())):
         if link.startswith("https://"):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import naive
-from test_persist import crafted, written
+from helpers.model_files import crafted, written
 
 import onebit as ob
 from onebit import testing

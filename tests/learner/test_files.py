@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.model_files import crafted, written
 
 import onebit as ob
 from onebit import testing
@@ -51,12 +52,6 @@ def refused(path, *words):
     for word in words:
         assert word in sentence
     return sentence
-
-
-def written(folder, data):
-    path = folder / "x.onebit"
-    path.write_bytes(data)
-    return path
 
 
 # Good files.
@@ -319,16 +314,6 @@ def test_an_array_of_which_the_directory_leaves_out_the_end_is_refused(good):
     body = good[: entry + 16] + sizes + good[entry + 28 : -64]
     with pytest.raises(ValueError, match="the model file is damaged: an array has another size"):
         files.unpack(body + hashlib.sha256(body).hexdigest().encode())
-
-
-def crafted(learner, head=None, **arrays):
-    """The learner's file with a few things changed; None leaves a thing out."""
-    heads, kept = saved_state(learner)
-    heads, kept = {**heads, **(head or {})}, {**kept, **arrays}
-    return files.pack(
-        {name: value for name, value in heads.items() if value != "left out"},
-        {name: array for name, array in kept.items() if array is not None},
-    )
 
 
 def test_a_file_of_a_newer_format_is_refused_with_what_to_do(tmp_path, learner):
