@@ -10,7 +10,7 @@ import pytest
 
 import onebit as ob
 from onebit import testing
-from onebit.core import jit
+from onebit.core import jit, lanes
 from onebit.learner import calls
 from onebit.learner import learner as module
 
@@ -59,7 +59,7 @@ def test_nothing_is_left_to_compile(make, x, labels, needed):
             None if learner._labels.counted else type(learner.labels[0])(len(learner.labels) + 90)
         )
         play(learner, x)
-        if module.state_type(module.lanes_for(first)) is not type(learner.table.state):
+        if lanes.state_type(lanes.lanes_for(first)) is not type(learner.table.state):
             break
     assert needed == before
 
@@ -93,7 +93,7 @@ def test_only_kinds_that_may_come_are_compiled(needed):
 
 SLOW = """
 import logging, sys
-from onebit.core import jit
+from onebit.core import jit, lanes
 jit.LONG = float(sys.argv[1])
 import onebit as ob
 learner = ob.Perceptron(3)

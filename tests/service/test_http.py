@@ -608,7 +608,7 @@ def test_slow_readers_get_their_answer(monkeypatch):
                 part = connection.recv(10**5, socket.MSG_WAITALL)
                 assert part, "the client was cut off"
                 got += len(part)
-        assert looks > 3
+        assert looks > 1
         assert got + len(answer_of(connection)) > LARGE
 
 

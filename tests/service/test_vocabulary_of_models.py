@@ -105,7 +105,7 @@ def test_by_default_the_table_fits_into_a_stated_memory(tmp_path, monkeypatch, l
         before = news._state.learner.vocabulary
         news.submit_labels(LabelChange(add=[f"label {i}" for i in range(300)])).wait()
         after = news._state.learner
-        assert after._bytes_for(after.vocabulary) <= 2**25
+        assert after.table.bytes_for(after.vocabulary) <= 2**25
         assert after.vocabulary < before / 10
         play(news, 5)
         assert_pure(news)
