@@ -83,9 +83,14 @@ class _IgnoresNamedContexts(ob.Banditron):
 
 
 class _MixesKindsOfContexts(ob.Banditron):
-    def learn(self, decision, **feedback):
-        super().learn(decision, **feedback)
-        self.reader.taught_with = ""
+    @property
+    def reader(self):
+        self._reader.taught_with = ""
+        return self._reader
+
+    @reader.setter
+    def reader(self, reader):
+        self._reader = reader
 
 
 class _SavesNothing(ob.Banditron):
