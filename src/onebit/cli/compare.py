@@ -63,9 +63,9 @@ def compare(
     if saved and goes_on:
         remedy = f"pass --learns, so that {saved[0]} does so, too"
         raise ValueError(f"the other learner learns from the log; {remedy}")
-    other = judged[1].policy if len(judged) == 2 else None
+    against = judged[1].policy if len(judged) == 2 else None
     how: dict[str, Any] = given | ({"workers": 1} if goes_on else {})
-    found = judge(opened, judged[0].policy, other, learns=goes_on, **how)
+    found = judge(opened, judged[0].policy, against, learns=goes_on, **how)
     print(found)
     if out is not None:
         write_page(out, "onebit compare", [(" - ".join(found.policies), found)], log)

@@ -66,8 +66,8 @@ class Log:
         format: str | None = None,
         **options: Any,
     ) -> None:
-        one = isinstance(path, str | os.PathLike)
-        self.paths = [os.fspath(p) for p in ([path] if one else path)]  # type: ignore[list-item]
+        is_single = isinstance(path, str | os.PathLike)
+        self.paths = [os.fspath(p) for p in ([path] if is_single else path)]  # type: ignore[list-item]
         if not self.paths:
             raise ValueError("a log needs a file")
         named = (label, right, true_label, propensity, propensities, among, time, source, context)

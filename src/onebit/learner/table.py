@@ -433,8 +433,8 @@ class Table:
     def _affordable(self, rows: int, limit: int) -> int:
         """For how many features to make room: for more than `rows`, if the memory allows it."""
         have = len(self.buffer)
-        for more in (2 * have, have * 9 // 8):
-            wanted = max(rows, min(more, limit))
+        for room in (2 * have, have * 9 // 8):
+            wanted = max(rows, min(room, limit))
             if self.bytes_for(wanted) <= _physical_memory():
                 return wanted
         self._check_memory(rows)

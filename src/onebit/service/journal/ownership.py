@@ -129,11 +129,11 @@ def _check_log(path: Path) -> None:
     """Refuse a name of a file whose events are in the log beside another name in the folder."""
     if not path.exists() or os.stat(path).st_nlink < 2 or _has_events(path):
         return
-    for other in path.parent.iterdir():
-        if _has_events(other) and _key(other) == _key(path):
+    for sibling in path.parent.iterdir():
+        if _has_events(sibling) and _key(sibling) == _key(path):
             raise Unavailable(
-                f"{path} is also named {other.name}, and its newest events are in "
-                f"{other.name}-wal: use that name"
+                f"{path} is also named {sibling.name}, and its newest events are in "
+                f"{sibling.name}-wal: use that name"
             )
 
 
