@@ -59,9 +59,11 @@ def smallest_mean(capital, alpha, least):
     return low
 
 
-def bracket(w, a, c, truth, world):
+def bracket(w, a, c, truth, world, possible=None):
     """The smallest and the largest value over all sets of right labels that fit the answer."""
-    values = [sum(w[b] for b in right) for right in _fitting(len(w), a, c, truth, world)]
+    possible = range(len(w)) if possible is None else possible
+    fitting = (right for right in _fitting(len(w), a, c, truth, world) if right <= {*possible})
+    values = [sum(w[b] for b in right) for right in fitting]
     return min(values), max(values)
 
 

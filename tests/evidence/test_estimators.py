@@ -154,6 +154,34 @@ def test_brackets_are_the_extremes_of_what_is_possible(world):
 
 
 @pytest.mark.parametrize("world", ["exclusive", "at most one", "independent"])
+def test_labels_that_were_not_possible_are_not_right(world):
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        labels = int(rng.integers(3, 6))
+        places = rng.permutation(labels)[: rng.integers(2, labels)]
+        possible = np.isin(np.arange(labels), places)
+        w = (rng.dirichlet(np.ones(labels)) - rng.dirichlet(np.ones(labels))) * possible
+        a, c = int(places[0]), int(rng.integers(2))
+        given = (w[None], np.array([a]), np.array([c]), np.array([-1]), world, possible[None])
+        low, high = estimators.brackets(*given)
+        expected = naive.bracket(w, a, c, -1, world, places.tolist())
+        assert (low[0], high[0]) == pytest.approx(expected)
+        low, high = estimators.unknown_brackets(w[None], world, possible[None])
+        ends = [naive.bracket(w, a, c, -1, world, places.tolist()) for c in (0, 1)]
+        assert low[0] == min(end[0] for end in ends) and high[0] == max(end[1] for end in ends)
+
+
+def test_a_label_that_is_not_possible_needs_no_support():
+    w, q = np.array([[0.3, 0.7, 0.0]]), np.array([[0.6, 0.4, 0.0]])
+    p, possible = np.array([[1.0, 0.0, 0.0]]), np.array([[True, True, False]])
+    shift = estimators.shifts(w, q, p, possible)
+    assert estimators.without_support(w, p, shift, possible)[0] == 0
+    made = estimators.forms_of_labels(XDR, w, q, p, shift)
+    assert (made.start + made.slope)[0, 0] == pytest.approx(0.3)
+    assert made.start[0, 0] == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("world", ["exclusive", "at most one", "independent"])
 def test_an_unanswered_round_leaves_everything_possible(world):
     w = np.array([[0.5, -0.2, -0.3], [0.2, 0.3, 0.5]])
     low, high = estimators.unknown_brackets(w, world)

@@ -167,6 +167,53 @@ def test_two_labels_need_no_support():
     assert alone.estimate is None and alone.unsupported == 1
 
 
+@pytest.mark.parametrize("flips", [(0.0, 0.0), (0.2, 0.1)])
+def test_with_two_possible_labels_an_answer_says_all(flips):
+    """Four labels, of which two are possible: a fixed logger needs no support, and a policy that
+    says others is not right."""
+    rng = np.random.default_rng(0)
+    size = 6000
+    first, y = rng.integers(3, size=size), (rng.random(size) < 0.3).astype(int)
+    right = y == 0
+    heard = np.where(rng.random(size) < np.where(right, flips[1], flips[0]), ~right, right)
+    pairs = [[LABELS[i], LABELS[i + 1]] for i in first]
+    given = {"labels": LABELS, "among": pairs, "propensity": 1.0}
+    log = ob.Log.of(np.eye(3)[first], [pair[0] for pair in pairs], heard, **given)
+
+    def second_rule(x):
+        return LABELS[int(np.argmax(x)) + 1]
+
+    how = {"forecaster": quick(), "flips": flips}
+    found = ob.evaluate(log, second_rule, **how)
+    assert found.reason is None and found.estimate == pytest.approx(0.3, abs=0.03)
+    assert found.bracket == pytest.approx((found.estimate, found.estimate), abs=0.01)
+    assert found.interval[0] < 0.3 < found.interval[1] < found.interval[0] + 0.2
+    seldom = ob.evaluate(log, "b", **how)  # b is possible in two of three rounds
+    truth = (0.3 * (first == 0) + 0.7 * (first == 1)).mean()
+    assert seldom.estimate == pytest.approx(truth, abs=0.03)
+    assert seldom.interval[0] < truth < seldom.interval[1]
+    assert seldom.contradiction is None
+    gain = ob.compare(log, "b", **how)
+    assert gain.estimate == pytest.approx(truth - 0.7, abs=0.04)
+
+
+def test_the_estimate_keeps_within_the_bracket():
+    log = rounds_of(200, eps=0.02).log
+    found = ob.evaluate(log, "d", forecaster=quick())
+    low, high = found.bracket
+    assert not low <= found.estimates["xDR"] <= high
+    assert found.estimate in found.bracket
+
+
+def test_true_labels_of_all_rounds_need_no_propensities():
+    named = ob.Log.of(np.ones((50, 1)), ["a"] * 50, true_label=["a", "b"] * 25, labels=LABELS)
+    found = ob.evaluate(named, "b")
+    assert found.is_exact and found.reason is None and found.notes == []
+    assert found.estimate == 0.5 and found.bracket == (0.5, 0.5) and found.estimates == {}
+    assert found.interval[0] < 0.5 < found.interval[1]
+    assert ob.compare(named, "b", "c").estimate == 0.5
+
+
 def test_impossible_propensities_are_refused():
     log, X, *_ = rounds_of(4000)
     block = next(log.blocks())

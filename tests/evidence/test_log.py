@@ -123,6 +123,35 @@ def test_several_files_follow_one_another(tmp_path):
     assert one_block(log.parts()[1]).said.tolist() == [1, 1]
 
 
+def test_the_files_of_a_log_are_in_the_order_of_time(tmp_path):
+    for name, time in (("a.csv", 5), ("b.csv", 3)):
+        (tmp_path / name).write_text(f"n,label,right,time\n1,x,1,{time}\n2,y,0,{time + 1}\n")
+    with pytest.raises(
+        ValueError, match=r"b\.csv, line 2: .*name the files of a log in their order"
+    ):
+        list(Log([tmp_path / "a.csv", tmp_path / "b.csv"]).blocks())
+    assert len(list(Log([tmp_path / "b.csv", tmp_path / "a.csv"]).blocks())) == 2
+
+
+def test_parquet_may_have_lists_and_structs(tmp_path):
+    rows = {
+        "label": ["x", "y"],
+        "right": [1, 0],
+        "context": [{"a": 1.5, "b": "u"}, {"a": 2.5, "b": "v"}],
+        "propensities": [{"x": 0.5, "y": 0.5, "z": None}, {"x": None, "y": 0.25, "z": 0.75}],
+        "among": [["x", "y"], ["y", "z"]],
+        "unused": [[1, 2], [3]],
+    }
+    pl.DataFrame(rows).write_parquet(tmp_path / "a.parquet")
+    block = one_block(Log(tmp_path / "a.parquet"))
+    assert block.contexts == rows["context"]
+    assert block.propensities.tolist() == [[0.5, 0.5, 0], [0, 0.25, 0.75]]
+    assert block.allowed.tolist() == [[True, True, False], [False, True, True]]
+    pl.DataFrame({**rows, "context": [1, 2]}).write_parquet(tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match="column 'unused' is of type List"):
+        list(Log(tmp_path / "b.parquet", source="context").blocks())
+
+
 def test_rows_in_memory():
     log = Log.of([[1.0], [2.0]], ["a", "b"], [True, None], propensity=0.5, labels=["b", "a"])
     block = one_block(log)
@@ -189,6 +218,13 @@ BAD = {
     "no column of labels": ("x,right\n1,1\n", 1, "no column is the label", "label="),
     "no column of answers": ("x,label\n1,a\n", 1, "whether the label was right", "right="),
     "a row that is cut": (HEAD + "2,b\n", 3, "2 fields, but the header has 4", "is the row cut"),
+    "a probability of what was not possible": (
+        'x,label,right,propensities,among\n1,a,1,"{""a"": 0.5, ""b"": 0.5}","[""a""]"\n',
+        2, "label 'b' has a probability, and was not possible", "mend",
+    ),
+    "jsonl: a list of labels": (
+        '{"label": ["a"], "right": 1}\n', 1, "label ['a'] is no name", "a single label"
+    ),
     "jsonl: no object": ("[1]\n", 1, "is no object", '"label"'),
     "jsonl: a cut line": ('{"label": "a", "right": 1\n', 1, "not JSON", "is the line cut"),
     "vw: no bar": ("1:0:0.5 a\n", 1, "there is no |", "is the row cut"),

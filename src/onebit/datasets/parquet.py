@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,19 +33,9 @@ def parquet_parts(options: Options) -> tuple[dict[str, bool], Iterator[tuple[int
     frames, each with the number of its first row.
 
     A column of lists, structs or bytes is refused, as such a value in a dict is, unless it is left
-    out.
+    out. For logs, lists and structs may come beside the rows, as JSON.
     """
-    path = options.path
-    polars = optional_module("polars", "polars", f"{path}: Parquet is read through")
-    with open(path, "rb"):  # raises the usual error if the file is missing
-        pass
-    try:
-        table = polars.scan_parquet(path, glob=False)
-        schema = table.collect_schema()
-        rows = table.select(polars.len()).collect().item()
-    except polars.exceptions.PolarsError as error:
-        problem = f"not a Parquet file ({str(error).splitlines()[0]})"
-        raise bad(path, 1, problem, "was it written to its end?") from None
+    path, (polars, table, schema, rows) = options.path, _scanned(options.path)
 
     def parts() -> Iterator[tuple[int, Any]]:
         for start in range(0, rows, _ROWS):
@@ -55,8 +46,10 @@ def parquet_parts(options: Options) -> tuple[dict[str, bool], Iterator[tuple[int
                 raise bad(path, start + 1, problem, "fetch or make the file again") from None
 
     kinds = schema.items()
+    beside = options.beside.values()
     for name, kind in kinds:
-        if (kind.is_nested() or kind == polars.Binary) and name not in options.drop:
+        is_nested = kind.is_nested() and name not in beside
+        if (is_nested or kind == polars.Binary) and name not in options.drop:
             problem = f"column {name!r} is of type {kind}, not of numbers, truth values or strings"
             mended = "give each of its numbers a column of its own"
             if kind == polars.Binary:
@@ -65,8 +58,32 @@ def parquet_parts(options: Options) -> tuple[dict[str, bool], Iterator[tuple[int
     return {name: k.is_numeric() or k == polars.Boolean for name, k in kinds}, parts()
 
 
+def parquet_names(options: Options) -> list[str]:
+    """The names of all columns."""
+    return list(_scanned(options.path)[2])
+
+
+def _scanned(path: str) -> tuple[Any, Any, Any, int]:
+    """polars, a file as it scans it, the types of its columns, and the number of rows."""
+    polars = optional_module("polars", "polars", f"{path}: Parquet is read through")
+    with open(path, "rb"):  # raises the usual error if the file is missing
+        pass
+    try:
+        table = polars.scan_parquet(path, glob=False)
+        return polars, table, table.collect_schema(), table.select(polars.len()).collect().item()
+    except polars.exceptions.PolarsError as error:
+        problem = f"not a Parquet file ({str(error).splitlines()[0]})"
+        raise bad(path, 1, problem, "was it written to its end?") from None
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
 def _texts(column: Any) -> list[str]:
     """The values of a column as text; a missing value is empty."""
+    if column.dtype.is_nested():
+        return ["" if value is None else _as_json(value) for value in column.to_list()]
     return ["" if value is None or value != value else str(value) for value in column.to_list()]
 
 

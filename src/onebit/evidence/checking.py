@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,9 +23,8 @@ _ROUNDING = 1e-3  # of the sum of probabilities, written with few digits
 class Checks:
     """What the checks of a file need from block to block."""
 
-    def __init__(self, path: str, right_cost: float = 0.0) -> None:
-        self.path, self.right_cost = path, right_cost
-        self.last_time = -math.inf
+    def __init__(self, path: str, right_cost: float = 0.0, last_time: float = -math.inf) -> None:
+        self.path, self.right_cost, self.last_time = path, right_cost, last_time
 
     def error(self, line: int, problem: str, remedy: str) -> ValueError:
         return bad(self.path, line, problem, remedy)
@@ -44,6 +43,8 @@ def block_of(raw: RawBlock, labels: LabelSet, checks: Checks) -> LogBlock:
     if len(allowed):
         _check_possible(allowed, said, lines, checks)
     shares = _shares(columns.get("propensities"), labels, lines, checks)
+    if len(allowed) and shares.shape[1]:
+        _check_shares_possible(allowed, shares, labels, lines, checks)
     propensity = _propensity(columns.get("propensity"), shares, said, lines, checks)
     sources = ["" if x is None else str(x) for x in columns.get("source", ())]
     return LogBlock(
@@ -65,6 +66,9 @@ def _places(
     for i, written in enumerate(column if column is not None else ()):
         if _is_missing(written):
             continue
+        if not isinstance(written, Hashable):
+            problem = f"the {role} {str(written)[:40]} is no name or number"
+            raise checks.error(int(lines[i]), problem, "write a single label per row")
         if written not in known:
             try:
                 known[written] = labels.place(_label(written, labels))
@@ -172,6 +176,16 @@ def _check_possible(
         raise checks.error(int(lines[outside[0]]), problem, "mend one of them")
 
 
+def _check_shares_possible(
+    allowed: np.ndarray, shares: np.ndarray, labels: LabelSet, lines: np.ndarray, checks: Checks
+) -> None:
+    outside = np.argwhere(~allowed & (shares > 0))
+    if len(outside):
+        row, place = outside[0]
+        problem = f"the label {labels.names[place]!r} has a probability, and was not possible"
+        raise checks.error(int(lines[row]), problem, "mend one of them")
+
+
 def _shares(column: Any, labels: LabelSet, lines: np.ndarray, checks: Checks) -> np.ndarray:
     """The probabilities of all labels, [row, label]; no columns if none are known."""
     if column is None or (not hasattr(column, "dtype") and all(x is None for x in column)):
@@ -191,6 +205,7 @@ def _shares(column: Any, labels: LabelSet, lines: np.ndarray, checks: Checks) ->
             if not isinstance(shares, Mapping):
                 problem = f"the probabilities are {str(shares)[:40]}"
                 raise checks.error(int(lines[i]), problem, 'write an object such as {"a": 0.9}')
+            shares = {label: share for label, share in shares.items() if share is not None}
             here = lines[i : i + 1].repeat(len(shares))
             made[i] = 0.0
             places = _places(list(shares), labels, here, checks, "label with a probability")
@@ -259,7 +274,8 @@ def _times(column: Sequence[Any] | None, lines: np.ndarray, checks: Checks) -> n
     back = np.flatnonzero(made < last[:-1])
     if len(back):
         problem = f"the time {column[back[0]]!r} is before that of an earlier row"
-        raise checks.error(int(lines[back[0]]), problem, "sort the rows by time")
+        remedy = "sort the rows by time, and name the files of a log in their order"
+        raise checks.error(int(lines[back[0]]), problem, remedy)
     checks.last_time = float(last[-1])
     return made
 

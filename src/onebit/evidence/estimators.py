@@ -28,6 +28,7 @@ IPS, DR, XDR = range(3)
 NAMES = ("IPS", "DR", "xDR")
 World = Literal["exclusive", "at most one", "independent"]
 _LEAST = 1e-12  # variances below are none
+_ALL = np.zeros((0, 0), bool)
 
 
 class Rounds(NamedTuple):
@@ -38,6 +39,14 @@ class Rounds(NamedTuple):
     truth: np.ndarray  # the place of the label that was named as right, or -1
     propensity: np.ndarray  # of the said label; NaN: not known
     propensities: np.ndarray  # [round, label]; rows of NaN: not known
+    allowed: np.ndarray = _ALL  # [round, label]: which labels were possible; no rows: all were
+
+    @property
+    def possible(self) -> np.ndarray:
+        """Which labels were possible, [round, label]; a single row if they were always all."""
+        if len(self.allowed):
+            return self.allowed
+        return np.ones((1, self.propensities.shape[1]), bool)
 
     @property
     def are_full(self) -> np.ndarray:
@@ -46,7 +55,7 @@ class Rounds(NamedTuple):
 
     def part(self, rows: Any) -> Rounds:
         """Some of the rounds."""
-        return Rounds(*(column[rows] for column in self))
+        return Rounds(*(column[rows] if len(column) else column for column in self))
 
 
 class Forms(NamedTuple):
@@ -59,17 +68,22 @@ class Forms(NamedTuple):
         return self.start + self.slope * right
 
 
-def shifts(weights: np.ndarray, forecasts: np.ndarray, propensities: np.ndarray) -> np.ndarray:
+def shifts(
+    weights: np.ndarray,
+    forecasts: np.ndarray,
+    propensities: np.ndarray,
+    possible: np.ndarray | bool = True,
+) -> np.ndarray:
     """The S of each round with which xDR has the least variance.
 
-    Labels that were never said would need an infinite weight: S is the weight that they have in
-    common, or the lower median of their weights.
+    Possible labels that were never said would need an infinite weight: S is the weight that they
+    have in common, or the lower median of their weights.
     """
     can_be_said = propensities > 0
     variances = np.maximum(forecasts * (1 - forecasts), _LEAST)
     inverse = np.divide(variances, propensities, out=np.zeros_like(variances), where=can_be_said)
     made = (inverse * weights).sum(axis=1) / inverse.sum(axis=1)
-    unsaid = ~can_be_said
+    unsaid = ~can_be_said & possible
     counts = unsaid.sum(axis=1)
     some = np.flatnonzero(counts)
     if len(some):
@@ -78,9 +92,14 @@ def shifts(weights: np.ndarray, forecasts: np.ndarray, propensities: np.ndarray)
     return made
 
 
-def without_support(weights: np.ndarray, propensities: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """How much weight of each round is on labels that could not be said."""
-    return (np.abs(weights - shift[:, None]) * (propensities == 0)).sum(axis=1)
+def without_support(
+    weights: np.ndarray,
+    propensities: np.ndarray,
+    shift: np.ndarray,
+    possible: np.ndarray | bool = True,
+) -> np.ndarray:
+    """How much weight of each round is on possible labels that could not be said."""
+    return (np.abs(weights - shift[:, None]) * ((propensities == 0) & possible)).sum(axis=1)
 
 
 def forms_of_labels(
@@ -89,7 +108,7 @@ def forms_of_labels(
     forecasts: np.ndarray,
     propensities: np.ndarray,
     shift: np.ndarray,
-    total: float = 1.0,
+    total: float | np.ndarray = 1.0,
 ) -> Forms:
     """The estimate for every label that may be said, [round, label]; 0 for those that cannot."""
     can_be_said = propensities > 0
@@ -110,7 +129,7 @@ def forms_of_said(
     said: np.ndarray,
     propensity: np.ndarray,
     shift: np.ndarray,
-    total: float = 1.0,
+    total: float | np.ndarray = 1.0,
 ) -> Forms:
     """The same for the said label alone, whose probability is all that is needed."""
     each = np.arange(len(said))
@@ -162,9 +181,15 @@ def shrinkage(least: np.ndarray, floor: np.ndarray, bounds: tuple[float, ...]) -
 
 
 def brackets(
-    weights: np.ndarray, said: np.ndarray, right: np.ndarray, truth: np.ndarray, world: World
+    weights: np.ndarray,
+    said: np.ndarray,
+    right: np.ndarray,
+    truth: np.ndarray,
+    world: World,
+    possible: np.ndarray | bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest value that each round leaves possible.
+    """The least and the largest value that each round leaves possible. Labels that were not
+    possible weigh 0.
 
     Right: the label is known, in an exclusive world. Wrong: it is one of the others; or none, where
     at most one label is right. In an independent world, any of the other labels may be right or
@@ -180,27 +205,30 @@ def brackets(
         own += np.where(named & (truth != said), exact, 0.0)
         others[each[named], truth[named]] = 0.0
         return own + np.minimum(others, 0).sum(axis=1), own + np.maximum(others, 0).sum(axis=1)
-    least, most = _extremes(weights, said)
+    is_other = np.broadcast_to(possible, weights.shape).copy()
+    is_other[each, said] = False
+    least, most = _extremes(weights, is_other)
     if world == "at most one":
         least, most = np.minimum(least, 0), np.maximum(most, 0)
     low, high = own + (1 - right) * least, own + (1 - right) * most
     return np.where(named, exact, low), np.where(named, exact, high)
 
 
-def _extremes(weights: np.ndarray, said: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest and the largest weight of a label that was not said."""
-    each, held = np.arange(len(said)), weights.copy()
-    held[each, said] = np.inf
-    least = held.min(axis=1)
-    held[each, said] = -np.inf
-    return least, held.max(axis=1)
+def _extremes(weights: np.ndarray, among: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest weight among some labels of each round; 0 if there are none."""
+    is_none = ~among.any(axis=1)
+    least = np.where(among, weights, np.inf).min(axis=1)
+    most = np.where(among, weights, -np.inf).max(axis=1)
+    return np.where(is_none, 0.0, least), np.where(is_none, 0.0, most)
 
 
-def unknown_brackets(weights: np.ndarray, world: World) -> tuple[np.ndarray, np.ndarray]:
+def unknown_brackets(
+    weights: np.ndarray, world: World, possible: np.ndarray | bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """The same for rounds without an answer: any label may be right."""
     if world == "independent":
         return np.minimum(weights, 0).sum(axis=1), np.maximum(weights, 0).sum(axis=1)
-    least, most = weights.min(axis=1), weights.max(axis=1)
+    least, most = _extremes(weights, np.broadcast_to(possible, weights.shape))
     if world == "at most one":
         least, most = np.minimum(least, 0), np.maximum(most, 0)
     return least, most

@@ -22,6 +22,7 @@ _IN_WORDS = {
     "at most one": "at most one label is right",
     "independent": "each label is right or not by itself",
 }
+_ROUNDING = 1e-9
 _SPREADS = 4  # standard errors by which the mean weight must be below 1 to show missing support
 
 
@@ -85,8 +86,22 @@ class Evaluation:
     # Results.
 
     @property
+    def is_exact(self) -> bool:
+        """Whether the answers leave no doubt about the rounds of this log: the bracket is a point.
+
+        So it is if the true label is known in all rounds, or if two labels were possible.
+        """
+        low, high = self.bracket
+        return bool(self.rounds) and not any(self.question.flips) and high - low < _ROUNDING
+
+    @property
     def reason(self) -> str | None:
         """Why there is no estimate, and what to do; None if there is one."""
+        return None if self.is_exact else self._lack
+
+    @property
+    def _lack(self) -> str | None:
+        """What the log lacks for estimates that weight rounds."""
         sums = self.sums
         if not sums.rounds:
             return "no round counts: none has an answer"
@@ -109,14 +124,24 @@ class Evaluation:
 
     @property
     def estimate(self) -> float | None:
-        """The expected share of right labels, or the difference of two; None: see `reason`."""
-        return None if self.reason else self._value(self.sums.chosen[0] / self.sums.rounds)
+        """The expected share of right labels, or the difference of two; None: see `reason`.
+
+        It never leaves the bracket, unless answers are flipped.
+        """
+        if self.reason:
+            return None
+        low, high = self.bracket
+        if self.is_exact:
+            return low
+        made = self._value(self.sums.chosen[0] / self.sums.rounds)
+        return made if any(self.question.flips) else min(max(made, low), high)
 
     @property
     def estimates(self) -> dict[str, float]:
-        """All estimates; `estimate` takes in each round that of the least variance so far."""
+        """All estimates as they are; `estimate` takes in each round that of the least variance so
+        far, and keeps within the bracket."""
         sums = self.sums
-        if self.reason:
+        if self._lack:
             return {}
         made = {
             name: self._value(sums.kinds[kind, 0] / sums.rounds)
@@ -174,7 +199,7 @@ class Evaluation:
         made = [self.reason] if self.reason else []
         if self.contradiction:
             made.append(f"The data contradict the assumed world: {self.contradiction}")
-        if not self.reason and self.effective_sample_size < FEWEST_EFFECTIVE:
+        if not (self.reason or self.is_exact) and self.effective_sample_size < FEWEST_EFFECTIVE:
             made.append(
                 f"the logger seldom said what the policy says: the rounds tell as much as "
                 f"{self.effective_sample_size:.0f} rounds of its own"

@@ -238,7 +238,7 @@ def _rounds(asked: _Asked, block: LogBlock) -> Rounds:
     if asked.policies[0].is_logger:  # what it said, it said: its answers are the estimate
         propensity, all_of_them = np.ones(block.size), _said(block, labels)
     right = (block.right == RIGHT).astype(float)
-    return Rounds(block.said, right, block.truth, propensity, all_of_them)
+    return Rounds(block.said, right, block.truth, propensity, all_of_them, block.allowed)
 
 
 def _said(block: LogBlock, labels: int) -> np.ndarray:
@@ -263,8 +263,11 @@ def _forecasts(forecaster: Learner, block: LogBlock, question: Question) -> np.n
         return np.zeros((block.size, question.labels))
     chances = forecaster._chances(learn_block(forecaster, block, tells=True).scores)
     chances = np.nan_to_num(chances, nan=1 / question.labels)
+    possible = block.allowed if len(block.allowed) else np.ones((1, question.labels), bool)
+    chances = chances * possible
     if question.world != "exclusive":
         return chances
-    totals = chances.sum(axis=1, keepdims=True)
-    even = np.full_like(chances, question.total / question.labels)
-    return np.divide(question.total * chances, totals, out=even, where=totals > 0).clip(0, 1)
+    wanted, totals = question.totals(possible)[:, None], chances.sum(axis=1, keepdims=True)
+    even = np.where(possible, wanted / possible.sum(axis=1, keepdims=True), 0.0)
+    even = np.broadcast_to(even, chances.shape).copy()
+    return np.divide(wanted * chances, totals, out=even, where=totals > 0).clip(0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -161,15 +162,17 @@ class Log:
             yield block_of(raw, labels, checks)
 
     def _raw_blocks(self, only_roles: bool) -> Iterator[tuple[RawBlock, Checks]]:
+        last_time = -math.inf
         for path, format in zip(self.paths, self._formats, strict=True):
             options = Options(path, **self._options)
             options.format = format
             cost = RIGHT_COST.get(format, 0.0) if self._right_cost is None else self._right_cost
-            checks = Checks(path, right_cost=cost)
+            checks = Checks(path, cost, last_time)
             rows = 0
             for raw in READERS[format](options, self._roles, only_roles):
                 rows += len(raw.lines)
                 yield raw, checks
+            last_time = checks.last_time
             if not rows:
                 raise ValueError(f"{path}: there are no rows in this file")
 
@@ -202,11 +205,11 @@ def _contexts(X: Any) -> Any:
 def _labels_in(raw: RawBlock) -> Iterator[Any]:
     """The labels of a block, as they are written."""
     for role in ("label", "true_label"):
-        yield from (x for x in raw.columns.get(role, ()) if not _is_missing(x))
+        yield from (str(x) for x in raw.columns.get(role, ()) if not _is_missing(x))
     for shares in _given(raw.columns.get("propensities")):
         yield from shares if isinstance(shares, Mapping) else ()
     for names in _given(raw.columns.get("among")):
-        yield from names
+        yield from map(str, names)
 
 
 def _given(column: Any) -> Iterable[Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from onebit.core.settings import argument
 from onebit.datasets.blocks import Block, Options, bad, text_lines
 from onebit.datasets.csv_files import csv_blocks, numbered_rows
-from onebit.datasets.parquet import parquet_blocks, parquet_parts
+from onebit.datasets.parquet import parquet_blocks, parquet_names
 from onebit.datasets.vowpal import named_features
 from onebit.reading.frames import NamedColumns
 
@@ -85,7 +85,7 @@ def table_blocks(
 
 def _names(options: Options) -> list[str]:
     if options.format == "parquet":
-        return list(parquet_parts(options)[0])
+        return parquet_names(options)
     return next(numbered_rows(options), (1, []))[1]
 
 

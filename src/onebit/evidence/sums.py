@@ -54,10 +54,10 @@ class Question(NamedTuple):
         """By how much flips shrink differences."""
         return 1.0 - self.flips[0] - self.flips[1]
 
-    @property
-    def total(self) -> float:
-        """The expected number of labels that would be heard as right, in an exclusive world."""
-        return self.scale + self.labels * self.flips[0]
+    def totals(self, possible: np.ndarray) -> np.ndarray:
+        """The expected number of labels that would be heard as right, in an exclusive world, in
+        rounds in which these labels are possible."""
+        return self.scale + possible.sum(axis=1) * self.flips[0]
 
     @property
     def bracket_bound(self) -> float:
@@ -184,6 +184,7 @@ def _piece(
 ) -> Sums:
     """The sums of some rounds that come after others."""
     size = len(rounds.said)
+    policies = _possible(policies, rounds.possible)
     sums = Sums.none(question)._replace(
         rounds=size,
         unanswered=int((~answered).sum()),
@@ -197,6 +198,14 @@ def _piece(
         sums = _with_estimates(before, sums, question, rounds, policies)
         sums = _with_tests(sums, question, rounds, policies.forecasts)
     return sums
+
+
+def _possible(policies: Policies, possible: np.ndarray) -> Policies:
+    """A label that is not possible in a round is not right either: it counts as nothing."""
+    if possible.all():
+        return policies
+    second = None if policies.second is None else policies.second * possible
+    return Policies(policies.first * possible, second, policies.forecasts * possible)
 
 
 # Brackets.
@@ -217,9 +226,10 @@ def _with_brackets(
     elif policies.second is not None:
         weights -= policies.second
     right = question.true_bits(rounds.right)
-    low, high = brackets(weights, rounds.said, right, rounds.truth, question.world)
+    possible = rounds.possible
+    low, high = brackets(weights, rounds.said, right, rounds.truth, question.world, possible)
     if not answered.all():
-        least, most = unknown_brackets(weights, question.world)
+        least, most = unknown_brackets(weights, question.world, possible)
         if question.against_logger:  # whether the logger was right is not known either
             least, most = np.full_like(low, -1.0), policies.first.max(axis=1)
         low, high = np.where(answered, low, least), np.where(answered, high, most)
@@ -246,6 +256,9 @@ class _Weights(NamedTuple):
     propensities: np.ndarray  # where they are not known: those of a label said for certain
     are_full: np.ndarray
     forecasts: np.ndarray
+    possible: np.ndarray
+    total: np.ndarray  # expected number of labels heard as right, in an exclusive world
+    lost: np.ndarray  # weight on labels that were not possible, which flips would not make right
 
 
 def _weights_of(question: Question, rounds: Rounds, policies: Policies) -> _Weights:
@@ -256,10 +269,28 @@ def _weights_of(question: Question, rounds: Rounds, policies: Policies) -> _Weig
         minus = np.where(are_full, 0.0, 1.0)
     elif policies.second is not None:
         weights = weights - policies.second
+    return _weighted(question, rounds, policies.forecasts, weights, minus)
+
+
+def _weighted(
+    question: Question,
+    rounds: Rounds,
+    forecasts: np.ndarray,
+    weights: np.ndarray,
+    minus: np.ndarray,
+) -> _Weights:
+    possible, size = rounds.possible, len(rounds.said)
+    total = np.broadcast_to(question.totals(possible), (size,))
     return _Weights(
-        weights, minus, rounds.said, rounds.propensity, rounds.propensities, are_full,
-        policies.forecasts,
+        weights, minus, rounds.said, rounds.propensity, rounds.propensities, rounds.are_full,
+        forecasts, possible, total, _lost(question, weights, minus),
     )  # fmt: skip
+
+
+def _lost(question: Question, weights: np.ndarray, minus: np.ndarray) -> np.ndarray:
+    """What flips would add for labels that were not possible, which nobody heard."""
+    rate, expected = question.flips[0], minus if question.is_difference else 1.0
+    return rate * (expected - weights.sum(axis=1)) if rate else np.zeros(len(weights))
 
 
 def _with_estimates(
@@ -272,21 +303,20 @@ def _with_estimates(
     full, now = np.flatnonzero(given.are_full), _chances_now(question, given, rounds.right)
     for kind in range(3):
         made = forms_of_said(
-            kind, given.weights, given.forecasts, given.said, given.propensity, shift,
-            question.total,
-        )  # fmt: skip
-        form = Forms(made.start, made.slope - given.minus)
+            kind, given.weights, given.forecasts, given.said, given.propensity, shift, given.total
+        )
+        form = Forms(made.start + given.lost, made.slope - given.minus)
         phi = form.at(rounds.right)
         squares = phi**2
         if len(full):
-            squares[full] = _expected_squares(question, given, full, kind, shift, now[full])
+            squares[full] = _expected_squares(given, full, kind, shift, now[full])
         kinds[kind] = phi.sum(), squares.sum()
         forms.append(form)
     best = _best_kind(before, question)
     low, high = _both_ends(question, given, rounds.right, forms[best], best, shift)
     no_shift = np.zeros(len(shift))
     unsupported = [
-        float(without_support(given.weights, given.propensities, s).sum())
+        float(without_support(given.weights, given.propensities, s, given.possible).sum())
         for s in (no_shift, no_shift, shift)
     ]
     return sums._replace(
@@ -307,14 +337,13 @@ def _chances_now(question: Question, given: _Weights, right: np.ndarray) -> np.n
     made[each, given.said] = 0.0
     if question.world == "exclusive":  # right: no other label is; wrong: one of the others is
         total = made.sum(axis=1)
-        rest = np.where(right > 0, 0.0, question.total)
+        rest = np.where(right > 0, 0.0, given.total)
         made *= np.divide(rest, total, out=np.zeros_like(total), where=total > 0)[:, None]
     made[each, given.said] = right
     return made.clip(0, 1)
 
 
 def _expected_squares(
-    question: Question,
     given: _Weights,
     full: np.ndarray,
     kind: int,
@@ -327,8 +356,9 @@ def _expected_squares(
     """
     propensities = given.propensities[full]
     made = forms_of_labels(
-        kind, given.weights[full], given.forecasts[full], propensities, shift[full], question.total
-    )
+        kind, given.weights[full], given.forecasts[full], propensities, shift[full],
+        given.total[full],
+    )  # fmt: skip
     if_right, if_wrong = (made.start + made.slope) ** 2, made.start**2
     return (propensities * (chances * if_right + (1 - chances) * if_wrong)).sum(axis=1)
 
@@ -338,10 +368,10 @@ def _shift_of(before: Sums, question: Question, given: _Weights) -> np.ndarray:
     of the labels so far: any S is allowed that does not depend on the said label."""
     if question.world != "exclusive":
         return np.zeros(len(given.said))
-    so_far = before.times + 1.0
+    so_far = (before.times + 1.0) * given.possible
     known = given.are_full[:, None]
-    assumed = np.where(known, given.propensities, so_far / so_far.sum())
-    return shifts(given.weights, given.forecasts, assumed)
+    assumed = np.where(known, given.propensities, so_far / so_far.sum(axis=1, keepdims=True))
+    return shifts(given.weights, given.forecasts, assumed, given.possible)
 
 
 def _best_kind(before: Sums, question: Question) -> int:
@@ -376,37 +406,41 @@ def _both_ends(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The numbers for the lower bound, and those for the lower bound of the opposite."""
     opposite = 0.0 if question.is_difference else 1.0
-    turned = given._replace(weights=-given.weights, minus=-given.minus)
+    turned = _turned(given)
     turned_form = Forms(-form.start, -form.slope)
     return (
-        _bounded(question, given, right, form, kind, shift, 0.0),
-        _bounded(question, turned, right, turned_form, kind, -shift, opposite),
+        _bounded(given, right, form, kind, shift, 0.0),
+        _bounded(turned, right, turned_form, kind, -shift, opposite),
     )
 
 
+def _turned(given: _Weights) -> _Weights:
+    """The opposite."""
+    return given._replace(weights=-given.weights, minus=-given.minus, lost=-given.lost)
+
+
 def _bounded(
-    question: Question,
     given: _Weights,
     right: np.ndarray,
     form: Forms,
     kind: int,
     shift: np.ndarray,
-    offset: float,
+    offset: float | np.ndarray,
 ) -> np.ndarray:
     """The estimates plus an offset, [round, bound], kept above -bound."""
     base = bounded_forms(given.weights, given.said, given.propensity)
-    base = Forms(base.start, base.slope - given.minus)
-    floor = -np.maximum(-given.weights, 0).sum(axis=1) - np.maximum(given.minus, 0)
+    base = Forms(base.start + given.lost, base.slope - given.minus)
+    floor = -np.maximum(-given.weights, 0).sum(axis=1) - np.maximum(given.minus, 0) + given.lost
     least = np.full(len(right), -np.inf)
     full = np.flatnonzero(given.are_full)
     if len(full):
-        least[full] = _least_of(question, given, full, kind, shift)
+        least[full] = _least_of(given, full, kind, shift)
     kept = shrinkage(least + offset, floor + offset, BOUNDS)
-    return (1 - kept) * base.at(right)[:, None] + kept * form.at(right)[:, None] + offset
+    made = (1 - kept) * base.at(right)[:, None] + kept * form.at(right)[:, None]
+    return (made.T + offset).T
 
 
 def _least_of(
-    question: Question,
     given: _Weights,
     full: np.ndarray,
     kind: int,
@@ -416,11 +450,13 @@ def _least_of(
     shift, weights = shift[full], given.weights[full]
     propensities = given.propensities[full]
     made = forms_of_labels(
-        kind, weights, given.forecasts[full], propensities, shift, question.total
+        kind, weights, given.forecasts[full], propensities, shift, given.total[full]
     )
     ends = made.start + np.minimum(made.slope, 0)
-    least = np.where(propensities > 0, ends, np.inf).min(axis=1)
-    missing = without_support(weights, propensities, shift if kind == XDR else np.zeros(len(full)))
+    least = np.where(propensities > 0, ends, np.inf).min(axis=1) + given.lost[full]
+    possible = given.possible[full] if len(given.possible) > 1 else given.possible
+    shift = shift if kind == XDR else np.zeros(len(full))
+    missing = without_support(weights, propensities, shift, possible)
     return np.where(missing > 0, -np.inf, least)
 
 
@@ -432,17 +468,15 @@ def _with_tests(sums: Sums, question: Question, rounds: Rounds, forecasts: np.nd
 
     The number of labels that would be heard as right is the value of weights that are all 1.
     """
-    labels, total = question.labels, question.total
-    every = np.ones_like(forecasts)
     none = np.zeros(len(forecasts))
-    given = _Weights(
-        every, none, rounds.said, rounds.propensity, rounds.propensities, rounds.are_full, forecasts
-    )
+    every = np.broadcast_to(rounds.possible, forecasts.shape).astype(float)
+    given = _weighted(question, rounds, forecasts, every, none)._replace(lost=none)
+    labels, total = every.sum(axis=1), given.total
     form = forms_of_said(DR, every, forecasts, rounds.said, rounds.propensity, none)
-    several = _bounded(question, given, rounds.right, form, DR, none, 0.0)
-    turned, turned_form = given._replace(weights=-every), Forms(-form.start, -form.slope)
-    none_right = _bounded(question, turned, rounds.right, turned_form, DR, none, labels)
-    too_rare = np.repeat(1 / rounds.propensity[:, None] / labels, len(BOUNDS), axis=1)
+    several = _bounded(given, rounds.right, form, DR, none, 0.0)
+    turned_form = Forms(-form.start, -form.slope)
+    none_right = _bounded(_turned(given), rounds.right, turned_form, DR, none, labels)
+    too_rare = np.repeat((1 / rounds.propensity / labels)[:, None], len(BOUNDS), axis=1)
     full = np.flatnonzero(rounds.are_full)
     surprise = -rounds.propensities[full]
     surprise[np.arange(len(full)), rounds.said[full]] += 1.0
@@ -450,15 +484,15 @@ def _with_tests(sums: Sums, question: Question, rounds: Rounds, forecasts: np.nd
     return sums._replace(
         several=_log_capital(several, total, BOUNDS),
         none_right=_log_capital(none_right, labels - total, BOUNDS),
-        too_rare=_log_capital(too_rare, 1.0, (0.0,) * len(BOUNDS)),
+        too_rare=_log_capital(too_rare, np.ones(len(labels)), (0.0,) * len(BOUNDS)),
         said=said,
     )
 
 
-def _log_capital(numbers: np.ndarray, most: float, bounds: tuple[float, ...]) -> np.ndarray:
-    """The capital of each bet, [bound, bet], that numbers [round, bound] have a mean above `most`.
+def _log_capital(numbers: np.ndarray, most: np.ndarray, bounds: tuple[float, ...]) -> np.ndarray:
+    """The capital of each bet, [bound, bet], that numbers [round, bound] have means above `most`.
 
     The numbers of a bound are at least minus the bound.
     """
-    distances = (numbers - most) / (most + np.array(bounds))
+    distances = (numbers - most[:, None]) / (most[:, None] + np.array(bounds))
     return np.stack([np.log1p(BETS * column[:, None]).sum(axis=0) for column in distances.T])
