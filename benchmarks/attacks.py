@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.against import ROOT, source_of
@@ -56,12 +57,12 @@ class Size(NamedTuple):
     names: int = 10_000  # new names in a request
     labels: int = 1_000
     rounds: int = 100_000  # of a long journal
-    turn: int = 1_000  # rounds beside readers
+    turns: int = 9  # with readers and without
     requests: int = 2_000  # across a restart
 
 
 FULL = Size()
-SMALL = Size(sent=8 * 2**20, names=10_000, labels=300, rounds=2_000, turn=200, requests=300)
+SMALL = Size(sent=8 * 2**20, names=10_000, labels=300, rounds=2_000, turns=1, requests=300)
 
 
 # A service under attack.
@@ -476,13 +477,16 @@ def readers(site: Site) -> Found:
     """16 readers of the model card while decisions are made."""
     import uvloop
 
-    from benchmarks.readers import turn
+    from benchmarks.readers import compare
 
     site.start()
     site.play(site.size.rounds)
-    alone = uvloop.run(turn(site.port, site.size.turn, 0, MODEL))[0]
-    beside = uvloop.run(turn(site.port, site.size.turn, 16, MODEL))[0]
-    return Found(f"{alone:,.0f} rounds/s alone, {beside:,.0f} beside them ({beside / alone:.2f})")
+    turns = uvloop.run(compare(site.port, site.pid, 16, MODEL, site.size.turns, 2.0))
+    alone, beside = (
+        median(rates.computing for rates in found) for found in zip(*turns, strict=True)
+    )
+    said = f"{alone:,.0f} rounds per second of computing alone, {beside:,.0f} beside them"
+    return Found(f"{said} ({beside / alone:.2f})")
 
 
 def idle_connections(site: Site) -> Found:

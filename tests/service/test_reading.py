@@ -118,7 +118,7 @@ def time(monkeypatch):
     """Time that passes only while somebody sleeps or reads."""
 
     class Time:
-        now, computing = 1000.0, 0.0
+        now, computing, waited = 1000.0, 0.0, 0.0
 
     async def sleep(seconds):
         Time.now += seconds
@@ -129,6 +129,7 @@ def time(monkeypatch):
 
     monkeypatch.setattr(reading, "perf_counter", lambda: Time.now)
     monkeypatch.setattr(reading, "thread_time", lambda: Time.computing)
+    monkeypatch.setattr(reading, "waited", lambda: Time.waited)
     monkeypatch.setattr(reading.asyncio, "sleep", sleep)
     monkeypatch.setattr(reading.asyncio, "to_thread", in_thread)
     return Time
@@ -165,6 +166,42 @@ def test_what_a_read_waits_for_others_does_not_count(time):
 
     asyncio.run(run())
     assert time.now - 1000 < 10 * (1.0 + 0.01 / 0.05 + reading.HANDLING / 0.05 + reading.LOOK)
+
+
+def test_reading_takes_the_same_share_of_the_work_on_a_busy_machine(time, monkeypatch):
+    """While others have the processor nothing is decided, so that time is no reason to read."""
+
+    async def sleep(seconds):
+        time.now += seconds
+        time.waited += 0.9 * seconds
+        await asyncio.tasks.__sleep0()
+
+    monkeypatch.setattr(reading.asyncio, "sleep", sleep)
+
+    def read():
+        time.now += 0.01
+        time.computing += 0.01
+
+    async def run():
+        reads = Reads(lambda: int(1e6 * time.now), 0.05)
+        for i in range(10):
+            await reads(i, read)
+
+    asyncio.run(run())
+    deciding = time.now - 1000 - time.waited - time.computing
+    assert time.computing <= 0.05 * (time.computing + deciding) * 10 / 9  # no pause after the last
+
+
+def test_what_a_thread_waits_for_a_processor(monkeypatch, tmp_path):
+    path = tmp_path / "schedstat"
+    monkeypatch.setattr(reading, "SCHEDULED", str(path))
+    assert reading.waited() == 0  # the system does not tell
+    path.write_text("")
+    assert reading.waited() == 0
+    path.write_text("12345 2500000000 7\n")
+    assert reading.waited() == 2.5
+    monkeypatch.setattr(reading, "perf_counter", lambda: 10.0)
+    assert reading.own_time() == 7.5
 
 
 def test_those_who_wait_for_the_same_get_the_same(time):

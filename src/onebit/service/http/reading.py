@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from onebit.service.faults import Busy
 
+SCHEDULED = "/proc/thread-self/schedstat"  # Linux: ns on a processor, ns that it waited for one
 T = TypeVar("T")
 HANDLING = 0.001  # seconds that a request takes besides what is read
 LOOK = 0.05  # seconds between two looks whether there are still decisions
@@ -21,7 +22,8 @@ class Reads:
     Without that, readers that ask without a pause would take most of the process, whatever they
     read. Those who wait for the same get the same. events: how many the journal has got; grows
     while there are decisions. share: of the time, for reading; only computing counts,
-    because deciding goes on while a read waits for the disk or for other processes.
+    because deciding goes on while a read waits for the disk or for other processes. Time in which
+    other processes had the processor does not count as deciding's.
     """
 
     def __init__(self, events: Callable[[], int], share: float) -> None:
@@ -63,12 +65,26 @@ class Reads:
                 return await asyncio.to_thread(measured)
             finally:
                 used += HANDLING * readers
-                self._free_at = perf_counter() + used * (1 / self._share - 1)
+                self._free_at = own_time() + used * (1 / self._share - 1)
 
     def _left(self) -> float:
-        return self._free_at - perf_counter()
+        return self._free_at - own_time()
 
     async def _let_others_go_first(self) -> None:
         while self._left() > 0 and self._seen != self._events():
             self._seen = self._events()
             await asyncio.sleep(min(self._left(), LOOK))
+
+
+def own_time() -> float:
+    """Seconds, but for those in which this thread waited for a processor that others had."""
+    return perf_counter() - waited()
+
+
+def waited() -> float:
+    """Seconds that this thread has waited for a processor; 0 where the system does not tell."""
+    try:
+        with open(SCHEDULED, "rb") as file:
+            return int(file.read().split()[1]) * 1e-9
+    except (OSError, IndexError):
+        return 0.0
