@@ -38,6 +38,8 @@ from onebit.service.messages import (
     LARGEST,
     Card,
     Label,
+    LoggedOutcome,
+    LoggedOutcomes,
     ModelList,
     Outcome,
     Outcomes,
@@ -112,6 +114,39 @@ class _Requests:
         body = {"feedback": [_given(**answer) for answer in answers]}
         path = "/v1/feedback:batch"
         return _Request("POST", path, Outcomes, body, read=lambda a: a.feedback)
+
+    def logged(
+        self,
+        model: str,
+        context: Any,
+        said: Label,
+        *,
+        right: bool | None = None,
+        label: Label | None = None,
+        propensity: float | None = None,
+        propensities: Mapping[Label, float] | None = None,
+        among: Sequence[Label] | None = None,
+        speaker: str | None = None,
+        time: float | None = None,
+        source: str | None = None,
+        key: str | None = None,
+    ) -> _Request[Standing]:
+        """Record what another system said for a context, and whether it was right."""
+        body = _logged(
+            {
+                "context": context, "said": said, "right": right, "label": label,
+                "propensity": propensity, "propensities": propensities, "among": among,
+                "speaker": speaker, "time": time, "source": source, "key": key,
+            }
+        )  # fmt: skip
+        return _Request("POST", _model(model, "/logged"), Standing, body)
+
+    def logged_many(
+        self, model: str, items: Iterable[Mapping[str, Any]]
+    ) -> _Request[list[LoggedOutcome]]:
+        """The same many times: [{"context": ..., "said": ...}, ...]. Some may be refused."""
+        path, body = _model(model, "/logged:batch"), {"logged": [*map(_logged, items)]}
+        return _Request("POST", path, LoggedOutcomes, body, read=lambda a: a.logged)
 
     def revise(
         self, id: str, *, right: bool | None = None, label: Label | None = None
@@ -207,6 +242,12 @@ def _question(question: Mapping[str, Any]) -> dict[str, Any]:
     key = question.get("key")
     own = uuid.uuid4().hex if key is None else key
     return _given(**question) | {"context": _as_json(question["context"]), "key": own}
+
+
+def _logged(item: Mapping[str, Any]) -> dict[str, Any]:
+    shares = item.get("propensities")
+    named = None if shares is None else {str(label): share for label, share in shares.items()}
+    return _question(item) | _given(propensities=named)
 
 
 def _as_json(context: Any) -> Any:
@@ -370,6 +411,8 @@ class Client(_Sender):
     decide_many = _sent(_Requests.decide_many)
     feedback = _sent(_Requests.feedback)
     feedback_many = _sent(_Requests.feedback_many)
+    logged = _sent(_Requests.logged)
+    logged_many = _sent(_Requests.logged_many)
     revise = _sent(_Requests.revise)
     revoke = _sent(_Requests.revoke)
     cancel = _sent(_Requests.cancel)
@@ -429,6 +472,8 @@ class AsyncClient(_Sender):
     decide_many = _awaited(_Requests.decide_many)
     feedback = _awaited(_Requests.feedback)
     feedback_many = _awaited(_Requests.feedback_many)
+    logged = _awaited(_Requests.logged)
+    logged_many = _awaited(_Requests.logged_many)
     revise = _awaited(_Requests.revise)
     revoke = _awaited(_Requests.revoke)
     cancel = _awaited(_Requests.cancel)

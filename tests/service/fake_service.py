@@ -170,6 +170,32 @@ class FakeEngine:
                 results.append(fault)
         return self.commits.pending(results)
 
+    def _logged(self, logged):
+        told = self._told(logged.context, None, logged.key)
+        record = self.records[told.id]
+        self.records[told.id] = replace(
+            record, label=logged.said, propensity=logged.propensity, speaker=logged.speaker,
+            propensities=logged.propensities or {}, said_at=logged.time,
+        )  # fmt: skip
+        self.tally.logged += 1
+        if logged.right is UNSET and logged.label is UNSET:
+            return Standing(told.id, "open")
+        right = None if logged.right is UNSET else logged.right
+        label = None if logged.label is UNSET else logged.label
+        return self._heard(told.id, right, label, logged.source)
+
+    def submit_logged(self, logged):
+        return self.commits.pending(self._logged(logged))
+
+    def submit_logged_many(self, items):
+        results: list[Any] = []
+        for item in items:
+            try:
+                results.append(self._logged(item))
+            except ServiceError as fault:
+                results.append(fault)
+        return self.commits.pending(results)
+
     def submit_revise(self, id, right=None, label=None):
         record = self._open(id)
         heard = Heard(time=3.5, right=right, label=label)

@@ -128,6 +128,7 @@ class Sender:
         self._kinds: list[tuple[Callable[[], None], int]] = [
             (self.decide, 20),
             (self.give_feedback, 20),
+            (self.log, 4),
             (self.decide_many, 2),
             (self.give_feedback_many, 2),
             (self.change, 5),
@@ -181,6 +182,16 @@ class Sender:
             verdict |= {"source": self.random.choice(["web", "mail", "a@b"])}
         if self._done(self.ask("POST", path, verdict, OWNER), 200):
             self.ledger.did(id, state)
+
+    def log(self) -> None:
+        """What another system said. The ledger hears of it as of a decision, and of its answer."""
+        name, body = self._question("news")
+        key, said = body.get("key", ""), self.random.choice(LABELS[name])
+        body = {**body, "said": said, "propensity": 0.5}
+        body.pop("among", None)
+        answer = self.ask("POST", f"/v1/models/{name}/logged", body, OWNER)
+        if done := self._done(answer, 201):
+            self._keep(self.ledger.told({"id": done.json["id"], "label": said}, key))
 
     def give_feedback_many(self) -> None:
         ids = {id for _ in range(self.random.choice([1, 5, 30])) if (id := self._taken("open"))}
@@ -389,6 +400,8 @@ class Sender:
             "decisions:batch": {"decisions": [question, dict(question)]},
             "feedback": verdict,
             "feedback:batch": {"feedback": [{"id": id, **verdict}]},
+            "logged": {"said": "sport", "propensity": 0.5, **question, **verdict},
+            "logged:batch": {"logged": [{"said": "tech", "propensity": 1, **question}]},
             "labels": {"add": [f"odd {self.random.randrange(10)}"], "retire": []},
             "retrain": {"seed": self.random.randrange(5)},
             "gone": {"weight": 0.5, "quarantined": False},

@@ -1,4 +1,4 @@
-"""Write the journal that later versions must be able to open: journals/v2.journal, .toml, .json.
+"""Write the journal that later versions must be able to open: journals/v3.journal, .toml, .json.
 
 Run it once, when a schema is new (`SCHEMA` in src/onebit/service/journal), and add its files:
 
@@ -21,7 +21,7 @@ from running import Home, context, named, play
 
 from onebit.learner.learner import Learner
 from onebit.service.journal import SCHEMA
-from onebit.service.messages import LabelChange, Retraining, SourceChange
+from onebit.service.messages import LabelChange, Logged, Retraining, SourceChange
 from onebit.service.service import Service
 from onebit.testing import saved_state
 
@@ -77,6 +77,10 @@ def fill(home: Home) -> Service:
     play(news, 5, first=40, every=2)
     home.clock.now += 11
     service.tick()
+    for i in range(6):
+        label = {"right": i % 2 == 0} if i < 4 else {}
+        propensity = 0.5 if i % 3 else None
+        sure.logged(Logged(context=named(i), said=i % 3, propensity=propensity, **label))
     proposed = [shown.decide(named(i)).id for i in range(6)]
     shown.shown(proposed[4])
     for id in proposed[2:4]:

@@ -88,6 +88,17 @@ def test_every_method(site, make):
             [{"id": many[0].id, "right": False}, {"id": "none", "label": 1}]
         )
         assert outcomes[0].state == "learned" and outcomes[1].problem.status == 404
+        shares = {"sport": 0.25, "tech": 0.75}
+        standing = client.logged("news", {"a": 1}, "tech", right=True, propensities=shares, time=3)
+        assert standing.state == "learned"
+        record = client.look(standing.id)
+        assert (record.label, record.speaker, record.said_at) == ("tech", "other", 3)
+        assert record.propensities == shares and record.propensity is None
+        items = [{"context": [1], "said": 2}, {"context": [1], "said": 1, "label": 5}]
+        items[0]["propensities"] = {0: 0.5, 2: 0.5}
+        first, second = client.logged_many("counted", items)
+        assert first.state == "open" and second.problem.status == 422
+        assert client.look(first.id).propensities == {0: 0.5, 2: 0.5}
         assert client.card("news").name == "news"
         assert client.retrain("news", settings={"a": 1}).settings == {"a": 1}
         label = f"label-{make.__name__}"

@@ -115,12 +115,51 @@ def test_decide_and_learn(site):
         "state": "open",
         "context": CONTEXT,
         "feedback": [],
+        "speaker": None,
+        "said_at": None,
     }
     answer = site.http.post(f"{path}/feedback", json={"right": True, "source": "page-3"})
     assert (answer.status_code, answer.json()) == (200, {"id": "news-0", "state": "learned"})
     record = site.http.get(path).json()
     assert record["state"] == "learned"
     assert record["feedback"] == [{"time": 2.5, "right": True, "source": "page-3"}]
+
+
+def test_what_another_system_said(site):
+    path = "/v1/models/news/logged"
+    body = {"context": CONTEXT, "said": "tech", "right": True, "propensity": 0.5, "key": "a"}
+    answer = site.http.post(path, json=body)
+    assert (answer.status_code, answer.json()) == (201, {"id": "news-0", "state": "learned"})
+    record = site.http.get("/v1/decisions/news-0").json()
+    assert (record["label"], record["speaker"], record["propensity"]) == ("tech", "other", 0.5)
+    batch = {"logged": [{"context": [1], "said": "sport"}, {"context": [1], "said": "sport"}]}
+    batch["logged"][1]["label"] = "none"
+    found = site.http.post(f"{path}:batch", json=batch)
+    assert found.status_code == 201
+    taken, refused = found.json()["logged"]
+    assert taken == {"id": "news-1", "state": "open"}
+    assert refused["problem"]["where"] == "$.logged[1].label" and "id" not in refused
+    both = {"context": [1], "said": "sport", "right": True, "label": "tech"}
+    assert "not both" in problem(site.http.post(path, json=both), faults.Refused)[0]
+    answer = site.http.post(f"{path}:batch", json={"logged": [both]})
+    assert problem(answer, faults.Refused)[1] == "$.logged[0]"
+    wrong = {"context": [1], "said": "sport", "propensity": 0}
+    assert problem(site.http.post(path, json=wrong), faults.Refused)[1] == "$.propensity"
+    metrics = site.http.get("/metrics").text
+    assert 'onebit_logged_total{model="news"} 3.0' in metrics
+    assert 'onebit_http_requests_total{method="POST",route="/v1/models/{name}/logged"' in metrics
+
+
+def test_feedback_of_another_system_needs_a_token_for_feedback():
+    digest = hashlib.sha256(b"a-token-only-to-decide").digest()
+    known = Tokens((Token("web", ("news",), ("decide",), digest),))
+    site = serving(FakeService(tokens=known))
+    with site as running:
+        head = {"authorization": "Bearer a-token-only-to-decide"}
+        path, body = "/v1/models/news/logged", {"context": [1], "said": "tech"}
+        assert running.http.post(path, json=body, headers=head).status_code == 201
+        refused = running.http.post(path, json={**body, "right": True}, headers=head)
+        assert "feedback on model 'news'" in problem(refused, faults.NotPermitted)[0]
 
 
 @pytest.mark.parametrize(

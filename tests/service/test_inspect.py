@@ -112,7 +112,7 @@ def test_a_journal_whose_first_rows_are_of_an_earlier_schema(tmp_path):
         later = ("UPDATE decisions SET confidence = 0.25 WHERE position % 2", ())
         journal.append(statements=[later]).done.result()
     before = rows_of(path)
-    assert {row[-1] for row in before["decisions"]} == {None, 0.25}
+    assert {row[-2:] for row in before["decisions"]} == {(None, None), (0.25, None)}
     found = repair(path)
     assert not found.pages and not found.rows
     assert rows_of(path) == before

@@ -36,6 +36,7 @@ from onebit.service.faults import (
 from onebit.service.messages import (
     Answer,
     LabelChange,
+    Logged,
     Question,
     Retraining,
     SourceChange,
@@ -281,6 +282,21 @@ class Schedule:
         assert among is None or told.label in among
         self.remember(told, self.number, key)
 
+    def log(self) -> None:
+        """What another system says, perhaps with an answer."""
+        self.number += 1
+        said, right = self.random.choice(self.labels), self.random.choice([None, True, False])
+        logged = Logged(context=context(self.number), said=said, propensity=0.5)
+        if right is not None:
+            logged.right, logged.source = right, self.random.choice(SOURCES)
+        standing = self.news.logged(logged)
+        record = self.news.look(standing.id)
+        assert record.speaker == "other" and record.propensities == {}
+        known = Known(self.number, record, None, "open", record.time, record.time)
+        if right is not None:
+            known.state, known.answer = "learned", (right, None, logged.source)
+        self.known[standing.id] = known
+
     def decide_many(self) -> None:
         numbers = range(self.number + 1, self.number + 1 + self.random.randint(1, 4))
         self.number = numbers.stop
@@ -358,7 +374,8 @@ class Schedule:
             self.news._decisions.find(id).row,
             self.news.journal.compacted_upto(1),
         )
-        counts = row.state == 0 and row.active is not None and row.configuration == version
+        is_own = row.configuration == version and row.logged is None
+        counts = row.state == 0 and row.active is not None and is_own
         return counts and row.active <= base
 
     def cancel(self) -> None:
@@ -481,10 +498,10 @@ class Schedule:
             self.other.feedback(told.id, right=self.random.random() < 0.5)
 
     REQUESTS = (
-        (decide, 12), (decide_many, 4), (repeat_key, 3), (answer, 20), (answer_unknown, 1),
-        (cancel, 3), (revoke, 3), (show, 5), (erase, 1), (change_labels, 2), (change_source, 2),
-        (retrain, 1), (settle, 3), (let_time_pass, 4), (tick, 4), (play_other, 5), (restart, 1),
-        (crash, 2), (fill_disk, 1), (check_all, 2),
+        (decide, 12), (decide_many, 4), (log, 6), (repeat_key, 3), (answer, 20),
+        (answer_unknown, 1), (cancel, 3), (revoke, 3), (show, 5), (erase, 1),
+        (change_labels, 2), (change_source, 2), (retrain, 1), (settle, 3), (let_time_pass, 4),
+        (tick, 4), (play_other, 5), (restart, 1), (crash, 2), (fill_disk, 1), (check_all, 2),
     )  # fmt: skip
 
     def run(self, steps: int) -> None:

@@ -136,6 +136,32 @@ NewLabel = (
 )
 
 
+class Logged(Verdict, forbid_unknown_fields=True, kw_only=True):
+    """What another system said for a context, with feedback if there is any already."""
+
+    context: Context
+    said: Label
+    # The probability with which it was said; none: not known.
+    propensity: Annotated[float, Meta(gt=0, le=1)] | None = None
+    propensities: dict[str, Annotated[float, Meta(ge=0, le=1)]] | None = None  # of every label
+    among: Labels | None = None  # only these labels were possible
+    speaker: Source = "other"  # which system
+    time: Annotated[float, Meta(ge=0, le=1e11)] | None = None  # when; seconds since 1970
+    source: Source | None = None  # of the feedback
+    key: Key | None = None
+
+
+AT_MOST_ONE = {"not": {"required": ["right", "label"]}}
+
+
+class LoggedMany(Struct, forbid_unknown_fields=True):
+    """What other systems said. Each entry is recorded or refused by itself."""
+
+    logged: Annotated[
+        list[Annotated[Logged, Meta(extra_json_schema=AT_MOST_ONE)]], Meta(min_length=1)
+    ]
+
+
 class LabelChange(Struct, forbid_unknown_fields=True, kw_only=True):
     """Labels that may be said from now on, and labels that may not be said any more."""
 
@@ -210,6 +236,20 @@ class Outcomes(Struct, frozen=True):
     feedback: list[Outcome]
 
 
+class LoggedOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of an entry of a batch: an id and a state, or a problem."""
+
+    id: str | None = None
+    state: State | None = None
+    problem: Problem | None = None
+
+
+class LoggedOutcomes(Struct, frozen=True):
+    """What became of each entry, in the order of the request."""
+
+    logged: list[LoggedOutcome]
+
+
 class Heard(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Feedback as it is kept."""
 
@@ -223,11 +263,15 @@ class Heard(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Record(Told, frozen=True, kw_only=True):
     """All that is kept of a decision."""
 
+    # null: another system said the label, and nobody knows it.
+    propensity: float | None  # type: ignore[assignment]
     model: str
     time: float  # seconds since 1970
     state: State
     context: Context | None  # None: it was erased
     feedback: list[Heard]
+    speaker: str | None = None  # the other system that said the label; null: the model
+    said_at: float | None = None  # when it said so, in seconds since 1970
 
 
 class SourceCard(Struct, frozen=True, kw_only=True):
@@ -258,6 +302,8 @@ class Card(Struct, frozen=True, kw_only=True):
     answers: int
     open: int  # decisions that wait for feedback, or expired since they were last counted
     error_share: float | None  # of the answered rounds
+    logged: int = 0  # rounds in which another system spoke; they are not among the others
+    logged_error_share: float | None = None  # of those that were answered
     explored_share: float | None
     smallest_propensity: float | None
     one_right: float | None = (

@@ -42,12 +42,18 @@ class ModelTally:
     cancelled: int = 0
     expired: int = 0  # feedback that came too late
     revised: int = 0
+    logged: int = 0  # what other systems said
     sharing: int = 0  # decisions in which names share a feature, because the vocabulary is full
     # Decisions that wait for feedback now, with those that have expired since they were last
     # counted: at the start, after a compaction, and when there seem to be too many.
     open: int = 0
-    answers: int = 0  # in the journal now, as they stand after revisions
-    mistakes: int = 0  # answers among them that say wrong
+    # In the journal now, as they stand after revisions: answers to own decisions, and those of them
+    # that say wrong; what other systems said, the answers to it, and those that say wrong.
+    answers: int = 0
+    mistakes: int = 0
+    logged_rounds: int = 0
+    logged_answers: int = 0
+    logged_mistakes: int = 0
     smallest_propensity: float = 1.0
     delay: Spread = field(default_factory=lambda: Spread(DELAYS))  # from decision to feedback
 
@@ -99,6 +105,10 @@ class Totals:
             del self.sources[source]
         elif len(self.sources) > self.MOST:
             self.sources = Counter(dict(self.sources.most_common(self.MOST // 2)))
+
+
+def share(part: int, total: int) -> float | None:
+    return part / total if total else None
 
 
 def most_frequent(counts: dict[str, int], most: int) -> dict[str, int]:

@@ -17,7 +17,8 @@ says in its docstring how it holds that lock. From the bottom:
 - `counts`, `versions`, `saving`: what is counted, and what the journal and the folder have of it;
 - `records`: decisions and the model card, for readers;
 - `rebuilding`: learners that are built again, at once or in a thread;
-- `deciding`, `revising`, `answering`: requests; `changing`: other labels, settings, files;
+- `deciding`, `revising`, `answering`, `recording`: requests; `changing`: other labels, settings,
+  files;
 - `schedule`: what time brings.
 """
 

@@ -56,21 +56,22 @@ class Answering:
         """Whether a decision was right, or which label would have been."""
         with self._state.lock:
             self._state.journal.check_room()
-            return self._revising.finish(self._heard(id, given))
+            return self._revising.finish(self.heard(self._decisions.find(id), given))
 
     def hear_many(self, answers: Sequence[Answer]) -> Pending[list[Standing | ServiceError]]:
         """Each is taken or refused by itself. The learner is built again at most once."""
 
         def heard(answer: Answer) -> Taken:
-            return self._heard(answer.id, Given(*verdict_of(answer), answer.source, answer.key))
+            given = Given(*verdict_of(answer), answer.source, answer.key)
+            return self.heard(self._decisions.find(answer.id), given)
 
         with self._state.lock:
             self._state.will_work_on(answers)
             return self._revising.take_each(answers, heard)
 
-    def _heard(self, id: str, given: Given) -> Taken:
-        """Learn an answer, unless it replaces another one."""
-        state, recent = self._state, self._decisions.find(id)
+    def heard(self, recent: RecentDecision, given: Given) -> Taken:
+        """Learn an answer, unless it replaces another one. Called with the lock of the engine."""
+        state = self._state
         check_given(state, given)
         check_answerable(recent)
         known = recent.answer
@@ -107,16 +108,7 @@ class Answering:
             state.will_wait()
         position, time = state.journal.stamp(2 if waits else 1)
         shown = self._activate(recent, position, time) if waits else _Shown()
-        answer = AnswerRow(
-            position=position + waits,
-            model=state.number,
-            decision=recent.row.position,
-            time=time,
-            right=given.bit,
-            label=given.label,
-            source=given.source,
-            key=given.key,
-        )
+        answer = given.answer_to(recent.row, position + waits, time)
         try:
             with refusing("$"):
                 state.builder.apply(state.learner, answer, recent.row, recent.decision)
@@ -140,9 +132,10 @@ class Answering:
         counts, tally = self._counts, self._counts.tally
         counts.add_answer(recent, 1)
         counts.add_open(recent.row, -1)
-        is_right = was_right(answer, recent.row)
-        tally.right += is_right
-        tally.wrong += not is_right
+        if recent.row.logged is None:
+            is_right = was_right(answer, recent.row)
+            tally.right += is_right
+            tally.wrong += not is_right
         tally.silences += answer.source == SILENCE
         tally.delay.add(max(answer.time - recent.row.time, 0.0))
         if waited:
@@ -167,7 +160,7 @@ class Answering:
     def _activate(self, recent: RecentDecision, position: int, time: float) -> _Shown:
         """Let a deferred decision count; returns what the journal gets."""
         state, row, round = self._state, recent.row, recent.row.round
-        if row.configuration == state.version.number:
+        if state.builder.made(row):
             with refusing("$"):
                 recent.decision = state.learner.redo(
                     state.builder.context_of(row), recent.decision or decision_of(row)

@@ -5,8 +5,9 @@ builder makes the learner of one version, from a snapshot or from the beginning,
 what the journal has after that. The engine applies each answer by the same function when it comes,
 so that both give the same bits.
 
-Decisions of the builder's own version are counted and learned as they were made. Decisions of
-earlier versions count when their answer comes, as what somebody else said (`learn_logged`).
+Decisions of the builder's own version are counted and learned as they were made. Those of other
+versions and of other systems count when their answer comes, as what somebody else said
+(`learn_logged`).
 
 The same events give the same bytes only by the same code. So the journal records, for each version,
 the code that has learned its events (`Code`): in the body of the version, and as a change of the
@@ -109,8 +110,7 @@ class Builder:
 
     def prepared(self, context: Any) -> Any:
         """A context as the learner takes it."""
-        if isinstance(context, list) and context and isinstance(context[0], list | tuple):
-            context = ([pair[0] for pair in context], [pair[1] for pair in context])
+        context = readable(context)
         return self._steps(context) if self._steps.names else context
 
     def apply(
@@ -123,7 +123,7 @@ class Builder:
         """Let a learner learn an answer, live or from the journal."""
         right, label = says(answer)
         said, known = row.label, learner._labels.names
-        if row.configuration != self.version.number:
+        if not self.made(row):
             heard = self.relabelling.heard(row.configuration, answer.time, said, right, label)
             said, right, label = heard or ("", None, None)  # no label is blank
         if label is not None and label not in known:
@@ -131,13 +131,13 @@ class Builder:
             # learner's: then all that can be learned is that what was said was wrong.
             right, label = False, None
         is_learned = self.counts(answer) and not (learner.full_information and label is None)
-        if row.configuration == self.version.number:
+        if self.made(row):
             if is_learned:
                 if decision is None:
                     decision = decision_of(row)
                 learner.learn(decision, right=right, label=label)
             return
-        if not is_learned or said not in known:
+        if not is_learned or said not in known or not is_weighable(learner, row.propensity):
             # Its round is counted all the same: if it is learned one day, because its source is
             # trusted again, later decisions must still find their own rounds free.
             learner.round += 1
@@ -151,9 +151,13 @@ class Builder:
             said,
             right=right,
             label=label,
-            propensity=row.propensity,
+            propensity=row.propensity or 1.0,
             among=among,
         )
+
+    def made(self, row: DecisionRow) -> bool:
+        """Whether the learner of this version has made a decision."""
+        return row.configuration == self.version.number and row.logged is None
 
     def counts(self, answer: AnswerRow) -> bool:
         """Whether an answer is learned from: by the weight of its source, drawn per decision."""
@@ -197,7 +201,7 @@ class Builder:
             try:
                 if isinstance(event, DecisionRow):
                     reached = event.active or event.position
-                    if event.configuration == self.version.number:
+                    if self.made(event):
                         learner.redo(self.context_of(event), decision_of(event))
                 elif isinstance(event, Answered):
                     reached = event.answer.position
@@ -250,6 +254,13 @@ class Builder:
 def is_unlearnable(fault: Exception) -> bool:
     """Whether `Builder.replayed` was refused by its learner, and not by a damaged file."""
     return isinstance(fault, Damaged) and isinstance(fault.__cause__, REFUSED)
+
+
+def readable(context: Any) -> Any:
+    """A context from the journal as a learner reads it: pairs become indices and values."""
+    if isinstance(context, list) and context and isinstance(context[0], list | tuple):
+        return [pair[0] for pair in context], [pair[1] for pair in context]
+    return context
 
 
 def learner_from(data: bytes) -> Learner:
@@ -318,6 +329,11 @@ def decision_of(row: DecisionRow) -> Decision:
     if decision.round != row.round:  # a deferred one: its round came later
         decision = msgspec.structs.replace(decision, round=row.round)
     return decision
+
+
+def is_weighable(learner: Learner, propensity: float | None) -> bool:
+    """Whether a learner can learn from what somebody else said. propensity: 0 or None: unknown."""
+    return bool(propensity) or not learner.importance_weighted
 
 
 def says(answer: AnswerRow) -> tuple[bool | None, Any]:

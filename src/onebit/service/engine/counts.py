@@ -31,6 +31,8 @@ class Counts:
         self._open_after = journal.last_decision_before(self._open_since)
         tally.open = journal.unanswered(number, self._open_after, journal.position)
         tally.answers, tally.mistakes = journal.answers(number)
+        logged = journal.logged(number)
+        tally.logged_rounds, tally.logged_answers, tally.logged_mistakes = logged
         self.count_totals()
 
     def count_totals(self) -> None:
@@ -54,12 +56,19 @@ class Counts:
     def add_answer(self, recent: RecentDecision, sign: int) -> None:
         """Count the answer of a decision (1), or count it no more (-1)."""
         assert recent.answer is not None
-        self.tally.answers += sign
-        self.tally.mistakes += 0 if was_right(recent.answer, recent.row) else sign
+        mistakes = 0 if was_right(recent.answer, recent.row) else sign
+        if recent.row.logged is None:
+            self.tally.answers += sign
+            self.tally.mistakes += mistakes
+        else:
+            self.tally.logged_answers += sign
+            self.tally.logged_mistakes += mistakes
         self.totals.count_answer(recent.answer.source, sign)
 
     def add_round(self, row: DecisionRow, sign: int) -> None:
         """Count a round (1), or count it no more (-1), if it counts at all."""
-        if row.active is not None:
+        if row.logged is not None:
+            self.tally.logged_rounds += sign
+        elif row.active is not None:
             count = self.totals.add if sign > 0 else self.totals.remove
             count(row.propensity, row.explored)

@@ -62,7 +62,7 @@ class Deciding:
     def decide(self, context: Any, among: Sequence[Label] | None, key: str | None) -> Pending[Told]:
         """Say a label for a context."""
         with self._state.lock:
-            self._check_open(1)
+            self.check_open(1)
             made = self._asked(context, among, key)
             if isinstance(made, Asked):
                 made = self._decided(made)
@@ -78,7 +78,7 @@ class Deciding:
             )
         with state.lock:
             state.will_work_on(questions)
-            self._check_open(len(questions))
+            self.check_open(len(questions))
             # Questions with the same key are one question; those without a key have a number.
             names = [i if q.key is None else q.key for i, q in enumerate(questions)]
             made = self._decided_all(names, self._asked_all(names, questions))
@@ -96,7 +96,7 @@ class Deciding:
                 if isinstance(asked, Asked) and name in found:
                     self._check_same(found[name], asked.context, question.among, asked.key)
                 elif isinstance(asked, Asked):
-                    self._check_row(asked.x)
+                    self.check_row(asked.x)
                 found.setdefault(name, asked)
             except ServiceError as error:
                 error.where = f"$.decisions[{i}]{error.where[1:]}"
@@ -125,7 +125,7 @@ class Deciding:
         self._append(new)
         return made
 
-    def _check_open(self, count: int) -> None:
+    def check_open(self, count: int) -> None:
         """Busy if too many decisions would wait for feedback."""
         state, tally = self._state, self._counts.tally
         state.journal.check_room(count)
@@ -158,11 +158,11 @@ class Deciding:
                 return known
         possible = self._possible(among)
         context = _decode(stored)  # as it will be when it is learned again
-        self._check_size(context)
+        self.check_size(context)
         with refusing("$.context"):
             return Asked(self._state.builder.prepared(context), stored, possible, key)
 
-    def _check_row(self, x: Any) -> None:
+    def check_row(self, x: Any) -> None:
         """Refuse a row that the learner would refuse, while it has counted nothing."""
         learner = self._state.learner
         with refusing("$.context"):
@@ -248,6 +248,8 @@ class Deciding:
         key: str | None,
     ) -> None:
         before = known.row if isinstance(known, RecentDecision) else known
+        if isinstance(before, DecisionRow) and before.logged is not None:
+            raise KeyReused(f"the key {key!r} belongs to what another system said", where="$.key")
         possible = None if before.among is None else set(_decode(before.among))
         if before.context != context or (among is not None and set(among) != possible):
             raise KeyReused(
@@ -276,7 +278,7 @@ class Deciding:
             raise Refused("among is empty: at least one label must be possible", where="$.among")
         return [label for label in labels if label in chosen]
 
-    def _check_size(self, context: Any) -> None:
+    def check_size(self, context: Any) -> None:
         most = self._state.limits.features
         if isinstance(context, Mapping | list) and len(context) > most:
             raise TooLarge(

@@ -21,6 +21,7 @@ from onebit.service.engine.pending import DONE, Pending, waiting
 from onebit.service.engine.progress import Progress
 from onebit.service.engine.rebuilding import Rebuilding
 from onebit.service.engine.recent import RecentDecisions
+from onebit.service.engine.recording import Recording
 from onebit.service.engine.records import Records
 from onebit.service.engine.revising import Revising
 from onebit.service.engine.saving import Saving
@@ -35,6 +36,7 @@ from onebit.service.messages import (
     Card,
     Label,
     LabelChange,
+    Logged,
     Question,
     Record,
     Retraining,
@@ -80,6 +82,9 @@ class Engine:
         self._deciding = Deciding(state, decisions, counts, self._records, self._rebuilding)
         self._revising = Revising(state, decisions, counts, saving, self._rebuilding)
         self._answering = Answering(state, decisions, counts, self._rebuilding, self._revising)
+        self._recording = Recording(
+            state, decisions, counts, self._deciding, self._answering, self._revising
+        )
         self._changing = Changing(state, versions, self._rebuilding)
         self._schedule = Schedule(state, decisions, counts, saving, self._answering)
         self.limit(limits or Limits(), keep, retention)
@@ -184,6 +189,20 @@ class Engine:
         """Take all feedback of a source back."""
         self._revising.remove_source(source)
         return Pending(DONE, self.card())
+
+    # Other systems.
+
+    def submit_logged(self, logged: Logged) -> Pending[Standing]:
+        """Record what another system said, with its feedback if there is any, and learn from it."""
+        return self._recording.record(logged)
+
+    logged = waiting(submit_logged)
+
+    def submit_logged_many(self, items: Sequence[Logged]) -> Pending[list[Standing | ServiceError]]:
+        """Each is recorded or refused by itself. The learner is built again at most once."""
+        return self._recording.record_many(items)
+
+    logged_many = waiting(submit_logged_many)
 
     # The model.
 

@@ -12,7 +12,7 @@ from onebit.service.engine.checks import check_text, refusing
 from onebit.service.engine.state import EngineState
 from onebit.service.faults import Refused
 from onebit.service.journal import AnswerRow, DecisionRow
-from onebit.service.messages import Answer, Label
+from onebit.service.messages import Label, Verdict
 
 SILENCE = "silence"  # the source of answers that nobody gave
 
@@ -30,6 +30,19 @@ class Given(NamedTuple):
         """Right or wrong, as the journal has it."""
         return None if self.right is None else int(self.right)
 
+    def answer_to(self, row: DecisionRow, position: int, time: float) -> AnswerRow:
+        """It as an answer to a decision."""
+        return AnswerRow(
+            position=position,
+            model=row.model,
+            decision=row.position,
+            time=time,
+            right=self.bit,
+            label=self.label,
+            source=self.source,
+            key=self.key,
+        )
+
     def repeats(self, row: DecisionRow, known: AnswerRow) -> bool:
         """Whether it says nothing that somebody has not said already."""
         if known.source == SILENCE:
@@ -39,8 +52,8 @@ class Given(NamedTuple):
         return self.label == known.label or (bool(known.right) and self.label == row.label)
 
 
-def verdict_of(answer: Answer) -> tuple[bool | None, Label | None]:
-    """What an answer of a batch says: right or wrong, or the true label."""
+def verdict_of(answer: Verdict) -> tuple[bool | None, Label | None]:
+    """What a message says: right or wrong, or the true label; or nothing."""
     right, label = answer.right, answer.label
     return None if right is UNSET else bool(right), None if label is UNSET else label
 

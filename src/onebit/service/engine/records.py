@@ -13,7 +13,7 @@ from onebit.service.engine.standing import state_of
 from onebit.service.engine.state import EngineState
 from onebit.service.journal import ERASED, DecisionRow, labels_at
 from onebit.service.messages import Card, Heard, Label, Record, SourceCard, Told
-from onebit.service.tally import most_frequent
+from onebit.service.tally import most_frequent, share
 
 SOURCES = 1_000  # of feedback that the model card lists: those with the most answers
 _decode = msgspec.json.Decoder().decode
@@ -40,8 +40,12 @@ class Records:
         heard = [] if recent.answer is None else [Heard(**kept(recent.answer))]
         earlier = state.journal.earlier_answers(state.number, row.position)
         revoked = [Heard(**old, revoked=True) for old in earlier]
+        said = {name: getattr(told, name) for name in Told.__struct_fields__}
+        if row.logged is not None:
+            said |= {"propensity": row.propensity or None, **_decode(row.logged)}
+            said["said_at"] = said.pop("time", None)
         return Record(
-            **{name: getattr(told, name) for name in Told.__struct_fields__},
+            **said,
             model=state.name,
             time=row.time,
             state=state_of(state, recent),
@@ -77,8 +81,10 @@ class Records:
                 rounds=totals.rounds,
                 answers=tally.answers,
                 open=tally.open,
-                error_share=tally.mistakes / tally.answers if tally.answers else None,
-                explored_share=totals.explored / totals.rounds if totals.rounds else None,
+                error_share=share(tally.mistakes, tally.answers),
+                logged=tally.logged_rounds,
+                logged_error_share=share(tally.logged_mistakes, tally.logged_answers),
+                explored_share=share(totals.explored, totals.rounds),
                 smallest_propensity=totals.smallest,
                 one_right=learner.one_right,
                 sources=self._sources(),
@@ -111,6 +117,8 @@ class Records:
         labels: Any = self._labels_then(row) if row.among is None else _decode(row.among)
         if row.state == ERASED:
             shares = {}
+        elif row.propensities is None and row.propensity != 1:
+            shares = {}  # another system has said it, and they are not known
         elif row.propensities is None:
             shares = dict.fromkeys(labels, 0.0)
             shares[row.label] = 1.0

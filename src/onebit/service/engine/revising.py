@@ -173,7 +173,7 @@ class Revising:
         recent.row, recent.answer = row._replace(state=CANCELLED), None
         self._decisions.keep(recent)
         changed = [statements.cancel(row.position)]
-        has_counted = row.active is not None and row.configuration == state.version.number
+        has_counted = row.active is not None and state.builder.made(row)
         if answer is None and not has_counted:  # it has left no trace in the learner
             recent.commit = state.journal.append(statements=changed).done
             return Taken(recent, recent.commit)
@@ -269,7 +269,8 @@ class Revising:
         """Refuse to build the learner without a decision that it cannot be built without."""
         state, row = self._state, recent.row
         base, version = state.journal.compacted_upto(state.number)
-        if row.active is not None and row.active <= base and row.configuration == version:
+        is_own = row.configuration == version and row.logged is None
+        if is_own and row.active is not None and row.active <= base:
             raise Expired(
                 f"the round of decision {id_of(row)} was compacted into a snapshot (retention), so "
                 "that the learner cannot be built without it. The decision is deleted when it is "

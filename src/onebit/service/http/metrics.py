@@ -30,6 +30,7 @@ _COUNTS = {
     "cancelled": "Decisions cancelled.",
     "expired": "Feedback that was refused because its decision had expired.",
     "revised": "Answers revised or revoked.",
+    "logged": "Decisions of other systems that were recorded.",
     "sharing": "Decisions in which names share a feature, because the vocabulary is full.",
 }
 _GAUGES = {
@@ -88,8 +89,10 @@ class _Tallies(Collector):
             answers.add_metric([model, "right"], tally.right)
             answers.add_metric([model, "wrong"], tally.wrong)
         yield answers
-        text = "Share of the answers in the journal, as they stand now, that say wrong."
+        text = "Share of the answers to own decisions, as they stand now, that say wrong."
         yield _family(GaugeMetricFamily, "error_share", text, tallies, _error_share)
+        text = "Share of wrong answers among those to decisions of other systems."
+        yield _family(GaugeMetricFamily, "logged_error_share", text, tallies, _logged_error_share)
         text = "Share of the decisions for a label other than the best-scoring one."
         yield _family(GaugeMetricFamily, "explored_share", text, tallies, _explored_share)
         delay = HistogramMetricFamily(
@@ -190,6 +193,10 @@ def _family(kind: Any, name: str, text: str, tallies: dict[str, ModelTally], val
 
 def _error_share(tally: ModelTally) -> float:
     return _share(tally.mistakes, tally.answers)
+
+
+def _logged_error_share(tally: ModelTally) -> float:
+    return _share(tally.logged_mistakes, tally.logged_answers)
 
 
 def _explored_share(tally: ModelTally) -> float:

@@ -17,7 +17,15 @@ from onebit.service.faults import ServiceError
 from onebit.service.http.metrics import CONTENT_TYPE
 from onebit.service.http.openapi import describe
 from onebit.service.http.operation import OPERATIONS, Call, operation
-from onebit.service.messages import ONE_OF_TWO, Feedback, Outcome, Verdict, context_of, problem_of
+from onebit.service.messages import (
+    AT_MOST_ONE,
+    ONE_OF_TWO,
+    Feedback,
+    Outcome,
+    Verdict,
+    context_of,
+    problem_of,
+)
 
 # Deciding.
 
@@ -147,10 +155,67 @@ async def give_feedback_many(call: Call) -> messages.Outcomes:
 def _outcome(i: int, answer: messages.Answer, result: messages.Standing | ServiceError) -> Outcome:
     if not isinstance(result, ServiceError):
         return Outcome(id=answer.id, state=result.state)
-    problem = problem_of(result)
-    if problem.where:
-        problem = replace(problem, where=f"$.feedback[{i}]{problem.where[1:]}")
-    return Outcome(id=answer.id, problem=problem)
+    return Outcome(id=answer.id, problem=_located(result, f"$.feedback[{i}]"))
+
+
+# Other systems.
+
+
+def _logged(call: Call, logged: messages.Logged, where: str = "$") -> messages.Logged:
+    most = call.service.configuration.service.limits.features
+    logged.context = context_of(logged.context, most, f"{where}.context")
+    if UNSET not in (logged.right, logged.label):
+        raise faults.Refused('say "right" or "label", not both', where=where)
+    if logged.right is not UNSET or logged.label is not UNSET:
+        call.permit("feedback", call.model)
+    return logged
+
+
+@operation(
+    "POST",
+    "/v1/models/{name}/logged",
+    "decide",
+    body=Annotated[messages.Logged, Meta(extra_json_schema=AT_MOST_ONE)],
+    answer=messages.Standing,
+    status=201,
+    also=[faults.Expired, faults.Cancelled, faults.Contradiction, faults.KeyReused],
+)
+async def log(call: Call) -> messages.Standing:
+    """Record what another system said, with feedback if there is any, and learn from it."""
+    logged, engine = _logged(call, call.body), call.engine
+    return await call.durable(await call.submitted(engine, engine.submit_logged, logged))
+
+
+@operation(
+    "POST",
+    "/v1/models/{name}/logged:batch",
+    "decide",
+    body=messages.LoggedMany,
+    answer=messages.LoggedOutcomes,
+    status=201,
+)
+async def log_many(call: Call) -> messages.LoggedOutcomes:
+    """Record what other systems said. Each entry is recorded or refused by itself."""
+    items = call.body.logged
+    _check_batch(call, len(items))
+    for i, item in enumerate(items):
+        _logged(call, item, f"$.logged[{i}]")
+    engine = call.engine
+    pending = await call.submitted(engine, engine.submit_logged_many, items)
+    results = await call.durable(pending)
+    return messages.LoggedOutcomes([*map(_logged_outcome, range(len(items)), results)])
+
+
+def _logged_outcome(i: int, result: messages.Standing | ServiceError) -> messages.LoggedOutcome:
+    if not isinstance(result, ServiceError):
+        return messages.LoggedOutcome(id=result.id, state=result.state)
+    return messages.LoggedOutcome(problem=_located(result, f"$.logged[{i}]"))
+
+
+def _located(fault: ServiceError, where: str) -> messages.Problem:
+    """The problem of an entry of a batch."""
+    problem = problem_of(fault)
+    return replace(problem, where=f"{where}{problem.where[1:]}") if problem.where else problem
 
 
 # One decision.

@@ -7,9 +7,10 @@ share one fsync (group commit). Readers have connections of their own, which can
 
 Every event has a position, its place in the one order of all events:
 
-- `decisions`: what was said, on what context, with which confidence and propensities. A decision
-  that was only proposed (`deferred`) has no effect until it is shown; `active` is the position of
-  that, at which a change (`shown`) has its time.
+- `decisions`: what was said, on what context, with which confidence and propensities; by a learner
+  of the model, or by another system (`logged`). A decision that was only proposed (`deferred`)
+  has no effect until it is shown; `active` is the position of that, at which a change (`shown`)
+  has its time.
 - `answers`: feedback. A decision has at most one answer at a time.
 - `changes`: everything else, such as a new label. Some changes alter the past, such as a revised
   answer: `affects` is the first position from which a learner has to be built again.
@@ -94,7 +95,7 @@ __all__ = [
 ]
 log = logging.getLogger("onebit.service")
 Durability = Literal["full", "normal"]
-SCHEMA = 2
+SCHEMA = 3
 # After so many commits or rows, the write-ahead log is copied into the database: about 16 MiB.
 CHECKPOINT_COMMITS, CHECKPOINT_ROWS = 1_000, 10_000
 EMPTYING = 1.0  # seconds between two attempts to empty the log while somebody reads it
@@ -107,8 +108,15 @@ def _add_confidence(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE decisions ADD COLUMN confidence REAL")
 
 
+def _add_logged(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE decisions ADD COLUMN logged TEXT")
+
+
 # From one schema to the next: MIGRATIONS[n] takes a journal of schema n to n + 1.
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _add_confidence}
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
+    1: _add_confidence,
+    2: _add_logged,
+}
 
 
 class Commit:

@@ -14,7 +14,7 @@ IS_RIGHT = "CASE WHEN a.label IS NULL THEN a.right ELSE a.label = d.label END"
 _ROUNDS = """
 SELECT m.name, d.position, d.token, d.round, d.configuration, d.time, d.key, d.context, d.among,
     d.label, d.confidence, d.propensity, d.propensities, d.explored, d.state, d.active,
-    a.time, a.right, a.label, a.source, a.key
+    a.time, a.right, a.label, a.source, a.key, d.logged
 FROM decisions d JOIN models m ON m.number = d.model LEFT JOIN answers a ON a.decision = d.position
 WHERE d.position > ? AND d.position <= ? AND (? IS NULL OR m.name = ?)
 ORDER BY d.position LIMIT ?"""
@@ -107,9 +107,18 @@ class RoundRow(NamedTuple):
     true_label: Any
     source: str | None
     answer_key: str | None
+    logged: str | None
 
-    def shares(self, possible: Sequence[Any]) -> dict[Any, float]:
-        """With which probability each of the possible labels would have been said."""
+    @property
+    def speaker(self) -> str | None:
+        """Which other system said the label; None: a learner of the model."""
+        return None if self.logged is None else _decode(self.logged)["speaker"]
+
+    def shares(self, possible: Sequence[Any]) -> dict[Any, float] | None:
+        """With which probability each of the possible labels would have been said; None: nobody
+        knows."""
+        if self.propensities is None and self.propensity != 1:
+            return None
         if self.propensities is None:
             return {label: float(label == self.label) for label in possible}
         told = _decode(self.propensities)
@@ -295,17 +304,28 @@ class Queries:
             return connection.execute(_SILENT, values).fetchall()
 
     def answers(self, model: int) -> tuple[int, int]:
-        """How many answers a model has, and how many of them say wrong."""
+        """How many answers a model has to its own decisions, and how many of them say wrong."""
+        return self._answers(model, "d.logged IS NULL")
+
+    def logged(self, model: int) -> tuple[int, int, int]:
+        """How many decisions of other systems count, how many answers they have, and how many of
+        these say wrong."""
+        query = "SELECT count(*) FROM decisions WHERE model = ? AND state = 0 AND logged NOT NULL"
+        return (*self._row(query, model), *self._answers(model, "d.logged NOT NULL"))
+
+    def _answers(self, model: int, condition: str) -> tuple[int, int]:
         return self._row(
             f"SELECT count(*), count(*) - coalesce(sum({IS_RIGHT}), 0) FROM answers a "
-            "JOIN decisions d ON d.position = a.decision WHERE a.model = ?",
+            f"JOIN decisions d ON d.position = a.decision WHERE a.model = ? AND {condition}",
             model,
         )
 
     def rounds_that_count(self, model: int) -> tuple[int, int, float | None, int]:
         """How many rounds of a model count and how many of them explored, the smallest propensity,
-        and how many rounds have it."""
-        condition = "FROM decisions WHERE model = ? AND state = 0 AND active NOT NULL"
+        and how many rounds have it. Those of other systems are not among them."""
+        condition = (
+            "FROM decisions WHERE model = ? AND state = 0 AND active NOT NULL AND logged IS NULL"
+        )
         rounds, explored, smallest = self._row(
             f"SELECT count(*), coalesce(sum(explored), 0), min(propensity) {condition}", model
         )

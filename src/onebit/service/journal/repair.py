@@ -226,6 +226,8 @@ def _is_decision(row: tuple[Any, ...]) -> bool:
     made = DecisionRow(*row)
     if not all(_is_json(text) for text in (made.context, made.among, made.propensities) if text):
         return False
+    if made.logged is not None:
+        return _is_json(made.logged)
     if made.decision is None:
         return made.state != 0
     try:
@@ -251,7 +253,7 @@ _TABLES: dict[str, tuple[str, Callable[[tuple[Any, ...]], bool]]] = {
     "models": ("it", lambda _: True),
     "configurations": ("iirtB", lambda row: _is_json(row[3])),
     "bases": ("iiib", lambda _: True),
-    "decisions": ("itiirTBTlriiTBiIiR", _is_decision),
+    "decisions": ("itiirTBTlriiTBiIiRT", _is_decision),
     "answers": ("iiirIlTT", _is_answer),
     "changes": ("iirtIt", _is_change),
 }
@@ -266,7 +268,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "T": (str, type(None)),
     "B": (bytes, type(None)),
 }
-_WIDTH_OF_SCHEMA_1 = 17  # of decisions, which had no confidence
+_EARLIER_WIDTHS = (17, 18)  # of decisions, which had no `confidence` and no `logged`
 _BY_WIDTH = {len(types): (table, types, check) for table, (types, check) in _TABLES.items()}
 
 
@@ -350,8 +352,8 @@ class _Pages:
             if not values or values[0] is not None:
                 continue  # of a table without numbers: the list of tables
             row = (rowid, *values[1:])
-            if len(row) == _WIDTH_OF_SCHEMA_1:  # SQLite leaves such rows as they are
-                row = (*row, None)
+            if len(row) in _EARLIER_WIDTHS:  # SQLite leaves such rows as they are
+                row = (*row, *[None] * (len(DecisionRow._fields) - len(row)))
             table = _table_of(row)
             if table is None:
                 self.lost.append(f"page {number}, row {rowid}")

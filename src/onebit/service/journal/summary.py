@@ -9,10 +9,11 @@ from typing import Any
 
 from onebit.service.journal.queries import IS_RIGHT, Queries, last_position
 
-# The decisions of a model that count, each at the position from which on it does.
+# The model's own decisions that count, each at the position from which on it does.
 _COUNTED = """
 SELECT label, explored, propensity, time, round FROM decisions
 WHERE position > :after AND position <= :until AND model = :model AND deferred = 0 AND state = 0
+    AND logged IS NULL
 UNION ALL
 SELECT label, explored, propensity, time, round FROM decisions
 WHERE deferred = 1 AND active > :after AND active <= :until AND model = :model AND state = 0
@@ -25,7 +26,7 @@ FROM ({_COUNTED}) GROUP BY bin, label
 _ANSWERED = """
 FROM answers a JOIN decisions d ON d.position = a.decision
 WHERE a.position > :after AND a.position <= :until AND a.model = :model AND d.state = 0
-    AND d.active > :base
+    AND d.active > :base AND d.logged IS NULL
 """
 _ANSWERS = f"""
 SELECT max(d.round - :origin, 0) / :width AS bin, d.label, coalesce(a.source, '') = 'silence' AS s,
@@ -40,7 +41,7 @@ _NEWEST = """
 SELECT position FROM (
     SELECT * FROM (SELECT position, position AS since FROM decisions
         WHERE position > :after AND position <= :until AND model = :model AND deferred = 0
-            AND state = 0
+            AND state = 0 AND logged IS NULL
         ORDER BY position DESC LIMIT :most)
     UNION ALL
     SELECT * FROM (SELECT position, active AS since FROM decisions

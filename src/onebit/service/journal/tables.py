@@ -16,7 +16,7 @@ CREATE TABLE decisions (
     configuration INTEGER NOT NULL, time REAL NOT NULL, key TEXT, context BLOB, among TEXT,
     label, propensity REAL NOT NULL, explored INTEGER NOT NULL, round INTEGER NOT NULL,
     propensities TEXT, decision BLOB, deferred INTEGER NOT NULL, active INTEGER,
-    state INTEGER NOT NULL, confidence REAL);
+    state INTEGER NOT NULL, confidence REAL, logged TEXT);
 CREATE UNIQUE INDEX decision_keys ON decisions (model, key) WHERE key IS NOT NULL;
 CREATE INDEX shown_decisions ON decisions (active) WHERE deferred = 1;
 CREATE TABLE answers (
@@ -47,15 +47,17 @@ class DecisionRow(NamedTuple):
     context: bytes | None  # JSON, as it was given; None once it was erased
     among: str | None  # JSON: the labels that were possible, if not all
     label: Any
-    propensity: float
+    propensity: float  # 0: not known, which only another system's may be
     explored: int
     round: int
-    propensities: str | None  # JSON: a number for each label; None: the label was certain
-    decision: bytes | None  # `Decision.to_bytes`
+    # JSON: a number for each label; None: the label was certain, or these are not known.
+    propensities: str | None
+    decision: bytes | None  # `Decision.to_bytes`; None: erased, or of another system
     deferred: int
     active: int | None
     state: int
     confidence: float | None  # `Decision.confidence`; None also in rows of schema 1
+    logged: str | None = None  # JSON: which other system said the label, and when
 
 
 class AnswerRow(NamedTuple):

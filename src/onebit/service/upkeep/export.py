@@ -44,6 +44,7 @@ COLUMNS = {
     "true_label": "String",
     "source": "String",
     "answer_key": "String",
+    "speaker": "String",
 }
 
 
@@ -106,17 +107,19 @@ def _row(labels: Callable[[int, int], Sequence[Any]], row: RoundRow) -> tuple[An
     if row.state != ERASED:
         among = None if row.among is None else _decode(row.among)
         possible = among or labels(row.version, row.position)
-        told = {str(label): share for label, share in row.shares(possible).items()}
-        shares = _encode(told).decode()
+        told = row.shares(possible)
+        if told is not None:
+            shares = _encode({str(label): share for label, share in told.items()}).decode()
     is_right = None
     if row.answer_time is not None:
         is_right = bool(row.right) if row.true_label is None else row.true_label == row.label
     return (
         row.model, f"{row.position:x}-{row.token}", row.position, row.round, row.version,
         _moment(row.time), row.key, None if row.context is None else row.context.decode(),
-        row.among, _text(row.label), row.confidence, row.propensity, shares, bool(row.explored),
+        row.among, _text(row.label), row.confidence, row.propensity or None, shares,
+        bool(row.explored),
         _state(row.state, row.active, row.answer_time), _moment(row.answer_time), is_right,
-        _text(row.true_label), row.source, row.answer_key,
+        _text(row.true_label), row.source, row.answer_key, row.speaker,
     )  # fmt: skip
 
 

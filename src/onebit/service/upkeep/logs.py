@@ -15,6 +15,7 @@ from onebit.evidence.log import Log
 from onebit.evidence.log_files import RawBlock
 from onebit.evidence.rows import LogBlock
 from onebit.learner.labels import LabelSet
+from onebit.service.engine.building import readable
 from onebit.service.journal import ReadOnlyJournal, labels_at
 from onebit.service.journal.queries import RoundRow
 from onebit.service.journal.tables import ACTIVE
@@ -74,6 +75,6 @@ def _row(versions: Any, events: Any, row: RoundRow) -> tuple[Any, ...] | None:
     possible = among or labels_at(versions, events, row.version, row.position)
     bit = row.right if row.answer_time is not None and row.true_label is None else None
     return (
-        row.label, bit, row.true_label, row.propensity, row.shares(possible), among, row.time,
-        row.source, _decode(row.context), row.position,
+        row.label, bit, row.true_label, row.propensity or None, row.shares(possible), among,
+        row.time, row.source, readable(_decode(row.context)), row.position,
     )  # fmt: skip
