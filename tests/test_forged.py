@@ -19,6 +19,8 @@ import onebit as ob
 from onebit import testing
 from onebit.learner import decision as decisions
 from onebit.learner import files
+from onebit.learner.copies import unsaved
+from onebit.learner.files import restore
 from onebit.learner.learner import Learner
 from onebit.testing import model_bytes
 
@@ -119,7 +121,7 @@ def harmless(learner: Learner, X, fields: dict) -> None:
     """What is left works: scores are numbers, and the model can be saved and loaded."""
     assert np.isfinite(learner.scores(X)).all() and np.isfinite(learner.weights).all(), fields
     head, arrays = files.unpack(model_bytes(learner))
-    Learner._restore(head, arrays, learner._given(), type(learner), is_foreign=True)
+    restore(head, arrays, unsaved(learner), type(learner), is_foreign=True)
 
 
 def test_save_refuses_what_load_would_refuse(tmp_path):

@@ -10,6 +10,7 @@ from helpers.makers import REPRESENTATIVES
 
 import onebit as ob
 from onebit.core.jit import COMPILED
+from onebit.learner.copies import unsaved
 
 GOLDEN = json.loads((golden_runs.FOLDER / "runs.json").read_text())
 # Uncompiled numbers were kept: in single precision compiled ones are the same up to rounding only.
@@ -59,6 +60,6 @@ def test_other_results_are_not_recorded_under_the_same_number():
 @pytest.mark.parametrize("name", NAMES)
 def test_models_of_then_load_and_go_on(name):
     make = golden_runs.maker_of(name)
-    given = make(golden_runs.LABELS, dtype="float64")._given()
+    given = unsaved(make(golden_runs.LABELS, dtype="float64"))
     learner = ob.load(golden_runs.model_of(name), **given)
     assert golden_runs.going_on(learner) == GOLDEN[name]["going_on"]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import onebit as ob
+from onebit.learner.copies import set_salt
 from onebit.learner.decision import salted
 
 PAGE = (Path(__file__).parent.parent / "docs" / "processes.md").read_text()
@@ -78,7 +79,7 @@ def test_deciders_draw_independently_and_say_how_likely_it_was():
     saids = []
     for salt in ("", "web-1", "web-2"):
         decider = learner.copy()
-        decider._set_salt(salt)
+        set_salt(decider, salt)
         law = decider.propensities(X[0])
         said = [decider.decide(X[0]) for _ in range(4000)]
         saids.append(np.array([d.place for d in said]))
@@ -120,7 +121,7 @@ def test_what_is_drawn_for_a_decision_follows_the_salt_of_its_decider(alpha):
     """Confidit draws its target in `learn`: the learner takes the decider's draw."""
     model = ob.Confidit(3, alpha=alpha, dtype="float64")
     decider, learner = model.copy(), model.copy()
-    decider._set_salt("web")
+    set_salt(decider, "web")
     for i in range(60):
         decision = decider.decide(X[i % 7])
         decider.learn(decision, right=False)
@@ -131,7 +132,7 @@ def test_what_is_drawn_for_a_decision_follows_the_salt_of_its_decider(alpha):
 def test_answers_of_other_deciders_are_saved_and_taken_over(tmp_path):
     path, learner = tmp_path / "m.onebit", ob.Banditron(3, seed=5)
     decider = learner.copy()
-    decider._set_salt("web")
+    set_salt(decider, "web")
     decisions = [decider.decide(X[i % 7]) for i in range(2000)]
     own = learner.decide(X[0])
     for decision in (own, *decisions[::2]):
@@ -152,7 +153,7 @@ def test_the_salt_of_a_learner_is_saved_with_it(tmp_path):
     ob.load(tmp_path / "a", salt="web").save(tmp_path / "b")
     learner = ob.load(tmp_path / "b")
     assert learner.salt == "web" == learner.copy().salt
-    assert learner._draws == salted(0, "web") != 0
+    assert learner.draw_seed == salted(0, "web") != 0
 
 
 @pytest.mark.parametrize("salt", [3, "a\n", "x" * 101, b"web"])

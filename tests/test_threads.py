@@ -206,7 +206,7 @@ def test_an_interrupt_leaves_the_lock_free():
         for _ in range(200):
             with pytest.raises(KeyboardInterrupt):
                 learn_until_interrupted()
-            assert not learner._lock._is_owned()
+            assert not learner.lock._is_owned()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -219,7 +219,7 @@ def test_an_interrupt_while_waiting_for_the_lock_is_raised():
     done, held = threading.Event(), threading.Event()
 
     def hold():
-        with learner._lock:
+        with learner.lock:
             held.set()
             done.wait(PATIENCE)
 

@@ -32,7 +32,9 @@ from onebit.feedback.channels import Delay, LabelNoise, Silence
 from onebit.lab.simulation import simulate
 from onebit.lab.sweeping import sweep
 from onebit.learner import files
+from onebit.learner.copies import unsaved
 from onebit.learner.decision import Decision
+from onebit.learner.files import dump
 from onebit.learner.learner import Learner
 
 Make = Callable[..., Learner]
@@ -62,7 +64,7 @@ def check_learner(make: Make) -> None:
 
 def saved_state(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What a learner's model file contains: the head, and the arrays by their names."""
-    return learner._dump()
+    return dump(learner)
 
 
 def model_bytes(learner: Learner) -> bytes:
@@ -284,7 +286,7 @@ def _varied(make: Make, learner: Learner, share: float, seed: int) -> Learner:
     varied = {name: range.at(share) for name, range in ranges if isinstance(range, Range)}
     if not varied:
         return make(LABELS, seed=seed)
-    settings = {**learner.settings, **learner._given(), **varied}
+    settings = {**learner.settings, **unsaved(learner), **varied}
     common = {"dtype": learner.table.dtype.name, "features": learner.features}
     return kind(LABELS, seed=seed, **common, **settings)
 
@@ -363,7 +365,7 @@ def saving_loading_and_going_on_equals_never_stopping(make: Make) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onebit"
         stopped.save(path)
-        resumed = load(path, **stopped._given())
+        resumed = load(path, **unsaved(stopped))
     _rounds(resumed, X[50:], y[50:])
     assert state_bytes(resumed) == state_bytes(through)
     assert type(resumed) is type(through) and resumed.settings == through.settings
@@ -645,7 +647,7 @@ def memory_is_bounded(make: Make) -> None:
     simulate(learner, X, y, epochs=EPOCHS)
     swing = learner.table.storage.swing(FEATURES)
     assert abs(len(_learned(learner)) - size) < 16 + swing, "it grows though no feature is new"
-    assert len(learner._answers.bits) <= max(learner.round // 4, 64), "a round takes over two bits"
+    assert len(learner.answers.bits) <= max(learner.round // 4, 64), "a round takes over two bits"
     number = np.dtype(learner.dtype).itemsize
     lanes, held = learner.table.state.table.shape[2], learner.table.storage.size(FEATURES, LABELS)
     features = FEATURES + (

@@ -20,6 +20,8 @@ from scipy import sparse
 import onebit as ob
 from onebit.core import rounds
 from onebit.core.jit import COMPILED
+from onebit.learner.files import restore
+from onebit.learner.learning import learn_bit
 from onebit.testing import saved_state
 
 # Settings: the defaults, each variant, and the extremes.
@@ -400,9 +402,9 @@ def test_other_names_for_the_labels_permute_the_state(case):
     place = np.argsort(order)
     head, arrays = saved_state(start)
     head = {**head, "labels": [f"label {i}" for i in range(K)]}
-    one = ob.Learner._restore(head, arrays)
+    one = restore(head, arrays)
     head = {**head, "labels": [f"label {i}" for i in order]}
-    two = ob.Learner._restore(head, {**arrays, "table": arrays["table"][:, :, order]})
+    two = restore(head, {**arrays, "table": arrays["table"][:, :, order]})
     for _ in range(60):
         x, y = rng.normal(size=d), f"label {rng.integers(K)}"
         scores = one.scores(x[None])[0]
@@ -456,7 +458,7 @@ def test_a_learner_from_one_bit_does_not_see_the_label(case):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_only_references_have_a_way_to_be_told_the_label(name):
     learner = getattr(ob, name)(3)
-    params = type(learner._params)
+    params = type(learner.params)
     assert (params in rounds.hear_label.bodies) == learner.full_information
     assert (params in rounds.hear.bodies) == (not learner.full_information)
 
@@ -831,7 +833,7 @@ def test_naming_the_said_label_is_saying_right(case):
     two = one.copy()
     said = one.decide(np.linspace(-1, 2, 8))
     if case.name in FLIPPED:
-        one._params = one._params._replace(rho0=0.0, rho1=0.0)
+        one.params = one.params._replace(rho0=0.0, rho1=0.0)
     one.learn(said, right=True)
     two.learn(said, label=said.label)
     assert state(one) == state(two)
@@ -847,7 +849,7 @@ def test_naming_another_label_is_two_lessons(case):
         y = (said.place + 2) % K
         named.learn(said, label=y)
         taught.learn(said, right=False)
-        taught._learn_bit(force(said, y, propensity=1.0), 0, True, said=False)
+        learn_bit(taught, force(said, y, propensity=1.0), 0, True, said=False)
         assert state(named) == state(taught)
 
 
@@ -1054,7 +1056,7 @@ def test_eg_weights_are_measured_against_the_largest_theta_not_the_largest_size(
     for _ in range(80):
         said = learner.decide(x)
         forced = force(said, 1, greedy=1, propensity=0.5)
-        learner._learn_bit(forced, 0, True, said=False)
+        learn_bit(learner, forced, 0, True, said=False)
     weights, scores = learner.weights, learner.scores(np.eye(2)).T
     assert weights.sum() == pytest.approx(1)
     assert weights[1, 0] == pytest.approx(1)
@@ -1068,7 +1070,7 @@ def test_eg_weights_are_a_distribution_even_when_every_theta_fell():
     for label in range(3):
         for _ in range(200 + label):
             said = learner.decide(np.ones(1))
-            learner._learn_bit(force(said, label, greedy=label), 0, False, said=False)
+            learn_bit(learner, force(said, label, greedy=label), 0, False, said=False)
     assert_allclose(learner.weights[:, 0], np.exp([0, -4, -8]) / np.exp([0, -4, -8]).sum())
 
 
@@ -1079,7 +1081,7 @@ def test_eg_knows_its_best_label_when_every_theta_of_a_row_is_far_from_the_large
     learner = ob.EGBandit(3, gamma=0.5, eta=4.0, signed=signed, dtype=dtype)
     loud = learner.decide([0.0, 1.0])
     for _ in range(300 if signed else 0):  # another feature, whose theta grows large
-        learner._learn_bit(msgspec.structs.replace(loud, propensity=0.5), 0, True, said=False)
+        learn_bit(learner, msgspec.structs.replace(loud, propensity=0.5), 0, True, said=False)
     x = [1.0, 0.0]
     for wrong, times in ((0, 202), (1, 201), (2, 200)):
         said = learner.decide(x)
@@ -1087,7 +1089,7 @@ def test_eg_knows_its_best_label_when_every_theta_of_a_row_is_far_from_the_large
             said, label=wrong, place=wrong, greedy=wrong, greedy_place=wrong
         )
         for _ in range(times if not signed else 3 - wrong):
-            learner._learn_bit(said, 0, False)
+            learn_bit(learner, said, 0, False)
     theta = learner.table.state.table[0, 0, :3]
     assert theta[2] > theta[1] > theta[0]
     assert learner.decide(x).greedy == 2 and learner.predict([x])[0] == 2

@@ -44,4 +44,4 @@ def test_in_a_service_it_answers_as_before_and_learns_on(name, tmp_path):
 def test_files_of_this_version_are_not_changed(tmp_path):
     ob.OneBit(3, seed=5).save(tmp_path / "m")
     learner = files.taken_over(*files.read(tmp_path / "m"))
-    assert files.pack(*learner._dump()) == files.pack(*ob.OneBit(3, seed=5)._dump())
+    assert files.pack(*files.dump(learner)) == files.pack(*files.dump(ob.OneBit(3, seed=5)))

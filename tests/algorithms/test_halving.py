@@ -19,6 +19,7 @@ from onebit import testing
 from onebit.algorithms.halving import _PROJECTION
 from onebit.core.draws import uniform
 from onebit.lab.studies.spec import parse
+from onebit.learner.learning import learn_bit
 from onebit.registry import recipes
 from onebit.registry.recipes import read_recipe
 
@@ -175,7 +176,7 @@ def test_late_feedback_is_about_what_was_said_and_would_not_count_twice():
     decisions = [learner.decide(x) for x in X]
     for _ in range(2):
         for decision, label in reversed(list(zip(decisions, y, strict=True))):
-            learner._learn_bit(decision, learner.seed, bool(decision.label == label))
+            learn_bit(learner, decision, learner.seed, bool(decision.label == label))
         alive = [i for i, w in enumerate(W) if _consistent(w, decisions, X, y)]
         assert np.flatnonzero(learner.alive).tolist() == alive and best in alive
 

@@ -13,6 +13,7 @@ import onebit as ob
 from onebit.algorithms.newtron import solver as _ball
 from onebit.core.jit import COMPILED
 from onebit.core.lanes import State8
+from onebit.learner.files import restore
 from onebit.storage import full as _full
 from onebit.testing import saved_state
 
@@ -222,7 +223,7 @@ def test_a_damaged_newtron_is_refused(spoil):
     head, arrays = saved_state(learner)
     spoil(arrays)
     with pytest.raises(ValueError, match="this model"):
-        ob.Learner._restore(head, arrays)
+        restore(head, arrays)
 
 
 @pytest.mark.skipif(COMPILED, reason="compiled, the loops are for the compiler alone")
@@ -407,10 +408,10 @@ def test_a_damaged_kernel_newtron_is_refused(spoil):
     learner = ob.Newtron(3, features=4, kernel="rbf", budget=10, **HARD)
     ob.simulate(learner, *stream(3, 4, 30))
     head, arrays = saved_state(learner)
-    ob.Learner._restore(head, arrays)
+    restore(head, arrays)
     spoil(arrays)
     with pytest.raises(ValueError, match="this model"):
-        ob.Learner._restore(head, arrays)
+        restore(head, arrays)
 
 
 def test_each_round_costs_no_more_than_the_proof_allows():

@@ -17,6 +17,7 @@ from onebit.algorithms import rcine
 from onebit.feedback.noise import Log, NotIdentified
 from onebit.lab.sweeping import sweep
 from onebit.learner import files
+from onebit.learner.laying import lay_out
 from onebit.learner.table import NO_MAP
 from onebit.testing import saved_state
 
@@ -361,7 +362,7 @@ def test_a_named_label_is_neither_corrected_nor_collected():
     assert learner.rates != (0.0, 0.0)
     twin = ob.Banditron(K, features=D, dtype="float64")
     weights, memory = learner.table.weights(), learner.table.state.memory
-    twin._lay_out(twin.table.storage, None, memory, {}, NO_MAP, len(weights), weights)
+    lay_out(twin, twin.table.storage, None, memory, {}, NO_MAP, len(weights), weights)
     twin.round = learner.round
     collected = len(learner.table.arrays()["said"])
     x = np.linspace(-1, 2, D)

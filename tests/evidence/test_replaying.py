@@ -10,6 +10,7 @@ import onebit as ob
 import onebit.algorithms  # so that every learner is registered
 from onebit.evidence.replaying import learn_block, tell_block
 from onebit.evidence.rows import LogBlock, part_of
+from onebit.learner.logged import count_said
 from onebit.testing import saved_state
 
 LABELS, ROUNDS = 5, 40
@@ -153,8 +154,8 @@ def test_decisions_of_others_are_learned_as_by_learn_logged(name):
         said, truth, propensity = int(log.said[i]), int(log.truth[i]), log.propensity[i]
         if log.right[i] < 0:
             own = steps.decide(x)
-            steps._count_said(own.place, -1)
-            steps._count_said(said, 1)
+            count_said(steps, own.place, -1)
+            count_said(steps, said, 1)
         elif truth >= 0:
             steps.learn_logged(x, said, label=truth, propensity=propensity)
         else:

@@ -60,7 +60,7 @@ class _RandomBeyondSeedTen(ob.Banditron):
     def __init__(self, labels, *, seed=0, **settings):
         super().__init__(labels, seed=seed, **settings)
         if seed == 11:
-            self._draws = random.getrandbits(62)
+            self.draw_seed = random.getrandbits(62)
 
 
 class _MishearsInDouble(ob.Banditron):
@@ -123,18 +123,18 @@ class _ForgetsDecisionsInTransit(ob.Banditron):
             and getattr(decision, "round", self.round) < self.round - 1
         )
         if late and id(decision) not in self._mine and not self._has(decision.round):
-            self._answers.mark(decision.round, self.round)
+            self.answers.mark(decision.round, self.round)
         else:
             super().learn(decision, **feedback)
 
     def _has(self, round):
-        return self._answers.has(round, self.round)
+        return self.answers.has(round, self.round)
 
 
 class _LearnsFromStaleScores(ob.UCWL):
     def __init__(self, labels, **settings):
         super().__init__(labels, **settings)
-        self._rescores = self.seed != 8
+        self.rescores = self.seed != 8
 
 
 class _LearnsNamedLabelsTwice(ob.Banditron):
@@ -161,9 +161,10 @@ class _IgnoresTheOnlyLabel(ob.Banditron):
 
 
 class _OverflowsWhenTold(ob.Banditron):
-    def _learn_label(self, decision, seed, place):
-        super()._learn_label(decision, seed, place)
-        self.table.state.table[:, 0, place] = np.inf
+    def learn(self, decision, *, label=None, **feedback):
+        super().learn(decision, label=label, **feedback)
+        if label is not None:
+            self.table.state.table[:, 0, self.label_set.place(label)] = np.inf
 
 
 class _ForgetsWithANewLabel(ob.Banditron):
@@ -188,9 +189,10 @@ class _GreedyTable(Table):
 
 
 class _TakesTooMuchMemory(ob.Banditron):
-    def _lay_out(self, *args):
-        super()._lay_out(*args)
-        self.table.__class__ = _GreedyTable
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "table":
+            value.__class__ = _GreedyTable
 
 
 # Broken in their compiled members: Banditron but for one of them.

@@ -24,6 +24,7 @@ from scipy import sparse
 import onebit as ob
 from helpers.makers import MAKERS
 from onebit.datasets import Steps, steps
+from onebit.learner.copies import unsaved
 from onebit.reading import contexts
 
 FOLDER = Path(__file__).parents[1] / "golden"
@@ -156,7 +157,7 @@ def main(names: Sequence[str]) -> None:
         learner = make(LABELS, seed=6, dtype="float64")
         ob.simulate(learner, X[:SAVED], y[:SAVED])
         learner.save(model_of(name))
-        golden[name]["going_on"] = going_on(ob.load(model_of(name), **learner._given()))
+        golden[name]["going_on"] = going_on(ob.load(model_of(name), **unsaved(learner)))
         print(name, file=sys.stderr)
     lines = ",\n".join(f'"{name}": {json.dumps(golden[name])}' for name in sorted(golden))
     path.write_text("{\n" + lines + "\n}\n")

@@ -223,7 +223,7 @@ def test_two_updates_of_one_label_in_a_round_are_both_made(learner, update, twic
         update(alone.table.state, row, 1, *coefficients)
         update(replica, row, 1, *coefficients)
         assert (together.tables == before).all() == (i == 0)  # the first waits
-    rounds.settle(alone._params, replica, row)
+    rounds.settle(alone.params, replica, row)
     np.testing.assert_array_equal(
         together.learner(0, made[0]).table.weights(), alone.table.weights()
     )

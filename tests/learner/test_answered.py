@@ -13,6 +13,7 @@ import onebit as ob
 from onebit.core.jit import plain
 from onebit.learner import answered as module
 from onebit.learner.answered import Answers, since
+from onebit.learner.files import restore
 from onebit.testing import LABELS, model_bytes, saved_state
 
 
@@ -188,8 +189,8 @@ def test_older_files_load_and_damaged_ones_do_not():
     assert saved_state(pickle.loads(pickle.dumps(learner)))[1]["answered"].tolist() == (
         arrays["answered"].tolist()
     )
-    older = ob.Learner._restore(head, {k: v for k, v in arrays.items() if k != "answered"})
-    assert older._answers.saved(older.round) == {}
+    older = restore(head, {k: v for k, v in arrays.items() if k != "answered"})
+    assert older.answers.saved(older.round) == {}
     bits = arrays["answered"]
     for wrong in (
         bits.astype(np.int64),
@@ -201,4 +202,4 @@ def test_older_files_load_and_damaged_ones_do_not():
         np.array([255] * 4, np.uint8),  # 32 rounds of 30
     ):
         with pytest.raises(ValueError, match="list of answered rounds is damaged"):
-            ob.Learner._restore(head, {**arrays, "answered": wrong})
+            restore(head, {**arrays, "answered": wrong})

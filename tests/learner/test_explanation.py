@@ -180,10 +180,12 @@ def test_a_long_text_is_read_once(form, monkeypatch):
 def test_few_contexts_are_in_memory_at_a_time(monkeypatch):
     learner = taught(ob.OneBit(list(TEXTS)), *texts(), times=5)
     x = "please look at this invoice again, the app does crash"
-    whole, sizes, score = learner.explain(x), [], learner._score
+    whole, sizes, score = learner.explain(x), [], explanation.score
     monkeypatch.setattr(explanation, "MOST_ENTRIES", 50)
     monkeypatch.setattr(
-        learner, "_score", lambda X, places: sizes.append(len(X.indptr) - 1) or score(X, places)
+        explanation,
+        "score",
+        lambda learner, X, places: sizes.append(len(X.indptr) - 1) or score(learner, X, places),
     )
     assert learner.explain(x) == whole
     assert max(sizes) <= 3 and sum(sizes) == 11

@@ -133,7 +133,7 @@ def test_the_reading_is_kept_and_the_default_is_not_named():
         with pytest.raises(ValueError, match="other settings"):
             plain_one.learn(decision, right=True)
         for other in (learner.copy(), pickle.loads(pickle.dumps(learner))):
-            assert other.silence == silence and other._hearing == learner._hearing
+            assert other.silence == silence and other.hearing == learner.hearing
             other.learn(decision, right=True)
     assert (
         ob.sweep(ob.Banditron, *stream(20), labels=LABELS, silence=["nothing", "wrong"])[

@@ -8,6 +8,7 @@ from scipy import sparse
 
 import onebit as ob
 from onebit.lab.sweeping import _course
+from onebit.learner.files import restore
 from onebit.testing import saved_state
 
 FAR = 2**20  # columns of a stream
@@ -176,9 +177,9 @@ def test_features_that_are_none_are_refused(features):
     head, arrays = saved_state(learner)
     assert arrays["features"].tolist() == [5, 7]
     with pytest.raises(ValueError, match="do not fit"):
-        ob.Learner._restore(head, arrays | {"features": features})
+        restore(head, arrays | {"features": features})
     with pytest.raises(ValueError, match="do not fit"):
-        ob.Learner._restore({**head, "features": 2}, arrays)
+        restore({**head, "features": 2}, arrays)
 
 
 @pytest.mark.parametrize(

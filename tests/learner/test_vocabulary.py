@@ -8,6 +8,7 @@ import pytest
 import onebit as ob
 from onebit import testing
 from onebit.core.slots import OTHERS
+from onebit.learner.copies import with_vocabulary
 
 LEARNERS = {
     "Banditron": (ob.Banditron, {}),
@@ -194,7 +195,7 @@ def test_an_existing_learner_can_be_limited(make, vocabulary):
     X, y = dicts(36)
     learner, _ = taught(make(), X, y)
     have = len(learner.table.state.table)
-    limited = learner._with_vocabulary(vocabulary)
+    limited = with_vocabulary(learner, vocabulary)
     assert limited.vocabulary == max(vocabulary, have)
     assert np.array_equal(limited.scores(X), learner.scores(X))
     taught(limited, *dicts(36, seed=8))
@@ -205,6 +206,6 @@ def test_a_learner_that_has_not_met_far_features_can_be_limited():
     learner = ob.Banditron(3)
     for i in range(8):
         learner.learn(learner.decide(([i], [1.0])), right=True)
-    limited = learner._with_vocabulary(5)
+    limited = with_vocabulary(learner, 5)
     assert limited.vocabulary == 8
     assert limited.decide(([2, 900], [1.0, 3.0])).indices.tolist() == [2, OTHERS]

@@ -56,7 +56,7 @@ def test_nothing_is_left_to_compile(make, x, labels, needed):
     first = len(learner.labels)
     while len(learner.labels) < first + 8:  # a multiple of 8 is passed
         learner.add_label(
-            None if learner._labels.counted else type(learner.labels[0])(len(learner.labels) + 90)
+            None if learner.label_set.counted else type(learner.labels[0])(len(learner.labels) + 90)
         )
         play(learner, x)
         if lanes.state_type(lanes.lanes_for(first)) is not type(learner.table.state):

@@ -13,6 +13,7 @@ import pytest
 
 import onebit as ob
 from onebit import testing
+from onebit.learner.files import restore
 from onebit.testing import saved_state
 
 NAMES = ["age", "height", "visits"]
@@ -130,7 +131,7 @@ def test_a_model_file_with_other_names_is_refused(tmp_path):
     head, arrays = saved_state(learner)
     for names in (["age"], ["age", "age", "visits"], [1, 2, 3], "age"):
         with pytest.raises(ValueError, match="names of the columns"):
-            ob.Learner._restore(head | {"names": names}, arrays)
+            restore(head | {"names": names}, arrays)
 
 
 # Tables that are too wide for an array.
@@ -170,7 +171,7 @@ def test_a_wide_table_has_names_too(make, common, tmp_path, monkeypatch):
         learner.decide({"heigth": 180.0})
     head, arrays = saved_state(learner)
     with pytest.raises(ValueError, match="names of the columns"):
-        ob.Learner._restore(head | {"names": ["a", "a"]}, arrays)
+        restore(head | {"names": ["a", "a"]}, arrays)
 
 
 @pytest.mark.parametrize("make", [ob.OneBit, ob.UCWL])
@@ -460,7 +461,7 @@ def test_names_of_columns_are_composed(make, tmp_path):
         learner = make(2)
         ob.simulate(learner, frame, [0, 1, 1] * 6)
         head, arrays = saved_state(learner)
-        of_old_file = ob.Learner._restore(head | {"names": list(frame.columns)}, arrays)
+        of_old_file = restore(head | {"names": list(frame.columns)}, arrays)
         frame.assign(label=[0, 1, 1] * 6).to_csv(tmp_path / "table.csv", index=False)
         from_file = make([0, 1])
         ob.simulate(from_file, ob.datasets.read(tmp_path / "table.csv"))

@@ -14,6 +14,7 @@ from scipy import sparse
 
 import onebit as ob
 from onebit import testing
+from onebit.learner.files import restore
 from onebit.reading.contexts import encode_rows, encoder_apart
 from onebit.reading.dicts import first_number, set_apart
 from onebit.reading.rows import GROWTH_LIMIT
@@ -213,7 +214,7 @@ def test_a_model_file_with_wrong_statistics_is_refused(tmp_path):
         {"number_places": arrays["number_places"] + np.uint32(10**6)},
     ):
         with pytest.raises(ValueError, match=r"cannot have learned|do not fit"):
-            ob.Learner._restore(head, arrays | change, is_foreign=True)
+            restore(head, arrays | change, is_foreign=True)
 
 
 # The same row in other forms.

@@ -23,6 +23,7 @@ from running import LABELS, Home, assert_pure, context, named, play
 import onebit as ob
 from onebit import testing
 from onebit.learner import files
+from onebit.learner.copies import with_vocabulary
 from onebit.service import journal as journal_module
 from onebit.service import service as service_module
 from onebit.service.configuration import check
@@ -1230,7 +1231,7 @@ def test_a_saved_learner_is_the_beginning(home):
         '[service]\njournal = "x.journal"\n[models.news]\nlearner_file = "saved.onebit"\n'
     )
     news = place.start().models["news"]
-    learner = learner._with_vocabulary(building.default_vocabulary(learner))
+    learner = with_vocabulary(learner, building.default_vocabulary(learner))
     assert bytes_of(news) == testing.state_bytes(learner)
     play(news, 5)
     before = bytes_of(news)

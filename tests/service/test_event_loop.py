@@ -15,7 +15,7 @@ from running import LABELS, Home, assert_pure, context, play
 
 from onebit.learner.learner import Learner
 from onebit.service import messages
-from onebit.service.engine import building, recent, state
+from onebit.service.engine import answering, building, recent, state
 from onebit.service.http import app
 
 OTHER = f'[models.other]\nlabels = {list(LABELS)}\nlearner = "Banditron"'
@@ -146,7 +146,7 @@ def test_forgetting_a_large_table_is_done_in_a_thread(site, seen, monkeypatch):
     seen.clear()
     post(site, f"/v1/decisions/{ids[0]}/feedback", {"right": True})
     assert not in_threads(seen)
-    monkeypatch.setattr(Learner, "_will_forget", lambda self, right: True)
+    monkeypatch.setattr(answering, "will_forget", lambda learner, right: True)
     post(site, f"/v1/decisions/{ids[1]}/feedback", {"right": True})
     assert in_threads(seen)
 

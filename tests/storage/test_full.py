@@ -315,4 +315,4 @@ def test_the_width_of_the_theorem_is_that_of_eq_5():
     c = (1 + alpha) ** 2
     inner = c * U**2 / 2 + c * total / 2 + 9 * c * np.log((t + 4) / delta)
     turn = Turn(0, t - 1, 3)  # the paper counts rounds from 1
-    assert width(learner._params, learner.table.state, turn) == pytest.approx(np.sqrt(2 * inner))
+    assert width(learner.params, learner.table.state, turn) == pytest.approx(np.sqrt(2 * inner))

@@ -15,6 +15,8 @@ import onebit as ob
 from onebit import testing
 from onebit.core.draws import uniform
 from onebit.core.jit import COMPILED
+from onebit.learner.files import restore
+from onebit.learner.laying import lay_out
 from onebit.learner.table import NO_MAP
 from onebit.registry.recipes import Recipe, read_recipe, recipe_of
 from onebit.storage.kernels import NUMBERS
@@ -314,20 +316,20 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_arrays_that_do_not_fit_are_refused(name):
     head, arrays = _dumped("Confidit")
-    ob.Learner._restore(head, arrays)
+    restore(head, arrays)
     array, change = WRONG[name]
     arrays = {k: v for k, v in arrays.items() if k != array or change}
     if change:
         arrays[array] = change(arrays[array])
     with pytest.raises(ValueError, match="this model's weights"):
-        ob.Learner._restore(head, arrays)
+        restore(head, arrays)
 
 
 def test_arrays_of_first_order_that_do_not_fit_are_refused():
     head, arrays = _dumped("Banditron")
-    ob.Learner._restore(head, arrays)
+    restore(head, arrays)
     with pytest.raises(ValueError, match="do not fit"):
-        ob.Learner._restore(head, {**arrays, "noise": np.zeros(11)})
+        restore(head, {**arrays, "noise": np.zeros(11)})
     assert set(NUMBERS) == {"linear", "polynomial", "rbf", "rational"}
 
 
@@ -455,7 +457,7 @@ def test_functions_see_rows_as_wide_as_is_known():
     named = ob.Banditron(3, kernel="rbf(gamma=2)", gamma=0.5)
     weights, arrays = learner.table.weights(), learner.table.arrays()
     memory = learner.table.state.memory
-    named._lay_out(named.table.storage, None, memory, arrays, NO_MAP, len(weights), weights)
+    lay_out(named, named.table.storage, None, memory, arrays, NO_MAP, len(weights), weights)
     assert np.abs(named.scores([([0, 6], [1.0, 5.0])]) - scores).max() < 1e-6
 
 

@@ -31,7 +31,9 @@ from onebit.algorithms.thompson import LinearThompson as LinearThompson
 from onebit.algorithms.ucwl import UCWL as UCWL
 from onebit.algorithms.uniform_random import UniformRandom as UniformRandom
 from onebit.learner import files
-from onebit.learner.learner import Learner, check_salt
+from onebit.learner.copies import set_salt
+from onebit.learner.decision import check_salt
+from onebit.learner.learner import Learner
 
 
 def by_settings() -> list[str]:
@@ -55,9 +57,9 @@ def load(path: str | os.PathLike[str], *, salt: str | None = None, **given: Any)
     """
     head, arrays = files.read(path)
     try:
-        learner = Learner._restore(head, arrays, given, is_foreign=True)
+        learner = files.restore(head, arrays, given, is_foreign=True)
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
     if salt is not None:
-        learner._set_salt(check_salt(salt))
+        set_salt(learner, check_salt(salt))
     return learner

@@ -118,8 +118,10 @@ def run(params, like, tables, memories, work, stream, seeds, firsts, counts, scr
 
 def scratch_for(size: int, learners: Sequence[Any]) -> Scratch:
     greedy, odd, stay, away = (
-        aligned_zeros((max(size, 16),), learners[0]._dtype) for _ in range(4)
+        aligned_zeros((max(size, 16),), learners[0].table.dtype) for _ in range(4)
     )
-    keys = np.array([key_of(learner._draws, 0, learner.round) for learner in learners], np.uint64)
+    keys = np.array(
+        [key_of(learner.draw_seed, 0, learner.round) for learner in learners], np.uint64
+    )
     limits = np.array([limit_of(learner.gamma) for learner in learners], np.int64)
     return Scratch(greedy, odd, keys, limits, np.zeros(size, np.uint8), stay, away)

@@ -46,4 +46,4 @@ class _CorrectsFlips(Learner):
             )
 
     def _params_for_truth(self) -> Any:
-        return self._params._replace(rho0=0.0, rho1=0.0)
+        return self.params._replace(rho0=0.0, rho1=0.0)

@@ -300,10 +300,10 @@ class Halving(Learner):
             raise ValueError(
                 f"Halving's hypotheses read rows as they come: leave out inputs={self.inputs!r}"
             )
-        count, size = len(self._labels), self.project or 0
+        count, size = len(self.label_set), self.project or 0
         asked = self.hypotheses
         given = asked if isinstance(asked, GivenHypotheses) else _checked(asked, count)
-        self._checked, self._values[self.declared["hypotheses"]] = given, _listed(given)
+        self._checked, self.setting_values[self.declared["hypotheses"]] = given, _listed(given)
         if given.weights.shape[1] > count:
             raise ValueError("the hypotheses have more labels than there are")
         width = given.weights.shape[2]
@@ -321,7 +321,7 @@ class Halving(Learner):
     def _make_storage(self) -> Storage:
         dtype = precision(self.dtype or _Hypotheses.dtype)
         self._hypotheses = _Hypotheses(self._checked, self.project or 0, self.seed, dtype)
-        self._hypotheses.names = self._labels
+        self._hypotheses.names = self.label_set
         if self._checked.functions:
             self._hypotheses.unsaved = {self.needs: self.hypotheses}
         return self._hypotheses

@@ -31,6 +31,7 @@ from onebit.core.settings import Range, setting
 from onebit.core.sums import blocks, dot, number, squared_norm
 from onebit.core.updates import Waiting, answered, ask
 from onebit.learner.decision import Decision
+from onebit.learner.looking import present_scores
 
 FRESH_NORM_EVERY = 100_000  # updates: the running sum of squares drifts by rounding
 BEYOND = 1000.0  # times D: how far rounding may move weights out of the ball, for huge values
@@ -201,7 +202,7 @@ class _SoftmaxInBall(_CorrectsFlips):
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         said = super()._had_it_said(decision, place)
-        scores = self._present_scores(said)
+        scores = present_scores(self, said)
         powers = np.exp(self.alpha * (scores - scores.max()))
         p, margin = powers[place] / powers.sum(), scores[place] - self._offset(scores)
         return msgspec.structs.replace(said, note=float(p), other=float(margin))
@@ -295,4 +296,4 @@ class PNewtron(_SoftmaxInBall):
         return table, memory, arrays
 
     def _weights(self) -> np.ndarray:
-        return super()._weights() * plain(ball_scale)(self._params, self.table.state)
+        return super()._weights() * plain(ball_scale)(self.params, self.table.state)

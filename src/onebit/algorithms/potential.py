@@ -140,7 +140,7 @@ class _Potential(_CorrectsFlips):
         self, table: np.ndarray, memory: np.ndarray, keep: float
     ) -> tuple[np.ndarray, np.ndarray]:
         theta, kind = keep * table[:, 0], cast(Any, type(self))
-        top = kind.height(self._params, theta).max(initial=0.0)
+        top = kind.height(self.params, theta).max(initial=0.0)
         return np.stack([theta, self._scaled(theta, top)], axis=1), np.array([top])
 
     def _scaled(self, theta: np.ndarray, scale: Any) -> np.ndarray:

@@ -349,7 +349,7 @@ class RCINE(Learner):
     @property
     def rates(self) -> tuple[float, float]:
         """The present estimates of rho0 and rho1."""
-        with self._lock:
+        with self.lock:
             held = self.table.state.held
             self._collected.catch_up(held)
             rho0, rho1 = held.rates.tolist()
@@ -358,9 +358,9 @@ class RCINE(Learner):
     @property
     def doubt(self) -> str:
         """Why the last estimate was not used, or that there is none yet; empty if it was used."""
-        with self._lock:
+        with self.lock:
             self._collected.catch_up(self.table.state.held)
             return self._collected.doubt
 
     def _params_for_truth(self) -> Any:
-        return self._params._replace(certain=True)
+        return self.params._replace(certain=True)

@@ -40,6 +40,7 @@ from onebit.core.settings import Range, setting
 from onebit.core.sums import linear_score, number
 from onebit.core.updates import regress
 from onebit.learner.decision import Decision
+from onebit.learner.looking import present_scores
 from onebit.storage.base import TABLE, Arrays, Storage
 from onebit.storage.full import FORM, FormName, Full, is_between, shrink_by
 
@@ -224,7 +225,7 @@ class SOBA(_CorrectsFlips):
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         said = super()._had_it_said(decision, place)
-        scores = self._present_scores(said)
+        scores = present_scores(self, said)
         own = scores[place]
         scores[place] = -np.inf
         rival = int(np.argmax(scores))

@@ -73,7 +73,7 @@ def replay(journal: Path, /, *, model: ModelName = None, out: Path | None = None
             "anew."
         )
     if out is not None:
-        files.write(out, *learner._dump(), mode=0o600)  # it may know names of features
+        files.write(out, *files.dump(learner), mode=0o600)  # it may know names of features
         print(f"The learner is in {out}")
     if built.is_same is False and built.other_code is None:
         sys.exit(1)

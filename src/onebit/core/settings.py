@@ -233,7 +233,7 @@ class Setting:
     in_use: Callable[[Any], bool]  # whether it has a meaning beside the learner's other settings
 
     def __get__(self, learner: Any, kind: type | None = None) -> Any:
-        return self if learner is None else learner._values[self]
+        return self if learner is None else learner.setting_values[self]
 
     @property
     def shown(self) -> str:

@@ -49,6 +49,7 @@ PYTHON_ONLY = frozenset(
     f"{PACKAGE}.{name}"
     for name in (
         "learner.learner",
+        "learner.looking",
         "learner.decision",
         "core.settings",
         "reading.contexts",

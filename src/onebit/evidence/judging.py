@@ -19,6 +19,7 @@ from onebit.evidence.rows import RIGHT, UNANSWERED, WRONG, LogBlock, part_of
 from onebit.evidence.sums import Policies, Question, Sums, add_rounds
 from onebit.learner.labels import LabelSet
 from onebit.learner.learner import Learner
+from onebit.learner.looking import as_chances
 
 _NUMBERS = 2**21  # of a matrix [row, label]
 Silence = Literal["nothing", "wrong", "unknown"]
@@ -261,7 +262,7 @@ def _forecasts(forecaster: Learner, block: LogBlock, question: Question) -> np.n
     """The chance of each label to be heard as right. It is told before the row is learned."""
     if np.isnan(block.propensity).all():  # there is no estimate that could use it
         return np.zeros((block.size, question.labels))
-    chances = forecaster._chances(learn_block(forecaster, block, tells=True).scores)
+    chances = as_chances(forecaster, learn_block(forecaster, block, tells=True).scores)
     chances = np.nan_to_num(chances, nan=1 / question.labels)
     possible = block.allowed if len(block.allowed) else np.ones((1, question.labels), bool)
     chances = chances * possible

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from onebit.core.jit import direct
 from onebit.evidence.replay_loop import Logged, Manner, Told, learn_rows, tell_rows
 from onebit.evidence.rows import RIGHT, UNANSWERED, WRONG, LogBlock, context_at
+from onebit.learner.forgetting import fade, pause
+from onebit.learner.laying import after_meeting, meet
 from onebit.learner.learner import Learner
+from onebit.learner.looking import to_read
 from onebit.learner.table import NO_ORDER
 from onebit.reading.rows import Rows
 
@@ -21,27 +23,27 @@ def learn_block(learner: Learner, block: LogBlock, tells: bool = False) -> Told:
 
     tells: also tell, for every row, what the learner would have said before it learned the row.
     """
-    with learner._lock:
+    with learner.lock:
         rows = learner.rows(block.contexts)
         _check_answers(learner, block)
         if learner.reader.way.is_open and rows.columns:
-            learner._meet(rows.columns)
-        labels_then, placed = learner._labels, learner.table.place(rows, NO_ORDER)
+            meet(learner, rows.columns)
+        labels_then, placed = learner.label_set, learner.table.place(rows, NO_ORDER)
         learner.reader.remember(rows.columns, rows.names)
         log = _logged(learner, block, placed)
         told = _room(learner, block.size if tells else 0)
         first, done = learner.round, 0
         while done < block.size:
-            if first + done >= learner._fades_at:
-                learner._fade(first + done)
-            if learner._labels is not labels_then:  # the learner was reloaded
-                labels_then, placed = learner._labels, learner.table.place(rows, NO_ORDER)
+            if first + done >= learner.fading.at:
+                fade(learner, first + done)
+            if learner.label_set is not labels_then:  # the learner was reloaded
+                labels_then, placed = learner.label_set, learner.table.place(rows, NO_ORDER)
                 log = Logged(*placed[:3], *log[3:])
-            end = min(block.size, done + _LONGEST_CALL, learner._fades_at - first)
+            end = min(block.size, done + _LONGEST_CALL, learner.fading.at - first)
             _learn_rows(learner, block, log, told, first, done, end)
             done = end
             learner.round = first + done
-        if rows.kind and not learner.reader.taught_with and learner._answers.any():
+        if rows.kind and not learner.reader.taught_with and learner.answers.any():
             learner.reader.taught_with = rows.kind
         return told
 
@@ -52,19 +54,18 @@ def _learn_rows(
     """Learn rows, with the pauses that the learner asks for."""
     failure: BaseException | None = None
     try:
-        marks = learner._answers.marks(first + end)
+        marks = learner.answers.marks(first + end)
         manner = _manner(learner)
         while True:
             table = learner.table
             before = np.zeros((2, len(table.state.memory)))
             args = (
-                learner._params, learner._params_for_truth(), table.state, _own_mask(learner),
-                log, told, before, marks, manner, learner._draws, first, begin, end, table.size,
+                learner.params, learner._params_for_truth(), table.state, _own_mask(learner),
+                log, told, before, marks, manner, learner.draw_seed, first, begin, end, table.size,
             )  # fmt: skip
-            compiled = table.storage.guarded(direct(learn_rows, learner._kind, *args))
-            begin = compiled(*args)
+            begin = learner.calls.compiled(learn_rows, *args)(*args)
             try:
-                has_paused = learner._pause()
+                has_paused = pause(learner)
             except Exception as error:  # as `simulate`: the rows are still learned
                 failure, has_paused = failure or error, True
             if begin == end and not has_paused:
@@ -74,7 +75,7 @@ def _learn_rows(
                 _learn_row(learner, block, begin)
                 begin += 1
     except BaseException:
-        learner._answers.cut(learner.round)
+        learner.answers.cut(learner.round)
         raise
     if failure is not None:
         learner.round = first + end
@@ -84,7 +85,7 @@ def _learn_rows(
 def _manner(learner: Learner) -> Manner:
     notes_said = type(learner)._had_it_said is not Learner._had_it_said
     knows_wrong = not learner.importance_weighted
-    return Manner(learner._hearing, knows_wrong, learner.infers_the_other, notes_said)
+    return Manner(learner.hearing, knows_wrong, learner.infers_the_other, notes_said)
 
 
 def _learn_row(learner: Learner, block: LogBlock, row: int) -> None:
@@ -108,17 +109,17 @@ def tell_block(learner: Learner, block: LogBlock, first: int) -> Told:
     first: the number of the block's first row in the log. Rounds count on from the learner's.
     """
     rows = learner.rows(block.contexts)
-    met = learner._after_meeting(rows.columns)
+    met = after_meeting(learner, rows.columns)
     if met is not learner:
         return tell_block(met, block, first)
-    with learner._lock:
-        reader, state, placed = learner._to_read(rows)
+    with learner.lock:
+        reader, state, placed = to_read(learner, rows)
         log, told = _logged(learner, block, placed), _room(learner, block.size)
         args = (
-            reader._params, state, _own_mask(reader), log, told, learner._draws,
+            reader.params, state, _own_mask(reader), log, told, learner.draw_seed,
             learner.round + first, learner.table.size,
         )  # fmt: skip
-        reader.table.storage.guarded(direct(tell_rows, reader._kind, *args))(*args)
+        reader.calls.compiled(tell_rows, *args)(*args)
         return told
 
 
@@ -133,7 +134,7 @@ def _room(learner: Learner, rows: int) -> Told:
 def _logged(learner: Learner, block: LogBlock, rows: Rows) -> Logged:
     """The rows of a block as compiled code reads them."""
     right = block.right.astype(np.int64)
-    if learner._hearing.silence_is_wrong:
+    if learner.hearing.silence_is_wrong:
         right = np.where(right == UNANSWERED, WRONG, right)
     truth = block.truth.astype(np.int64)
     if learner.full_information:

@@ -160,7 +160,7 @@ def link(channel: Iterable[ChannelStep] | ChannelStep, seed: int) -> Link:
 
 def link_to(learner: Learner, channel: Iterable[ChannelStep] | ChannelStep) -> Link:
     """Several channels as one, with the learner's way of interpreting silence."""
-    way = link(channel, learner._draws)._replace(hearing=learner._hearing)
+    way = link(channel, learner.draw_seed)._replace(hearing=learner.hearing)
     check(way, learner)
     return way
 
@@ -291,7 +291,7 @@ class Channel:
         """Send the truth about a decision: right or wrong, or the true label."""
         if not hasattr(learner, "learn"):
             raise TypeError(f"tell needs the learner, then its decision, not {shown(learner)}")
-        known = learner._labels
+        known = learner.label_set
         check(self._link, learner)
         check_delays(self._link, self._time + 1)
         checked_decision(decision, learner)  # now, not when it is heard in the turn of another
@@ -312,7 +312,7 @@ class Channel:
             feedback = {"silence": True}
         elif learner.full_information and place >= 0:
             feedback = {"label": known.names[place]}
-        if answer != UNHEARD or learner._hearing.silence_is_wrong:
+        if answer != UNHEARD or learner.hearing.silence_is_wrong:
             wait = int(plain(delay_of)(self._link, decision.round, self._time))
             heapq.heappush(self._waiting, (self._time + wait, self._time, decision, feedback))
         while self._waiting and self._waiting[0][0] <= self._time:

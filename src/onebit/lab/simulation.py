@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from onebit.core.jit import direct
 from onebit.core.settings import function_or_none, shown, warn, whole
 from onebit.feedback.channels import ChannelStep, check_delays, link_to, steps_of
 from onebit.lab.stream_loop import NoChannel, Pending, Stream, ThroughChannel, nothing_pending, run
@@ -21,6 +20,8 @@ from onebit.lab.truth import (
     through,
     truths_of,
 )
+from onebit.learner.forgetting import fade, pause
+from onebit.learner.laying import meet
 from onebit.learner.learner import Learner
 from onebit.reading.contexts import check_within
 from onebit.reading.dicts import own_categories
@@ -160,7 +161,7 @@ def _truths_in(learner: Learner, data: Any) -> Truths:
     if is_matrix(data.y):
         return truths_of(learner, data.y, data.labels)
     try:
-        return TrueLabels(learner._labels.places(np.asarray(data.labels))[data.y])
+        return TrueLabels(learner.label_set.places(np.asarray(data.labels))[data.y])
     except ValueError:
         raise ValueError(
             f"the data have labels that the learner does not have: {_listed(data.labels)} are not "
@@ -246,7 +247,7 @@ def simulate_rows(
     carried: _Carried | None = None,
 ) -> Trace:
     """`simulate` with a record of what is right. carried: the state that earlier chunks left."""
-    with learner._lock:  # other threads wait until the stream is done
+    with learner.lock:  # other threads wait until the stream is done
         rows = learner.rows(X)
         names = rows.names
         size = len(rows.indptr) - 1
@@ -263,28 +264,28 @@ def simulate_rows(
             rows, truths = carried.in_front_of(rows, truths)
         if learner.reader.way.is_open and rows.columns:
             check_within(rows.width - 1, rows.columns)  # chunks before may have had texts
-            learner._meet(rows.columns)
-        labels_then, placed = learner._labels, learner.table.place(rows, order_rows)
+            meet(learner, rows.columns)
+        labels_then, placed = learner.label_set, learner.table.place(rows, order_rows)
         learner.reader.remember(rows.columns, names)
         front = carried.kept if carried else 0
         stream = Stream(*placed[:3], truths, order_rows, front)
         counts, kept = no_counts(truths, 4), no_counts(truths, len(points), 4)
-        first, done, kind, answers = learner.round, 0, learner._kind, learner._answers
-        all_heard = not (channel or learner._thins)
+        first, done, types, answers = learner.round, 0, learner.calls.types, learner.answers
+        all_heard = not (channel or learner.thins)
         way: Any = NoChannel() if all_heard else ThroughChannel(link, pending, answers.marks(first))
         table = learner.table
-        args = (learner._params, table.state, table.work, stream, way, learner._draws, first)
-        compiled = direct(run, (kind, type(way), type(truths)), *args, 0, 0, table.size, counts)
-        compiled = table.storage.guarded(compiled)
+        args = (learner.params, table.state, table.work, stream, way, learner.draw_seed, first)
+        args = (*args, 0, 0, table.size, counts)
+        compiled = learner.calls.compiled(run, *args, types=(type(way), type(truths)))
         for i, point in enumerate(points):
             while done < point:
-                if first + done >= learner._fades_at:
-                    learner._fade(first + done)
-                end = min(point, done + _LONGEST_CALL, learner._fades_at - first)
-                if learner._kind != kind:
+                if first + done >= learner.fading.at:
+                    fade(learner, first + done)
+                end = min(point, done + _LONGEST_CALL, learner.fading.at - first)
+                if learner.calls.types != types:
                     raise RuntimeError("a label was added to the learner while the stream ran")
-                if learner._labels is not labels_then:  # the learner was reloaded
-                    labels_then, placed = learner._labels, learner.table.place(rows, order_rows)
+                if learner.label_set is not labels_then:  # the learner was reloaded
+                    labels_then, placed = learner.label_set, learner.table.place(rows, order_rows)
                     stream = Stream(*placed[:3], *stream[3:])
                 if not all_heard:
                     way = ThroughChannel(link, pending, answers.marks(first + end))
@@ -298,7 +299,7 @@ def simulate_rows(
                     answers.mark_all(first + done, first + end, first + end)
                 done = end
                 learner.round = first + done
-                if rows.kind and not learner.reader.taught_with and learner._answers.any():
+                if rows.kind and not learner.reader.taught_with and learner.answers.any():
                     learner.reader.taught_with = rows.kind
                 if failure is not None:
                     raise failure
@@ -334,10 +335,10 @@ def _run_rounds(
     """
     failure = None
     while True:
-        records = (learner._params, learner.table.state, learner.table.work, stream, way)
-        begin = compiled(*records, learner._draws, first, begin, end, learner.table.size, counts)
+        records = (learner.params, learner.table.state, learner.table.work, stream, way)
+        begin = compiled(*records, learner.draw_seed, first, begin, end, learner.table.size, counts)
         try:
-            has_paused = learner._pause()
+            has_paused = pause(learner)
         except BaseException as error:  # Ctrl-C as well
             failure = failure or error
         else:

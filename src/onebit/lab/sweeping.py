@@ -36,7 +36,10 @@ from onebit.lab.simulation import (
 )
 from onebit.lab.stream_loop import Stream
 from onebit.lab.truth import TrueLabels, Truths, mean_mistakes, no_counts, size_of, through
+from onebit.learner.files import dump, restore
+from onebit.learner.laying import after_meeting
 from onebit.learner.learner import Learner
+from onebit.learner.looking import score
 from onebit.reading.contexts import check_columns, check_kind
 from onebit.reading.rows import Rows
 
@@ -163,8 +166,8 @@ def _of_a_kind(learners: Sequence[Learner], order: Any) -> Iterable[list[int]]:
     """The places of learners that could share a table and a stream."""
     kinds: dict[Any, list[int]] = {}
     for place, learner in enumerate(learners):
-        kind = (type(learner), learner._kind, tuple(learner.labels), learner.features)
-        kind = (*kind, learner._hearing, learner.half_life, learner.inputs, learner.vocabulary)
+        kind = (type(learner), learner.calls.types, tuple(learner.labels), learner.features)
+        kind = (*kind, learner.hearing, learner.half_life, learner.inputs, learner.vocabulary)
         if isinstance(order, str) and order == "shuffled":  # by each learner's own seed
             kind = (*kind, learner.seed)
         kinds.setdefault(kind, []).append(place)
@@ -214,7 +217,7 @@ def _course(
     like = learners[0]
     X, truths = rows_and_truths(like, data)
     rows = like.reader.encoded(X, like)
-    like = like._after_meeting(rows.columns)
+    like = after_meeting(like, rows.columns)
     size = len(rows.indptr) - 1
     check_size(size, truths)
     rounds = order_of(order, size, whole("epochs", epochs, least=1, most=10**9), like.seed)
@@ -289,8 +292,14 @@ def _result_of(learner: Learner, trace: Trace, course: _Course) -> Run:
     error = np.nan
     if course.test is not None:
         X, truths = course.test
-        error = mean_mistakes(truths, learner._score(X)[1])
-    return Run({**learner.settings, "seed": learner.seed}, trace, error, learner._found_rates())
+        error = mean_mistakes(truths, score(learner, X)[1])
+    return Run({**learner.settings, "seed": learner.seed}, trace, error, _found_rates(learner))
+
+
+def _found_rates(learner: Learner) -> tuple[float, float] | None:
+    """How often feedback is flipped, if the learner has estimated it."""
+    with learner.lock:
+        return learner.table.storage.rates(learner.table.state.held)
 
 
 def _run_lockstep(
@@ -302,16 +311,16 @@ def _run_lockstep(
     way = link_to(first, course.channel)
     truths = through(course.truths, way)
     stream = Stream(shared.indices, rows.values, rows.indptr, truths, course.order, 0)
-    seeds = np.array([learner._draws for learner in learners], np.int64)
+    seeds = np.array([learner.draw_seed for learner in learners], np.int64)
     firsts = np.array([learner.round for learner in learners], np.int64)
     counts = no_counts(truths, count, 4)
     own_loop = first.lockstep_loop if isinstance(truths, TrueLabels) else None
-    if own_loop is not None and not course.channel and not first._thins:
+    if own_loop is not None and not course.channel and not first.thins:
         loop, last = own_loop.run, own_loop.scratch_for(size, learners)
     else:
         loop, last = run_in_lockstep, way
     records = (*together.records, first.copy().table.work, stream, seeds, firsts, counts, last)
-    run = direct(loop, (first._kind, together.kind, type(truths)), *records, 0, 0)
+    run = direct(loop, (first.calls.types, together.kind, type(truths)), *records, 0, 0)
     kept = no_counts(truths, len(course.points), count, 4)
     done, longest = 0, max(_LONGEST_CALL // count, 1)
     for i, point in enumerate(course.points):
@@ -358,7 +367,7 @@ class _Together:
         whole = state_type(labels * size)(table, self.memories)
         strips = state_type(size)(table, self.memories)
         waiting = None
-        if type(like._params) in settle.bodies:
+        if type(like.params) in settle.bodies:
             coefficients = aligned_zeros((2, labels * size), dtype)
             waiting = Waiting(*coefficients, *(np.zeros(labels * size, np.uint8) for _ in range(2)))
         lanes = len(like.table.work.mask)
@@ -375,8 +384,8 @@ class _Together:
             aligned_zeros((2, size, lanes), dtype),
             waiting,
         )
-        fields = zip(*(learner._params for learner in learners), strict=True)
-        params = type(like._params)(*(np.array(field) for field in fields))
+        fields = zip(*(learner.params for learner in learners), strict=True)
+        params = type(like.params)(*(np.array(field) for field in fields))
         self.records = (params, first, self.tables, self.memories)
         self.kind = (type(whole), type(strips))
 
@@ -397,7 +406,7 @@ class _Together:
 
     def learner(self, replica: int, like: Learner) -> Learner:
         """A single learner with the state of a replica."""
-        head, _ = like._dump()
+        head, _ = dump(like)
         features = np.arange(len(self.tables), dtype=np.uint32)
         if len(self._slots):
             features = np.flatnonzero(self._slots).astype(np.uint32)
@@ -405,4 +414,4 @@ class _Together:
         arrays = {"table": table, "memory": self.memories[replica].copy()}
         if len(self._slots):
             arrays["features"] = features
-        return Learner._restore({**head, "salts": []}, arrays, kind=type(like))
+        return restore({**head, "salts": []}, arrays, kind=type(like))

@@ -175,7 +175,7 @@ def truths_of(learner: Learner, y: Any, names: Sequence[Any] | None = None) -> T
     names: of the columns of a matrix; default: those of a frame, else the learner's labels.
     """
     if not is_matrix(y):
-        return TrueLabels(learner._labels.places(y))
+        return TrueLabels(learner.label_set.places(y))
     names = list(y.columns) if names is None and hasattr(y, "columns") else names
     matrix = matrix_of(y)
     if matrix.shape[1] != len(learner.labels):

@@ -1,4 +1,4 @@
-"""Entries: the compiled functions that a learner calls, each for one round or for many rows.
+"""Calls: the compiled functions that a learner calls, each for one round or for many rows.
 
 They are built from the compiled members of an algorithm (see `core.rounds`). If a context has
 features that are not in the table, an entry changes nothing and returns NO_ROOM; the learner makes
@@ -8,7 +8,7 @@ FORGED if no learner of this kind can have written them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from onebit.core.jit import direct, entry, inline
 from onebit.core.rounds import Choice, Row, Turn
 from onebit.core.slots import MARK, NO_ROOM, placed
 from onebit.reading.rows import LARGEST_DOUBLE, LARGEST_SINGLE, is_rising
+
+if TYPE_CHECKING:
+    from onebit.learner.table import Table
 
 FORGED = -2
 LEAST_LIKELY = 2.0**-60  # propensities below cannot be drawn: draws have 53 bits
@@ -165,7 +168,7 @@ def score_rows(params, state, work, indices, values, indptr, round, out_scores, 
 
 
 _DECISION = (0, 0, 0.0, 0.0, 0.0)  # label, greedy, propensity, note, other
-_ENTRIES: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that follow `count`
+_OF_A_ROUND: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that follow `count`
     "decide": (_decide,),
     "propensities": (_propensities,),
     "vet": (_vet, *_DECISION),
@@ -175,25 +178,29 @@ _ENTRIES: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that 
 }
 
 
-class Entries:
-    """The entries of one learner, as attributes: each is compiled when it is first used.
+class Calls:
+    """The compiled functions of one learner, for its records.
 
-    kind: identifies the types of the records. guard: the storage's `Storage.guarded`. row_dtype: of
-    the values of contexts.
+    Those of a round are attributes: each is compiled when it is first used.
     """
 
-    def __init__(
-        self, kind: Any, guard: Any, row_dtype: Any, params: Any, state: Any, work: Any
-    ) -> None:
-        table = state.table[:0].copy()
-        context = (np.empty(0, np.uint32), np.empty(0, row_dtype))
-        self._kind, self._guard = kind, guard
-        self._examples = (params, state._replace(table=table), work, *context, 0, 0, 0)
+    def __init__(self, params: Any, table: Table) -> None:
+        state, scales = table.state, table.scales
+        # Identifies the types of the records.
+        self.types = (*map(type, (params, state, state.held, scales)), table.dtype)
+        self._guard = table.storage.guarded
+        empty = state._replace(table=state.table[:0].copy())
+        context = (np.empty(0, np.uint32), np.empty(0, table.reader.way.dtype))
+        self._examples = (params, empty, table.work, *context, 0, 0, 0)
+
+    def compiled(self, function: Any, *args: Any, types: tuple[Any, ...] = ()) -> Any:
+        """A compiled function of such arguments. types: of the further records among them."""
+        return self._guard(direct(function, (self.types, *types) if types else self.types, *args))
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _ENTRIES:
-            raise AttributeError(f"there is no entry {name!r}")
-        function, *examples = _ENTRIES[name]
-        compiled = self._guard(direct(function, self._kind, *self._examples, *examples))
+        if name not in _OF_A_ROUND:
+            raise AttributeError(f"there is no call {name!r}")
+        function, *examples = _OF_A_ROUND[name]
+        compiled = self.compiled(function, *self._examples, *examples)
         setattr(self, name, compiled)
         return compiled

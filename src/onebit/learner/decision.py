@@ -172,7 +172,7 @@ def checked_decision(decision: Any, learner: Learner) -> Decision:
     """
     if type(decision) is not Decision:
         raise TypeError(f"learn needs the Decision that decide returned, not {shown(decision)}")
-    if decision.origin != learner._origin:
+    if decision.origin != learner.origin:
         raise ValueError(
             "this decision was made by another learner, or by one with other settings or seed"
         )
@@ -198,7 +198,7 @@ def checked_decision(decision: Any, learner: Learner) -> Decision:
         reader.check_values(values)
     if decision.kind not in ("", NAMES, COLUMNS):
         raise ValueError(f"this decision's context is of no known kind: {decision.kind!r}")
-    names, size, most = learner._labels.names, decision.size, learner.table.size
+    names, size, most = learner.label_set.names, decision.size, learner.table.size
     try:
         fits = (
             names[decision.place] == decision.label

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from onebit.learner.looking import as_chances, places_of, score
 from onebit.reading.dicts import HASHED, encode_named
 from onebit.reading.frames import row_of_frame
 from onebit.reading.rows import NO_ENTRIES, row_of_arrays, stacked
@@ -88,7 +89,7 @@ def _listed(sizes: list[tuple[str, float]]) -> str:
 def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
     """See `Learner.explain`."""
     law = learner.propensities(x, among=among)
-    places = list(range(len(learner.labels)) if among is None else learner._places(among))
+    places = list(range(len(learner.labels)) if among is None else places_of(learner, among))
     names, law = [learner.labels[place] for place in places], law[places]
     x = row_of_frame(x)
     is_named = isinstance(x, str | Mapping)
@@ -100,20 +101,20 @@ def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
     rivals = np.delete(scores, said, axis=1)
     lead = scores[:, said] - (rivals.max(axis=1) if rivals.size else 0)
     spoken = [(name, float(lead[0] - lead[1 + i])) for i, (name, _) in enumerate(parts)]
-    chances: dict[Any, float] = {}
+    estimated: dict[Any, float] = {}
     is_told = learner.hears_empty or len(whole[0][0]) + len(whole[1][0])
     if learner.forecasts and is_told:
-        chances = dict(zip(names, learner._chances(scores[:1])[0].tolist(), strict=True))
+        estimated = dict(zip(names, as_chances(learner, scores[:1])[0].tolist(), strict=True))
     return Explanation(
         names[said],
         names[greedy],
         said != greedy,
-        chances,
+        estimated,
         dict(zip(names, law.tolist(), strict=True)),
         dict(zip(names, scores[0].tolist(), strict=True)),
         sorted((part for part in spoken if part[1]), key=lambda part: -part[1]),
         len(every_part) - len(parts),
-        learner.one_right if chances else None,
+        learner.one_right if estimated else None,
     )
 
 
@@ -128,7 +129,7 @@ def _scores(
         block = stacked(rows, dtype)
         if any(len(indices) for indices, _ in numbers):
             block = block._replace(numbers=stacked(numbers, dtype))
-        found.append(learner._score(block, places)[0][:, places].astype(np.float64))
+        found.append(score(learner, block, places)[0][:, places].astype(np.float64))
     return np.concatenate(found)
 
 

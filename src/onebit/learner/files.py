@@ -30,7 +30,8 @@ from onebit.learner.answered import Answers, OtherAnswers
 from onebit.learner.decision import MOST_ROUNDS, check_salt, salted
 from onebit.learner.declared import Declared
 from onebit.learner.labels import Kept
-from onebit.learner.table import NO_MAP
+from onebit.learner.laying import lay_out, read_columns, use
+from onebit.learner.table import NO_MAP, Table
 from onebit.reading.frames import composed_names
 from onebit.reading.rows import COLUMNS, GROWTH_LIMIT, NAMES
 from onebit.storage.base import row_blocks
@@ -65,8 +66,22 @@ _ARRAY_HEADER = re.compile(  # of .npy files, as numpy writes it for arrays of n
 
 
 def dump(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The head and the arrays of a learner. The caller holds its lock."""
-    labels = learner._labels
+    """The head and the arrays of a learner."""
+    with learner.lock:
+        learner.table.storage.catch_up(learner.table.state.held)
+        head, table = _head(learner), learner.table
+        salts, others = learner.other_answers.saved()
+        if salts:
+            head["salts"] = salts
+        if learner.salt:
+            head["salt"] = learner.salt
+        own = learner.answers.saved(learner.round)
+        return head, _learned(table) | own | _scales(table) | others
+
+
+def _head(learner: Learner) -> dict[str, Any]:
+    """The settings of a learner, and what it knows of its contexts."""
+    labels, reader = learner.label_set, learner.reader
     head = {
         "version": __version__,
         "algorithm": type(learner).__name__,
@@ -77,28 +92,29 @@ def dump(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "seed": learner.seed,
         "round": learner.round,
     }
-    reader = learner.reader
     if reader.columns and not learner.features:
         head["columns"] = reader.columns
     if reader.names:
         head["names"] = list(reader.names)
     if reader.taught_with:
         head["taught_with"] = reader.taught_with
-    table = learner.table
+    return head
+
+
+def _learned(table: Table) -> dict[str, np.ndarray]:
+    """What a learner has learned."""
     arrays = {"table": table.weights(), "memory": table.state.memory.copy()}
     features = table.known()
     if len(features) and features[-1] >= len(features):  # some are missing
         arrays["features"] = features
-    arrays |= table.arrays() | learner._answers.saved(learner.round)
-    if table.scales is not None:
-        table.make_room_to_scale(0)
-        arrays |= saved_scales(table.scales, table.order())
-    salts, answered_elsewhere = learner._other_answers.saved()
-    if salts:
-        head["salts"] = salts
-    if learner.salt:
-        head["salt"] = learner.salt
-    return head, arrays | answered_elsewhere
+    return arrays | table.arrays()
+
+
+def _scales(table: Table) -> dict[str, np.ndarray]:
+    if table.scales is None:
+        return {}
+    table.make_room_to_scale(0)
+    return saved_scales(table.scales, table.order())
 
 
 def restore(
@@ -125,18 +141,18 @@ def restore(
         if fixed and fixed != len(table) and (features is None or fixed > len(table)):
             raise ValueError(_UNFIT)
         learner = _learner_of(head, arrays, given or {}, kind)
-        if memory.ndim == 1 and len(memory) in learner._earlier_memories:
+        if memory.ndim == 1 and len(memory) in learner.earlier_memories:
             initial = learner.table.state.memory
             memory = np.append(memory, initial[len(memory) :].astype(memory.dtype))
     except KeyError as error:
         raise ValueError(f"there is no {error} in this model") from None
     except TypeError as error:
         raise ValueError(f"this model does not fit its algorithm: {error}") from None
-    labels = len(learner._labels)
+    labels = len(learner.label_set)
     if not _are_scales(learner, scales, table):
         raise ValueError(_UNFIT)
     if scales.keys() == {INPUT_SCALES} and learner.inputs == "auto":
-        learner._read_columns(len(table) - 1)
+        read_columns(learner, len(table) - 1)
     storage = learner.table.storage
     if not (
         table.ndim == 3
@@ -162,7 +178,7 @@ def restore(
         features = np.arange(len(table))
     known = NO_MAP if features is None else learner.table.map_of(features)
     kept = learner.table.scales
-    learner._lay_out(storage, kept, memory, arrays, known, len(table), table)
+    lay_out(learner, storage, kept, memory, arrays, known, len(table), table)
     if scales:
         lines = learner.table.scales.lines
         places = scales.get(INPUT_PLACES, np.arange(len(lines) - 1))
@@ -241,7 +257,7 @@ def _learner_of(
     common = {name: head[name] for name in ("features", "dtype", "seed")}
     labels = head["labels"] if isinstance(head["labels"], int) else Kept(head["labels"])
     learner = kind(labels, **settings, **common)
-    learner.round, learner._answers, learner._other_answers = round, answers, other_answers
+    learner.round, learner.answers, learner.other_answers = round, answers, other_answers
     if learner.features is None and "columns" in head:  # older files have none
         learner.reader.columns = whole("columns", head["columns"], least=1, most=GROWTH_LIMIT)
     names = _names(head.get("names", []), head.get("columns"), learner.features)
@@ -249,12 +265,12 @@ def _learner_of(
     learner.reader.taught_with = head.get("taught_with", "")  # older files have none
     if learner.reader.taught_with not in ("", NAMES, COLUMNS):
         raise ValueError("it was taught with contexts of no known kind")
-    learner._fades_at = learner._next_fade(max(round - 1, 0))
+    learner.fading.has_faded(max(round - 1, 0))
     storage = learner.table.storage.for_saved(arrays)
     if storage is not learner.table.storage:
-        learner._use(storage)
+        use(learner, storage)
     learner.salt = check_salt(head.get("salt", ""))
-    learner._draws = salted(learner.seed, learner.salt)
+    learner.draw_seed = salted(learner.seed, learner.salt)
     return learner
 
 

@@ -119,7 +119,7 @@ class Table:
     def reserve_for(self, indices: np.ndarray, columns: int = 0, work: Work | None = None) -> Work:
         """Make room for the features of a context. columns: of a dense row, else 0.
 
-        The context must be as `_fitted` gives it. Returns the scratch space, with room for it.
+        The context must be as `fitted` gives it. Returns the scratch space, with room for it.
         """
         work = self.work if work is None else work
         if not len(indices):

@@ -42,7 +42,8 @@ def play(learner: Learner, contexts: Sequence[Any] | None = None) -> None:
                 copy.learn(copy.decide(context), **answer)
             copy.propensities(context)
             copy.predict([context])
-            copy._fitted_as_full(context)
+            if copy.table.is_limited:  # what contexts need once the vocabulary is full
+                copy.table.merged(copy.rows([context]), copy.table.slots, 0)
         except REFUSED:  # the learner takes other contexts: they compile it when they come
             continue
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from onebit.learner.forgetting import will_forget
 from onebit.service.engine.building import decision_of, was_right
 from onebit.service.engine.checks import refusing
 from onebit.service.engine.counts import Counts
@@ -104,7 +105,7 @@ class Answering:
         """The first answer to a decision."""
         state, waits = self._state, recent.row.active is None
         state.will_work(len(recent.row.context or b""))
-        if state.is_large and state.learner._will_forget(given.right):
+        if state.is_large and will_forget(state.learner, given.right):
             state.will_wait()
         position, time = state.journal.stamp(2 if waits else 1)
         shown = self._activate(recent, position, time) if waits else _Shown()

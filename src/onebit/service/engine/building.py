@@ -30,8 +30,10 @@ from onebit.core.jit import COMPILED
 from onebit.core.sources import SOURCES, is_own
 from onebit.datasets import Steps, steps
 from onebit.learner import files
+from onebit.learner.copies import with_vocabulary
 from onebit.learner.decision import Decision
 from onebit.learner.labels import Kept
+from onebit.learner.laying import add_label
 from onebit.learner.learner import Learner
 from onebit.learner.warming import REFUSED, play
 from onebit.reading import contexts
@@ -122,7 +124,7 @@ class Builder:
     ) -> None:
         """Let a learner learn an answer, live or from the journal."""
         right, label = says(answer)
-        said, known = row.label, learner._labels.names
+        said, known = row.label, learner.label_set.names
         if not self.made(row):
             heard = self.relabelling.heard(row.configuration, answer.time, said, right, label)
             said, right, label = heard or ("", None, None)  # no label is blank
@@ -210,7 +212,7 @@ class Builder:
                     reached = event.position
                     if event.kind == "label" and reached > labels_since(self.version.body):
                         label = _decode(event.body)["label"]
-                        if label not in learner._labels.names:
+                        if label not in learner.label_set.names:
                             learner = self.with_label(learner, label)
                     elif event.kind == "forget":
                         learner.forget(_decode(event.body)["share"])
@@ -235,7 +237,7 @@ class Builder:
 
     def with_label(self, learner: Learner, label: Any) -> Learner:
         """The learner with another label, which was checked when it was new."""
-        learner._add_label(label)
+        add_label(learner, label)
         return limited(learner, self.version)
 
     def context_of(self, row: DecisionRow) -> Any:
@@ -312,7 +314,7 @@ def limited(learner: Learner, version: Version) -> Learner:
     if "vocabulary" not in body and not learner.table.may_map:
         return learner  # an early journal may have rows that are wider
     vocabulary = body.get("vocabulary")
-    return learner._with_vocabulary(vocabulary or default_vocabulary(learner))
+    return with_vocabulary(learner, vocabulary or default_vocabulary(learner))
 
 
 def default_vocabulary(learner: Learner) -> int:

@@ -11,6 +11,8 @@ import numpy as np
 
 from onebit.core.slots import OTHERS
 from onebit.learner.decision import Decision
+from onebit.learner.logged import can_propose
+from onebit.learner.looking import propensities_then
 from onebit.service.engine.checks import check_text, refusing, stored_context
 from onebit.service.engine.counts import Counts
 from onebit.service.engine.pending import UNWRITTEN, Pending, all_done
@@ -171,7 +173,7 @@ class Deciding:
     def _decided(self, asked: Asked) -> RecentDecision:
         """A decision that is not yet in the journal."""
         state, x, deferred = self._state, asked.x, self._state.model.deferred
-        if state.is_large and state.learner.round >= state.learner._fades_at:
+        if state.is_large and state.learner.round >= state.learner.fading.at:
             state.will_wait()
         decide = state.learner.propose if deferred else state.learner.decide
         with refusing("$.context"):
@@ -220,10 +222,10 @@ class Deciding:
     def _shares(self, x: Any, decision: Decision) -> np.ndarray:
         """How likely each label was to be said, of the decision that was just made."""
         learner = self._state.learner
-        if self._state.model.deferred and not learner._can_propose(x):
+        if self._state.model.deferred and not can_propose(learner, x):
             learner = learner.copy()  # which has faded; nothing was counted
             learner.redo(x, decision)
-        return learner._propensities_then(decision)
+        return propensities_then(learner, decision)
 
     def _append(self, made: Sequence[RecentDecision]) -> None:
         """Hand decisions to the journal, and count them."""

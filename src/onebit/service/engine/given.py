@@ -82,7 +82,7 @@ def check_given(state: EngineState, given: Given) -> None:
             raise Refused(
                 f"{type(state.learner).__name__} must be told the true label", where="$.right"
             )
-    elif given.label not in state.learner._labels.names:
+    elif given.label not in state.learner.label_set.names:
         raise Refused(f"{given.label!r} is not a label of {state.name}", where="$.label")
     if given.source == SILENCE:
         raise Refused(

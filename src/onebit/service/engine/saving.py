@@ -42,7 +42,7 @@ class Saving:
             if state.is_stale:
                 return None
             position, version = state.reached, state.version.number
-            dumped, past = state.learner._dump(), state.past()
+            dumped, past = files.dump(state.learner), state.past()
         state.journal.flush()
         self.reached = position
         return self.write(dumped, version, position, past)
@@ -52,7 +52,7 @@ class Saving:
 
         def write(learner: Learner, position: int) -> None:
             if not self._state.has_changed(past, position):
-                self.write(learner._dump(), version, position, past)
+                self.write(files.dump(learner), version, position, past)
 
         return write
 

@@ -140,7 +140,7 @@ class Schedule:
             "model": state.number,
             "version": state.version.number,
             "until": until,
-            "learner": files.pack(*learner._dump()),
+            "learner": files.pack(*files.dump(learner)),
             "expired": state.expired_before(),
             "hears_silence": state.model.wrong_after is not None,
         }

@@ -343,7 +343,7 @@ class Teacher:
         """The learner, for `onebit.load`."""
         with self._state.working():
             self.engine.settle()
-        return files.pack(*self.engine.learner._dump())
+        return files.pack(*files.dump(self.engine.learner))
 
 
 def _together(known: Sequence[Label], new: Sequence[Label]) -> list[Label]:

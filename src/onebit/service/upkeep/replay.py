@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from onebit.learner import files
+from onebit.learner.files import dump
 from onebit.learner.learner import Learner
 from onebit.service import snapshots
 from onebit.service.engine.building import (
@@ -26,7 +27,7 @@ def is_of(saved: bytes, learner: Learner) -> bool:
         release = files.unpack(saved)[0].get("version")
     except ValueError:  # it is damaged
         return False
-    head, arrays = learner._dump()
+    head, arrays = dump(learner)
     return saved == files.pack(head | {"version": release}, arrays)
 
 

@@ -1,0 +1,83 @@
+"""Make a learner: what the arguments of its constructor say."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from onebit.core.settings import REQUIRED, SHARED, choice_of, unknown_setting
+from onebit.storage.base import Storage
+
+if TYPE_CHECKING:
+    from onebit.learner.learner import Learner
+
+
+def given_labels(kind: type[Learner], labels: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    """The labels among the arguments of a constructor; they are taken out of `given`."""
+    name = kind.__name__
+    if not labels and "labels" not in given:
+        near = difflib.get_close_matches("labels", given, n=1)
+        meant = f"; did you mean labels= by {near[0]}=?" if near else ""
+        raise TypeError(
+            f"{name} needs the labels: a list of them, {name}(labels=['yes', 'no']), or their "
+            f"number, {name}(labels=2){meant}"
+        )
+    if len(labels) + ("labels" in given) > 1:
+        example = next((setting for setting in kind.declared if setting not in SHARED), "seed")
+        raise TypeError(
+            f"{name} takes the labels as one list, and settings by name, such as {example}=..."
+        )
+    return labels[0] if labels else given.pop("labels")
+
+
+def take_settings(learner: Learner, given: dict[str, Any]) -> None:
+    """Check the given settings, and compute the others."""
+    kind = type(learner)
+    for name in given:
+        if name not in kind.declared:
+            raise TypeError(unknown_setting(kind, name))
+    for name, declared in kind.declared.items():
+        value = given.get(name, declared.default)
+        if value is REQUIRED:
+            raise TypeError(f"{kind.__name__} needs {name}=")
+        if name in given and not (value is None and callable(declared.default)):
+            value = declared.check(name, value)
+        elif callable(declared.default):
+            value = declared.default(learner)
+        learner.setting_values[declared] = value
+        if name in SHARED:  # these are read in every round
+            setattr(learner, name, value)
+
+
+def settings_to_save(learner: Learner, storage: Storage) -> dict[str, Any]:
+    """The settings that make the same learner again, but for features, seed and dtype."""
+    own = {n: s for n, s in learner.declared.items() if n not in SHARED and s.in_use(learner)}
+    settings = {**storage.settings, **{n: learner.setting_values[s] for n, s in own.items()}}
+    if learner.silence != "nothing":  # defaults are left out, as in older model files
+        settings["silence"] = learner.silence
+    if learner.half_life is not None:
+        settings["half_life"] = learner.half_life
+    if learner.inputs != "raw":
+        settings["inputs"] = learner.inputs
+    if learner.vocabulary is not None:
+        settings["vocabulary"] = learner.vocabulary
+    return settings
+
+
+def fingerprint(learner: Learner) -> bytes:
+    """Identifies learners that can learn from each other's decisions."""
+    settings = {name: value for name, value in learner.settings.items() if name != "vocabulary"}
+    identity = [type(learner).__name__, settings, learner.seed, learner.dtype, learner.features]
+    whole = hashlib.blake2b(msgspec.json.encode(identity), digest_size=8).digest()
+    own = learner.table.storage.identity
+    return hashlib.blake2b(whole + own, digest_size=8).digest() if own else whole
+
+
+def precision(asked: Any) -> np.dtype:
+    """The dtype of the weights, from its name or from a numpy type."""
+    name = asked if isinstance(asked, str) else getattr(asked, "__name__", str(asked))
+    return np.dtype(choice_of("dtype", name, ("float32", "float64")))
