@@ -96,7 +96,7 @@ def test_labels_may_be_strings(data):
 
 def test_progress_is_told_and_may_stop_the_run(data, monkeypatch):
     X, y = data
-    monkeypatch.setattr("onebit.lab.simulation._LONGEST_CALL", 7)
+    monkeypatch.setattr("onebit.learner.streaming.LONGEST_CALL", 7)
     told = []
     ob.simulate(ob.Banditron(3), X, y, progress=told.append)
     assert told[-1] == 50 and told == sorted(told) and max(np.diff([0, *told])) <= 7
@@ -173,7 +173,7 @@ def test_the_table_takes_what_its_numbers_take():
 
 @pytest.mark.compiled
 def test_a_learner_may_be_used_while_it_is_simulated(monkeypatch):
-    monkeypatch.setattr("onebit.lab.simulation._LONGEST_CALL", 7)
+    monkeypatch.setattr("onebit.learner.streaming.LONGEST_CALL", 7)
     X = np.random.default_rng(0).normal(size=(50, 3))
     y = np.arange(50) % 3
     one, two = ob.Banditron(3), ob.Banditron(3)

@@ -104,7 +104,7 @@ def test_memory_is_a_megabyte():
 @pytest.mark.parametrize("channel", [[], [ob.Silence(0.3)], [ob.Silence(0.5), ob.Delay(mean=30.0)]])
 @pytest.mark.parametrize("make", [ob.Banditron, ob.AROW])
 def test_round_by_round_equals_the_stream_also_beyond_memory(make, channel, monkeypatch):
-    monkeypatch.setattr("onebit.lab.simulation._LONGEST_CALL", 50)
+    monkeypatch.setattr("onebit.learner.streaming.LONGEST_CALL", 50)
     X, y = rows(300)
     one, two, three = (make(LABELS, seed=5) for _ in range(3))
     way = ob.Channel(channel, seed=5)

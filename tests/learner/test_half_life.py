@@ -9,7 +9,7 @@ import pytest
 
 import onebit as ob
 from onebit.core.jit import COMPILED
-from onebit.learner.learner import STEPS
+from onebit.learner.forgetting import STEPS
 from onebit.testing import LABELS, model_bytes
 
 plain_later = [] if COMPILED else [pytest.mark.exhaustive]

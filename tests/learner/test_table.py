@@ -146,7 +146,7 @@ def test_dense_rows_are_in_the_order_of_their_columns():
 
 
 def test_a_learner_may_be_reloaded_while_it_is_simulated(tmp_path, monkeypatch):
-    monkeypatch.setattr("onebit.lab.simulation._LONGEST_CALL", 7)
+    monkeypatch.setattr("onebit.learner.streaming.LONGEST_CALL", 7)
     X, y = words(60, 90, 4)
     learner, saved = ob.Confidit(4), ob.Confidit(4)
     ob.simulate(saved, X[50:], y[50:])

@@ -12,7 +12,6 @@ import onebit as ob
 from onebit import testing
 from onebit.core import jit, lanes
 from onebit.learner import calls
-from onebit.learner import learner as module
 
 DENSE, NAMED = [0.5, 1.0, -2.0], ({"goal": 1, "team": "A"}, "a text of some words")
 HASHED = {"features": 64}
@@ -20,15 +19,14 @@ HASHED = {"features": 64}
 
 @pytest.fixture
 def needed(monkeypatch):
-    """The names and kinds of the entries that are asked for."""
+    """The names and kinds of the compiled functions that are asked for."""
     seen = set()
 
     def noted(function, kind, *args):
         seen.add((function.__name__, kind))
         return jit.direct(function, kind, *args)
 
-    for user in (calls, module):
-        monkeypatch.setattr(user, "direct", noted)
+    monkeypatch.setattr(calls, "direct", noted)
     return seen
 
 

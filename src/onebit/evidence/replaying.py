@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from onebit.evidence.replay_loop import Logged, Manner, Told, learn_rows, tell_rows
 from onebit.evidence.rows import RIGHT, UNANSWERED, WRONG, LogBlock, context_at
-from onebit.learner.forgetting import fade, pause
-from onebit.learner.laying import after_meeting, meet
+from onebit.learner.laying import after_meeting
 from onebit.learner.learner import Learner
 from onebit.learner.looking import to_read
+from onebit.learner.streaming import Passage
 from onebit.learner.table import NO_ORDER
 from onebit.reading.rows import Rows
-
-_LONGEST_CALL = 2**18  # rows: between calls Ctrl-C is heard
 
 
 def learn_block(learner: Learner, block: LogBlock, tells: bool = False) -> Told:
@@ -26,60 +25,24 @@ def learn_block(learner: Learner, block: LogBlock, tells: bool = False) -> Told:
     with learner.lock:
         rows = learner.rows(block.contexts)
         _check_answers(learner, block)
-        if learner.reader.way.is_open and rows.columns:
-            meet(learner, rows.columns)
-        labels_then, placed = learner.label_set, learner.table.place(rows, NO_ORDER)
-        learner.reader.remember(rows.columns, rows.names)
-        log = _logged(learner, block, placed)
-        told = _room(learner, block.size if tells else 0)
-        first, done = learner.round, 0
-        while done < block.size:
-            if first + done >= learner.fading.at:
-                fade(learner, first + done)
-            if learner.label_set is not labels_then:  # the learner was reloaded
-                labels_then, placed = learner.label_set, learner.table.place(rows, NO_ORDER)
-                log = Logged(*placed[:3], *log[3:])
-            end = min(block.size, done + _LONGEST_CALL, learner.fading.at - first)
-            _learn_rows(learner, block, log, told, first, done, end)
-            done = end
-            learner.round = first + done
-        if rows.kind and not learner.reader.taught_with and learner.answers.any():
-            learner.reader.taught_with = rows.kind
-        return told
+        passage = Passage(learner, rows, NO_ORDER)
+        told, manner = _room(learner, block.size if tells else 0), _manner(learner)
 
-
-def _learn_rows(
-    learner: Learner, block: LogBlock, log: Logged, told: Told, first: int, begin: int, end: int
-) -> None:
-    """Learn rows, with the pauses that the learner asks for."""
-    failure: BaseException | None = None
-    try:
-        marks = learner.answers.marks(first + end)
-        manner = _manner(learner)
-        while True:
+        def learn(begin: int, end: int) -> int:
             table = learner.table
             before = np.zeros((2, len(table.state.memory)))
             args = (
                 learner.params, learner._params_for_truth(), table.state, _own_mask(learner),
-                log, told, before, marks, manner, learner.draw_seed, first, begin, end, table.size,
+                log, told, before, marks, manner, learner.draw_seed, passage.first, begin, end,
+                table.size,
             )  # fmt: skip
-            begin = learner.calls.compiled(learn_rows, *args)(*args)
-            try:
-                has_paused = pause(learner)
-            except Exception as error:  # as `simulate`: the rows are still learned
-                failure, has_paused = failure or error, True
-            if begin == end and not has_paused:
-                break
-            if not has_paused:
-                learner.round = first + begin
-                _learn_row(learner, block, begin)
-                begin += 1
-    except BaseException:
-        learner.answers.cut(learner.round)
-        raise
-    if failure is not None:
-        learner.round = first + end
-        raise failure
+            return learner.calls.compiled(learn_rows, *args)(*args)
+
+        for end in passage.pieces(block.size):
+            log = _logged(learner, block, passage.placed)
+            marks = learner.answers.marks(passage.first + end)
+            passage.run(learn, end, by_hand=partial(_learn_row, learner, block))
+        return told
 
 
 def _manner(learner: Learner) -> Manner:

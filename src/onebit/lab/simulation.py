@@ -20,15 +20,12 @@ from onebit.lab.truth import (
     through,
     truths_of,
 )
-from onebit.learner.forgetting import fade, pause
-from onebit.learner.laying import meet
 from onebit.learner.learner import Learner
-from onebit.reading.contexts import check_within
+from onebit.learner.streaming import Passage
 from onebit.reading.dicts import own_categories
 from onebit.reading.frames import listed, table_in, warn_of_categories
 from onebit.reading.rows import Rows
 
-_LONGEST_CALL = 2**18  # rounds: between calls progress is shown and Ctrl-C is heard
 _LOOKED_AT = 1000  # rows, in search of strings that nearly all differ
 _ENDLESS = 10**15  # rounds: more than any stream has
 
@@ -89,7 +86,8 @@ def _joined(kept: Rows, rows: Rows) -> Rows:
     indices = np.concatenate([kept.indices, rows.indices])
     values = np.concatenate([kept.values, rows.values])
     width = max(kept.width, rows.width)
-    return Rows(indices, values, indptr, width, rows.columns, kind=kept.kind or rows.kind)
+    joined = Rows(indices, values, indptr, width, rows.columns, names=rows.names)
+    return joined._replace(kind=kept.kind or rows.kind)
 
 
 def _last(rows: Rows, count: int) -> Rows:
@@ -249,7 +247,6 @@ def simulate_rows(
     """`simulate` with a record of what is right. carried: the state that earlier chunks left."""
     with learner.lock:  # other threads wait until the stream is done
         rows = learner.rows(X)
-        names = rows.names
         size = len(rows.indptr) - 1
         check_size(size, truths)
         epochs = whole("epochs", epochs, least=1, most=10**9)
@@ -262,50 +259,27 @@ def simulate_rows(
         check_delays(link, pending.before + total)
         if carried:
             rows, truths = carried.in_front_of(rows, truths)
-        if learner.reader.way.is_open and rows.columns:
-            check_within(rows.width - 1, rows.columns)  # chunks before may have had texts
-            meet(learner, rows.columns)
-        labels_then, placed = learner.label_set, learner.table.place(rows, order_rows)
-        learner.reader.remember(rows.columns, names)
+        passage = Passage(learner, rows, order_rows)
         front = carried.kept if carried else 0
-        stream = Stream(*placed[:3], truths, order_rows, front)
         counts, kept = no_counts(truths, 4), no_counts(truths, len(points), 4)
-        first, done, types, answers = learner.round, 0, learner.calls.types, learner.answers
         all_heard = not (channel or learner.thins)
-        way: Any = NoChannel() if all_heard else ThroughChannel(link, pending, answers.marks(first))
-        table = learner.table
-        args = (learner.params, table.state, table.work, stream, way, learner.draw_seed, first)
-        args = (*args, 0, 0, table.size, counts)
-        compiled = learner.calls.compiled(run, *args, types=(type(way), type(truths)))
+        way: Any = NoChannel()
+
+        def run_rounds(begin: int, end: int) -> int:
+            table, stream = learner.table, Stream(*passage.placed[:3], truths, order_rows, front)
+            records = (learner.params, table.state, table.work, stream, way)
+            args = (*records, learner.draw_seed, passage.first, begin, end, table.size, counts)
+            types = (type(way), type(truths))
+            return learner.calls.compiled(run, *args, types=types)(*args)
+
         for i, point in enumerate(points):
-            while done < point:
-                if first + done >= learner.fading.at:
-                    fade(learner, first + done)
-                end = min(point, done + _LONGEST_CALL, learner.fading.at - first)
-                if learner.calls.types != types:
-                    raise RuntimeError("a label was added to the learner while the stream ran")
-                if learner.label_set is not labels_then:  # the learner was reloaded
-                    labels_then, placed = learner.label_set, learner.table.place(rows, order_rows)
-                    stream = Stream(*placed[:3], *stream[3:])
+            for end in passage.pieces(point):
                 if not all_heard:
-                    way = ThroughChannel(link, pending, answers.marks(first + end))
-                try:
-                    failure = _run_rounds(compiled, learner, stream, way, first, done, end, counts)
-                except BaseException:
-                    if not all_heard:
-                        answers.cut(learner.round)  # these rounds are not counted
-                    raise
-                if all_heard:
-                    answers.mark_all(first + done, first + end, first + end)
-                done = end
-                learner.round = first + done
-                if rows.kind and not learner.reader.taught_with and learner.answers.any():
-                    learner.reader.taught_with = rows.kind
-                if failure is not None:
-                    raise failure
+                    marks = learner.answers.marks(passage.first + end)
+                    way = ThroughChannel(link, pending, marks)
+                passage.run(run_rounds, end, all_answered=all_heard)
                 if progress:
-                    progress(done)
-                    first = learner.round - done  # `progress` may have called `decide`
+                    progress(end)
             kept[i] = counts
         if carried:
             carried.keep(pending, rows, total)
@@ -317,33 +291,6 @@ def check_size(rows: int, truths: Truths) -> None:
     if size_of(truths) != rows:
         what = "labels" if isinstance(truths, TrueLabels) else "rows"
         raise ValueError(f"X has {rows} rows and y {size_of(truths)} {what}")
-
-
-def _run_rounds(
-    compiled: Callable[..., int],
-    learner: Learner,
-    stream: Stream,
-    way: Any,
-    first: int,
-    begin: int,
-    end: int,
-    counts: np.ndarray,
-) -> BaseException | None:
-    """Run rounds, with the pauses that the learner asks for.
-
-    An error in a pause is returned after all rounds were run.
-    """
-    failure = None
-    while True:
-        records = (learner.params, learner.table.state, learner.table.work, stream, way)
-        begin = compiled(*records, learner.draw_seed, first, begin, end, learner.table.size, counts)
-        try:
-            has_paused = pause(learner)
-        except BaseException as error:  # Ctrl-C as well
-            failure = failure or error
-        else:
-            if not has_paused:
-                return failure
 
 
 def shuffled(size: int, epochs: int, seed: int) -> np.ndarray:
