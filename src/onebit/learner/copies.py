@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from onebit.learner import files
 from onebit.learner.answered import Answers
 from onebit.learner.decision import salted
-from onebit.learner.files import dump, read, restore
 
 if TYPE_CHECKING:
     from onebit.learner.learner import Learner
@@ -17,7 +17,7 @@ _STAY = ("lock", "_reload_lock", "_acquire", "_release")  # threads may hold or 
 
 def copy(learner: Learner) -> Any:
     """See `Learner.copy`."""
-    return restore(*dump(learner), unsaved(learner), type(learner))
+    return files.restore(*files.dump(learner), unsaved(learner), type(learner))
 
 
 def unsaved(learner: Learner) -> dict[str, Any]:
@@ -27,8 +27,8 @@ def unsaved(learner: Learner) -> dict[str, Any]:
 
 def reload(learner: Learner, path: str | os.PathLike[str]) -> None:
     """See `Learner.reload`. The caller holds the lock of reloading."""
-    head, arrays = read(path)
-    newer = restore(head, arrays, unsaved(learner), type(learner), is_foreign=True)
+    head, arrays = files.read(path)
+    newer = files.restore(head, arrays, unsaved(learner), type(learner), is_foreign=True)
     if newer.origin != learner.origin:
         raise ValueError(
             f"{os.fspath(path)}: another model, or one with other settings or another seed"
@@ -48,9 +48,9 @@ def with_vocabulary(learner: Learner, vocabulary: int) -> Learner:
     vocabulary = max(vocabulary, learner.table.own_rows, 1)
     if vocabulary == learner.vocabulary:
         return learner
-    head, arrays = dump(learner)
+    head, arrays = files.dump(learner)
     head["settings"] = {**head["settings"], "vocabulary": vocabulary}
-    return restore(head, arrays, unsaved(learner), type(learner))
+    return files.restore(head, arrays, unsaved(learner), type(learner))
 
 
 def set_salt(learner: Learner, salt: str) -> None:

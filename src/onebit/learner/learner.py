@@ -72,9 +72,9 @@ Labels = int | Sequence[str] | Sequence[int]
 # What a class says about its algorithm, and compiled code: names that are not for users.
 _FOR_AUTHORS = {
     "BITS",
-    *("answers", "calls", "chance_line", "draw_seed", "fading", "has_learned", "hearing"),
-    *("knows_numbers", "label_set", "lock", "origin", "other_answers", "params", "reader", "rows"),
-    *("setting_values", "table", "thins"),
+    *("answers", "calls", "chance_line", "draw_seed", "earlier_memories", "fading", "hearing"),
+    *("has_learned", "knows_numbers", "label_set", "lock", "origin", "other_answers", "params"),
+    *("reader", "rows", "setting_values", "table", "thins"),
     *("Params", "could_say", "hear", "hear_label", "law", "lockstep", "lockstep_loop", "members"),
     *("alarm", "say", "score"),
     *("added_settings", "costly", "declared", "forecasts", "full_information", "hears_empty"),
