@@ -36,6 +36,7 @@ from onebit.learner.copies import unsaved
 from onebit.learner.decision import Decision
 from onebit.learner.files import dump
 from onebit.learner.learner import Learner
+from onebit.learner.teaching import teach_row
 
 Make = Callable[..., Learner]
 LABELS, FEATURES = 5, 12
@@ -328,6 +329,7 @@ def kinds_of_contexts_do_not_mix(make: Make) -> None:
                 lambda x, judge=judge: judge.predict([x]),
                 lambda x, judge=judge: judge.scores([x]),
                 lambda x, judge=judge: judge.learn_logged(x, 1, label=1),
+                lambda x, judge=judge: judge.teach([x], [1]),
                 lambda x, judge=judge: simulate(judge, [x], [1]),
                 lambda x, judge=judge: sweep([judge], [x], [1]),
                 lambda _, judge=judge, early=early: _teach(judge, early, 1),
@@ -426,6 +428,39 @@ def feedback_for_another_policy_teaches_the_same(make: Make) -> None:
         for mine, learned in zip(_numbers(own), _numbers(observer), strict=True):
             np.testing.assert_allclose(mine, learned, rtol=1e-4, atol=1e-6)
     assert own.round == observer.round
+
+
+def teaching_is_naming_labels_in_no_round(make: Make) -> None:
+    """`teach` equals decisions for greedy labels and `learn(label=...)`; no round is counted."""
+    (together, one_by_one), (X, y) = _twins(make, seed=4), _stream(40)
+    for learner in (together, one_by_one):
+        _teach(learner, learner.decide(_pair(X, 0)), int(y[0]))
+    waiting = together.decide(_pair(X, 1)), one_by_one.decide(_pair(X, 1))
+    together.teach(X, y)
+    for i in range(40):
+        teach_row(one_by_one, _pair(X, i), int(y[i]))
+    for learner, decision in zip((together, one_by_one), waiting, strict=True):
+        assert learner.round == 2, "taught contexts count as rounds"
+        learner.learn(decision, label=int(y[1]))
+    assert state_bytes(together) == state_bytes(one_by_one), "not as one by one"
+    for i in range(40):
+        taught, told = together.copy(), together.copy()
+        decision = told.decide(_pair(X, i))
+        if not decision.explored and decision.propensity == 1:
+            told.learn(decision, label=int(y[i]))
+            taught.teach([_pair(X, i)], [y[i]])
+            assert _weights_of(taught) == _weights_of(told), "not as learn(label=...)"
+    before = state_bytes(together)
+    for contexts, labels in ((X, y[:1]), (X, [LABELS] * 40), ("a text", [1]), ({}, [1])):
+        _refusal(functools.partial(together.teach, contexts, labels), "teaching these")
+    together.teach([], [])
+    assert state_bytes(together) == before, "a refused call changed the learner"
+
+
+def _weights_of(learner: Learner) -> bytes:
+    """The learned arrays, without the numbers by which rounds and alarms are counted."""
+    arrays = saved_state(learner)[1]
+    return files.pack({}, {n: a for n, a in arrays.items() if n not in (*_COUNTED, "memory")})
 
 
 def _numbers(learner: Learner) -> list[np.ndarray]:
@@ -675,6 +710,7 @@ LAWS: list[Callable[[Make], None]] = [
     decisions_may_travel_and_come_back_late,
     a_log_makes_the_same_learner_again,
     feedback_for_another_policy_teaches_the_same,
+    teaching_is_naming_labels_in_no_round,
     late_feedback_equals_the_stream_with_the_same_delay,
     a_forged_decision_is_refused_or_harmless,
     feedback_twice_is_refused,

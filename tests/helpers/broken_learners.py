@@ -265,6 +265,12 @@ class _IgnoresPropensitiesOfLogs(ob.Banditron):
         super().learn_logged(x, said, **feedback)
 
 
+class _CountsTaughtContexts(ob.Banditron):
+    def teach(self, X, y):
+        super().teach(X, y)
+        self.round += len(y)
+
+
 OFF = 0.0 if COMPILED else 1e-3
 
 
@@ -301,6 +307,7 @@ BY_LAW = {
     "decisions_may_travel_and_come_back_late": _ForgetsDecisionsInTransit,
     "a_log_makes_the_same_learner_again": _LosesRedoneRounds,
     "feedback_for_another_policy_teaches_the_same": _IgnoresPropensitiesOfLogs,
+    "teaching_is_naming_labels_in_no_round": _CountsTaughtContexts,
     "late_feedback_equals_the_stream_with_the_same_delay": _LearnsFromStaleScores,
     "a_forged_decision_is_refused_or_harmless": _BelievesForgedDecisions,
     "feedback_twice_is_refused": _LearnsNamedLabelsTwice,

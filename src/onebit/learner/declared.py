@@ -156,7 +156,8 @@ def _signature(cls: type[Declared]) -> inspect.Signature:
         shared = [p for p in settings if p.name in SHARED and p.name not in names]
         return inspect.Signature([*own, *shared])
     labels = inspect.Parameter("labels", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return inspect.Signature([labels, *settings])
+    examples = inspect.Parameter("examples", keyword, default=None)
+    return inspect.Signature([labels, examples, *settings])
 
 
 def _default_of(declared: Setting) -> Any:

@@ -58,6 +58,7 @@ from onebit.learner.looking import as_chances, places_of, propensities, score
 from onebit.learner.making import precision
 from onebit.learner.silence import Reading, hearing
 from onebit.learner.table import NO_MAP, Filling, Table
+from onebit.learner.teaching import teach
 from onebit.learner.warming import warm_up
 from onebit.reading.contexts import check_kind, columns_of
 from onebit.reading.frames import warn_of_categories
@@ -98,8 +99,9 @@ if hasattr(os, "register_at_fork"):
 class Learner(Declared):
     """The base class of all learners. Use one of its subclasses: `OneBit`, `Banditron`, ...
 
-    labels: a list of strings or of ints, or their number (then they are 0, 1, 2, ...). Every
-    learner has the settings below.
+    labels: a list of strings or of ints, or their number (then they are 0, 1, 2, ...).
+    examples: contexts of some of them, {label: [contexts]}, which are taught before the first
+    round (`teach`). Every learner has the settings below.
 
     Threads may share a learner: calls run one after another. If several processes decide with the
     same model, each needs its own salt: see `onebit.load`.
@@ -107,6 +109,9 @@ class Learner(Declared):
 
     if TYPE_CHECKING:  # the first argument of every learner
         _given_labels: Labels = setting(kw_only=False, alias="labels", doc="")
+        _given_examples: Mapping[Any, Iterable[Any]] | None = setting(
+            default=None, alias="examples", doc=""
+        )
 
     features: int | None = setting(
         default=None,
@@ -168,7 +173,12 @@ class Learner(Declared):
     earlier_memories: ClassVar[tuple[int, ...]] = (0,)  # sizes of `_memory` in earlier versions
     needs: ClassVar[str] = ""  # a setting without a default that only Python can give
 
-    def __init__(self, *labels: Labels, **given: Any) -> None:
+    def __init__(
+        self,
+        *labels: Labels,
+        examples: Mapping[Any, Iterable[Any]] | None = None,
+        **given: Any,
+    ) -> None:
         self.label_set = LabelSet(making.given_labels(type(self), labels, given))
         self.setting_values: dict[Setting, Any] = {}
         making.take_settings(self, given)
@@ -209,6 +219,8 @@ class Learner(Declared):
         self.calls: Calls
         lay_out(self, storage, scales, memory, {}, NO_MAP, features)
         self.origin = making.fingerprint(self)
+        if examples is not None:
+            self.teach(*making.listed_examples(examples))
 
     # Locks. `decide` and `learn` do what `with self.lock` does, in half the time. CPython raises
     # KeyboardInterrupt when a call returns, and so perhaps right after `_acquire()`, which must
@@ -425,6 +437,19 @@ class Learner(Declared):
             raise
         self._release()
 
+    def teach(self, X: Any, y: Any) -> None:
+        """Learn from contexts whose true labels are known: past cases, or a few examples.
+
+        X: many contexts: a list of texts or dicts, an array, a sparse matrix, a data frame. y:
+        their labels.
+
+        Each context is learned as if its greedy label had been said for certain and then the true
+        label had been named, `learn(decision, label=...)`. But it is no round: no round is counted,
+        no label counts as said, and it is no sign of drift.
+        """
+        computes_notes = type(self)._had_it_said is not Learner._had_it_said
+        teach(self, X, y, by_hand=computes_notes)
+
     # Reading the state.
 
     @property
@@ -496,8 +521,10 @@ class Learner(Declared):
     def has_learned(self) -> bool:
         """Whether anything was learned: the state differs from the initial one."""
         with self.lock:
-            if self.round == 0 or self.table.knows_numbers():
-                return self.round > 0
+            if self.table.knows_numbers():
+                return True
+            if self.round == 0 and not self.reader.taught_with:
+                return False
             if self.hears_empty and self.reader.way.is_open and not self.reader.taught_with:
                 return False  # only from empty contexts, which are of any kind
             return self.table.differs_from(np.array(self._memory()))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from onebit.core.settings import REQUIRED, SHARED, choice_of, unknown_setting
+from onebit.core.settings import REQUIRED, SHARED, choice_of, shown, unknown_setting
 from onebit.storage.base import Storage
 
 if TYPE_CHECKING:
@@ -32,6 +33,25 @@ def given_labels(kind: type[Learner], labels: tuple[Any, ...], given: dict[str, 
             f"{name} takes the labels as one list, and settings by name, such as {example}=..."
         )
     return labels[0] if labels else given.pop("labels")
+
+
+def listed_examples(examples: Any) -> tuple[list[Any], list[Any]]:
+    """Contexts and their labels, from a dict {label: [contexts]}."""
+    if not isinstance(examples, Mapping):
+        raise TypeError(
+            f"examples= is a dict of labels and their contexts, {{'tech': ['a new phone']}}, not "
+            f"{shown(examples)}"
+        )
+    X: list[Any] = []
+    y: list[Any] = []
+    for label, contexts in examples.items():
+        if isinstance(contexts, str | bytes | Mapping) or not isinstance(contexts, Iterable):
+            raise TypeError(
+                f"examples of {label!r} must be a list of contexts, not {shown(contexts)}"
+            )
+        found = list(contexts)
+        X, y = [*X, *found], [*y, *[label] * len(found)]
+    return X, y
 
 
 def take_settings(learner: Learner, given: dict[str, Any]) -> None:

@@ -157,7 +157,8 @@ class Reader:
 
     def _reads_names(self, learner: Taught) -> bool:
         """Whether rows of numbers with names are read as dicts: the first context was not dense."""
-        if learner.round == 0 or self.columns or self.taught_with == COLUMNS:
+        has_come = learner.round > 0 or self.taught_with
+        if not has_come or self.columns or self.taught_with == COLUMNS:
             return False
         return not self.way.is_open or learner.has_learned()
 
