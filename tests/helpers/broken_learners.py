@@ -134,7 +134,7 @@ class _ForgetsDecisionsInTransit(ob.Banditron):
 class _LearnsFromStaleScores(ob.UCWL):
     def __init__(self, labels, **settings):
         super().__init__(labels, **settings)
-        self.rescores = self.seed != 8
+        self.rescores_now = self.seed != 8
 
 
 class _LearnsNamedLabelsTwice(ob.Banditron):

@@ -15,6 +15,9 @@ class Alarm:
     memory: the numbers of a state besides its table.
     """
 
+    # The number that is not 0 when it has rung, if a learner has nothing else to pause for.
+    signal: int | None = None
+
     def will_ring(self, memory: np.ndarray, right: bool | None) -> bool:
         """Whether an answer will set it off; right: None for a named label."""
         return False

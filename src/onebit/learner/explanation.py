@@ -10,7 +10,7 @@ A long text has many words, and each is removed from it. So a text is read once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,8 +89,9 @@ def _listed(sizes: list[tuple[str, float]]) -> str:
 def explain(learner: Learner, x: Any, among: Any = None) -> Explanation:
     """See `Learner.explain`."""
     law = learner.propensities(x, among=among)
-    places = list(range(len(learner.labels)) if among is None else places_of(learner, among))
-    names, law = [learner.labels[place] for place in places], law[places]
+    places = list(range(len(law)) if among is None else places_of(learner, among))
+    labels = learner.label_set.names
+    names, law = [labels[place] for place in places], law[places]
     x = row_of_frame(x)
     is_named = isinstance(x, str | Mapping)
     whole, every_part = _parts_with_names(learner, x) if is_named else _columns(learner, x)
@@ -161,9 +162,10 @@ def _parts_with_names(learner: Learner, x: str | Mapping[str, Any]) -> tuple[Con
     parts: list[Part] = []
 
     def added_up(pieces: list[Context]) -> Context:
-        indices, values = _sum(row for row, _ in pieces)
+        rows, numbers = zip(*pieces, strict=True) if pieces else ((), ())
+        indices, values = _sum(rows)
         row = row_of_arrays(indices.astype(np.int64), values, learner.reader.way.dtype, columns)
-        return row, _sum(numbers for _, numbers in pieces)
+        return row, _sum(numbers)
 
     def rest(place: int, piece: Callable[[], Row]) -> Context:
         return added_up([*pieces[:place], (piece(), NO_ENTRIES), *pieces[place + 1 :]])
@@ -180,8 +182,10 @@ def _parts_with_names(learner: Learner, x: str | Mapping[str, Any]) -> tuple[Con
     return added_up(pieces), parts
 
 
-def _sum(rows: Iterable[Row]) -> Row:
+def _sum(rows: Sequence[Row]) -> Row:
     """The sum of rows: indices increase, and each comes once."""
+    if len(rows) == 1:
+        return rows[0]
     rows = [row for row in rows if len(row[0])] or [NO_ENTRIES]
     if len(rows) == 1:
         return rows[0]

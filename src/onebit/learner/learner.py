@@ -75,7 +75,7 @@ _FOR_AUTHORS = {
     "BITS",
     *("answers", "calls", "chance_line", "draw_seed", "earlier_memories", "fading", "hearing"),
     *("has_learned", "knows_numbers", "label_set", "lock", "origin", "other_answers", "params"),
-    *("reader", "rows", "setting_values", "table", "thins"),
+    *("reader", "rescores_now", "rows", "setting_values", "table", "thins"),
     *("Params", "could_say", "hear", "hear_label", "law", "lockstep", "lockstep_loop", "members"),
     *("alarm", "say", "score"),
     *("added_settings", "costly", "declared", "forecasts", "full_information", "hears_empty"),
@@ -201,7 +201,7 @@ class Learner(Declared):
         self.salt, self.draw_seed = "", self.seed
         if storage.planes is not None:
             self.planes = storage.planes  # type: ignore[misc] overrides the class attribute
-        self.rescores = self.rescores or storage.rescores
+        self.rescores_now = self.rescores or storage.rescores
         self._dtype = precision(storage.dtype if self.dtype is None else self.dtype)
         self.dtype = self._dtype.name  # type: ignore[assignment]
         self.round, self.fading = 0, Fading(self.half_life)
@@ -414,7 +414,8 @@ class Learner(Declared):
                 or self.calls.learn(  # the usual case of learn_bit, without another call
                     self.params, table.state, table.work, indices, values,
                     seed, round, table.size, decision.place, decision.greedy_place,
-                    decision.propensity, decision.note, decision.other, True, self.rescores, right,
+                    decision.propensity, decision.note, decision.other, True,
+                    self.rescores_now, right,
                 ) < 0
             ):  # fmt: skip
                 learn_bit(self, decision, seed, right)
@@ -431,7 +432,9 @@ class Learner(Declared):
             if not taught_with:
                 self.reader.taught_with = kind
             if self.may_pause:
-                pause(self, is_live=True)
+                signal = self.alarm.signal
+                if signal is None or self.table.state.memory[signal]:
+                    pause(self, is_live=True)
         except BaseException:
             _release_if_held(self.lock)
             raise

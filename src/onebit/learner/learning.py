@@ -94,7 +94,7 @@ def learn_bit(
         done = learn(
             params, learner.table.state, work, indices, values, seed, decision.round, count,
             decision.place, decision.greedy_place, decision.propensity, decision.note,
-            decision.other, said, learner.rescores, right,
+            decision.other, said, learner.rescores_now, right,
         )  # fmt: skip
         if done == FORGED:
             raise _forged(learner, decision)

@@ -30,10 +30,11 @@ def score(
 
     possible: the places of the labels that may be said, if not all may.
     """
-    rows = learner.rows(X)
-    met = after_meeting(learner, rows.columns)
-    if met is not learner:
-        return score(met, rows, possible)
+    rows = learner.reader.many(X, learner)
+    if rows.columns:
+        met = after_meeting(learner, rows.columns)
+        if met is not learner:
+            return score(met, rows, possible)
     with learner.lock:
         reader, state, rows = to_read(learner, rows)
         table, size = reader.table, len(rows.indptr) - 1

@@ -256,8 +256,9 @@ class Table:
     @property
     def is_limited(self) -> bool:
         """Whether features may have to share a row."""
-        can_map = self.may_map and (len(self.slots) > 0 or not self.reader.columns)
-        return self.vocabulary is not None and can_map
+        if self.vocabulary is None:
+            return False
+        return self.may_map and (len(self.slots) > 0 or not self.reader.columns)
 
     @property
     def _most_rows(self) -> int:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ def encode_rows(
     if isinstance(X, Mapping | tuple):
         raise TypeError("X must be many contexts: put a single dict or pair into a list")
     if isinstance(X, Sequence) and not isinstance(X, str | bytes):
-        X = _texts(X) if any(isinstance(x, str) for x in X) else X
+        X = _texts(X) if any(map(isinstance, X, repeat(str))) else X
         if not len(X) or not np.isscalar(X[0]) or isinstance(X[0], str):
             return _stack(X, dtype, features, apart_below, gaps)
     matrix = array_of_numbers(X, "X")
@@ -178,34 +179,44 @@ def _stack(
     gaps: bool,
 ) -> Rows:
     """Many contexts, one after the other."""
-    columns, kind = 0, ""
+    columns, kind, has_numbers = 0, "", False
+    read = encoder(dtype, features, gaps)
     rows: list[tuple[Any, Any]] = []
     numbers: list[tuple[Any, Any]] = []
     for i, x in enumerate(contexts):
         try:
-            named = None if apart_below is None else named_context(x)
-            apart = NO_ENTRIES
-            if named is not None:
-                row, apart = encode_named(named, dtype, features)
-            elif apart_below is not None and _is_apart(x):
-                row = row_of_pair(x, dtype, apart_below)
-            elif apart_below is not None and _tells_numbers(x):
-                encoded = row_of_sparse(x, dtype, features)
-                row, apart = encoded[:2], encoded.numbers[:2]
-            else:
-                row = encode(x, dtype, features, columns, gaps)
+            row, apart = _numbers_apart(x, dtype, features, apart_below)
+            if row is None:
+                row = read(x, columns)
             found = kind_of(x) if len(row[0]) or len(apart[0]) else ""
-            if found and kind:
+            if found and kind and found != kind:
                 check_kind(found, kind, "the rows before it are")
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"row {i}: {error}") from None
         columns, kind = columns or columns_of(x), kind or found
+        has_numbers = has_numbers or len(apart[0]) > 0
         rows.append(row)
         numbers.append(apart)
     made = stacked(rows, dtype)._replace(columns=columns, kind=kind)
-    has_numbers = any(len(indices) for indices, _ in numbers)
     return made._replace(numbers=stacked(numbers, dtype)) if has_numbers else made
+
+
+def _numbers_apart(
+    x: Any, dtype: np.dtype, features: int | None, apart_below: int | None
+) -> tuple[Any, Any]:
+    """A context that may tell which of its entries are numbers, and these; None: it does not."""
+    if apart_below is None or type(x) is str:
+        return None, NO_ENTRIES
+    named = named_context(x)
+    if named is not None:
+        return encode_named(named, dtype, features)
+    if _is_apart(x):
+        return row_of_pair(x, dtype, apart_below), NO_ENTRIES
+    if _tells_numbers(x):
+        encoded = row_of_sparse(x, dtype, features)
+        return encoded[:2], encoded.numbers[:2]
+    return None, NO_ENTRIES
 
 
 def _texts(X: Sequence[Any]) -> list[str]:

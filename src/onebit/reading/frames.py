@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,6 +131,13 @@ def names_of(x: Any) -> tuple[str, ...]:
         return ()
     names = tuple(names)
     return composed_names(names) if all(isinstance(name, str) for name in names) else ()
+
+
+def may_have_names(X: Any) -> bool:
+    """Whether there may be rows among many contexts that `names_of` knows."""
+    if isinstance(X, list | tuple) and not isinstance(X, NamedColumns):
+        return any(map(hasattr, X, repeat("to_dict")))
+    return not isinstance(X, np.ndarray) or X.dtype.kind == "O"
 
 
 def composed_names(names: Sequence[str]) -> tuple[str, ...]:

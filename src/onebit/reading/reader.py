@@ -30,6 +30,7 @@ from onebit.reading.frames import (
     dict_of_row,
     dicts_of,
     listed,
+    may_have_names,
     names_of,
     row_in_columns,
 )
@@ -105,7 +106,7 @@ class Reader:
 
     def many(self, X: Any, learner: Taught) -> Rows:
         """Many contexts, encoded and checked."""
-        if self.names or self._reads_names(learner):
+        if self.names or (may_have_names(X) and self._reads_names(learner)):
             X = listed(X)
             if not self.names or (self.way.is_open and not isinstance(X, NamedColumns)):
                 X = dicts_of(X)
@@ -115,9 +116,12 @@ class Reader:
             parts = X if isinstance(X, list) else [X]
             if rows.columns or any(map(is_unnamed, parts)):
                 raise _without_names()
-        check_kind(rows.kind, self.taught_with)
-        check_columns(rows.columns, self.columns)
-        check_names(rows.names, self.names)
+        if rows.kind != self.taught_with:
+            check_kind(rows.kind, self.taught_with)
+        if rows.columns:
+            check_columns(rows.columns, self.columns)
+        if rows.names:
+            check_names(rows.names, self.names)
         if self.check_values:
             self.check_values(rows.values, rows.indptr)
         return rows
@@ -128,8 +132,9 @@ class Reader:
         if way.is_open:
             X = listed(X)
             columns = columns_in(X)
-            self.check_open_to(columns, learner)
-            way = way.for_columns(columns)
+            if columns:
+                self.check_open_to(columns, learner)
+                way = way.for_columns(columns)
         return way.many(X)
 
     def columns_to_meet(self, x: Any, learner: Taught) -> int:

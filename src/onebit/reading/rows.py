@@ -55,6 +55,10 @@ NO_ENTRIES = np.empty(0, np.uint32), np.empty(0, np.float32)
 
 def stacked(rows: Sequence[tuple[np.ndarray, np.ndarray]], dtype: np.dtype) -> Rows:
     """Encoded contexts, one after the other."""
+    if len(rows) == 1:
+        (indices, values), *_ = rows
+        indptr = np.array([0, len(indices)], np.int64)
+        return rows_of(indices, values.astype(dtype, copy=False), indptr)
     rows = [(NO_ENTRIES[0], NO_ENTRIES[1].astype(dtype)), *rows]
     indptr = np.cumsum([len(indices) for indices, _ in rows], dtype=np.int64)
     indices, values = (np.concatenate(part) for part in zip(*rows, strict=True))

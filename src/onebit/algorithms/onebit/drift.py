@@ -47,6 +47,8 @@ def _take_back(state, before):
 class DriftAlarm(Alarm):
     """Forgets most of what was learned; all of it if dense rows have other scales now."""
 
+    signal = RANG
+
     def will_ring(self, memory: np.ndarray, right: bool | None) -> bool:
         return right is None or will_ring(memory, FALSE_ALARM, right)
 
