@@ -4,7 +4,8 @@ An algorithm is a subclass whose body has settings and compiled members (see `de
 `core.rounds`). This class is what users call. What its calls do is in modules of functions that
 take the learner: `laying` (a new state), `forgetting`, `looking` (nothing changes), `learning` (an
 answer), `logged`, `files`, `copies`. They use its public parts: `reader`, `table`, `calls`,
-`params`, `label_set`, `fading`, `answers`, and the methods that an algorithm may override.
+`params`, `label_set`, `fading`, `answers`, and the methods that an algorithm may override, which
+are in `algorithm`.
 
 The learned state is a table of weights, a few numbers, and the record of the storage. Learners
 do not keep decisions that wait for feedback.
@@ -18,24 +19,20 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never
+from typing import TYPE_CHECKING, Any, Literal, Never
 
-import msgspec
 import numpy as np
 
 from onebit.core.settings import (
-    CALLABLE,
     Setting,
-    called,
     flag,
     or_none,
     setting,
     shown,
     whole,
 )
-from onebit.core.slots import MARK
 from onebit.learner import copies, files, logged, making
-from onebit.learner.alarm import Alarm
+from onebit.learner.algorithm import Algorithm
 from onebit.learner.answered import Answers, OtherAnswers
 from onebit.learner.calls import NO_ROOM, Calls
 from onebit.learner.decision import Decision, check_salt, checked_decision, salted
@@ -57,17 +54,13 @@ from onebit.learner.learning import (
 from onebit.learner.looking import as_chances, places_of, propensities, score
 from onebit.learner.making import precision
 from onebit.learner.silence import Reading, hearing
-from onebit.learner.table import NO_MAP, Filling, Table
+from onebit.learner.table import NO_MAP, Table
 from onebit.learner.teaching import teach
 from onebit.learner.warming import warm_up
 from onebit.reading.contexts import check_kind, columns_of
 from onebit.reading.frames import warn_of_categories
 from onebit.reading.reader import Reader
 from onebit.reading.rows import Rows
-from onebit.reading.ways import Apart, Columns, Open, Raw, Unit
-from onebit.storage.base import TABLE, Storage
-from onebit.storage.scales import Columns as ColumnScales
-from onebit.storage.scales import Names
 
 Labels = int | Sequence[str] | Sequence[int]
 # What a class says about its algorithm, and compiled code: names that are not for users.
@@ -96,7 +89,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_all_locks)
 
 
-class Learner(Declared):
+class Learner(Algorithm, Declared):
     """The base class of all learners. Use one of its subclasses: `OneBit`, `Banditron`, ...
 
     labels: a list of strings or of ints, or their number (then they are 0, 1, 2, ...).
@@ -152,26 +145,6 @@ class Learner(Declared):
         'numbers are standardised too ("auto"): the columns of dense rows, and the numbers of '
         'dicts; "dense" and "sparse" say beforehand which of them comes',
     )
-
-    rescores = True  # whether learning reads the row's present scores
-    # The version of its arithmetic, here of what all learners share. Raise it if the same events
-    # make another learner, also by another default; tests/golden is then recorded anew.
-    BITS: ClassVar[int] = 1
-    # The scores of a label that is surely wrong and of one that is surely right, if scores estimate
-    # the chance of being right.
-    forecasts: ClassVar[tuple[float, float] | None] = None
-    shares_chances: ClassVar[bool] = False  # a new label changes those of the others
-    importance_weighted: ClassVar[bool] = False  # one update stands for all labels, weighted by 1/P
-    infers_the_other: ClassVar[bool] = False  # wrong means that the other of two labels is right
-    added_settings: ClassVar[dict[str, Any]] = {}  # unnamed in older files: what they meant then
-    costly: ClassVar[bool] = False  # a round takes d^2 or more, at the defaults too
-    variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
-    hears_empty: ClassVar[bool] = False  # empty contexts teach it, too (`core.rounds.teaches`)
-    scales_itself: ClassVar[bool] = False  # its storage scales contexts; `inputs` is its own
-    may_pause: ClassVar[bool] = False  # `pause` may have something to do after learning
-    alarm: ClassVar[Alarm] = Alarm()
-    earlier_memories: ClassVar[tuple[int, ...]] = (0,)  # sizes of `_memory` in earlier versions
-    needs: ClassVar[str] = ""  # a setting without a default that only Python can give
 
     def __init__(
         self,
@@ -562,112 +535,6 @@ class Learner(Declared):
         decisions can still be learned from.
         """
         forget(self, share)
-
-    # Methods that an algorithm may override.
-
-    def _had_it_said(self, decision: Decision, place: int) -> Decision:
-        """The decision as if the label at `place` had been said with probability 1."""
-        among, size = decision.among, decision.size
-        return msgspec.structs.replace(
-            decision,
-            place=place,
-            label=self.label_set.names[place],
-            propensity=1.0,
-            among=among if among is None else tuple(sorted({*among, place})),
-            size=size if place < size else self.table.size,
-        )
-
-    def _check_settings(self) -> None:
-        """Refuse settings that contradict each other."""
-
-    def _make_storage(self) -> Storage:
-        """The storage: the state besides the table."""
-        return TABLE
-
-    def _way(self, storage: Storage, scales: Any) -> Raw:
-        """How contexts are read, with this storage and these scales."""
-        if type(scales) is ColumnScales:
-            return Columns(self.features, len(scales.row))
-        if type(scales) is Names:
-            return (Open if self.inputs == "auto" else Apart)(self._dtype, self.features, MARK)
-        return (Unit if self.inputs == "unit" else Raw)(self._dtype, self.features)
-
-    @classmethod
-    def _from_earlier(cls, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The arrays of an earlier version, with which a service goes on (`files.taken_over`)."""
-        return arrays
-
-    def _make_params(self) -> Any:
-        """The record of settings for compiled code."""
-        return self.Params(*(getattr(self, name) for name in self.Params._fields))
-
-    def _fill(self) -> tuple[float, ...]:
-        """The initial value of each plane of the table."""
-        return (0.0,) * self.planes
-
-    def _filling(self) -> Filling:
-        """`_fill`, as a function of the numbers besides the table."""
-        values = self._fill()
-        return lambda memory: values
-
-    def _memory(self) -> tuple[float, ...]:
-        """The initial values of a few numbers besides the table."""
-        return ()
-
-    def _params_for_truth(self) -> Any:
-        """The settings for learning from a label that somebody named."""
-        return self.params
-
-    def _faded(
-        self, table: np.ndarray, memory: np.ndarray, keep: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Table and memory with only a share of the evidence kept."""
-        if self.planes == 2:  # w = b/A and 1/A: b and what A has beyond its prior are sums
-            # In this form a prior never changes, to the last bit.
-            prior = float(self._dtype.type(self._fill()[1]))
-            grown = keep + (1 - keep) * (table[:, 1] / prior)
-            table[:, 0] *= keep / grown
-            table[:, 1] /= grown
-            return table, keep * memory
-        return keep * table, keep * memory
-
-    def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
-        """Whether learning can produce such numbers, up to rounding; a check of model files."""
-        if self.planes == 2 and type(self)._faded is Learner._faded and self._fill()[1] > 0:
-            prior = self._fill()[1]
-            return bool(((table[:, 1] >= 0) & (table[:, 1] <= prior * (1 + 1e-5))).all())
-        return True
-
-    def _mended(
-        self, table: np.ndarray, memory: np.ndarray, arrays: dict[str, np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Loaded numbers; derived ones are computed again if they do not match the others."""
-        table, arrays = self.table.storage.mended(table, arrays)
-        return table, memory, arrays
-
-    @classmethod
-    def _settings_beside(
-        cls, head: dict[str, Any], arrays: dict[str, np.ndarray], given: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Settings that are not in the head: from the arrays of a model, and arguments of `load`.
-
-        A ValueError says which setting is missing or not wanted.
-        """
-        for name, function in given.items():
-            saved = head["settings"].get(name)
-            if not isinstance(saved, str) or not saved.startswith(CALLABLE):
-                raise ValueError(f"this {cls.__name__} was saved completely: leave out {name}")
-            if not callable(function):
-                raise ValueError(f"{name} must be a function again, not {shown(function)}")
-            if called(function) != saved:
-                raise ValueError(f"it was saved with {name} {saved!r}, not {called(function)!r}")
-        return dict(given)
-
-    def _weights(self) -> np.ndarray:
-        """The effective weights [label, feature]."""
-        if self.planes:
-            return self.table.plane(0)
-        return self.table.storage.weights(self.table.state.held, self.table.size)
 
     # Saving.
 

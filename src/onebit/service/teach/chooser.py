@@ -134,8 +134,8 @@ class Chooser:
         while self._first < count and not self._state.is_unasked(self._first):
             self._first += 1
         start = self._first if first and request.ask.only is None else 0
-        numbers = (i for i in range(start, count) if self._may_ask(i, request, held, first))
-        return next(numbers, None)
+        free = (i for i in range(start, count) if i not in held)
+        return next((i for i in free if self._may_ask(i, request, held, first)), None)
 
     def _least_sure(self, pool: list[int]) -> int:
         """The item about which the learner is least sure, among those that are ready."""
