@@ -121,7 +121,7 @@ def test_what_is_kept_of_it(home):
 def test_propensities_that_are_not_known(home):
     place = home('learner = "OneBit"')
     news = place.start().models["news"]
-    unknown = news.look(news.logged(logged(0, propensity=None)).id)
+    unknown = news.look(news.logged(logged(0, right=False, propensity=None)).id)
     assert (unknown.propensity, unknown.propensities) == (None, {})
     partly = news.look(news.logged(logged(1, propensity=0.25)).id)
     assert (partly.propensity, partly.propensities) == (0.25, {})
