@@ -3,7 +3,10 @@
 digits: the experiment of obp's examples/multiclass: a log of 1,258 digits by a logistic regression
 that speaks in 80 % of the rounds judges the same with 90 %; the mean relative error of 20 runs.
 widths: intervals on simulated logs beside those of vw-estimators (`pip install vw-estimators`).
-sets: logs of seven sets (ONEBIT_DATA) judge learners that learn from them, against the truth.
+coverage: how often intervals are ever wrong, on simulated logs of six worlds (--logs of each).
+explore: what explore=0.05 costs OneBit, and how wide the interval for a rival is, by three laws.
+sets: logs of OneBit with explore=0.05 on seven sets (ONEBIT_DATA) judge learners that learn from
+them, against the truth.
 obd: in the sample of the Open Bandit Dataset (ONEBIT_DATA), the random log judges the other policy.
 speed: replay beside simulate, which runs as many rounds.
 size: time and memory for a Parquet log of 10 million rows.
@@ -28,12 +31,14 @@ import numpy as np
 
 import onebit as ob
 from onebit.evidence.replaying import learn_block
+from onebit.learner.looking import propensities_then
 
 RUNS = 20
 LARGE = 10_000_000
 SETS = ("satimage", "optdigits", "usps", "segment", "vowel", "phoneme", "shuttle")
-POLICIES = ("Confidit", "UCWL", "SquareCB", "OneBit")
-SHARE = 0.1  # of rounds in which the logger draws any label
+POLICIES = ("Confidit", "UCWL", "SquareCB", "Banditron", "OneBit")
+EXPLORE = 0.05
+LAWS = {"all labels": 1.0, "not ruled out": 0.0, "the default": 0.2}  # the share for all labels
 
 
 def drawn(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -155,21 +160,89 @@ def width_of(size: int, seed: int, interval: Callable[[], object] | None) -> tup
     return *made, high - low
 
 
-# Real sets.
+# Coverage.
+
+
+def coverage(logs: int) -> Iterator[str]:
+    """The worlds are those of the tests: 300 rounds, looked at six times."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "evidence"))
+    from worlds import KINDS, misses  # type: ignore[reportMissingImports]
+
+    names = ("swings", "bets", "bracket")
+    yield f"Of {logs:,} logs, those in which a bound of 95 % was ever wrong:\n"
+    yield "| world | `drifts=True` | `drifts=False` | bracket |"
+    yield "|---|--:|--:|--:|"
+    for kind in KINDS:
+        found = [misses(kind, seed) for seed in range(logs)]
+        shares = [sum(name in wrong for wrong in found) / logs for name in names]
+        cells = [f"{share:.2%}" for share in shares]
+        if kind == "drift":
+            cells[1] = ""
+        yield f"| {kind} | {' | '.join(cells)} |"
+
+
+# Exploration and real sets.
+
+
+def rows_of(name: str, most: int, again: bool = False) -> tuple[np.ndarray, np.ndarray, int]:
+    """Rows of a set in random order, their labels, and the number of labels. again: as many as
+    `most`, drawn with replacement."""
+    data = ob.datasets.get(name)
+    rng = np.random.default_rng(0)
+    size = len(data.y)
+    rows = rng.integers(size, size=most) if again else rng.permutation(size)[:most]
+    return np.asarray(data.X, float)[rows], data.y[rows], len(data.labels)
+
+
+def log_by_onebit(
+    X: np.ndarray, y: np.ndarray, labels: int, explore: float, even: float | None = None
+) -> tuple[ob.Log, int]:
+    """The log of OneBit, and its mistakes. even: the share of drawn rounds for all labels."""
+    learner = ob.OneBit(labels, explore=explore)
+    if even is not None:
+        learner.params = learner.params._replace(even=even)
+    said, shares = np.zeros(len(y), int), np.zeros((len(y), labels))
+    for i, (x, truth) in enumerate(zip(X, y, strict=True)):
+        decision = learner.decide(x)
+        said[i], shares[i] = decision.place, propensities_then(learner, decision, True)
+        learner.learn(decision, right=bool(decision.place == truth))
+    log = ob.Log.of(X, said, said == y, labels=labels, propensities=shares)
+    return log, int((said != y).sum())
+
+
+def explore() -> Iterator[str]:
+    """The rival is Confidit, which learns from the log."""
+    yield "| set | rounds | drawn from | more mistakes | widths | without support |"
+    yield "|---|--:|---|--:|---|--:|"
+    for name, most, again in (("optdigits", 5620, False), ("usps", 9298, False),
+                              ("shuttle", 100_000, True)):  # fmt: skip
+        X, y, labels = rows_of(name, most, again)
+        _, least = log_by_onebit(X, y, labels, 0.0)
+        for law, even in LAWS.items():
+            log, mistakes = log_by_onebit(X, y, labels, EXPLORE, even)
+            rival = ob.Confidit(labels, inputs="auto")
+            found = ob.compare(log, rival, learns=True)
+            yield (
+                f"| {name} | {len(y):,} | {law} | {mistakes - least:,} | {widths_of(found)} "
+                f"| {found.unsupported:.1%} |"
+            )
+
+
+def widths_of(found: ob.Evaluation) -> str:
+    """The widths of the interval after 1,000, 10,000, ... rounds, and in the end."""
+    points = [p for p in found.curve if np.log10(p.rounds) in (3, 4) or p.rounds == found.rounds]
+    return ", ".join(f"{point.high - point.low:.3f} ({point.rounds:,})" for point in points)
 
 
 def sets() -> Iterator[str]:
-    yield "| set | policy | truth | estimate | interval | bracket |"
-    yield "|---|---|--:|--:|---|---|"
+    yield "| set | rounds | policy | truth | estimate | interval | bracket | widths |"
+    yield "|---|--:|---|--:|--:|---|---|---|"
     inside = total = 0
     for name in SETS:
-        data = ob.datasets.get(name)
-        rng = np.random.default_rng(0)
-        rows = rng.permutation(len(data.y))[:3000]
-        X, y = np.asarray(data.X, float)[rows], data.y[rows]
-        log = log_by_ucwl(X, y, len(data.labels), rng)
+        X, y, labels = rows_of(name, 10_000)
+        log, _ = log_by_onebit(X, y, labels, EXPLORE)
         for policy in POLICIES:
-            learner = getattr(ob, policy)(len(data.labels), inputs="auto")
+            learner = getattr(ob, policy)(labels, inputs="auto")
             told = learn_block(learner.copy(), next(log.blocks()), tells=True)
             truth = told.propensities[np.arange(len(y)), y].mean()
             found = ob.evaluate(log, learner, learns=True)
@@ -177,25 +250,11 @@ def sets() -> Iterator[str]:
             inside, total = inside + (low <= truth <= high), total + 1
             estimate = "none" if found.estimate is None else f"{found.estimate:.3f}"
             yield (
-                f"| {name} | {policy} | {truth:.3f} | {estimate} | {low:.3f} to {high:.3f} | "
-                f"{found.bracket[0]:.3f} to {found.bracket[1]:.3f} |"
+                f"| {name} | {len(y):,} | {policy} | {truth:.3f} | {estimate} "
+                f"| {low:.3f} to {high:.3f} | {found.bracket[0]:.3f} to {found.bracket[1]:.3f} "
+                f"| {widths_of(found)} |"
             )
     yield f"\n{inside} of {total} intervals contain the truth."
-
-
-def log_by_ucwl(X: np.ndarray, y: np.ndarray, labels: int, rng: np.random.Generator) -> ob.Log:
-    """UCWL speaks; in some rounds any label is drawn instead."""
-    learner = ob.UCWL(labels, inputs="auto")
-    said, shares = [], []
-    for x, truth in zip(X, y, strict=True):
-        now = softened(np.array([learner.propose(x).place]), labels, 1 - SHARE)[0]
-        label = int(drawn(now[None], rng)[0])
-        learner.learn_logged(x, label, right=bool(label == truth))
-        said.append(label)
-        shares.append(now)
-    return ob.Log.of(
-        X, np.array(said), np.array(said) == y, labels=labels, propensities=np.array(shares)
-    )
 
 
 # The Open Bandit Dataset.
@@ -312,13 +371,17 @@ def main() -> None:
     sections = {
         "digits": digits,
         "widths": widths,
+        "coverage": lambda: coverage(asked.logs),
+        "explore": explore,
         "sets": sets,
         "obd": obd,
         "speed": speed,
         "size": size,
     }
     parser.add_argument("sections", nargs="*", choices=[*sections, []], default=list(sections))
-    for name in parser.parse_args().sections:
+    parser.add_argument("--logs", type=int, default=10_000, help="of each world, for coverage")
+    asked = parser.parse_args()
+    for name in asked.sections:
         print(f"\n## {name}\n")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

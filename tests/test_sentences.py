@@ -107,8 +107,8 @@ def test_two_processes_without_a_salt_are_told(tmp_path):
 def test_completion_shows_what_is_for_users():
     calls = "add_label copy decide explain forget learn learn_logged predict probabilities"
     calls += " propensities propose redo reload save scores teach warm_up"
-    facts = "dtype exclusive features half_life inputs labels one_right round salt seed settings"
-    facts += " silence vocabulary weights"
+    facts = "dtype exclusive explore features half_life inputs labels one_right round salt seed"
+    facts += " settings silence vocabulary weights"
     assert dir(learner()) == sorted([*calls.split(), *facts.split()])
     assert set(dir(ob.Banditron(2))) - set(dir(learner())) == {
         *("gamma", "kernel", "budget", "remove")

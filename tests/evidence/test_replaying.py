@@ -74,10 +74,11 @@ def assert_same(one, other):
         np.testing.assert_array_equal(array, its[1][name], err_msg=name)
 
 
+@pytest.mark.parametrize("explore", [0.0, 0.3])
 @pytest.mark.parametrize("name", LEARNERS)
-def test_own_decisions_through_this_door_give_the_same_bits(name):
+def test_own_decisions_through_this_door_give_the_same_bits(name, explore):
     X, y = stream()
-    own, observer = make(name), make(name)
+    own, observer = make(name, explore=explore), make(name, explore=explore)
     log = own_log(own, X, y, UNANSWERED)
     learn_block(observer, log)
     assert_same(own, observer)
@@ -105,7 +106,7 @@ def test_own_decisions_of_other_forms_give_the_same_bits(learner, settings):
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", ["Banditron", "OneBit"])
 def test_compiled_code_gives_the_same_bits_too(name):
-    test_own_decisions_through_this_door_give_the_same_bits(name)
+    test_own_decisions_through_this_door_give_the_same_bits(name, 0.3)
     test_decisions_of_others_are_learned_as_by_learn_logged(name)
 
 

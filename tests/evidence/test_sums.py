@@ -6,37 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from worlds import KINDS, simulated, sums_at
+from worlds import KINDS, misses, simulated
 
 from onebit.evidence.estimators import NAMES, bounded_forms, forms_of_said
-from onebit.evidence.intervals import capital_of_bets, capital_of_swings
 from onebit.evidence.sums import BOUNDS, Sums, add_rounds
-
-POINTS = (20, 50, 100, 150, 200, 300)
-ALPHA = 0.05
-
-
-def misses(kind, seed, **how):
-    """Which bounds of a log were ever wrong."""
-    log = simulated(kind, POINTS[-1], seed, **how)
-    least, opposite = log.question.least, 0.0 if log.question.is_difference else 1.0
-    bracket = (log.question.bracket_bound,)
-    enough, found = math.log(2 / ALPHA), set()
-
-    def check(name, capital_of, sums, bounds, value):
-        if value > least and capital_of(sums, bounds)(value) >= enough:
-            found.add(name)
-
-    for stop, sums in sums_at(log, POINTS):
-        now = log.values[:stop].mean()
-        for side, value in ((sums.low, now), (sums.high, opposite - now)):
-            check("swings", capital_of_swings, side.swings, BOUNDS, value)
-        for side, value in ((sums.bracket_low, now), (sums.bracket_high, opposite - now)):
-            check("bracket", capital_of_swings, side.swings, bracket, value)
-        for side, value in ((sums.low, log.mean), (sums.high, opposite - log.mean)):
-            if kind != "drift":
-                check("bets", capital_of_bets, side.bets, BOUNDS, value)
-    return found
 
 
 def check_coverage(logs, most, **how):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from onebit.evidence.estimators import Rounds
-from onebit.evidence.sums import Policies, Question, Sums, add_rounds
+from onebit.evidence.intervals import capital_of_bets, capital_of_swings
+from onebit.evidence.sums import BOUNDS, Policies, Question, Sums, add_rounds
 
 KINDS = ("exclusive", "at most one", "independent", "drift", "adaptive", "deterministic")
 LABELS, CONTEXTS = 4, 5
+POINTS = (20, 50, 100, 150, 200, 300)  # when one looks
+ALPHA = 0.05
 
 
 class Simulated(NamedTuple):
@@ -82,3 +86,26 @@ def sums_at(log: Simulated, points):
         sums = add_rounds(sums, log.question, rounds, policies, np.ones(stop - start, bool))
         start = stop
         yield stop, sums
+
+
+def misses(kind, seed, **how):
+    """Which bounds of a log were ever wrong."""
+    log = simulated(kind, POINTS[-1], seed, **how)
+    least, opposite = log.question.least, 0.0 if log.question.is_difference else 1.0
+    bracket = (log.question.bracket_bound,)
+    enough, found = math.log(2 / ALPHA), set()
+
+    def check(name, capital_of, sums, bounds, value):
+        if value > least and capital_of(sums, bounds)(value) >= enough:
+            found.add(name)
+
+    for stop, sums in sums_at(log, POINTS):
+        now = log.values[:stop].mean()
+        for side, value in ((sums.low, now), (sums.high, opposite - now)):
+            check("swings", capital_of_swings, side.swings, BOUNDS, value)
+        for side, value in ((sums.bracket_low, now), (sums.bracket_high, opposite - now)):
+            check("bracket", capital_of_swings, side.swings, bracket, value)
+        for side, value in ((sums.low, log.mean), (sums.high, opposite - log.mean)):
+            if kind != "drift":
+                check("bets", capital_of_bets, side.bets, BOUNDS, value)
+    return found

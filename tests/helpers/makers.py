@@ -109,12 +109,19 @@ REPRESENTATIVES = {
 }
 
 
+# Learners whose laws are also checked with exploration in every run: one for each way of choosing
+# a label and of noting numbers. `--all` checks every learner.
+EXPLORERS = ("BanditPerceptron", "LinearThompson", "OneBit", "PNewtron", "SOBA", "UCWL")
+
+
 def marks_of(name, settings):
     """What waits for `--all`: compiled, other forms, which take longest to compile; uncompiled,
     other numbers as settings, which run the same lines."""
     if name in REPRESENTATIVES:
         return [pytest.mark.compiled]
-    if COMPILED:
+    if "explore" in settings:
+        is_later = COMPILED or name.partition("-")[0] not in EXPLORERS
+    elif COMPILED:
         is_later = "kernel" in settings or "form" in settings
     else:
         is_later = settings and all(isinstance(value, float) for value in settings.values())
@@ -125,11 +132,14 @@ MAKERS = (
     [
         pytest.param(
             maker_of(learner, settings),
-            id=f"{name}-{i}",
-            marks=marks_of(f"{name}-{i}", settings),
+            id=f"{name}-{form}",
+            marks=marks_of(f"{name}-{form}", settings),
         )
         for name, learner in sorted(Learner.registry.items())
-        for i, settings in enumerate([{}, *SETTINGS.get(name, [])])
+        for form, settings in [
+            *enumerate([{}, *SETTINGS.get(name, [])]),
+            ("explore", {"explore": 0.3}),
+        ]
     ]
     if ob.Banditron
     else []

@@ -144,7 +144,7 @@ def test_settings_of_every_learner_are_settings_of_a_recipe(tmp_path):
     [
         (
             "Banditron:gama=1",
-            "kernel, budget, remove, and like every learner silence, half_life, inputs",
+            "kernel, budget, remove, and like every learner silence, half_life, inputs, explore",
         ),
         ("Banditron:gama=1", "did you mean 'gamma'?"),
         (
@@ -153,7 +153,7 @@ def test_settings_of_every_learner_are_settings_of_a_recipe(tmp_path):
         ),
         (
             "Perceptron:halflife=9",
-            "it has no settings of its own, and like every learner silence, half_life, inputs",
+            "no settings of its own, and like every learner silence, half_life, inputs, explore",
         ),
         ("Perceptron:halflife=9", "did you mean 'half_life'?"),
         ("Banditron:seed=1", "no setting 'seed' for Banditron here: the run has the seed: --seed"),
@@ -172,10 +172,8 @@ def test_python_tells_the_same_of_a_typo():
         with pytest.raises(TypeError, match=f"no setting '{name}' for Banditron") as error:
             ob.Banditron(2, **{name: 1})
         said = str(error.value)
-        assert (
-            "like every learner features, vocabulary, seed, dtype, silence, half_life, inputs;"
-            in said
-        )
+        has = "like every learner features, vocabulary, seed, dtype, silence, half_life, inputs, "
+        assert has + "explore;" in said
         assert said.endswith(f"did you mean '{near}'?")
     with pytest.raises(TypeError, match="no setting 'what' for Banditron") as error:
         ob.Banditron(2, what=1)

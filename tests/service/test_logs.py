@@ -10,6 +10,10 @@ import pytest
 from helpers.journals import played
 
 import onebit as ob
+from onebit.service.configuration import Model
+from onebit.service.engine import Engine
+from onebit.service.journal import Journal
+from onebit.service.messages import Retraining
 from onebit.service.upkeep import logs
 from onebit.service.upkeep.export import export
 
@@ -71,3 +75,36 @@ def test_a_journal_can_be_judged(journal):
 def test_which_model(journal):
     with pytest.raises(ValueError, match="say which model"):
         ob.journal_log(journal)
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+@pytest.mark.parametrize("learner", ["OneBit", "UCWL", "SOBA"])
+def test_a_model_that_explores_leaves_a_log_that_can_be_judged(learner, deferred, tmp_path):
+    """Also if exploration begins later, and after a restart."""
+    path, labels = tmp_path / "journal", ["a", "b", "c"]
+    rng = np.random.default_rng(0)
+    model = Model(name="m", labels=labels, learner=learner, deferred=deferred)
+    for part in range(3):
+        journal = Journal(path)
+        engine = Engine(journal, model, folder=tmp_path / "snapshots")
+        engine.load()
+        if part == 1:
+            engine.submit_retrain(Retraining(settings={"explore": 0.3})).wait()
+            engine.settle()
+        for _ in range(60):
+            right = labels[int(rng.integers(3))]
+            told = engine.decide({right: 1.0, "n": float(rng.normal())}, None)
+            if part:
+                assert min(told.propensities.values()) >= 0.02 - 1e-12
+                assert told.propensity == pytest.approx(told.propensities[told.label])
+            engine.feedback(told.id, right=told.label == right)
+        engine.settle()
+        engine.close()
+        journal.close()
+    log = ob.journal_log(path)
+    blocks = list(log.blocks())
+    assert sum(block.size for block in blocks) == 180
+    shares = np.concatenate([block.all_propensities(3) for block in blocks])
+    assert (shares[60:].min(axis=1) >= 0.02 - 1e-12).all()
+    found = ob.compare(log, "a", forecaster=ob.Confidit(labels))
+    assert found.interval[0] < found.interval[1]

@@ -61,6 +61,14 @@ class BanditPerceptron(Learner):
         uniform_exploration_law(work, turn, gamma, greedy)
 
     @staticmethod
+    def noted(params, state, work, turn, choice):
+        return Choice(choice.label, choice.greedy, choice.propensity, 1.0, 0.0)  # a guess
+
+    @staticmethod
+    def could_note(params, state, work, row, turn, choice):
+        return choice.note == 1.0 and choice.second_note == 0.0
+
+    @staticmethod
     def could_say(params, state, work, row, turn, choice):
         if choice.second_note != 0.0:
             return False

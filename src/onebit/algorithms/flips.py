@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from onebit.core.exploring import replaced
 from onebit.core.jit import inline
 from onebit.core.settings import setting
 from onebit.learner.learner import Learner
@@ -46,4 +47,4 @@ class _CorrectsFlips(Learner):
             )
 
     def _params_for_truth(self) -> Any:
-        return self.params._replace(rho0=0.0, rho1=0.0)
+        return replaced(self.params, rho0=0.0, rho1=0.0)

@@ -24,6 +24,7 @@ import numpy as np
 
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
 from onebit.core.choosing import best, is_as_likely, sample
+from onebit.core.exploring import own_of
 from onebit.core.jit import generic, implement, inline, plain
 from onebit.core.lanes import at, fetch, if_greater, load, save, store, zero
 from onebit.core.rounds import Choice
@@ -85,8 +86,26 @@ def draw(params, state, work, turn):
     greedy, total = softmax(params, state, work)
     mix_in_uniform(params, work, turn)
     label = sample(work, turn)
+    choice = Choice(label, greedy, work.propensities[label], 0.0, 0.0)
+    return with_score(params, work, choice, total)
+
+
+@inline
+def with_score(params, work, choice, total):
+    """The choice with the p of its label and its score. total: of the powers of all labels."""
+    label, greedy = choice.label, choice.greedy
     p = math.exp(params.alpha * np.float64(work.scores[label] - work.scores[greedy])) / total
-    return Choice(label, greedy, work.propensities[label], p, np.float64(work.scores[label]))
+    return Choice(label, greedy, choice.propensity, p, np.float64(work.scores[label]))
+
+
+@inline
+def mean_score(work, turn):
+    """The mean score of the possible labels."""
+    total = 0.0
+    for label in range(len(work.mask)):
+        if work.mask[label] == 0:
+            total += np.float64(work.scores[label])
+    return total / turn.count
 
 
 @inline
@@ -180,6 +199,17 @@ def squared_length(state, row):
     return squared_norm(row)
 
 
+@inline
+def is_drawn(params, state, row, turn, choice):
+    """Whether a choice can be drawn: p gives the propensity, and a score is at most D |x|, as all
+    weights lie in the ball."""
+    p = choice.note
+    mixed = (1.0 - params.gamma) * p + params.gamma / turn.count
+    most = BEYOND * params.D * math.sqrt(squared_length(state, row))
+    is_p = 0.0 <= p <= 1.0 and is_as_likely(choice.propensity, mixed)
+    return is_p and abs(choice.second_note) <= most
+
+
 class _SoftmaxInBall(_CorrectsFlips):
     """A learner that draws labels by `draw`, with weights in a ball of radius D."""
 
@@ -192,13 +222,17 @@ class _SoftmaxInBall(_CorrectsFlips):
         mix_in_uniform(params, work, turn)
 
     @staticmethod
+    def noted(params, state, work, turn, choice):
+        _, total = softmax(params, state, work)
+        return with_score(params, work, choice, total)
+
+    @staticmethod
     def could_say(params, state, work, row, turn, choice):
-        """p gives the propensity, and a score is at most D |x|, as all weights lie in the ball."""
-        p = choice.note
-        mixed = (1.0 - params.gamma) * p + params.gamma / turn.count
-        most = BEYOND * params.D * math.sqrt(squared_length(state, row))
-        is_drawn = 0.0 <= p <= 1.0 and is_as_likely(choice.propensity, mixed)
-        return is_drawn and abs(choice.second_note) <= most
+        return is_drawn(params, state, row, turn, choice)
+
+    @staticmethod
+    def could_note(params, state, work, row, turn, choice):
+        return is_drawn(params, state, row, turn, choice)
 
     def _had_it_said(self, decision: Decision, place: int) -> Decision:
         said = super()._had_it_said(decision, place)
@@ -244,12 +278,15 @@ class PNewtron(_SoftmaxInBall):
 
     @staticmethod
     def say(params, state, work, turn):
-        mean = 0.0
-        for label in range(len(work.mask)):
-            if work.mask[label] == 0:
-                mean += np.float64(work.scores[label])
         said = draw(params, state, work, turn)
-        margin = said.second_note - mean / turn.count
+        margin = said.second_note - mean_score(work, turn)
+        return Choice(said.label, said.greedy, said.propensity, said.note, margin)
+
+    @staticmethod
+    def noted(params, state, work, turn, choice):
+        _, total = softmax(params, state, work)
+        said = with_score(params, work, choice, total)
+        margin = said.second_note - mean_score(work, turn)
         return Choice(said.label, said.greedy, said.propensity, said.note, margin)
 
     @staticmethod
@@ -296,4 +333,4 @@ class PNewtron(_SoftmaxInBall):
         return table, memory, arrays
 
     def _weights(self) -> np.ndarray:
-        return super()._weights() * plain(ball_scale)(self.params, self.table.state)
+        return super()._weights() * plain(ball_scale)(own_of(self.params), self.table.state)

@@ -20,6 +20,7 @@ import numpy as np
 from onebit.algorithms.exploration import exploration
 from onebit.algorithms.flips import RHO0, RHO1, _CorrectsFlips, unflipped
 from onebit.core.choosing import epsilon_greedy
+from onebit.core.exploring import own_of
 from onebit.core.jit import generic, inline
 from onebit.core.lanes import at
 from onebit.core.settings import Range, setting
@@ -140,7 +141,7 @@ class _Potential(_CorrectsFlips):
         self, table: np.ndarray, memory: np.ndarray, keep: float
     ) -> tuple[np.ndarray, np.ndarray]:
         theta, kind = keep * table[:, 0], cast(Any, type(self))
-        top = kind.height(self.params, theta).max(initial=0.0)
+        top = kind.height(own_of(self.params), theta).max(initial=0.0)
         return np.stack([theta, self._scaled(theta, top)], axis=1), np.array([top])
 
     def _scaled(self, theta: np.ndarray, scale: Any) -> np.ndarray:

@@ -23,6 +23,7 @@ from onebit.algorithms.banditron import step
 from onebit.algorithms.exploration import exploration
 from onebit.algorithms.flips import unflipped
 from onebit.core.choosing import epsilon_greedy
+from onebit.core.exploring import replaced
 from onebit.core.extras import how_to_install
 from onebit.core.jit import implement, inline, plain
 from onebit.core.lanes import at
@@ -363,4 +364,4 @@ class RCINE(Learner):
             return self._collected.doubt
 
     def _params_for_truth(self) -> Any:
-        return self.params._replace(certain=True)
+        return replaced(self.params, certain=True)

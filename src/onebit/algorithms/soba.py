@@ -33,7 +33,7 @@ from onebit.core.choosing import (
     explored_uniformly,
     runner_up,
 )
-from onebit.core.jit import generic, implement
+from onebit.core.jit import generic, implement, inline
 from onebit.core.lanes import aligned_zeros, at
 from onebit.core.rounds import Choice
 from onebit.core.settings import Range, setting
@@ -151,6 +151,28 @@ class Joint(Full):
         return table, {"matrix": ((matrix + matrix.T) / 2).reshape(shape)}
 
 
+@inline
+def with_rival(state, work, choice):
+    """The choice with the label that scores highest beside the said one, and its lead over it."""
+    rival = runner_up(state, work, choice.label)
+    lead = np.float64(work.scores[rival]) - np.float64(work.scores[choice.label])
+    return Choice(choice.label, choice.greedy, choice.propensity, np.float64(rival), lead)
+
+
+@inline
+def could_be_rival(work, turn, choice):
+    """Whether `with_rival` can have returned this choice."""
+    rival, lead = choice.note, choice.second_note
+    is_label = 0.0 <= rival < len(work.mask) and rival == np.floor(rival)
+    if not (is_label and abs(lead) < math.inf):
+        return False
+    if work.mask[int(rival)] != 0 or (rival == choice.label and turn.count > 1):
+        return False
+    if choice.label == choice.greedy:  # it has the highest score
+        return lead <= 0.0
+    return rival == choice.greedy and lead >= 0.0
+
+
 class SOBA(_CorrectsFlips):
     """Second-order bandit Perceptron (Beygelzimer, Orabona, Zhang 2017).
 
@@ -180,24 +202,21 @@ class SOBA(_CorrectsFlips):
 
     @staticmethod
     def say(params, state, work, turn):
-        said = explore_uniformly(work, turn, params.gamma, best(state, work))
-        rival = runner_up(state, work, said.label)
-        lead = np.float64(work.scores[rival]) - np.float64(work.scores[said.label])
-        return Choice(said.label, said.greedy, said.propensity, np.float64(rival), lead)
+        choice = explore_uniformly(work, turn, params.gamma, best(state, work))
+        return with_rival(state, work, choice)
+
+    @staticmethod
+    def noted(params, state, work, turn, choice):
+        return with_rival(state, work, choice)
 
     @staticmethod
     def could_say(params, state, work, row, turn, choice):
-        if not explored_uniformly(turn, params.gamma, choice):
-            return False
-        rival, lead = choice.note, choice.second_note
-        is_label = 0.0 <= rival < len(work.mask) and rival == np.floor(rival)
-        if not (is_label and abs(lead) < math.inf):
-            return False
-        if work.mask[int(rival)] != 0 or (rival == choice.label and turn.count > 1):
-            return False
-        if choice.label == choice.greedy:  # it has the highest score
-            return lead <= 0.0
-        return rival == choice.greedy and lead >= 0.0
+        is_drawn = explored_uniformly(turn, params.gamma, choice)
+        return is_drawn and could_be_rival(work, turn, choice)
+
+    @staticmethod
+    def could_note(params, state, work, row, turn, choice):
+        return could_be_rival(work, turn, choice)
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):

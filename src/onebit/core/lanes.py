@@ -159,8 +159,10 @@ def if_finite(test: Any, vector: Any, otherwise: Any) -> Any:
 
 
 def pick(records: Any, i: Any) -> Any:
-    """The i-th of many records kept as one record of arrays."""
-    return type(records)(*[field[i].item() for field in records])
+    """The i-th of many records kept as one record of arrays, or of such records."""
+    return type(records)(
+        *[pick(field, i) if isinstance(field, tuple) else field[i].item() for field in records]
+    )
 
 
 def largest(vector: Any) -> Any:
@@ -329,19 +331,27 @@ if COMPILED:
         return builder.select(finite, vector, otherwise)
 
     def _one_record(records: Any, i: Any) -> Any:
-        kinds = [array.dtype for array in records.types]
+        kinds = [
+            _one_record(field, i) if isinstance(field, types.BaseTuple) else field.dtype
+            for field in records.types
+        ]
         return types.BaseTuple.from_types(kinds, records.instance_class)
 
     @lowered(pick, _one_record)
     def _pick(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         i = _index(context, builder, args[1], sig.args[1])
+        return _pick_fields(context, builder, sig.args[0], args[0], i)
+
+    def _pick_fields(context: Any, builder: Any, records: Any, given: Any, i: Any) -> Any:
         fields = []
-        for place, kind in enumerate(sig.args[0].types):
-            array = context.make_array(kind)(
-                context, builder, builder.extract_value(args[0], place)
-            )
+        for place, kind in enumerate(records.types):
+            field = builder.extract_value(given, place)
+            if isinstance(kind, types.BaseTuple):
+                fields.append(_pick_fields(context, builder, kind, field, i))
+                continue
+            array = context.make_array(kind)(context, builder, field)
             fields.append(load_item(context, builder, kind, builder.gep(array.data, [i])))
-        return context.make_tuple(builder, sig.return_type, fields)
+        return context.make_tuple(builder, _one_record(records, i), fields)
 
     @lowered(largest, lambda vector: vector.dtype)
     def _largest(context: Any, builder: Any, sig: Any, args: Any) -> Any:

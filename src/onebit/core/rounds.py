@@ -90,6 +90,20 @@ def hear_label(params, state, work, row, turn, label):
 
 
 @generic
+def noted(params, state, work, turn, choice):
+    """The choice with the numbers of its label, which is another one than `say` chose.
+
+    An algorithm whose choices note something about the said label has its own body."""
+    return choice
+
+
+@generic
+def could_note(params, state, work, row, turn, choice):
+    """Whether `noted` can have noted these numbers; forged decisions are refused by it."""
+    return choice.note == 0.0 and choice.second_note == 0.0
+
+
+@generic
 def teaches(state, row):
     """Whether something can be learned from a row."""
     return row.start < row.stop

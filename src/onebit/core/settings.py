@@ -137,7 +137,9 @@ def warn(message: str) -> None:
 
 # The settings of a learner: its own, and those shared by all learners.
 
-SHARED = ("features", "vocabulary", "seed", "dtype", "silence", "half_life", "inputs")
+SHARED = (
+    "features", "vocabulary", "seed", "dtype", "silence", "half_life", "inputs", "explore",
+)  # fmt: skip
 
 
 def own_settings(learner: type) -> list[str]:

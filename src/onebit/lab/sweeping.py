@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from onebit.core.exploring import own_of
 from onebit.core.jit import direct
 from onebit.core.lanes import REPLICA, aligned_zeros, state_type
 from onebit.core.rounds import settle
@@ -174,6 +175,13 @@ def _of_a_kind(learners: Sequence[Learner], order: Any) -> Iterable[list[int]]:
     return kinds.values()
 
 
+def _stacked(records: Sequence[Any]) -> Any:
+    """Records of settings as one record of arrays; a field may be a record itself."""
+    fields = zip(*records, strict=True)
+    made = [_stacked(f) if isinstance(f[0], tuple) else np.array(f) for f in fields]
+    return type(records[0])(*made)
+
+
 class SharedRows(NamedTuple):
     """The rows of a stream as places in a table that several learners share."""
 
@@ -315,7 +323,7 @@ def _run_lockstep(
     firsts = np.array([learner.round for learner in learners], np.int64)
     counts = no_counts(truths, count, 4)
     own_loop = first.lockstep_loop if isinstance(truths, TrueLabels) else None
-    if own_loop is not None and not course.channel and not first.thins:
+    if own_loop is not None and not (course.channel or first.thins or first.explore):
         loop, last = own_loop.run, own_loop.scratch_for(size, learners)
     else:
         loop, last = run_in_lockstep, way
@@ -367,7 +375,7 @@ class _Together:
         whole = state_type(labels * size)(table, self.memories)
         strips = state_type(size)(table, self.memories)
         waiting = None
-        if type(like.params) in settle.bodies:
+        if type(own_of(like.params)) in settle.bodies:
             coefficients = aligned_zeros((2, labels * size), dtype)
             waiting = Waiting(*coefficients, *(np.zeros(labels * size, np.uint8) for _ in range(2)))
         lanes = len(like.table.work.mask)
@@ -384,8 +392,7 @@ class _Together:
             aligned_zeros((2, size, lanes), dtype),
             waiting,
         )
-        fields = zip(*(learner.params for learner in learners), strict=True)
-        params = type(like.params)(*(np.array(field) for field in fields))
+        params = _stacked([learner.params for learner in learners])
         self.records = (params, first, self.tables, self.memories)
         self.kind = (type(whole), type(strips))
 

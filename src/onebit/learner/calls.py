@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onebit.core import choosing, rounds
+from onebit.core.exploring import own_of
 from onebit.core.jit import direct, entry, inline
 from onebit.core.rounds import Choice, Row, Turn
 from onebit.core.slots import MARK, NO_ROOM, placed
@@ -187,7 +188,7 @@ class Calls:
     def __init__(self, params: Any, table: Table) -> None:
         state, scales = table.state, table.scales
         # Identifies the types of the records.
-        self.types = (*map(type, (params, state, state.held, scales)), table.dtype)
+        self.types = (*map(type, (params, own_of(params), state, state.held, scales)), table.dtype)
         self._guard = table.storage.guarded
         empty = state._replace(table=state.table[:0].copy())
         context = (np.empty(0, np.uint32), np.empty(0, table.reader.way.dtype))

@@ -37,6 +37,8 @@ _SIGNATURES = {  # of the compiled members
     "could_say": "params, state, work, row, turn, choice",
     "hear": "params, state, work, row, turn, choice, right",
     "hear_label": "params, state, work, row, turn, label",
+    "noted": "params, state, work, turn, choice",
+    "could_note": "params, state, work, row, turn, choice",
 }
 
 

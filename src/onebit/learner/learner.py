@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never
 
 import numpy as np
 
+from onebit.core.exploring import exploring
 from onebit.core.settings import (
     Setting,
     flag,
@@ -146,6 +147,15 @@ class Learner(Algorithm, Declared):
         'dicts; "dense" and "sparse" say beforehand which of them comes',
     )
 
+    explore: float = setting(
+        default=0.0,
+        least=0,
+        below=1,
+        doc="the share of rounds whose label is drawn at random, so that the decisions become a "
+        "log by which other learners can be judged: four of five of these rounds among the labels "
+        "that the forecasts cannot rule out, the others among all",
+    )
+
     def __init__(
         self,
         *labels: Labels,
@@ -159,7 +169,7 @@ class Learner(Algorithm, Declared):
         forecasts: tuple[float, float] | None = self.forecasts
         self.chance_line = forecasts and (forecasts[0], 1.0 / (forecasts[1] - forecasts[0]))
         storage = self._make_storage()
-        self.params = self._make_params()
+        self.params = exploring(self._make_params(), self.explore, self.chance_line)
         self.silence, self.hearing = hearing(self.silence)
         if self.hearing.silence_is_wrong and self.full_information:
             raise ValueError(

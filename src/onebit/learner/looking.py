@@ -97,11 +97,19 @@ def propensities(learner: Learner, x: Any, among: Iterable[Any] | None = None) -
         return _law(learner, work, indices, values, learner.round, count)
 
 
-def propensities_then(learner: Learner, decision: Decision) -> np.ndarray:
-    """The probability of each label to be said in the last decision."""
+def propensities_then(learner: Learner, decision: Decision, is_counted: bool) -> np.ndarray:
+    """The probability of each label to be said in the last decision.
+
+    is_counted: it was made, and not only proposed.
+    """
     with learner.lock:
         work, count = as_then(learner, decision)
-        return _law(learner, work, *decision.row, decision.round, count)
+        times, held = int(is_counted), learner.table.state.held
+        learner.table.storage.count_said(held, decision.place, -times)
+        try:
+            return _law(learner, work, *decision.row, decision.round, count)
+        finally:
+            learner.table.storage.count_said(held, decision.place, times)
 
 
 def _law(

@@ -85,6 +85,8 @@ def settings_to_save(learner: Learner, storage: Storage) -> dict[str, Any]:
         settings["inputs"] = learner.inputs
     if learner.vocabulary is not None:
         settings["vocabulary"] = learner.vocabulary
+    if learner.explore:
+        settings["explore"] = learner.explore
     return settings
 
 

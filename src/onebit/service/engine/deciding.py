@@ -221,11 +221,11 @@ class Deciding:
 
     def _shares(self, x: Any, decision: Decision) -> np.ndarray:
         """How likely each label was to be said, of the decision that was just made."""
-        learner = self._state.learner
-        if self._state.model.deferred and not can_propose(learner, x):
-            learner = learner.copy()  # which has faded; nothing was counted
+        learner, is_counted = self._state.learner, not self._state.model.deferred
+        if not is_counted and not can_propose(learner, x):
+            learner, is_counted = learner.copy(), True  # which has faded
             learner.redo(x, decision)
-        return propensities_then(learner, decision)
+        return propensities_then(learner, decision, is_counted)
 
     def _append(self, made: Sequence[RecentDecision]) -> None:
         """Hand decisions to the journal, and count them."""
