@@ -168,6 +168,22 @@ def test_what_a_read_waits_for_others_does_not_count(time):
     assert time.now - 1000 < 10 * (1.0 + 0.01 / 0.05 + reading.HANDLING / 0.05 + reading.LOOK)
 
 
+def test_short_reads_between_two_decisions_take_no_more(time):
+    """A read that is over before the next commit is no sign that nothing is decided."""
+
+    async def run():
+        reads = Reads(lambda: int(50 * time.now), 0.05)
+        for i in range(100):
+            await reads(i, read)
+
+    def read():
+        time.now += 0.001
+        time.computing += 0.001
+
+    asyncio.run(run())
+    assert time.now - 1000 >= 0.95 * 100 * 0.001 / 0.05
+
+
 def test_reading_takes_the_same_share_of_the_work_on_a_busy_machine(time, monkeypatch):
     """While others have the processor nothing is decided, so that time is no reason to read."""
 

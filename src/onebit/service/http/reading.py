@@ -12,7 +12,7 @@ from onebit.service.faults import Busy
 SCHEDULED = "/proc/thread-self/schedstat"  # Linux: ns on a processor, ns that it waited for one
 T = TypeVar("T")
 HANDLING = 0.001  # seconds that a request takes besides what is read
-LOOK = 0.05  # seconds between two looks whether there are still decisions
+LOOK = 0.05  # seconds without a decision after which there are none any more
 WAITING = 200  # different reads that may wait
 
 
@@ -31,7 +31,7 @@ class Reads:
         self._turn = asyncio.Lock()
         self._waiting: dict[Hashable, asyncio.Task[Any]] = {}  # reads that have not begun
         self._readers = 0
-        self._seen, self._free_at = events(), 0.0
+        self._seen, self._seen_at, self._free_at = events(), 0.0, 0.0
 
     async def __call__(self, what: Hashable, read: Callable[[], T]) -> T:
         """What `read` returns, in a thread; begun after this call. what: names it."""
@@ -51,7 +51,7 @@ class Reads:
             await self._let_others_go_first()
             readers = self._readers
             del self._waiting[what]
-            self._seen, used = self._events(), 0.0
+            used = 0.0
 
             def measured() -> T:
                 nonlocal used
@@ -71,9 +71,15 @@ class Reads:
         return self._free_at - own_time()
 
     async def _let_others_go_first(self) -> None:
-        while self._left() > 0 and self._seen != self._events():
-            self._seen = self._events()
+        while self._left() > 0 and self._are_busy():
             await asyncio.sleep(min(self._left(), LOOK))
+
+    def _are_busy(self) -> bool:
+        """Whether there was a decision lately: not each look finds a new one."""
+        events, now = self._events(), own_time()
+        if events != self._seen:
+            self._seen, self._seen_at = events, now
+        return now - self._seen_at < LOOK
 
 
 def own_time() -> float:
