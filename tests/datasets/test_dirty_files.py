@@ -133,10 +133,10 @@ def test_rows_without_a_label_can_be_left_out_and_are_counted(tmp_path, ending):
     line = 3 if ending == "csv" else 2
     with pytest.raises(ValueError, match=f"line {line}: the row has no label"):
         list(stream(path, labels=declared, rows=3))
-    with pytest.warns(UserWarning, match="1 of 4 row has no label and was left out"):
+    with pytest.warns(UserWarning, match="1 of 4 rows has no label and was left out"):
         found = read(path, missing_label="skip")
     assert found.labels == names and found.y.tolist() == [1, 0, 1] and found.X.shape[0] == 3
-    with pytest.warns(UserWarning, match="1 of 4 row has"):
+    with pytest.warns(UserWarning, match="1 of 4 rows has"):
         chunks = list(stream(path, labels=declared, rows=2, missing_label="skip"))
     assert [chunk.y.tolist() for chunk in chunks] == [[1, 0], [1]]
 

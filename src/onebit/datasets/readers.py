@@ -192,7 +192,7 @@ def _tell_unlabelled(options: Options, rows: int) -> None:
     if not rows:
         raise ValueError(f"{options.path}: none of the {skipped:,} rows has a label")
     if skipped:
-        have = "row has no label and was" if skipped == 1 else "rows have no label and were"
+        have = "rows has no label and was" if skipped == 1 else "rows have no label and were"
         warn(f"{options.path}: {skipped:,} of {rows + skipped:,} {have} left out")
 
 
