@@ -481,7 +481,7 @@ def readers(site: Site) -> Found:
 
     site.start()
     site.play(site.size.rounds)
-    turns = uvloop.run(compare(site.port, site.pid, 16, MODEL, site.size.turns, 2.0))
+    turns = uvloop.run(compare(site.port, site.pid, 16, MODEL, site.size.turns, 600))
     alone, beside = (
         median(rates.computing for rates in found) for found in zip(*turns, strict=True)
     )

@@ -2,8 +2,8 @@
 
 A service with a journal of many rounds, on one core. 8 connections decide and give feedback without
 a pause, all the time. Beside them, readers read without a pause: 16 of the model card, 8 of the
-dashboard's numbers, 16 of the metrics. They come and go every few seconds, and the median of the
-ratios of such a time and the time before it counts.
+dashboard's numbers, 16 of the metrics. They come and go after every 600 rounds, and the median of
+the ratios to the rounds before counts. In the first line nobody reads.
 
 The first ratio is that of rounds per second of the server's computing time, in which its reading is
 included; the second one that of rounds per second. Other processes on the machine change the second
@@ -30,12 +30,13 @@ from benchmarks.service import LABELS, Connection, contexts, play, seconds_of, s
 
 MODEL = "/v1/models/news"
 READERS = {
+    "none": (0, MODEL),  # so that chance is seen
     "16 of the model card": (16, MODEL),
     "8 of the dashboard's numbers": (8, "/dashboard/news/numbers"),
     "16 of the metrics": (16, "/metrics"),
 }
 DECIDERS = 8
-SETTLING = 0.3  # seconds after readers have come or gone that are not measured
+SETTLING = 50  # rounds after readers have come or gone that are not measured
 
 
 class Clients:
@@ -72,20 +73,15 @@ class Clients:
 @asynccontextmanager
 async def running(count: int, client: Any) -> AsyncIterator[None]:
     """So many clients at once, until the block is left. client: makes one's coroutine."""
-    tasks = [asyncio.create_task(client()) for _ in range(count)]
-    try:
+    async with asyncio.TaskGroup() as group:  # a client that fails ends the block
+        tasks = [group.create_task(client()) for _ in range(count)]
         yield
         for task in tasks:
-            if task.done():
-                task.result()  # why it has ended
-    finally:
-        for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Rates(NamedTuple):
-    """What was done in some seconds."""
+    """How fast some rounds went."""
 
     computing: float  # rounds per second of the server's computing time
     rounds: float  # per second
@@ -93,19 +89,24 @@ class Rates(NamedTuple):
 
 
 async def compare(
-    port: int, process: int, readers: int, path: str, turns: int, seconds: float
+    port: int, process: int, readers: int, path: str, turns: int, rounds: int
 ) -> list[tuple[Rates, Rates]]:
-    """Deciding alone, and beside so many readers of a path, by turns."""
+    """Deciding alone, and beside so many readers of a path, by turns of some rounds each."""
     clients = Clients(port)
 
+    async def has_played(rounds: int) -> None:
+        until = clients.rounds + rounds
+        while clients.rounds < until:
+            await asyncio.sleep(0.001)
+
     async def measured() -> Rates:
-        await asyncio.sleep(SETTLING)
-        rounds, reads = clients.rounds, clients.reads
+        await has_played(SETTLING)
+        done, reads = clients.rounds, clients.reads
         started, computed = time.perf_counter(), seconds_of(process)
-        await asyncio.sleep(seconds)
+        await has_played(rounds)
         took, computed = time.perf_counter() - started, seconds_of(process) - computed
-        rounds, reads = clients.rounds - rounds, clients.reads - reads
-        return Rates(rounds / max(computed, 0.01), rounds / took, reads / took)
+        done, reads = clients.rounds - done, clients.reads - reads
+        return Rates(done / max(computed, 0.01), done / took, reads / took)
 
     found: list[tuple[Rates, Rates]] = []
     async with running(DECIDERS, clients.decide):
@@ -120,7 +121,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     arguments.add_argument("--rounds", type=int, default=100_000, help="of the journal")
     arguments.add_argument("--turns", type=int, default=15)
-    arguments.add_argument("--seconds", type=float, default=2.0, help="of a turn")
+    arguments.add_argument("--turn", type=int, default=600, help="rounds of a turn")
     arguments.add_argument("--learner", default="OneBit")
     arguments.add_argument("--folder", help="on the disk that is to be measured")
     given = arguments.parse_args()
@@ -131,8 +132,8 @@ def main() -> None:
     ):
         uvloop.run(play(port, given.rounds, 4, 100))
         for what, (readers, path) in READERS.items():
-            uvloop.run(compare(port, process, readers, path, 1, given.seconds))  # the first read
-            found = uvloop.run(compare(port, process, readers, path, given.turns, given.seconds))
+            uvloop.run(compare(port, process, readers, path, 1, given.turn))  # the first read
+            found = uvloop.run(compare(port, process, readers, path, given.turns, given.turn))
             computing = [beside.computing / alone.computing for alone, beside in found]
             passed = [beside.rounds / alone.rounds for alone, beside in found]
             print(

@@ -34,7 +34,7 @@ from onebit.service.service import Service
 from onebit.service.tokens import Token, host_name, is_loopback
 
 log = logging.getLogger("onebit.service")
-SHARES = 0.04, 0.02  # of the time, for model cards and dashboards, and for metrics
+SHARE = 0.02  # of the time, for model cards and dashboards, and again for metrics
 LONG, FEW = 2**16, 4  # bytes of a body, and decisions, beyond which they are read in a thread
 _PATTERNS = {name: re.compile(schema["pattern"]) for name, schema in NAMES.items()}
 _encode = msgspec.json.Encoder().encode
@@ -47,7 +47,7 @@ class App:
         self.service, self.commits = service, Commits()
         self.metrics = Metrics(service, requests)
         self.reads, self.metric_reads = (
-            Reads(lambda: service.tally.events, share) for share in SHARES
+            Reads(lambda: service.tally.events, SHARE) for _ in range(2)
         )
         paths: dict[str, dict[str, Operation]] = {}
         for made in OPERATIONS:

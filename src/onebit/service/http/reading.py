@@ -11,7 +11,7 @@ from onebit.service.faults import Busy
 
 SCHEDULED = "/proc/thread-self/schedstat"  # Linux: ns on a processor, ns that it waited for one
 T = TypeVar("T")
-HANDLING = 0.001  # seconds that a request takes besides what is read
+HANDLING = 0.0005  # seconds that a request takes besides what is read
 LOOK = 0.05  # seconds without a decision after which there are none any more
 WAITING = 200  # different reads that may wait
 
