@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sysconfig.get_path("scripts"))
-CORES = str(min(os.cpu_count() or 2, 8))
+# Three for two cores: many tests of services and pages wait for processes and for the disk.
+WORKERS = str(3 * min(os.cpu_count() or 2, 8) // 2)
 PLAIN, COMPILED = {"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_DISABLE_JIT": "0"}
 
 
@@ -74,7 +75,7 @@ def check(size: Size, python: str) -> list[str]:
     checks.run("ruff format", BIN / "ruff", "format", "--check")
     checks.run("imports", BIN / "lint-imports")
     finish_types = checks.start("types", BIN / "pyright", "--pythonpath", python)
-    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", CORES]
+    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", WORKERS]
     plain = [*pytest, "--dist", "worksteal", "-m"]
     if size.measured:
         coverage = ["--cov", "--cov-report=term-missing"]

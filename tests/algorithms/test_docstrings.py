@@ -13,7 +13,7 @@ LEARNERS = sorted(
     for name, kind in Learner.registry.items()
     if kind.__module__.startswith(f"{algorithms.__name__}.")
 )
-pytestmark = [pytest.mark.slow] if COMPILED else []  # compiling every learner takes minutes
+pytestmark = [pytest.mark.exhaustive] if COMPILED else []  # compiling all learners takes minutes
 
 
 @pytest.mark.parametrize("name", LEARNERS)

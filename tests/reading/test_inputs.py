@@ -129,8 +129,12 @@ AUTO = [
     lambda **common: ob.Confidit(
         ["low", "high"], inputs="auto", form="full", **{"features": 48, **common}
     ),
-    lambda **common: ob.UCWL(
-        ["low", "high"], inputs="auto", kernel="rbf(gamma=0.3)", budget=15, **common
+    lambda **common: ob.UCWL(  # as wide as hashed texts, each stored context would take 8 MB
+        ["low", "high"],
+        inputs="auto",
+        kernel="rbf(gamma=0.3)",
+        budget=15,
+        **{"features": 512, **common},
     ),
 ]
 
