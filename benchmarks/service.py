@@ -9,7 +9,8 @@ fsync of what it says.
     batch    4 connections; the same with 100 decisions and 100 answers in a request
 
 --rounds sets how many rounds are played in each; --memory plays a million rounds in batches and
-prints how much memory the server holds on the way.
+prints how much memory the server holds on the way. --shadows UCWL Confidit plays `single` with no
+shadow, the first, and both, by turns, and prints how long the shadows learn afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -84,14 +85,16 @@ def raw(folder: Path, seconds: float = 2.0) -> tuple[float, float]:
 
 
 @contextmanager
-def server(folder: Path, learner: str) -> Iterator[tuple[int, int]]:
+def server(folder: Path, learner: str, shadows: Sequence[str] = ()) -> Iterator[tuple[int, int]]:
     """A server with a core of its own: its port and process number."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     path = folder / "service.toml"
     labels = _encode(LABELS).decode()
-    path.write_text(CONFIGURATION.format(port=port, labels=labels, learner=learner))
+    text = CONFIGURATION.format(port=port, labels=labels, learner=learner)
+    text += "".join(f'[models.news.shadows.{name}]\nlearner = "{name}"\n' for name in shadows)
+    path.write_text(text)
     process = subprocess.Popen([sys.executable, "-m", "onebit.cli", "serve", str(path)])
     try:
         os.sched_setaffinity(process.pid, {0})
@@ -202,16 +205,49 @@ def line(name: str, rate: float, unit: str, took: list[float] | None = None) -> 
     print(f"{name:<44}{rate:>10,.0f} {unit:<11}{times}", flush=True)
 
 
+async def learned_after(port: int) -> float:
+    """Seconds until all shadows have learned everything."""
+    connection, started = Connection(), time.perf_counter()
+    await connection.open(port)
+    while True:
+        card = _decode(await connection.get("/v1/models/news"))
+        if not any(shadow["behind"] for shadow in card["shadows"].values()):
+            return time.perf_counter() - started
+        await asyncio.sleep(0.1)
+
+
+def beside_shadows(folder: Path, learner: str, shadows: Sequence[str], rounds: int) -> None:
+    """Requests per second with ever more shadows, by turns; the middle one of three."""
+    found: dict[int, list[tuple[float, list[float], float]]] = {}
+    for turn in range(3):
+        for count in range(len(shadows) + 1):
+            place = folder / f"{turn}-{count}"
+            place.mkdir()
+            with server(place, learner, shadows[:count]) as (port, _):
+                uvloop.run(play(port, 2_000, 64, 1))
+                rate, took = uvloop.run(play(port, rounds, 64, 1))
+                after = uvloop.run(learned_after(port))
+                found.setdefault(count, []).append((rate, took, after))
+    for count, turns in found.items():
+        rate, took, after = sorted(turns, key=lambda each: each[0])[1]
+        line(f"{learner} beside {count} shadows: requests", 2 * rate, "requests/s", took)
+        print(f"{'':<44}{after:>10.1f} s until the shadows have learned the rest")
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     arguments.add_argument("--rounds", type=int, default=20_000)
     arguments.add_argument("--learner", default="OneBit")
     arguments.add_argument("--folder", help="on the disk that is to be measured")
     arguments.add_argument("--memory", action="store_true")
+    arguments.add_argument("--shadows", nargs="+", help="learners")
     given = arguments.parse_args()
     os.sched_setaffinity(0, {1 % (os.cpu_count() or 1)})
     with tempfile.TemporaryDirectory(dir=given.folder or ".") as name:
         folder = Path(name)
+        if given.shadows:
+            beside_shadows(folder, given.learner, given.shadows, given.rounds)
+            return
         commits, rows = raw(folder)
         line("SQLite alone, commits of one row", commits, "commits/s")
         line("SQLite alone, commits of 100 rows", rows, "rows/s")

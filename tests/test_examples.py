@@ -57,6 +57,25 @@ def test_robot_recovers_after_the_actions_swap(capsys):
 
 
 @plain_only
+@pytest.mark.thorough
+def test_apprentice_is_promoted_though_it_is_killed(capsys):
+    example("apprentice").main(rounds=120)
+    told = capsys.readouterr().out
+    speakers = re.findall(r"^(.*): (.*) speaks$", told, re.MULTILINE)
+    assert speakers == [
+        ("The first days", "the old system"),
+        ("Proved, and promoted by rule", "tickets"),
+        ("The model speaks", "tickets"),
+        ("Promoted by hand", "careful"),
+        ("Undone", "tickets"),
+    ]
+    assert "killed 2 times" in told and "the same bytes for 2 learners" in told
+    shadows = re.findall(r"^  (\w+): .* after (\d+) rounds$", told, re.MULTILINE)
+    names = ["careful", "tickets", "careful", "careful", "tickets", "careful"]
+    assert [name for name, _ in shadows] == names
+
+
+@plain_only
 def test_many_labels_are_found_in_bounded_memory(capsys):
     many = example("many_labels")
     many.main(labels=20, rounds=400, words=200)

@@ -187,6 +187,12 @@ class _Requests:
         """Build another learner from the journal: learner=, settings=, seed=."""
         return _admin("POST", model, "/retrain", change)
 
+    def promote(
+        self, model: str, shadow: str | None = None, *, undo: bool = False
+    ) -> _Request[Card]:
+        """Let a shadow speak from now on; undo: who has spoken before it."""
+        return _admin("POST", model, "/promote", _given(shadow=shadow, undo=undo or None))
+
     def change_labels(
         self, model: str, *, add: Sequence[Label] = (), retire: Sequence[Label] = ()
     ) -> _Request[Card]:
@@ -422,6 +428,7 @@ class Client(_Sender):
     models = _sent(_Requests.models)
     card = _sent(_Requests.card)
     retrain = _sent(_Requests.retrain)
+    promote = _sent(_Requests.promote)
     change_labels = _sent(_Requests.change_labels)
     weigh_source = _sent(_Requests.weigh_source)
     remove_source = _sent(_Requests.remove_source)
@@ -483,6 +490,7 @@ class AsyncClient(_Sender):
     models = _awaited(_Requests.models)
     card = _awaited(_Requests.card)
     retrain = _awaited(_Requests.retrain)
+    promote = _awaited(_Requests.promote)
     change_labels = _awaited(_Requests.change_labels)
     weigh_source = _awaited(_Requests.weigh_source)
     remove_source = _awaited(_Requests.remove_source)

@@ -26,8 +26,13 @@ TOKENS = Tokens(
 )
 
 
-def configured(tmp_path, tokens=None, labels=("sport", "tech"), **options):
+def configured(tmp_path, tokens=None, labels=("sport", "tech"), shadows=(), **options):
+    """shadows: names of learners, which are their own names, of every model."""
     model = {"learner": "Banditron", "revisions": True, **options}
+    model["shadows"] = {
+        name: Model(name=name, labels=list(labels), learner=name, revisions=True)
+        for name in shadows
+    }
     return Configuration(
         path="",
         service=ServiceOptions(

@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec import UNSET
@@ -75,6 +76,7 @@ class FakeCommits:
 class FakeEngine:
     problem = ""
     names = (3, 100)
+    shadows = SimpleNamespace(card=dict)
 
     def __init__(self, name, labels, commits, ids):
         self.name, self.labels, self.commits, self.ids = name, labels, commits, ids
@@ -84,6 +86,7 @@ class FakeEngine:
         self.retired: list = []
         self.sources: dict[str, SourceCard] = {}
         self.learner, self.settings, self.version = "OneBit", {}, 1
+        self.speaker = name
         self.tally = ModelTally()
 
     def _told(self, context, among, key):
@@ -225,6 +228,12 @@ class FakeEngine:
         self.version += 1
         return self.commits.pending(self.card())
 
+    def submit_promote(self, change):
+        if change.shadow not in (None, "better"):
+            raise Contradiction(f"{self.name} has no shadow {change.shadow!r}")
+        self.speaker = self.name if change.undo else change.shadow
+        return self.commits.pending(self.card())
+
     def submit_labels(self, change):
         for label in change.add:
             if label in self.labels:
@@ -253,6 +262,7 @@ class FakeEngine:
             learner=self.learner,
             settings=self.settings,
             seed=0,
+            speaker=self.speaker,
             labels=self.labels,
             retired=self.retired,
             version=self.version,

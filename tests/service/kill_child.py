@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 sys.path.insert(0, os.path.dirname(__file__))
-from running import Home, context
+from running import LABELS, WITH_A_SHADOW, Home, context
 
 from onebit.service import journal
 from onebit.service.engine import rebuilding
+from onebit.service.faults import Busy, Contradiction
+from onebit.service.messages import Logged, Promotion
 
 
 def say(*words) -> None:
@@ -49,12 +52,22 @@ def load(news, random: Random, first: int) -> None:
                 say("trying", id, "cancelled")
                 news.cancel(id)
                 say("did", id, "cancelled")
+        if random.random() < 0.05:
+            speaker = news.card().speaker
+            with suppress(Busy, Contradiction):  # another thread has done it meanwhile
+                news.submit_promote(Promotion(shadow="other" if speaker == "news" else "news"))
+        if random.random() < 0.2:
+            number += 1
+            said = Logged(context=context(number), said=LABELS[1], propensity=0.5, right=True)
+            id = news.logged(said).id
+            # In one piece: the answer is there as soon as the decision.
+            say("decided", id, number, f"{LABELS[1]}\ndid", id, "right")
 
 
 def serve(folder: str, seed: int) -> None:
     journal.CHECKPOINT_COMMITS = 10
     rebuilding.AT_ONCE = 30  # more is built again behind the scenes
-    home = Home(Path(folder), "revisions = true", durability="full")
+    home = Home(Path(folder), WITH_A_SHADOW, durability="full")
     service = home.start(snapshot_every=25)
     random = Random(seed)
     for i in range(3):

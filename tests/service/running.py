@@ -13,6 +13,10 @@ from onebit.service.engine import Engine
 from onebit.service.service import Service
 
 LABELS = ("sport", "politics", "tech")
+WITH_A_SHADOW = """revisions = true
+[models.news.shadows.other]
+learner = "Confidit"
+"""
 WORDS = ["ball", "match", "vote", "law", "chip", "code", "film", "song", "rain", "snow"]
 
 

@@ -101,6 +101,8 @@ def test_every_method(site, make):
         assert client.look(first.id).propensities == {0: 0.5, 2: 0.5}
         assert client.card("news").name == "news"
         assert client.retrain("news", settings={"a": 1}).settings == {"a": 1}
+        assert client.promote("news", "better").speaker == "better"
+        assert client.promote("news", undo=True).speaker == "news"
         label = f"label-{make.__name__}"
         assert label in client.change_labels("news", add=[label]).labels
         card = client.weigh_source("news", "me@home", weight=0.5)

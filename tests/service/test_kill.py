@@ -16,7 +16,8 @@ from random import Random
 
 import pytest
 from helpers.waiting import PATIENCE
-from running import Home, assert_pure, context
+from running import WITH_A_SHADOW, Home, context
+from test_shadows import assert_pure_shadows
 
 CHILD = Path(__file__).with_name("kill_child.py")
 PER_JOURNAL = 20  # kills of services on the same journal
@@ -95,7 +96,7 @@ def _kill_after(begun: threading.Event, seconds: float, pid: int) -> None:
 
 def _check(home: Path, decided, states, whole: bool) -> None:
     """whole: all decisions, also those of earlier services."""
-    place = Home(home, "revisions = true", durability="full")
+    place = Home(home, WITH_A_SHADOW, durability="full")
     service = place.start(snapshot_every=10**9)
     news = service.models["news"]
     for id in [*decided] if whole else [*decided][-300:]:
@@ -113,6 +114,6 @@ def _check(home: Path, decided, states, whole: bool) -> None:
             "SELECT count(*), count(DISTINCT decision) FROM answers"
         ).fetchone()
         assert answers == distinct
-    assert_pure(news)
+    assert_pure_shadows(news)
     news._saving.reached = 10**9  # the next service starts from what the killed one has left
     place.stop()

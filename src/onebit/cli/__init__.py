@@ -15,7 +15,7 @@ from onebit.cli.compare import compare
 from onebit.cli.dashboard import dashboard
 from onebit.cli.data import data
 from onebit.cli.evaluate import evaluate
-from onebit.cli.journals import backup, export, inspect, replay, retrain
+from onebit.cli.journals import backup, export, inspect, promote, replay, retrain
 from onebit.cli.options import show_on_any_terminal, show_warning
 from onebit.cli.race import race
 from onebit.cli.serve import serve
@@ -66,6 +66,7 @@ app.command(dashboard)
 app.command(inspect)
 app.command(replay)
 app.command(retrain)
+app.command(promote)
 app.command(export)
 app.command(backup)
 

@@ -1,4 +1,4 @@
-"""onebit replay, retrain, inspect, export, backup: what an operator does with a journal."""
+"""What an operator does with a journal: replay, retrain, promote, inspect, export, backup."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from onebit.cli import options
 from onebit.cli.options import Flag
 
 if TYPE_CHECKING:
+    from onebit.client import Client
     from onebit.service.journal.repair import Repaired
     from onebit.service.messages import Card
     from onebit.service.upkeep.inspection import Facts
@@ -66,6 +67,12 @@ def replay(journal: Path, /, *, model: ModelName = None, out: Path | None = None
     else:
         same = "the same bytes" if built.is_same else "OTHER BYTES"
         print(f"Snapshot {built.compared.path.name}: {same}")
+    for each in built.shadows:
+        said = "there is no current snapshot to compare it with"
+        if each.compared is not None:
+            same = "the same bytes" if each.is_same else "OTHER BYTES"
+            said = f"snapshot {each.compared.path.name}: {same}"
+        print(f"The shadow {each.name}, {each.shadow.builder.version.body['learner']}: {said}")
     if built.other_code is not None:
         print(
             f"The service has learned these events with {built.other_code}; this is {built.code}. "
@@ -75,7 +82,8 @@ def replay(journal: Path, /, *, model: ModelName = None, out: Path | None = None
     if out is not None:
         files.write(out, *files.dump(learner), mode=0o600)  # it may know names of features
         print(f"The learner is in {out}")
-    if built.is_same is False and built.other_code is None:
+    is_other = built.is_same is False or any(each.is_same is False for each in built.shadows)
+    if is_other and built.other_code is None:
         sys.exit(1)
 
 
@@ -134,15 +142,57 @@ def _retrain_running(url: str, model: str | None, change: dict[str, Any]) -> Non
     from onebit.client import Client
 
     with Client(url, token=os.environ.get(TOKEN)) as client:
-        names = client.models()
-        if model is None and len(names) != 1:
-            raise ValueError(f"say which model: --model NAME; there are: {', '.join(names)}")
-        name = model or names[0]
+        name = _model_of(client, model)
         card = client.retrain(name, **change)
         while card.rebuilding:
             time.sleep(0.5)
             card = client.card(name)
     _print_retrained(card)
+
+
+def _model_of(client: Client, model: str | None) -> str:
+    """The named model, or the only one that the token may read."""
+    names = client.models()
+    if model is None and len(names) != 1:
+        raise ValueError(f"say which model: --model NAME; there are: {', '.join(names)}")
+    return model or names[0]
+
+
+def promote(
+    shadow: Annotated[str | None, Parameter(show_default=False)] = None,
+    /,
+    *,
+    undo: Flag = False,
+    url: str = "http://127.0.0.1:8331",
+    model: ModelName = None,
+) -> None:
+    """Let a shadow of a running service speak from now on. Who has spoken becomes a shadow.
+
+    The admin token is in the environment variable ONEBIT_TOKEN.
+
+    ```
+    onebit promote careful --model news
+    onebit promote --undo --model news
+    ```
+
+    Parameters
+    ----------
+    shadow
+        The name of the shadow, as in [models.news.shadows.careful]. While another system speaks
+        (apprentice = true), the model's own name is that of its learner.
+    undo
+        Let the one speak again who spoke before.
+    url
+        The address of the service.
+    """
+    from onebit.client import Client
+
+    if (shadow is None) != undo:
+        raise ValueError("name a shadow, or say --undo")
+    with Client(url, token=os.environ.get(TOKEN)) as client:
+        card = client.promote(_model_of(client, model), shadow, undo=undo)
+    speaker, shadows = card.speaker or "another system", ", ".join(card.shadows)
+    print(f"{card.name}: {speaker} speaks; shadows: {shadows or 'none'}")
 
 
 def _retrain_stopped(path: Path, name: str | None, change: dict[str, Any]) -> None:

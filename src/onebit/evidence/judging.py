@@ -262,9 +262,21 @@ def _forecasts(forecaster: Learner, block: LogBlock, question: Question) -> np.n
     """The chance of each label to be heard as right. It is told before the row is learned."""
     if np.isnan(block.propensity).all():  # there is no estimate that could use it
         return np.zeros((block.size, question.labels))
-    chances = as_chances(forecaster, learn_block(forecaster, block, tells=True).scores)
-    chances = np.nan_to_num(chances, nan=1 / question.labels)
     possible = block.allowed if len(block.allowed) else np.ones((1, question.labels), bool)
+    scores = learn_block(forecaster, block, tells=True).scores
+    return expected_right(forecaster, scores, possible, question)
+
+
+def expected_right(
+    learner: Learner, scores: np.ndarray, possible: np.ndarray, question: Question
+) -> np.ndarray:
+    """The chance of each label to be heard as right, [row, label], by the scores of a learner.
+
+    Scores that are no estimates of chances say nothing. possible: which labels were.
+    """
+    chances = np.full_like(scores, 0.5, np.float64)
+    if learner.chance_line is not None:
+        chances = np.nan_to_num(as_chances(learner, scores), nan=1 / question.labels)
     chances = chances * possible
     if question.world != "exclusive":
         return chances

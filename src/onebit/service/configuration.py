@@ -79,6 +79,11 @@ class ServiceOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     access_log: bool = True
 
 
+# When a learner that does not speak is to speak: once the interval of its difference to the speaker
+# is above 0.
+Promote = Literal["by hand", "when better"]
+
+
 class WrongAfter(Struct, frozen=True, forbid_unknown_fields=True):
     """silence = { wrong_after = "24h" }: no answer for so long is read as wrong."""
 
@@ -106,6 +111,21 @@ class ModelOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     title: str = ""
     # The most names with weights of their own; None: as many as fit into 256 MiB.
     vocabulary: Annotated[int, Meta(ge=1, le=2**24)] | None = None
+    # How labels are right, for comparisons: exactly one (true), at most one, or each by itself.
+    exclusive: bool | Literal["at most one"] = True
+    apprentice: bool = False  # whether another system speaks at first
+    promote: Promote = "by hand"
+
+
+class ShadowOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[models.NAME.shadows.SHADOW]: as for a model, whose labels it has."""
+
+    learner: str = "OneBit"
+    settings: dict[str, Any] = {}
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    recipe: str | None = None
+    vocabulary: Annotated[int, Meta(ge=1, le=2**24)] | None = None
+    promote: Promote = "by hand"
 
 
 class Model(ModelOptions, frozen=True, kw_only=True):
@@ -114,6 +134,11 @@ class Model(ModelOptions, frozen=True, kw_only=True):
     name: str
     prepare: tuple[str, ...] = ()  # steps for every context: `datasets.Steps`
     digest: str = ""  # of the saved learner
+    shadows: dict[str, Model] = {}
+
+    def voice(self, name: str) -> Model | None:
+        """The model, or one of its shadows; None: there is none with this name."""
+        return self if name == self.name else self.shadows.get(name)
 
     @property
     def names(self) -> list[Any]:
@@ -192,6 +217,10 @@ def check(
         made = _model(model, table, folder, options.limits, problems)
         if made is not None:
             models[model] = made
+    for model in models.values():
+        if options.retention is not None and (model.shadows or model.apprentice):
+            text = "retention deletes the rounds that shadows are built from; leave one of them out"
+            problems.add(f"[models.{model.name}]", text)
     tokens = None
     with problems.collected("[service] tokens"):
         tokens = _tokens(options, tables)
@@ -343,10 +372,13 @@ def _model(
         problems.add(
             where, "a model's name has up to 64 of A-Z a-z 0-9 . _ - and starts with one of A-Z 0-9"
         )
-    options = _read(ModelOptions, table, where, problems)
-    if options is None:
-        return None
     before = len(problems.texts)
+    given = _table(table, "shadows", problems) if isinstance(table, dict) else {}
+    if isinstance(table, dict):
+        table = {key: value for key, value in table.items() if key != "shadows"}
+    options = _read(ModelOptions, table, where, problems)
+    if options is None or len(problems.texts) > before:
+        return None
     source = "learner_file" if options.learner_file is not None else "recipe"
     told = _FROM_LEARNER if options.learner_file is not None else _FROM_RECIPE
     if getattr(options, source) is not None:
@@ -367,7 +399,46 @@ def _model(
     if len(problems.texts) == before:
         with problems.collected(where):
             _check_model(model, limits)
+    if len(problems.texts) == before:
+        model = _with_shadows(model, given, folder, limits, problems)
     return model if len(problems.texts) == before else None
+
+
+def _with_shadows(
+    model: Model, tables: dict[str, Any], folder: Path, limits: Limits, problems: _Problems
+) -> Model:
+    """The model with its shadows, which are models with the same labels."""
+    if model.promote != "by hand" and not model.apprentice:
+        text = "the learner of a model speaks already, unless apprentice = true"
+        problems.add(f"[models.{model.name}] promote", text)
+    made: dict[str, Model] = {}
+    for name, table in tables.items():
+        shadow = _shadow(name, table, model, folder, limits, problems)
+        if shadow is not None:
+            made[name] = shadow
+    return replace(model, shadows=made)
+
+
+def _shadow(
+    name: str, table: Any, model: Model, folder: Path, limits: Limits, problems: _Problems
+) -> Model | None:
+    where = f"[models.{model.name}.shadows.{name}]"
+    if not _NAME.fullmatch(name) or name == model.name:
+        problems.add(where, "a shadow has a name like a model, but not that of its model")
+    options = _read(ShadowOptions, table, where, problems)
+    if options is None:
+        return None
+    if options.recipe is not None:
+        for key in [key for key in _FROM_RECIPE if key in table]:
+            problems.add(f"{where} {key}", "leave it out: recipe says it")
+    told = {key: getattr(options, key) for key in ShadowOptions.__struct_fields__}
+    shadow = replace(model, learner_file=None, digest="", prepare=(), **told)
+    with problems.collected(f"{where} recipe"):
+        if options.recipe is not None:
+            shadow = _with_recipe(shadow, folder)
+    with problems.collected(where):
+        _check_model(shadow, limits)
+    return shadow
 
 
 def _with_saved_learner(model: Model, folder: Path) -> Model:
@@ -474,6 +545,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     new_labels: dict[str, list[Label]] = {}
     retired_labels: dict[str, list[Label]] = {}
     policies: list[str] = []  # take effect at once: silence, expiry, revisions, ...
+    shadows: list[str] = []  # learners beside the one that speaks
     service: list[str] = []  # keys of [service] that take effect at once
     restart: list[str] = []  # keys of [service] that need a restart
 
@@ -483,6 +555,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 _RETRAIN = ("learner", "settings", "seed", "prepare", "digest", "vocabulary")
 _POLICIES = ("silence", "expires_after", "revisions", "deferred", "title")
+_SHADOWS = ("shadows", "exclusive", "apprentice", "promote")
 _AT_ONCE = ("tokens", "limits", "snapshots", "retention", "access_log")
 
 
@@ -514,6 +587,7 @@ def difference(old: Configuration, new: Configuration) -> Difference:
         new_labels=labels(new, old),
         retired_labels=labels(old, new),
         policies=[*filter(partial(differs, _POLICIES), both)],
+        shadows=[*filter(partial(differs, _SHADOWS), both)],
         service=[key for key in keys if key in _AT_ONCE],
         restart=[key for key in keys if key not in _AT_ONCE],
     )

@@ -184,6 +184,13 @@ class Retraining(Struct, forbid_unknown_fields=True, kw_only=True):
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | UnsetType = UNSET
 
 
+class Promotion(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A shadow that is to speak; or that the one who spoke before it is to speak again."""
+
+    shadow: Annotated[str, Meta(min_length=1)] | None = None
+    undo: Literal[True] | None = None
+
+
 # Answers.
 
 
@@ -282,6 +289,42 @@ class SourceCard(Struct, frozen=True, kw_only=True):
     answers: int
 
 
+class Interval(Struct, frozen=True):
+    low: float
+    high: float
+
+
+class ShadowPoint(Struct, frozen=True):
+    """A comparison as it was after so many rounds."""
+
+    rounds: int
+    difference: float | None
+    low: float
+    high: float
+
+
+class ShadowCard(Struct, frozen=True, kw_only=True):
+    """A learner that is taught by the same answers and never speaks, beside the one that speaks."""
+
+    learner: str
+    settings: dict[str, Any]
+    seed: int
+    version: int
+    promote: str  # "by hand", or "when better"
+    problem: str = ""  # why it is down
+    behind: int  # events that it has still to learn
+    names: int = 0  # features that have weights of their own
+    vocabulary: int | None = None  # the most that may have; null: no limit
+    rounds: int = 0  # answered rounds of the speaker, since it speaks
+    speaker_right: float | None = None  # share of right labels in them
+    difference: float | None = None  # estimated, shadow minus speaker; null: see notes
+    interval: Interval | None = None  # holds at any time with this confidence
+    bracket: Interval | None = None  # of the difference in these rounds, whatever the propensities
+    confidence: float = 0.95
+    notes: list[str] = []
+    curve: list[ShadowPoint] = []
+
+
 class Card(Struct, frozen=True, kw_only=True):
     """A model: what it is, what it was told, and how well it does."""
 
@@ -290,6 +333,7 @@ class Card(Struct, frozen=True, kw_only=True):
     learner: str
     settings: dict[str, Any]
     seed: int
+    speaker: str | None = None  # whose learner it is, by its table; null: another system speaks
     labels: list[Label]
     retired: list[Label]  # labels that are not said any more
     version: int  # of the learner: every retraining gets a higher one
@@ -310,6 +354,7 @@ class Card(Struct, frozen=True, kw_only=True):
         None  # the learner's belief that exactly one label is right in each round
     )
     sources: dict[str, SourceCard]
+    shadows: dict[str, ShadowCard] = {}
     revisions: bool
     deferred: bool
     wrong_after: float | None  # seconds

@@ -226,6 +226,7 @@ def _changes(changed: Difference) -> list[tuple[str, Any]]:
         ("new labels", changed.new_labels),
         ("retired labels", changed.retired_labels),
         ("policies", changed.policies),
+        ("shadows", changed.shadows),
         ("service", changed.service),
     ]
     return [(what, names) for what, names in named if names]

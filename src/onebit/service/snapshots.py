@@ -9,6 +9,8 @@ The last change of the past is the position of the newest change that it knows o
 affects a position that the snapshot has learned, the snapshot is of no use. The token is that of
 the model's last decision up to its position: a journal restored from a backup has another one.
 
+The snapshot of a shadow also has its comparison with who speaks (`BESIDE`).
+
 A change of the past makes all snapshots after it useless, so that the learner is built from the
 newest one before it. Therefore older ones are kept too, the fewer the older: at most twice as many
 events as came after the change have to be learned again.
@@ -22,7 +24,9 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from onebit.learner import files
 from onebit.learner.learner import Learner
@@ -30,6 +34,7 @@ from onebit.service.journal import Journal
 from onebit.service.journal.files import make_folder
 
 log = logging.getLogger("onebit.service")
+BESIDE = "comparison"  # what a shadow keeps beside its learner, and begins the names of its arrays
 _NAME = re.compile(r"(?P<model>.+)@(\d{12})-(\d+)-(\d+)-([0-9a-f]*)\.onebit")
 
 
@@ -170,12 +175,38 @@ def newest_good(
             continue
         if snapshot.version != version or not is_current(journal, number, snapshot):
             continue
-        try:
-            saved = files.read(snapshot.path)
-            return files.taken_over(*saved, is_foreign=True), snapshot.position
-        except (ValueError, OSError) as error:
-            log.warning("snapshot %s is not used: %s", snapshot.path.name, error)
+        saved = read(snapshot)
+        if saved is not None:
+            return saved.learner, snapshot.position
     return None
+
+
+class Saved(NamedTuple):
+    """What is in a snapshot: a learner, and what was kept beside it (None: nothing)."""
+
+    learner: Learner
+    beside: dict[str, Any] | None
+    arrays: dict[str, np.ndarray]  # of what was kept beside it
+
+
+def read(snapshot: Snapshot) -> Saved | None:
+    """What is in a snapshot; None: it cannot be used."""
+    try:
+        head, arrays, beside, further = apart(*files.read(snapshot.path))
+        return Saved(files.taken_over(head, arrays, is_foreign=True), beside, further)
+    except (ValueError, OSError) as error:
+        log.warning("snapshot %s is not used: %s", snapshot.path.name, error)
+    return None
+
+
+def apart(
+    head: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> tuple[dict[str, Any], dict[str, np.ndarray], dict[str, Any] | None, dict[str, np.ndarray]]:
+    """The head and the arrays of the learner, and those of what was kept beside it."""
+    beside = head.get(BESIDE)
+    own = {key: value for key, value in head.items() if key != BESIDE}
+    further = {name: array for name, array in arrays.items() if name.startswith(f"{BESIDE}.")}
+    return own, {k: a for k, a in arrays.items() if k not in further}, beside, further
 
 
 def is_current(journal: Journal, number: int, snapshot: Snapshot) -> bool:

@@ -60,6 +60,43 @@ def test_a_page_shows_the_rounds_that_were_played(site):
     assert 'href="/dashboard/news"' in list_page and 'href="/dashboard/ads"' in list_page
 
 
+def test_shadows_stand_beside_who_speaks(tmp_path):
+    """Live from the service, and afterwards from the snapshots: the same numbers."""
+    configuration = configured(tmp_path, shadows=("Confidit", "UCWL"))
+    with serving(Service(configuration, ticks=False)) as site:
+        engine = site.service.models["news"]
+        assert 'id="shadows"' in site.http.get("/dashboard/news").text
+        play(engine, 150)
+        engine.shadows.settle()
+        text = site.http.get("/dashboard/news").text
+        assert "shadow minus news" in text and "up to date" in text
+        assert "<dt>Speaks</dt><dd><bdi>news</bdi>" in text
+        found = site.http.get("/dashboard/news/numbers").json()["shadows"]
+        card = engine.card().shadows["UCWL"]
+        assert [row["shadow"] for row in found] == ["Confidit", "UCWL"]
+        assert found[1]["rounds"] == card.rounds == 100
+        assert found[1]["difference"] == card.difference
+        assert found[1]["difference_low"] == card.interval.low
+        assert found[1]["bracket_high"] == card.bracket.high
+        rows = list(csv.DictReader(io.StringIO(site.http.get("/dashboard/news/shadows.csv").text)))
+        assert [row["learner"] for row in rows] == ["Confidit", "UCWL"]
+        assert 'id="shadows"' in site.http.get("/dashboard/ads").text
+        site.service.models["news"].shadows._fail(
+            engine.shadows._shadows["UCWL"], ValueError("<no room>")
+        )
+        assert "down: &lt;no room&gt;" in site.http.get("/dashboard/news").text
+        engine.shadows._shadows["UCWL"].problem = ""
+    with finished(tmp_path / "x.journal") as client:
+        later = client.get("/dashboard/news/numbers").json()["shadows"]
+        assert later == found
+        assert "Banditron" in client.get("/dashboard/news").text
+
+
+def test_a_model_without_shadows_has_no_panel_of_them(site):
+    play(site.service.models["news"], 3)
+    assert "shadows-heading" not in site.http.get("/dashboard/news").text
+
+
 def test_numbers_are_those_of_the_card(site):
     engine = site.service.models["news"]
     play(engine, 30)

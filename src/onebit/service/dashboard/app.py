@@ -25,11 +25,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 
-from onebit import algorithms
 from onebit._version import __version__
 from onebit.learner.learner import Learner
 from onebit.service import faults, snapshots
 from onebit.service.dashboard import page
+from onebit.service.dashboard.compared import shadows_of
 from onebit.service.dashboard.influence import Influences
 from onebit.service.dashboard.model_card import card_of, decisions_at, title_of
 from onebit.service.dashboard.page import ORDERS, TABLES, Counted, Order, View
@@ -37,7 +37,7 @@ from onebit.service.dashboard.statistics import Statistics
 from onebit.service.faults import ServiceError
 from onebit.service.journal import Journal
 from onebit.service.journal.summary import at_one_moment
-from onebit.service.messages import headers_of, problem_of
+from onebit.service.messages import ShadowCard, headers_of, problem_of
 
 T = TypeVar("T")
 log = logging.getLogger("onebit.service")
@@ -71,8 +71,8 @@ Run = Callable[[Hashable, Callable[[], Any]], Awaitable[Any]]
 class Dashboard:
     """The pages of a journal.
 
-    is_locked: whether tokens are needed. learner: a copy of the learner of a model; None: the
-    newest snapshot is taken. run: may let others go first.
+    is_locked: whether tokens are needed. learner: a copy of the learner of a model; shadows: their
+    cards; None: the newest snapshots are taken. run: may let others go first.
     """
 
     def __init__(
@@ -82,9 +82,11 @@ class Dashboard:
         is_locked: Callable[[], bool],
         learner: Callable[[str], Learner] | None = None,
         run: Run = lambda what, read: run_in_threadpool(read),
+        shadows: Callable[[str], dict[str, ShadowCard]] | None = None,
     ) -> None:
         self._journal, self._rights, self._is_locked, self._run = journal, rights, is_locked, run
         self._learner = learner or self._newest_snapshot
+        self._shadows = shadows or (lambda model: shadows_of(self._journal(), model))
         self._lock = threading.Lock()
         self._statistics: dict[str, Statistics] = {}
         self._influences: dict[str, Influences] = {}
@@ -228,7 +230,8 @@ class Dashboard:
         found = self._influences_of(statistics)
         # Preparation leaves no names.
         influences = [] if card.prepare else found.at(report.position)
-        return View(report, card, decisions, influences, found.is_computing, search, order)
+        shadows = self._shadows(model)
+        return View(report, card, decisions, influences, shadows, found.is_computing, search, order)
 
     def _counted(self, names: Sequence[str]) -> list[Counted]:
         shown = []
@@ -255,10 +258,13 @@ class Dashboard:
             return self._influences[model]
 
     def _newest_snapshot(self, model: str) -> Learner:
-        found = snapshots.found(Path(f"{self._journal().path}.snapshots"), model)
-        if not found:
-            raise ValueError(f"there is no snapshot of {model}")
-        return algorithms.load(found[0].path)
+        journal = self._journal()
+        decides = journal.version_in_charge(journal.models()[model])
+        for snapshot in snapshots.found(Path(f"{journal.path}.snapshots"), model):
+            saved = snapshots.read(snapshot)
+            if saved is not None and decides is not None and snapshot.version == decides.number:
+                return saved.learner
+        raise ValueError(f"there is no snapshot of {model}")
 
 
 class DashboardApp:
@@ -333,7 +339,7 @@ def _parts(view: View, known: str) -> tuple[str, bytes | None]:
     """The mark of the parts of a page, and the parts, unless their mark is the known one."""
     report = view.report
     shown = (report.position, report.end, view.card, view.search, view.order)
-    shown += (view.influences, view.is_computing, __version__)
+    shown += (view.influences, view.shadows, view.is_computing, __version__)
     mark = _mark_of(msgspec.json.encode(shown))
     return mark, None if mark == known else page.parts(view).encode()
 

@@ -38,6 +38,7 @@ class ModelCard(Struct):
     bytes: int  # of the journal
     snapshot: str | None  # the file of the newest one
     snapshot_position: int | None
+    speaker: str | None  # whose learner speaks; None: another system
 
 
 class ShownDecision(Struct):
@@ -76,6 +77,8 @@ def card_of(journal: Journal, model: str) -> ModelCard:
         else:
             retired.pop(event.label, None)
     found = snapshots.found(Path(f"{journal.path}.snapshots"), model)
+    found = [snapshot for snapshot in found if snapshot.version == version] or found
+    roles = journal.roles(number)
     return ModelCard(
         title=title_of(journal, number),
         learner=made.get("learner", ""),
@@ -90,6 +93,7 @@ def card_of(journal: Journal, model: str) -> ModelCard:
         bytes=journal.path.stat().st_size,
         snapshot=found[0].path.name if found else None,
         snapshot_position=found[0].position if found else None,
+        speaker=model if roles is None else roles.speaker or None,
     )
 
 

@@ -28,7 +28,7 @@ from onebit.service.dashboard.statistics import (
     joined,
     sum_of,
 )
-from onebit.service.messages import Label
+from onebit.service.messages import Label, ShadowCard
 
 Order = Literal["said", "accuracy", "name"]
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -36,7 +36,7 @@ POINTS = (12, 64)  # of a curve, at least and at most
 ANSWERS = 200  # per point of a curve, if there are enough
 ROWS = 25  # of the table of labels
 LONGEST = 120  # characters of a label
-TABLES = ("rounds", "labels", "delays", "alarms", "decisions")  # that can be had as csv
+TABLES = ("rounds", "labels", "delays", "alarms", "shadows", "decisions")  # that can be had as csv
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _DELAY_TICKS = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 21600, 86400, 604800, 30 * 86400)
 
@@ -101,6 +101,7 @@ class View:
     card: ModelCard
     decisions: list[ShownDecision]
     influences: list[Influence]
+    shadows: dict[str, ShadowCard]
     is_computing: bool = False  # the influences anew
     search: str = ""
     order: Order = "said"
@@ -154,6 +155,7 @@ def parts(view: View) -> Markup:
             recent=RECENT[1],
             exploring=_exploring(report),
             figures=_figures(report, stretches),
+            compared=_compared(view),
             median=report.quantile(0.5),
             most=report.quantile(0.9),
             alarm=report.alarms[-1] if report.alarms else None,
@@ -333,6 +335,98 @@ def _share_charts(stretches: Sequence[Stretch]) -> Markup:
     return _twice(lambda frame: _draw(series, words, frame), HALF)
 
 
+@dataclass(frozen=True)
+class Beside:
+    """A shadow beside who speaks, as text."""
+
+    name: str
+    card: ShadowCard
+    key: str
+    difference: str
+    interval: str
+    bracket: str
+    settings: str
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The shadows of a model."""
+
+    speaker: str
+    shadows: list[Beside]
+    drawn: Markup
+
+
+def _compared(view: View) -> Compared:
+    shadows = [
+        Beside(
+            name,
+            card,
+            str(number + 1),
+            "none" if card.difference is None else _signed(card.difference),
+            _ends(card.interval),
+            _ends(card.bracket),
+            ", ".join(f"{key} = {value}" for key, value in card.settings.items()),
+        )
+        for number, (name, card) in enumerate(view.shadows.items())
+    ]
+    speaker = view.card.speaker or "another system"
+    return Compared(speaker, shadows, _difference_charts(speaker, shadows))
+
+
+def _signed(difference: float) -> str:
+    return f"{'+' if difference > 0 else ''}{percent(difference, 1)} %"
+
+
+def _ends(ends: Any) -> str:
+    return "–" if ends is None else f"{_signed(ends.low)} to {_signed(ends.high)}"
+
+
+def _difference_points(shadow: Beside, speaker: str) -> list[Point]:
+    """Without an estimate, the curve is the middle of the interval."""
+    card, points = shadow.card, []
+    found = [(at.rounds, at.difference, at.low, at.high) for at in card.curve]
+    if card.interval is not None and card.rounds and card.rounds not in [at[0] for at in found]:
+        found.append((card.rounds, card.difference, card.interval.low, card.interval.high))
+    for rounds, difference, low, high in found:
+        middle = (low + high) / 2 if difference is None else difference
+        said = "no estimate" if difference is None else _signed(difference)
+        tip = (
+            f"{shadow.name} minus {speaker}: {said}\n"
+            f"{_signed(low)} to {_signed(high)}, after {rounds:,} answers"
+        )
+        points.append(Point(rounds, middle, min(low, middle), max(high, middle), tip))
+    return points
+
+
+def _difference_charts(speaker: str, shadows: Sequence[Beside]) -> Markup:
+    drawn = [(shadow, _difference_points(shadow, speaker)) for shadow in shadows]
+    series = [
+        Series(
+            shadow.key, charts.coloured(int(shadow.key) - 1), points,
+            (shadow.name if len(shadow.name) <= 20 else f"{shadow.name[:19]}…",),
+            shadow.difference,
+        )
+        for shadow, points in drawn
+        if points
+    ]  # fmt: skip
+    if not series:
+        return Markup("")
+    words = Words(
+        title=f"Right labels, shadow minus {speaker}, against answers",
+        desc="; ".join(f"{s.name}: {s.difference}, {s.interval}" for s in shadows),
+        x="answers to who speaks",
+        y=f"right labels, shadow minus {speaker}",
+        where="shadows",
+    )
+    return _twice(
+        lambda frame: charts.draw(
+            series, words, frame, x_log=False, y_log=False, y_text=_share_text, y_shown=[0.0]
+        ),
+        WIDE,
+    )
+
+
 def _delay_charts(report: Report) -> Markup:
     total = sum(delay.answers for delay in report.delays)
     if not total:
@@ -435,6 +529,20 @@ def rows_of(table: str, view: View) -> list[dict[str, Any]]:
             {"round": alarm.round, "time": alarm.time, "answers": alarm.answers}
             for alarm in report.alarms
         ]
+    if table == "shadows":
+        return [
+            {
+                "shadow": name, "learner": card.learner, "version": card.version,
+                "rounds": card.rounds, "difference": card.difference,
+                "difference_low": None if card.interval is None else card.interval.low,
+                "difference_high": None if card.interval is None else card.interval.high,
+                "bracket_low": None if card.bracket is None else card.bracket.low,
+                "bracket_high": None if card.bracket is None else card.bracket.high,
+                "speaker_right": card.speaker_right, "behind": card.behind,
+                "problem": card.problem, "notes": " ".join(card.notes),
+            }
+            for name, card in view.shadows.items()
+        ]  # fmt: skip
     return [
         {
             "id": shown.id, "round": shown.round, "time": shown.time, "label": shown.label,

@@ -10,7 +10,8 @@ may be told to others when that commit is done: `wait` waits for it. If the comm
 learner is ahead of the journal, and `Service` has it built again from what is on disk.
 
 `Engine` is what others see. It is made of parts that share one `EngineState` under one lock; each
-says in its docstring how it holds that lock. From the bottom:
+says in its docstring how it holds that lock. Shadows have a lock of their own, which is taken
+before it. From the bottom:
 
 - `state`: the learner, its place in the journal, the lock; `building` makes learners from events;
 - `recent`: the decisions that are in memory; `standing`: the state of each, and what it refuses;
@@ -19,7 +20,9 @@ says in its docstring how it holds that lock. From the bottom:
 - `rebuilding`: learners that are built again, at once or in a thread;
 - `deciding`, `revising`, `answering`, `recording`: requests; `changing`: other labels, settings,
   files;
-- `schedule`: what time brings.
+- `schedule`: what time brings;
+- `shadows`: learners that never speak, in a thread; promotion. Each is a `shadow`, and `comparing`
+  has the sums of what it would have said.
 """
 
 from onebit.service.engine.engine import Engine

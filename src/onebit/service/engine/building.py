@@ -41,7 +41,14 @@ from onebit.registry.lookup import learner_named
 from onebit.service import snapshots
 from onebit.service.configuration import Model
 from onebit.service.faults import Contradiction, Damaged
-from onebit.service.journal import Answered, AnswerRow, DecisionRow, Journal, Version
+from onebit.service.journal import (
+    Answered,
+    AnswerRow,
+    ChangeRow,
+    DecisionRow,
+    Journal,
+    Version,
+)
 from onebit.service.journal.queries import labels_since
 from onebit.service.journal.relabelling import Relabelling
 from onebit.storage.scales import STATISTICS
@@ -171,12 +178,16 @@ class Builder:
 
     def start(self, affects: int | None = None) -> tuple[Learner, int]:
         """The newest learner to start from, and its position."""
-        base = self._journal.base(self._number)
         found = snapshots.newest_good(
             self._journal, self._folder, self._name, self._number, self.version.number, affects
         )
-        if found is not None and found[1] >= (base.position if base else 0):
+        if found is not None and found[1] >= self.base_position():
             return found
+        return self.beginning()
+
+    def beginning(self) -> tuple[Learner, int]:
+        """The learner without any event, or with those alone that were compacted."""
+        base = self._journal.base(self._number)
         if base is not None:
             if base.version != self.version.number:
                 raise Contradiction(
@@ -200,32 +211,39 @@ class Builder:
         """
         reached = after
         for event in self._journal.history(self._number, after, until):
-            try:
-                if isinstance(event, DecisionRow):
-                    reached = event.active or event.position
-                    if self.made(event):
-                        learner.redo(self.context_of(event), decision_of(event))
-                elif isinstance(event, Answered):
-                    reached = event.answer.position
-                    self.apply(learner, event.answer, event.decision, None)
-                else:
-                    reached = event.position
-                    if event.kind == "label" and reached > labels_since(self.version.body):
-                        label = _decode(event.body)["label"]
-                        if label not in learner.label_set.names:
-                            learner = self.with_label(learner, label)
-                    elif event.kind == "forget":
-                        learner.forget(_decode(event.body)["share"])
-            except REFUSED as error:
-                said = (
-                    f"{self._journal.path}: the event at position {reached} of {self._name} cannot "
-                    f"be learned again: {error}"
-                )
-                if not self._is_repaired:
-                    raise Damaged(said) from error
-                log.warning("%s; left out, because events before it were lost", said)
+            learner, reached = self.take(learner, event)
             if watch is not None:
                 watch(learner, reached, isinstance(event, DecisionRow))
+        return learner, reached
+
+    def take(
+        self, learner: Learner, event: DecisionRow | Answered | ChangeRow
+    ) -> tuple[Learner, int]:
+        """Let a learner learn an event of the journal; returns its position too."""
+        if isinstance(event, DecisionRow):
+            reached = event.active or event.position
+        else:
+            reached = event.answer.position if isinstance(event, Answered) else event.position
+        try:
+            if isinstance(event, DecisionRow):
+                if self.made(event):
+                    learner.redo(self.context_of(event), decision_of(event))
+            elif isinstance(event, Answered):
+                self.apply(learner, event.answer, event.decision, None)
+            elif event.kind == "label" and reached > labels_since(self.version.body):
+                label = _decode(event.body)["label"]
+                if label not in learner.label_set.names:
+                    learner = self.with_label(learner, label)
+            elif event.kind == "forget":
+                learner.forget(_decode(event.body)["share"])
+        except REFUSED as error:
+            said = (
+                f"{self._journal.path}: the event at position {reached} of {self._name} cannot be "
+                f"learned again: {error}"
+            )
+            if not self._is_repaired:
+                raise Damaged(said) from error
+            log.warning("%s; left out, because events before it were lost", said)
         return learner, reached
 
     def warm_up(self, learner: Learner) -> None:

@@ -101,6 +101,8 @@ class Changing:
         state = self._state
         with state.lock:
             known, present = state.learner.labels, state.version
+            if state.roles.shadows:
+                raise Contradiction(f"{state.name} has shadows, which know the labels: remove them")
             for old in names:
                 if old not in known:
                     raise Refused(f"{old!r} is not a label")
@@ -189,7 +191,8 @@ class Changing:
         cannot be built is tried again at the next start; `problem` says why it is not in charge.
         """
         state, versions = self._state, self._versions
-        wanted = version_of(model, 0)
+        asked = model.voice(self._state.roles.in_charge(model.name))
+        wanted = self._state.version if asked is None else version_of(asked, 0)
         if identity(wanted) != (versions.followed() or {}).get("identity", identity(state.version)):
             self._rebuilding.settle()  # one learner is built at a time
             self._rebuilding.compile(wanted)

@@ -20,8 +20,9 @@ from onebit.service.engine.rebuilding import Rebuilding
 from onebit.service.engine.recent import RecentDecision, RecentDecisions
 from onebit.service.engine.records import Records
 from onebit.service.engine.state import EngineState
-from onebit.service.faults import Busy, KeyReused, Refused, ServiceError, TooLarge
+from onebit.service.faults import Busy, Contradiction, KeyReused, Refused, ServiceError, TooLarge
 from onebit.service.journal import ACTIVE, DecisionRow
+from onebit.service.journal.queries import ANOTHER
 from onebit.service.messages import Label, Question, Told
 
 log = logging.getLogger("onebit.service")
@@ -64,6 +65,7 @@ class Deciding:
     def decide(self, context: Any, among: Sequence[Label] | None, key: str | None) -> Pending[Told]:
         """Say a label for a context."""
         with self._state.lock:
+            self._check_speaks()
             self.check_open(1)
             made = self._asked(context, among, key)
             if isinstance(made, Asked):
@@ -80,6 +82,7 @@ class Deciding:
             )
         with state.lock:
             state.will_work_on(questions)
+            self._check_speaks()
             self.check_open(len(questions))
             # Questions with the same key are one question; those without a key have a number.
             names = [i if q.key is None else q.key for i, q in enumerate(questions)]
@@ -126,6 +129,15 @@ class Deciding:
             made[name] = new[-1]
         self._append(new)
         return made
+
+    def _check_speaks(self) -> None:
+        """Refuse to speak while another system does."""
+        state = self._state
+        if state.roles.speaker == ANOTHER:
+            raise Contradiction(
+                f"another system speaks for {state.name} (apprentice = true): log what it says, or "
+                f"promote {state.name!r}"
+            )
 
     def check_open(self, count: int) -> None:
         """Busy if too many decisions would wait for feedback."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from onebit.learner.learner import Learner
 from onebit.service.configuration import Limits, Model
@@ -26,9 +27,10 @@ from onebit.service.engine.records import Records
 from onebit.service.engine.revising import Revising
 from onebit.service.engine.saving import Saving
 from onebit.service.engine.schedule import Schedule
+from onebit.service.engine.shadows import Shadows
 from onebit.service.engine.state import EngineState
 from onebit.service.engine.versions import Versions
-from onebit.service.faults import ServiceError
+from onebit.service.faults import Refused, ServiceError
 from onebit.service.journal import Journal
 from onebit.service.journal.relabelling import Relabelling
 from onebit.service.messages import (
@@ -37,6 +39,7 @@ from onebit.service.messages import (
     Label,
     LabelChange,
     Logged,
+    Promotion,
     Question,
     Record,
     Retraining,
@@ -86,6 +89,7 @@ class Engine:
             state, decisions, counts, self._deciding, self._answering, self._revising
         )
         self._changing = Changing(state, versions, self._rebuilding)
+        self._shadows = Shadows(state, decisions, versions, saving, self._rebuilding)
         self._schedule = Schedule(state, decisions, counts, saving, self._answering)
         self.limit(limits or Limits(), keep, retention)
         saving.drop_erased()
@@ -225,6 +229,16 @@ class Engine:
         self._changing.retrain(change)
         return Pending(DONE, self.card())
 
+    def submit_promote(self, change: Promotion) -> Pending[Card]:
+        """Let a shadow speak from now on, or who has spoken before it."""
+        if change.undo:
+            self._shadows.undo()
+        elif change.shadow:
+            self._shadows.promote(change.shadow, "hand")
+        else:
+            raise Refused('say either "shadow": "NAME" or "undo": true')
+        return Pending(DONE, self.card())
+
     def follow(self, model: Model) -> None:
         """Take over another configuration of the same model, as far as it has changed.
 
@@ -232,6 +246,7 @@ class Engine:
         not in charge.
         """
         self._changing.follow(model)
+        self._shadows.follow(model)
 
     def limit(self, limits: Limits, keep: int, retention: float | None = None) -> None:
         """Limits from now on; how many snapshots stay, and how long rounds do."""
@@ -245,8 +260,8 @@ class Engine:
         return self._records.look(id)
 
     def card(self) -> Card:
-        """What the model is, and how well it does."""
-        return self._records.card()
+        """What the model is, how well it does, and how its shadows do."""
+        return replace(self._records.card(), shadows=self._shadows.card())
 
     def has_lately(self, position: int, token: str) -> bool:
         """Whether a decision is in memory. Takes no lock and reads no disk."""
@@ -317,10 +332,16 @@ class Engine:
         with self._state.lock:
             builder, learner = self._state.builder, self._state.learner.copy()
         builder.warm_up(learner)
+        self._shadows.warm_up()
 
     def settle(self) -> None:
         """Wait until no learner is being built behind the scenes."""
         self._rebuilding.settle()
+
+    @property
+    def shadows(self) -> Shadows:
+        """The learners beside the one that speaks."""
+        return self._shadows
 
     def tick(self) -> None:
         """Do what is due; called about once a second."""
@@ -351,3 +372,4 @@ class Engine:
         self.settle()
         if self.journal.is_written and self._saving.is_behind:
             self._saving.take()
+        self._shadows.close()

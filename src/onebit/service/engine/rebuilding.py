@@ -87,6 +87,7 @@ class Rebuilding:
             state.edits.append(READ_ANEW)  # a learner that is being built starts again
             self._decisions.clear()
             self._read_labels()
+            state.read_roles()
             state.sources.clear()  # the same dict as before: builders hold it
             state.sources.update(self._journal.sources(state.number))
             version = self._journal.version_in_charge(state.number)

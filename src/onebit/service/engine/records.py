@@ -70,6 +70,7 @@ class Records:
                 learner=body["learner"],
                 settings=body["settings"],
                 seed=body["seed"],
+                speaker=state.roles.speaker or None,
                 labels=learner.labels,
                 retired=[label for label in learner.labels if label in state.retired],
                 version=state.version.number,

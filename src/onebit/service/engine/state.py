@@ -12,6 +12,7 @@ from onebit.learner.learner import Learner
 from onebit.service.configuration import Limits, Model
 from onebit.service.engine.building import Builder, Version
 from onebit.service.journal import Journal, statements
+from onebit.service.journal.queries import ANOTHER, Roles
 from onebit.service.messages import Label
 
 # What takes longer is done in a thread: some milliseconds of an event loop, whatever the context.
@@ -66,6 +67,7 @@ class EngineState:
     reached: int  # the position up to which the learner has learned
     is_stale: bool  # whether the past has changed since the learner was built
     labelled_at: int  # the position of the newest label
+    roles: Roles  # who speaks, and the shadows
 
     def __init__(self, journal: Journal, model: Model, folder: Path) -> None:
         self.journal, self.model, self.name, self.folder = journal, model, model.name, folder
@@ -85,6 +87,11 @@ class EngineState:
     @property
     def version(self) -> Version:
         return self.builder.version
+
+    def read_roles(self) -> None:
+        """Who speaks, as the journal has it."""
+        begins = ANOTHER if self.model.apprentice else self.name
+        self.roles = self.journal.roles(self.number) or Roles(begins)
 
     def past(self) -> Past:
         return Past(self.journal.last_change_of_the_past(self.number), len(self.edits))

@@ -46,6 +46,11 @@ class Versions:
     def taking_charge(self, version: Version) -> Statement:
         return statements.let_take_charge(self._state.number, version.number)
 
+    def drop_if_silent(self, number: int) -> None:
+        """Forget the version of a shadow that is gone, unless it has made decisions."""
+        if not self._journal.has_spoken(number):
+            self._write(statements.drop_version(number))
+
     def drop(self, version: Version) -> None:
         """Its learner cannot be built. If the file asks for it, the next start tries it again."""
         present = self._state.version
@@ -68,6 +73,13 @@ class Versions:
         name = titled(self._state.number)
         if title != (self._journal.note(name) or ""):
             self._write(statements.note(name, title))
+
+    def followed_now(self, model: Model | None) -> Statement | None:
+        """That the learner of a table of the file speaks now, as the file has it."""
+        before = self.followed()
+        if model is None or before is None:
+            return None
+        return self._followed(before["labels"], identity(version_of(model, 0)))
 
     def _followed(self, labels: list[Label], identity: Any) -> Statement:
         said = _encode({"labels": labels, "identity": identity}).decode()

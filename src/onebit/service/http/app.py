@@ -206,6 +206,7 @@ def dashboard_of(service: Service, reads: Run) -> Dashboard:
         lambda: service.configuration.tokens is not None,
         lambda model: service.models[model].learner,
         reads,
+        lambda model: service.models[model].shadows.card() if model in service.models else {},
     )
 
 

@@ -37,6 +37,14 @@ _GAUGES = {
     "open": "Decisions that wait for feedback, or expired since they were last counted.",
     "smallest_propensity": "Smallest probability with which a label was said.",
 }
+_SHADOWS = {
+    "up": "1 if a shadow learns, 0 if it is down.",
+    "behind": "Events that a shadow has still to learn.",
+    "rounds": "Answered rounds in which a shadow was compared with who speaks.",
+    "difference": "Right labels, shadow minus speaker, estimated.",
+    "difference_low": "Lower end of the interval of this difference.",
+    "difference_high": "Upper end of the interval of this difference.",
+}
 _BUILDING: dict[str, tuple[str, Callable[[Progress], int]]] = {
     "lag": ("Events that a learner which is being built has to learn.", lambda it: it.lag),
     "building_rounds": (
@@ -73,6 +81,7 @@ class _Tallies(Collector):
         yield from self._models({name: e.tally for name, e in self._service.models.items()})
         yield from _building(self._service.building, self._service.models)
         yield from self._names()
+        yield from self._shadows()
         yield from self._journal()
         yield _ready(not self._service.unready())
         yield from _answered(self._requests)
@@ -119,6 +128,25 @@ class _Tallies(Collector):
         for model in self._service.down:
             up.add_metric([model], 0)
         yield from (up, names, vocabulary)
+
+    def _shadows(self) -> Iterable[Metric]:
+        families = {
+            name: GaugeMetricFamily(f"onebit_shadow_{name}", text, labels=["model", "shadow"])
+            for name, text in _SHADOWS.items()
+        }
+        for model, engine in self._service.models.items():
+            for name, card in engine.shadows.card().items():
+                low, high = (-1.0, 1.0)
+                if card.interval is not None:
+                    low, high = card.interval.low, card.interval.high
+                difference = float("nan") if card.difference is None else card.difference
+                values = {
+                    "up": float(not card.problem), "behind": card.behind, "rounds": card.rounds,
+                    "difference": difference, "difference_low": low, "difference_high": high,
+                }  # fmt: skip
+                for family, value in values.items():
+                    families[family].add_metric([model, name], value)
+        yield from families.values()
 
     def _journal(self) -> Iterable[Metric]:
         tally = self._service.tally

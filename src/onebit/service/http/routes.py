@@ -320,6 +320,24 @@ async def retrain(call: Call) -> messages.Card:
 
 @operation(
     "POST",
+    "/v1/models/{name}/promote",
+    "admin",
+    body=Annotated[
+        messages.Promotion,
+        Meta(extra_json_schema={"oneOf": [{"required": ["shadow"]}, {"required": ["undo"]}]}),
+    ],
+    answer=messages.Card,
+    also=[faults.Contradiction],
+)
+async def promote(call: Call) -> messages.Card:
+    """Let a shadow speak from now on, or who has spoken before it (undo)."""
+    if (call.body.shadow is None) == (call.body.undo is None):
+        raise faults.Refused('say either "shadow": "NAME" or "undo": true')
+    return await call.durable(await call.apart(call.engine.submit_promote, call.body))
+
+
+@operation(
+    "POST",
     "/v1/models/{name}/labels",
     "admin",
     body=messages.LabelChange,

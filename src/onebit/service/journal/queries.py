@@ -58,12 +58,42 @@ LAST_POSITION = """max(
     coalesce((SELECT max(active) FROM decisions WHERE deferred = 1), 0))"""
 
 
+# Of `configurations`, after a version, and the name of the note of `settled`: shadows only follow.
+_AWAITED = """number > max(?, coalesce((SELECT value FROM meta WHERE name = ?), 0))
+    AND json_extract(body, '$.shadow') IS NULL"""
+
+
 class Version(NamedTuple):
     """A row of `configurations`: how a learner was made."""
 
     number: int
     body: dict[str, Any]
     learner: bytes | None  # a saved learner to start from
+
+
+ANOTHER = ""  # the name of a speaker that is no learner of the model, but another system
+
+
+class Role(msgspec.Struct, frozen=True):
+    """The learner of a shadow, and what the configuration file said of it."""
+
+    version: int
+    identity: Any
+
+
+class Roles(msgspec.Struct, frozen=True):
+    """Who speaks for a model: the name of a learner, or ANOTHER; and its shadows."""
+
+    speaker: str
+    since: int = 0  # the position from which on it speaks
+    shadows: dict[str, Role] = {}
+    before: str | None = None  # who spoke before; None: nobody was promoted
+
+    def in_charge(self, own: str) -> str:
+        """Whose learner is in charge, though it may not speak. own: that of the model's table."""
+        if self.speaker != ANOTHER:
+            return self.speaker
+        return self.before or own
 
 
 class Base(NamedTuple):
@@ -178,6 +208,16 @@ def titled(number: int) -> str:
     return f"title of {number}"
 
 
+def roles_of(number: int) -> str:
+    """Where the journal says who speaks for a model."""
+    return f"roles of {number}"
+
+
+def settled(number: int) -> str:
+    """Where the journal says up to which version none is to take over any more."""
+    return f"settled of {number}"
+
+
 class Queries:
     """Reads a journal."""
 
@@ -216,8 +256,41 @@ class Queries:
         )
 
     def version_after(self, model: int, number: int) -> Version | None:
-        """The newest version of a model after another one."""
-        return self._version("number > ? ORDER BY number DESC LIMIT 1", model, number)
+        """The newest version of a model after another one that is to take over."""
+        return self._version(
+            f"{_AWAITED} ORDER BY number DESC LIMIT 1", model, number, settled(model)
+        )
+
+    def version(self, number: int) -> Version | None:
+        """The version with this number."""
+        row = self._row("SELECT number, body, learner FROM configurations WHERE number = ?", number)
+        return None if row is None else Version(row[0], _decode(row[1]), row[2])
+
+    def last_version(self, model: int) -> int:
+        """The highest number of a version of a model."""
+        query = "SELECT coalesce(max(number), 0) FROM configurations WHERE model = ?"
+        return self._row(query, model)[0]
+
+    def has_spoken(self, number: int) -> bool:
+        """Whether there is a decision of a version."""
+        query = "SELECT 1 FROM decisions WHERE configuration = ? LIMIT 1"
+        return self._row(query, number) is not None
+
+    def roles(self, model: int) -> Roles | None:
+        """Who speaks for a model; None: the learner of its table, and there is no shadow."""
+        noted = self.note(roles_of(model))
+        return None if noted is None else msgspec.json.decode(noted, type=Roles)
+
+    def first_round_of(self, model: int, version: int, since: int) -> int | None:
+        """The position of the first decision of a version after a position. 0: another system's."""
+        speaker = "logged NOT NULL" if version == 0 else "logged IS NULL AND configuration = ?"
+        values = () if version == 0 else (version,)
+        row = self._row(
+            f"SELECT position FROM decisions WHERE position > ? AND model = ? AND {speaker} "
+            "ORDER BY position LIMIT 1",
+            since, model, *values,
+        )  # fmt: skip
+        return None if row is None else row[0]
 
     def _version(self, condition: str, *values: Any) -> Version | None:
         query = "SELECT number, body, learner FROM configurations WHERE model = ? AND "
@@ -225,19 +298,24 @@ class Queries:
         return None if row is None else Version(row[0], _decode(row[1]), row[2])
 
     def versions_in_use(self, model: int) -> list[int]:
-        """The version that decides, and those that are being built, which came after it."""
+        """The version that decides, those of shadows, and those that are to take over."""
+        decides, roles = self.note(in_charge(model)) or 0, self.roles(model)
         rows = self._rows(
-            "SELECT number FROM configurations WHERE model = ? "
-            "AND number >= (SELECT value FROM meta WHERE name = ?)",
-            model, in_charge(model),
+            f"SELECT number FROM configurations WHERE model = ? AND {_AWAITED}",
+            model, decides, settled(model),
         )  # fmt: skip
-        return [number for (number,) in rows]
+        shadows = [] if roles is None else [role.version for role in roles.shadows.values()]
+        return [decides, *shadows, *(number for (number,) in rows)]
 
     def newest_version(self, model: int) -> tuple[int, float, dict[str, Any]]:
-        """The number of the newest version of a model, since when it is, and its body; zeros and
-        an empty body if the journal has none."""
-        query = "SELECT number, time, body FROM configurations WHERE model = ?"
-        row = self._row(f"{query} ORDER BY number DESC LIMIT 1", model)
+        """The number of the version that is to take over or, if there is none, decides; since when
+        it is, and its body. Zeros and an empty body if the journal has none."""
+        decides = self.note(in_charge(model)) or 0
+        row = self._row(
+            f"SELECT number, time, body FROM configurations WHERE model = ? AND (number = ? OR "
+            f"{_AWAITED}) ORDER BY number = ?, number DESC LIMIT 1",
+            model, decides, decides, settled(model), decides,
+        )  # fmt: skip
         return (0, 0.0, {}) if row is None else (row[0], row[1], _decode(row[2]))
 
     def first_labels(self) -> dict[int, tuple[int, Any, int]]:

@@ -37,7 +37,9 @@ from onebit.service.journal.ownership import Owner
 _MAGIC = b"SQLite format 3\0"
 # Kinds of pages: rows of a table; entries of an index; what leads to them.
 _LEAF, _LEAF_OF_INDEX, _PATHS = 13, 10, (2, 5)
-_FACTS = re.compile(r"(version|configuration) of \d+")  # of a model, in the table `meta`
+_FACTS = re.compile(
+    r"(version|configuration|roles|settled) of \d+"
+)  # of a model, in the table `meta`
 _LOCKED = 2**30  # the byte that SQLite locks: its page has no content
 LARGEST_ROW = 2**28  # bytes
 

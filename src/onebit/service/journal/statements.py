@@ -9,7 +9,14 @@ from typing import Any
 
 import msgspec
 
-from onebit.service.journal.queries import COMPACTED, Version, in_charge
+from onebit.service.journal.queries import (
+    COMPACTED,
+    Roles,
+    Version,
+    in_charge,
+    roles_of,
+    settled,
+)
 from onebit.service.journal.tables import CANCELLED, ERASED, AnswerRow
 
 Statement = tuple[str, Any]
@@ -42,6 +49,16 @@ def drop_version(number: int) -> Statement:
 def let_take_charge(model: int, number: int) -> Statement:
     """The version that decides from now on."""
     return note(in_charge(model), number)
+
+
+def note_roles(model: int, roles: Roles) -> Statement:
+    """Who speaks, and which shadows there are."""
+    return note(roles_of(model), _encode(roles).decode())
+
+
+def settle(model: int, number: int) -> Statement:
+    """No version up to this one is to take over any more."""
+    return note(settled(model), number)
 
 
 def activate(decision: int, position: int, round: int) -> Statement:
