@@ -33,7 +33,7 @@ CALLS = {
     "a label alone": (lambda: ob.OneBit(labels=1), "the number of labels must be between 2 and"),
     "feedback without its name": (
         lambda: learner().learn(learner().decide({}), True),
-        "the feedback by name: right=True, right=False, label=... or silence=True, but not True",
+        "right=True, right=False, label=..., taken=... or silence=True, but not True",
     ),
     "a reward": (decided(reward=1), "right=True, right=False, .*, but not reward="),
     "two contexts": (lambda: learner().decide("a", "b"), r"decide takes one context, .* not 'b'"),

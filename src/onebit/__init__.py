@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from onebit.lab.tuning import tune
     from onebit.learner.decision import Decision
     from onebit.learner.learner import Learner
+    from onebit.learner.lists import ListDecision
     from onebit.registry.recipes import read_recipe
     from onebit.service.upkeep.logs import journal_log
 
@@ -72,6 +73,7 @@ _MODULE_OF = {
         "onebit.feedback.channels",
     ),
     "Decision": "onebit.learner.decision",
+    "ListDecision": "onebit.learner.lists",
     "DriftAlarm": "onebit.feedback.drift",
     "Evaluation": "onebit.evidence.evaluation",
     "Log": "onebit.evidence.log",
@@ -111,6 +113,7 @@ __all__ = [
     "LabelNoise",
     "Learner",
     "LinearThompson",
+    "ListDecision",
     "Log",
     "LogWriter",
     "Newtron",

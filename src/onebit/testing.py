@@ -620,6 +620,47 @@ def only_possible_labels_are_said(make: Make) -> None:
         _teach(learner, Decision.from_bytes(decision.to_bytes()), int(y[i]))
 
 
+def lists_of_one_label_are_decisions(make: Make) -> None:
+    """Bit for bit. Learners without a sound rule for lists say why they show none."""
+    (singly, listed), (X, y) = _twins(make, seed=3), _stream(40)
+    if not listed.shows_lists:
+        reason = _refusal(lambda: listed.decide(_pair(X, 1), show=1), "a list")
+        assert "shows no lists: " in reason, f"the refusal says only {reason}"
+        return
+    for i in range(40):
+        decision, one = singly.decide(_pair(X, i)), listed.decide(_pair(X, i), show=1)
+        assert one.shown == (decision.label,), "another label is shown"
+        assert one.propensity == decision.propensity, "another propensity"
+        assert abs(one.propensities[0] - decision.propensity) < 1e-9, "another propensity"
+        _teach(singly, decision, int(y[i]))
+        if listed.full_information:
+            listed.learn(one, label=int(y[i]))
+        elif i % 2:
+            listed.learn(one, right=decision.label == y[i])
+        else:
+            listed.learn(one, taken=decision.label if decision.label == y[i] else None)
+    assert state_bytes(singly) == state_bytes(listed), "lists of one label teach something else"
+
+
+def labels_are_in_lists_as_often_as_they_say(make: Make) -> None:
+    learner, X, _ = _taught(make, 60)
+    if not learner.shows_lists:
+        return
+    x, size = _pair(X, 1), LABELS - 2
+    expected, seen = np.zeros(LABELS), np.zeros(LABELS)
+    for _ in range(DRAWS):
+        law = learner.propensities(x, show=size)
+        assert abs(law.sum() - size) < 1e-9, f"the chances to be among {size} sum to {law.sum()}"
+        decision = learner.decide(x, show=size)
+        places = list(decision.places)
+        assert len(set(places)) == size, f"a label is shown twice: {decision.shown}"
+        assert np.abs(law[places] - decision.propensities).max() < 1e-9, "not those of the law"
+        expected += law
+        seen[places] += 1
+    spread = np.sqrt(expected * np.maximum(1 - expected / DRAWS, 0)) + 1e-6
+    assert (np.abs(seen - expected) < 5 * spread).all(), f"shown {seen}, expected {expected}"
+
+
 def it_learns_from_the_bit_alone(make: Make) -> None:
     """Hidden labels may be permuted where the bit stays the same: nothing changes."""
     if make(LABELS).full_information:
@@ -717,6 +758,8 @@ LAWS: list[Callable[[Make], None]] = [
     a_refused_call_changes_nothing,
     a_missing_number_is_refused_or_read_alike,
     only_possible_labels_are_said,
+    lists_of_one_label_are_decisions,
+    labels_are_in_lists_as_often_as_they_say,
     it_learns_from_the_bit_alone,
     certainty_leaves_numbers,
     a_new_label_keeps_what_was_learned,
@@ -741,11 +784,11 @@ def assert_compiled_equals_plain(learners: Iterable[Learner]) -> None:
     assert done.returncode == 0, done.stderr.decode()
     for learner, (twin, mistakes) in zip(learners, pickle.loads(done.stdout), strict=True):
         name = f"{type(learner).__name__} in {learner.dtype}"
-        trace = simulate(learner, X, y)
+        errors = _mistakes_and_lists(learner, X, y)
         assert learner.settings == twin.settings
         if learner.dtype == "float64":
             assert state_bytes(learner) == state_bytes(twin), f"{name}: compiled and plain differ"
-            assert (trace.mistakes == mistakes).all()
+            assert (errors == mistakes).all()
         else:
             ours, theirs = saved_state(learner)[1], saved_state(twin)[1]
             assert ours.keys() == theirs.keys(), name
@@ -755,10 +798,22 @@ def assert_compiled_equals_plain(learners: Iterable[Learner]) -> None:
                 assert same, f"{name}: compiled and plain differ in {part}"
 
 
+def _mistakes_and_lists(learner: Learner, X: Any, y: np.ndarray) -> np.ndarray:
+    """Run a stream and then a few rounds with lists. Returns the mistakes of the stream."""
+    mistakes = simulate(learner, X, y).mistakes
+    for i in range(10 if learner.shows_lists else 0):
+        decision, label = learner.decide(_pair(X, i), show=2), int(y[i])
+        if learner.full_information:
+            learner.learn(decision, label=label)
+        else:
+            learner.learn(decision, taken=label if label in decision.shown else None)
+    return mistakes
+
+
 def _run_elsewhere() -> None:
     modules, job = pickle.loads(sys.stdin.buffer.read())
     for module in modules:
         importlib.import_module(module)
     learners, X, y = pickle.loads(job)
-    done = [(learner, simulate(learner, X, y).mistakes) for learner in learners]
+    done = [(learner, _mistakes_and_lists(learner, X, y)) for learner in learners]
     sys.stdout.buffer.write(pickle.dumps(done))

@@ -40,20 +40,22 @@ class _LooksForNewFeatures(ob.Banditron):
 
 
 class _TakesRowsWithGaps(ob.Banditron):
-    def decide(self, x, *, among=None):
+    def decide(self, x, **asked):
         if isinstance(x, np.ndarray) and not np.isnan(x).all():
             x = np.nan_to_num(x, posinf=np.inf, neginf=-np.inf)
-        return super().decide(x, among=among)
+        return super().decide(x, **asked)
 
 
 class _LawDoesNotSumToOne(ob.Banditron):
-    def propensities(self, x, *, among=None):
-        return super().propensities(x, among=among) * (1.01 if among is None else 1.0)
+    def propensities(self, x, **asked):
+        return super().propensities(x, **asked) * (1.0 if asked else 1.01)
 
 
 class _IsSureOfEverything(ob.Banditron):
-    def decide(self, x, *, among=None):
-        return msgspec.structs.replace(super().decide(x, among=among), confidence=1.0)
+    def decide(self, x, **asked):
+        decision = super().decide(x, **asked)
+        is_list = type(decision) is ob.ListDecision
+        return decision if is_list else msgspec.structs.replace(decision, confidence=1.0)
 
 
 class _RandomBeyondSeedTen(ob.Banditron):
@@ -71,8 +73,8 @@ class _MishearsInDouble(ob.Banditron):
 
 
 class _IgnoresNamedContexts(ob.Banditron):
-    def decide(self, x, *, among=None):
-        decision = super().decide(x, among=among)
+    def decide(self, x, **asked):
+        decision = super().decide(x, **asked)
         if isinstance(x, Mapping):
             self._named = decision.round
         return decision
@@ -111,8 +113,8 @@ class _ForgetsDecisionsInTransit(ob.Banditron):
         super().__init__(labels, **settings)
         self._mine = {}
 
-    def decide(self, x, *, among=None):
-        decision = super().decide(x, among=among)
+    def decide(self, x, **asked):
+        decision = super().decide(x, **asked)
         self._mine[id(decision)] = decision
         return decision
 
@@ -147,17 +149,19 @@ class _LearnsNamedLabelsTwice(ob.Banditron):
 
 
 class _CountsRefusedRounds(ob.Banditron):
-    def decide(self, x, *, among=None):
+    def decide(self, x, **asked):
         try:
-            return super().decide(x, among=among)
+            return super().decide(x, **asked)
         except ValueError:
             self.round += 1
             raise
 
 
 class _IgnoresTheOnlyLabel(ob.Banditron):
-    def decide(self, x, *, among=None):
-        return super().decide(x, among=None if among == [4] else among)
+    def decide(self, x, **asked):
+        if asked.get("among") == [4]:
+            del asked["among"]
+        return super().decide(x, **asked)
 
 
 class _OverflowsWhenTold(ob.Banditron):
@@ -255,6 +259,26 @@ class _Peeks(ob.Banditron):
         return (self.Peeking if self.seed == 4 else self).Params(self.gamma)
 
 
+class _IsAlwaysRightAboutLists(ob.Banditron):
+    def learn(self, decision, **feedback):
+        if type(decision) is ob.ListDecision and "right" in feedback:
+            feedback["right"] = True
+        super().learn(decision, **feedback)
+
+
+class _ShowsLabelsMoreOftenThanItSays(ob.Banditron):
+    """It says that it never tries anything."""
+
+    shows_lists = True
+
+    @staticmethod
+    def list_law(params, state, work, turn, ranks):
+        if len(ranks) > 1:
+            work.propensities[:] = 0.0
+        for i in range(len(ranks)):
+            work.propensities[ranks[i]] += float(len(ranks) > 1)
+
+
 class _LosesRedoneRounds(ob.Banditron):
     def redo(self, x, decision):
         return decision
@@ -287,6 +311,7 @@ IN_COMPILED_CODE = {
     _HasAFavourite,
     _BelievesForgedDecisions,
     _Peeks,
+    _ShowsLabelsMoreOftenThanItSays,
 }
 
 BY_LAW = {
@@ -314,6 +339,8 @@ BY_LAW = {
     "a_refused_call_changes_nothing": _CountsRefusedRounds,
     "a_missing_number_is_refused_or_read_alike": _TakesRowsWithGaps,
     "only_possible_labels_are_said": _IgnoresTheOnlyLabel,
+    "lists_of_one_label_are_decisions": _IsAlwaysRightAboutLists,
+    "labels_are_in_lists_as_often_as_they_say": _ShowsLabelsMoreOftenThanItSays,
     "it_learns_from_the_bit_alone": _Peeks,
     "certainty_leaves_numbers": _OverflowsWhenTold,
     "a_new_label_keeps_what_was_learned": _ForgetsWithANewLabel,

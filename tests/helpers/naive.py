@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +95,31 @@ class Twin:
         h = self.greedy(x, round)
         return Choice(h, h, 1.0)
 
+    # Lists of L labels: the first is played as ever, the others are the best of the rest.
+
+    def index(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        """By what the other positions are filled."""
+        return self.scores(x, round)
+
+    def list_after(self, a: int, x: np.ndarray, round: int, L: int) -> list[int]:
+        order = np.argsort(-self.index(x, round), kind="stable").tolist()
+        return [a, *[b for b in order if b != a][: L - 1]]
+
+    def decide_list(self, x: np.ndarray, round: int, draw: Draw, L: int) -> list[int]:
+        return self.list_after(self.decide(x, round, draw).label, x, round, L)
+
+    def chances(self, x: np.ndarray, round: int, L: int) -> np.ndarray:
+        """P(b in A) = sum_a P(first = a) 1[b in A(a)]."""
+        P, chances = self.propensities(x, round), np.zeros(self.K)
+        for a in range(self.K):
+            chances[self.list_after(a, x, round, L)] += P[a]
+        return chances
+
+    def learn_list(self, x, shown: list[int], taken: int | None, round: int, draw: Draw) -> None:
+        """Each shown label is one round of its own; `learn` is the algorithm's."""
+        for b in shown:
+            self.learn(x, Choice(b, b, 1.0), b == taken, round, draw)  # type: ignore[attr-defined]
+
 
 class Optimist(Twin):
     """Plays the largest upper confidence bound; classes never played tie, the lowest wins.
@@ -106,6 +132,9 @@ class Optimist(Twin):
 
     def upper(self, x: np.ndarray, round: int = 0) -> np.ndarray:
         return self.scores(x, round) + self.bonus(x, round)
+
+    def index(self, x: np.ndarray, round: int = 0) -> np.ndarray:
+        return self.upper(x, round)
 
     def said(self, x: np.ndarray, round: int = 0) -> int:
         s = self.upper(x, round)
@@ -185,6 +214,39 @@ class Banditron(EpsilonUniform):
     def learn(self, x: np.ndarray, choice: Choice, right: bool, round: int, draw: Draw) -> bool:
         self.W = self.W + banditron_update(self.K, x, choice, right)
         return True
+
+    # Lists: T, the L best, with probability 1 - gamma; else L labels drawn uniformly.
+
+    def top(self, x: np.ndarray, L: int) -> list[int]:
+        return np.argsort(-self.scores(x), kind="stable")[:L].tolist()
+
+    def decide_list(self, x: np.ndarray, round: int, draw: Draw, L: int) -> list[int]:
+        left = list(range(self.K))
+        drawn = [left.pop(int(draw(1 + i) * len(left))) for i in range(L)]
+        return drawn if draw(0) < self.gamma else self.top(x, L)
+
+    def second_moments(self, x: np.ndarray, L: int) -> np.ndarray:
+        """E[1_A 1_A'], by enumeration."""
+        subsets = [sum(one_hot(i, self.K) for i in A) for A in combinations(range(self.K), L)]
+        T = sum(one_hot(i, self.K) for i in self.top(x, L))
+        mean = sum(np.outer(A, A) for A in subsets) / len(subsets)
+        return (1 - self.gamma) * np.outer(T, T) + self.gamma * mean
+
+    def chances(self, x: np.ndarray, round: int, L: int) -> np.ndarray:
+        return np.diag(self.second_moments(x, L))
+
+    def learn_list(self, x, shown: list[int], taken: int | None, round: int, draw: Draw) -> None:
+        """e = e_y 1[y in A] / P(y in A); W += (e - e_h) x'."""
+        e, P = np.zeros(self.K), self.chances(x, round, len(shown))
+        if taken is not None:
+            e[taken] = 1 / P[taken]
+        self.W = self.W + np.outer(e - one_hot(self.top(x, 1)[0], self.K), x)
+
+    def learn_bit_of_list(self, x: np.ndarray, shown: list[int], right: bool) -> None:
+        """e = E[1_A 1_A']^-1 1_A bit."""
+        A = sum(one_hot(i, self.K) for i in shown)
+        e = np.linalg.solve(self.second_moments(x, len(shown)), A) * right
+        self.W = self.W + np.outer(e - one_hot(self.top(x, 1)[0], self.K), x)
 
 
 class RCNBF(EpsilonUniform):

@@ -40,6 +40,7 @@ class AROW(_PairConfidence):
     0.09
     """
 
+    shows_lists = True
     r: float = setting(
         default=1.0,
         above=0,

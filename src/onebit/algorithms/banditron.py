@@ -8,7 +8,7 @@ this update is the update of the Perceptron. The table holds W.
 
 from __future__ import annotations
 
-from onebit.algorithms import banditron_lockstep
+from onebit.algorithms import banditron_lists, banditron_lockstep
 from onebit.core.choosing import epsilon_greedy
 from onebit.core.jit import inline
 from onebit.core.settings import Range, setting
@@ -49,6 +49,7 @@ class Banditron(Learner):
     importance_weighted = True
     rescores = False
     mistake_bound = "banditron"
+    shows_lists = True
     gamma: float = setting(
         default=0.05,
         above=0,
@@ -65,6 +66,10 @@ class Banditron(Learner):
     say = epsilon_greedy
     lockstep = add
     lockstep_loop = banditron_lockstep
+    say_list = banditron_lists.say_list
+    list_law = banditron_lists.list_law
+    could_say_list = banditron_lists.could_say_list
+    hear_list = banditron_lists.hear_list
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):

@@ -33,6 +33,7 @@ class BPA(Learner):
     """
 
     planes = 1
+    shows_lists = True
     gamma: float = exploration(
         0.01, f"{TRIED}; 0 is allowed and often best when feedback is clean", or_zero=True
     )

@@ -184,6 +184,7 @@ class Confidit(_UpperConfidence):
     [[0.4, 0.7]]
     """
 
+    shows_lists = True
     added_settings: ClassVar[dict[str, Any]] = {"update": "coordinate"}
     eta: float = setting(default=0.1, least=0, search=Range(0.001, 100), doc="width of the bound")
     alpha: float = setting(
@@ -288,7 +289,7 @@ class Confidit(_UpperConfidence):
             raise ValueError("width='theory' is about full matrices: add form='full'")
         if self.project and by_coordinate:
             raise ValueError("project=True goes with update='residual', not 'coordinate'")
-        self.rescores = not by_coordinate
+        self.rescores, self.entangled = not by_coordinate, self.project
 
     def _make_params(self) -> Any:
         record = self.Params if self.rescores else self.ByCoordinate.Params

@@ -24,6 +24,7 @@ class EpsilonGreedy(_Regressor):
     0.18
     """
 
+    shows_lists = True
     epsilon: float = exploration(0.05, or_zero=True)
     lr: float = LR
 

@@ -33,6 +33,7 @@ class FastCB(_GapWeighting):
     0.17
     """
 
+    shows_lists = True
     BITS = 2  # 2: explores less by default
     scale: float = scale_setting(100.0)
 

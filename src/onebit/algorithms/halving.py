@@ -231,6 +231,7 @@ class Halving(Learner):
     """
 
     planes = 0
+    shows_lists = entangled = True
     needs = "hypotheses"
     hypotheses: Any = setting(
         check=lambda name, value: value,

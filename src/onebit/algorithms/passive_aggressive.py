@@ -44,6 +44,7 @@ class PassiveAggressive(Learner):
 
     planes = 1
     full_information = True
+    shows_lists = True
     variant: Rule = setting(
         default="PA-I", choices=VARIANTS, search=VARIANTS, doc="which of the paper's three rules"
     )

@@ -24,6 +24,7 @@ class Perceptron(Learner):
 
     planes = 1
     full_information = True
+    shows_lists = True
     mistake_bound = "perceptron"
 
     score = linear_score

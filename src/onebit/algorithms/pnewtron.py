@@ -213,6 +213,8 @@ def is_drawn(params, state, row, turn, choice):
 class _SoftmaxInBall(_CorrectsFlips):
     """A learner that draws labels by `draw`, with weights in a ball of radius D."""
 
+    no_lists = "the curvature that it is proved with belongs to a single label that was drawn"
+
     planes = 2
     alpha: float
 

@@ -17,6 +17,7 @@ from onebit.core.settings import Range, setting
 
 
 class _ConfidenceWeighted(_PairConfidence):
+    shows_lists = True
     eta: float = CONFIDENCE
 
     class Params(NamedTuple):
@@ -63,6 +64,7 @@ class SCW(_ConfidenceWeighted):
     0.08
     """
 
+    shows_lists = True
     C: float = setting(default=1.0, above=0, search=Range(0.01, 10), doc="penalty of slack")
     variant: Literal["I", "II"] = setting(
         default="I", choices=("I", "II"), search=("I", "II"), doc="linear (I) or squared (II) slack"

@@ -60,6 +60,7 @@ class SecondOrderPerceptron(Learner):
 
     planes = 2
     full_information = True
+    shows_lists = True
     a: float = setting(
         default=1.0, above=0, search=Range(0.01, 100), doc="initial value of the matrices"
     )

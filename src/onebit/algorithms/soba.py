@@ -188,6 +188,7 @@ class SOBA(_CorrectsFlips):
     """
 
     planes = 2
+    no_lists = "it learns from a single said label and the rival that this label had"
     form: FormName = FORM
     gamma: float = exploration(0.01, or_zero=True)
     rho0: float = RHO0

@@ -34,6 +34,7 @@ class SquareCB(_GapWeighting):
     [[1.0, 0.8, 0.1]]
     """
 
+    shows_lists = True
     BITS = 2  # 2: explores less by default
     loss: Literal["logistic", "squared"] = setting(
         default="logistic", choices=LOSSES, search=LOSSES, doc="of the regression"

@@ -77,6 +77,7 @@ class LinearThompson(Learner):
     """
 
     planes = 2
+    shows_lists = True
     rescores = False
     forecasts = (-1.0, 1.0)
     form: FormName = FORM

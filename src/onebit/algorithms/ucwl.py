@@ -38,6 +38,7 @@ class UCWL(_UpperConfidence):
     0.07
     """
 
+    shows_lists = True
     eta: float = CONFIDENCE
     C: float = setting(
         default=1.0,

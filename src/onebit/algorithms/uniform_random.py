@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from onebit.algorithms import banditron_lists
 from onebit.core.choosing import epsilon_greedy
 from onebit.learner.learner import Learner
 
@@ -19,12 +20,16 @@ class UniformRandom(Learner):
 
     planes = 0
     rescores = False
+    shows_lists = True
 
     class Params(NamedTuple):
         gamma: float  # 1: always a random label
 
     say = epsilon_greedy
     lockstep = None
+    say_list = banditron_lists.say_list
+    list_law = banditron_lists.list_law
+    could_say_list = banditron_lists.could_say_list
 
     @staticmethod
     def score(params, state, work, row, turn):

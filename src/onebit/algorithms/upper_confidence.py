@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from onebit.core.choosing import best, certain_law, could_say_for_certain
 from onebit.core.jit import generic
+from onebit.core.lists import certain_list_law, hide, show_again
 from onebit.core.rounds import Choice
 from onebit.core.sums import gaussian_score
 from onebit.learner.learner import Learner
@@ -24,6 +25,7 @@ class _UpperConfidence(Learner):
 
     members: ClassVar[dict[str, Any]] = {**Learner.members, "largest_bound": largest_bound}
     planes = 2
+    list_law = certain_list_law
     form: FormName = FORM
 
     score = gaussian_score
@@ -37,6 +39,13 @@ class _UpperConfidence(Learner):
     @staticmethod
     def law(params, state, work, turn):
         certain_law(work, largest_bound(params, state, work, turn))
+
+    @staticmethod
+    def rank(params, state, work, turn, greedy, ranks):
+        for i in range(len(ranks)):
+            ranks[i] = largest_bound(params, state, work, turn)
+            hide(work, ranks[i])
+        show_again(work, ranks)
 
     def _prior(self) -> float:
         """The multiple of the identity that the matrix of a label starts from."""

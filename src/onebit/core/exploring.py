@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onebit.core import lists
 from onebit.core.choosing import is_as_likely, nth_possible
 from onebit.core.draws import uniform
 from onebit.core.jit import implement, inline
@@ -213,3 +214,38 @@ def _hear_label(params, state, work, row, turn, label):
 @implement(settle, Exploring)
 def _settle(params, state, row):
     settle(params.own, state, row)
+
+
+# Lists: a label that is drawn takes the first position.
+
+
+@implement(lists.rank, Exploring)
+def _rank(params, state, work, turn, greedy, ranks):
+    lists.rank(params.own, state, work, turn, greedy, ranks)
+
+
+@implement(lists.say_list, Exploring)
+def _say_list(params, state, work, turn, ranks, places):
+    choice = say(params, state, work, turn)
+    places[0] = choice.label
+    lists.fill_after_first(ranks, places)
+    for i in range(1, len(places)):
+        count_said(state, places[i], 1.0)
+    return choice
+
+
+@implement(lists.list_law, Exploring)
+def _list_law(params, state, work, turn, ranks):
+    lists.law_by_first(work, ranks)
+
+
+@implement(lists.could_say_list, Exploring)
+def _could_say_list(params, state, work, row, turn, places, greedy, chances, choice):
+    return could_say(params, state, work, row, turn, choice)
+
+
+@implement(lists.hear_list, Exploring)
+def _hear_list(params, state, work, row, turn, places, greedy, chances, choice, answers, afresh):
+    return lists.hear_list(
+        params.own, state, work, row, turn, places, greedy, chances, choice, answers, afresh
+    )

@@ -48,6 +48,9 @@ class Algorithm:
     variant_of: ClassVar[str] = ""  # the learner that it is at its defaults: not in races by itself
     hears_empty: ClassVar[bool] = False  # empty contexts teach it, too (`core.rounds.teaches`)
     scales_itself: ClassVar[bool] = False  # its storage scales contexts; `inputs` is its own
+    shows_lists: ClassVar[bool] = False  # there is a sound rule for lists (`core.lists`)
+    no_lists: ClassVar[str] = "its update is for a single said label"  # why it shows none
+    entangled = False  # an answer about a label changes the scores of other labels, too
     may_pause: ClassVar[bool] = False  # `pause` may have something to do after learning
     alarm: ClassVar[Alarm] = Alarm()
     earlier_memories: ClassVar[tuple[int, ...]] = (0,)  # sizes of `_memory` in earlier versions

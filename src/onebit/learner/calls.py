@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onebit.core import choosing, rounds
+from onebit.core import choosing, lists, rounds
 from onebit.core.exploring import own_of
 from onebit.core.jit import direct, entry, inline
 from onebit.core.rounds import Choice, Row, Turn
@@ -154,6 +154,109 @@ def _learn_scales(params, state, work, indices, values, seed, round, count):
 
 
 @entry
+def _decide_list(
+    params, state, work, indices, values, seed, round, count, places, greedy, ranks, chances, scores
+):
+    """Fill the arrays, each with a number per position. Returns the propensity of the list and the
+    algorithm's two numbers; the propensity is NO_ROOM if there is none.
+
+    ranks: scratch space. chances: of each label to be in the list."""
+    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
+    if row.stop == NO_ROOM:
+        return float(NO_ROOM), 0.0, 0.0
+    rounds.score(params, state, work, rounds.scaled(work, row), turn)
+    lists.rank_by_scores(state, work, greedy)
+    lists.rank(params, state, work, turn, greedy, ranks)
+    choice = lists.say_list(params, state, work, turn, ranks, places)
+    for i in range(len(places)):  # the law is that of the state before
+        rounds.count_said(state, places[i], -1.0)
+    rounds.law(params, state, work, turn)
+    propensity = choice.propensity
+    if propensity < 0:
+        propensity = work.propensities[places[0]]
+    lists.list_law(params, state, work, turn, ranks)
+    for i in range(len(places)):
+        rounds.count_said(state, places[i], 1.0)
+        chances[i] = work.propensities[places[i]]
+        scores[i] = work.scores[places[i]]
+    return propensity, choice.note, choice.second_note
+
+
+@entry
+def _list_propensities(params, state, work, indices, values, seed, round, count, greedy, ranks):
+    """Fill `work.propensities` with the probabilities to be in the list. indices: places in the
+    table."""
+    row, turn = Row(indices, values, 0, len(indices)), Turn(seed, round, count)
+    rounds.score(params, state, work, rounds.scaled(work, row), turn)
+    lists.rank_by_scores(state, work, greedy)
+    lists.rank(params, state, work, turn, greedy, ranks)
+    rounds.law(params, state, work, turn)
+    lists.list_law(params, state, work, turn, ranks)
+
+
+@inline
+def _are_possible(work, places):
+    """Whether these are different labels, each of them possible."""
+    possible = True
+    for i in range(len(places)):
+        possible = possible and _is_possible(work, places[i])
+        for j in range(i):
+            possible = possible and places[i] != places[j]
+    return possible
+
+
+@inline
+def _is_genuine_list(params, state, work, row, turn, places, greedy, chances, choice):
+    """As `_is_genuine`, for a list."""
+    is_unmet = row.stop == NO_ROOM and rounds.may_mark(work)
+    row = Row(row.indices, row.values, 0, len(row.values))
+    likely = 0.0 < choice.propensity <= 1.0
+    for i in range(len(chances)):
+        likely = likely and choice.propensity <= chances[i] * (1.0 + 1e-9) <= 1.0 + 2e-9
+    if not (likely and _are_possible(work, places) and _are_possible(work, greedy)):
+        return False
+    return is_unmet or lists.could_say_list(
+        params, state, work, rounds.scaled(work, row), turn, places, greedy, chances, choice
+    )
+
+
+@entry
+def _vet_list(
+    params, state, work, indices, values, seed, round, count,
+    places, greedy, chances, propensity, note, other,
+):  # fmt: skip
+    """Whether a list can be genuine. Nothing changes."""
+    if not _is_context(state, work, indices, values):
+        return False
+    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
+    choice = _choice(places[0], greedy[0], propensity, note, other)
+    return _is_genuine_list(params, state, work, row, turn, places, greedy, chances, choice)
+
+
+@entry
+def _learn_list(
+    params, state, work, indices, values, seed, round, count,
+    places, greedy, chances, propensity, note, other, answers, rescores, afresh,
+):  # fmt: skip
+    """Learn from the answers for a list that was vetted; there is room already.
+
+    rescores, afresh: learning reads the row's scores, and an answer changes those of other labels.
+    """
+    row, turn = placed(state, work, indices, values), Turn(seed, round, count)
+    choice = _choice(places[0], greedy[0], propensity, note, other)
+    read = rounds.scaled(work, row)
+    if not rounds.teaches(state, read):
+        return 0
+    if rescores:
+        rounds.score(params, state, work, read, turn)
+    return int(
+        lists.hear_list(
+            params, state, work, read, turn, places, greedy, chances, choice, answers, afresh
+        )
+    )
+
+
+@entry
 def score_rows(params, state, work, indices, values, indptr, round, out_scores, out_places):
     """The scores of many rows, and the places of their greedy labels.
 
@@ -169,6 +272,8 @@ def score_rows(params, state, work, indices, values, indptr, round, out_scores, 
 
 
 _DECISION = (0, 0, 0.0, 0.0, 0.0)  # label, greedy, propensity, note, other
+_PLACES, _NUMBERS = np.empty(0, np.int64), np.empty(0)  # one per position of a list
+_LIST = (_PLACES, _PLACES, _NUMBERS, 0.0, 0.0, 0.0)  # places, greedy, chances, propensity, notes
 _OF_A_ROUND: dict[str, tuple[Any, ...]] = {  # with examples of the arguments that follow `count`
     "decide": (_decide,),
     "propensities": (_propensities,),
@@ -176,6 +281,10 @@ _OF_A_ROUND: dict[str, tuple[Any, ...]] = {  # with examples of the arguments th
     "learn": (_learn, *_DECISION, True, True, True),
     "learn_label": (_learn_label, 0),
     "learn_scales": (_learn_scales,),
+    "decide_list": (_decide_list, _PLACES, _PLACES, _PLACES, _NUMBERS, _NUMBERS),
+    "list_propensities": (_list_propensities, _PLACES, _PLACES),
+    "vet_list": (_vet_list, *_LIST),
+    "learn_list": (_learn_list, *_LIST, _PLACES, True, True),
 }
 
 

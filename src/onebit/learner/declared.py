@@ -25,7 +25,7 @@ import textwrap
 from collections import namedtuple
 from typing import Any, ClassVar, dataclass_transform
 
-from onebit.core import rounds
+from onebit.core import lists, rounds
 from onebit.core.choosing import could_say_at_random
 from onebit.core.jit import implement
 from onebit.core.settings import REQUIRED, SHARED, Range, Setting, setting
@@ -40,6 +40,8 @@ _SIGNATURES = {  # of the compiled members
     "noted": "params, state, work, turn, choice",
     "could_note": "params, state, work, row, turn, choice",
 }
+# Of learners with a rule of their own for lists (`core.lists`).
+_OF_LISTS = ("rank", "say_list", "list_law", "could_say_list", "hear_list")
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
@@ -50,7 +52,8 @@ class Declared:
     ranges: ClassVar[dict[str, Range | tuple[Any, ...]]] = {}  # where `tune` looks for good ones
     Params: ClassVar[Any] = None  # the record of settings that compiled code reads
     members: ClassVar[dict[str, Any]] = {
-        name: getattr(rounds, name) for name in (*_SIGNATURES, "settle")
+        **{name: getattr(rounds, name) for name in (*_SIGNATURES, "settle")},
+        **{name: getattr(lists, name) for name in _OF_LISTS},
     }
     planes: ClassVar[int]  # numbers per feature and label
     full_information: ClassVar[bool] = False  # it learns from the true label
@@ -71,6 +74,8 @@ class Declared:
                 cls.lockstep_loop = None
             if "mistake_bound" not in vars(cls):  # it is proved for the inherited members
                 cls.mistake_bound = ""
+            if "shows_lists" not in vars(cls):  # the inherited rule is for the inherited members
+                cls.shows_lists = False
         for variant in vars(cls).values():
             if isinstance(variant, type) and issubclass(variant, Variant):
                 _derive_variant(cls, variant)

@@ -19,7 +19,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import TYPE_CHECKING, Any, Literal, Never, overload
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from onebit.core.settings import (
     shown,
     whole,
 )
-from onebit.learner import copies, files, logged, making
+from onebit.learner import copies, files, lists, logged, making
 from onebit.learner.algorithm import Algorithm
 from onebit.learner.answered import Answers, OtherAnswers
 from onebit.learner.calls import NO_ROOM, Calls
@@ -43,6 +43,7 @@ from onebit.learner.forgetting import STEPS, Fading, fade, forget, pause
 from onebit.learner.labels import LabelSet, check_texts
 from onebit.learner.laying import add_label, after_meeting, first_scales, lay_out, met
 from onebit.learner.learning import (
+    answered_before,
     fitted_decision,
     is_learned_from,
     learn_bit,
@@ -52,6 +53,7 @@ from onebit.learner.learning import (
     understood,
     vet,
 )
+from onebit.learner.lists import ListDecision
 from onebit.learner.looking import as_chances, places_of, propensities, score
 from onebit.learner.making import precision
 from onebit.learner.silence import Reading, hearing
@@ -72,9 +74,11 @@ _FOR_AUTHORS = {
     *("reader", "rescores_now", "rows", "setting_values", "table", "thins"),
     *("Params", "could_say", "hear", "hear_label", "law", "lockstep", "lockstep_loop", "members"),
     *("alarm", "say", "score"),
-    *("added_settings", "costly", "declared", "forecasts", "full_information", "hears_empty"),
+    *("added_settings", "costly", "could_say_list", "declared", "entangled"),
+    *("forecasts", "full_information", "hear_list", "hears_empty", "list_law"),
     *("importance_weighted", "infers_the_other", "may_pause", "mistake_bound", "needs", "planes"),
-    *("ranges", "registry", "rescores", "scales_itself", "shares_chances", "variant_of"),
+    *("no_lists", "rank", "ranges", "registry", "rescores", "say_list", "shows_lists"),
+    *("scales_itself", "shares_chances", "variant_of"),
 }
 
 _ALIVE: weakref.WeakSet[Learner] = weakref.WeakSet()
@@ -216,20 +220,35 @@ class Learner(Algorithm, Declared):
 
     # Deciding and learning.
 
+    @overload
+    def decide(self, x: Any, *, among: Iterable[Any] | None = None) -> Decision: ...
+
+    @overload
+    def decide(self, x: Any, *, show: int, among: Iterable[Any] | None = None) -> ListDecision: ...
+
     def decide(
-        self, x: Any, *more: Never, among: Iterable[Any] | None = None, **unknown: Never
-    ) -> Decision:
-        """Say a label for one context.
+        self,
+        x: Any,
+        *more: Never,
+        among: Iterable[Any] | None = None,
+        show: int | None = None,
+        **unknown: Never,
+    ) -> Decision | ListDecision:
+        """Say a label for one context, or show several.
 
         x: a text, a dict of numbers, categories and texts, a row of an array, of a sparse matrix or
         of a data frame, or a pair (indices, values).
         among: only these labels are possible this time.
+        show: how many labels to show, at most 20; the decision is then a `ListDecision`, which has
+        fewer if fewer are possible.
         """
         if more or unknown:
             raise TypeError(
-                f"decide takes one context, and the possible labels as among=[...], but not "
-                f"{_listed(more, unknown)}"
+                f"decide takes one context, the possible labels as among=[...], and show=..., but "
+                f"not {_listed(more, unknown)}"
             )
+        if show is not None:
+            return lists.decide(self, x, show, among)
         reader = self.reader
         way = reader.way
         row, kind, x, columns, names = reader.one(x, self)
@@ -328,10 +347,11 @@ class Learner(Algorithm, Declared):
 
     def learn(
         self,
-        decision: Decision,
+        decision: Decision | ListDecision,
         *more: Never,
         right: bool | None = None,
         label: str | int | None = None,
+        taken: Any = lists.NOT_SAID,
         silence: bool = False,
         **unknown: Never,
     ) -> None:
@@ -346,11 +366,23 @@ class Learner(Algorithm, Declared):
         the said label was wrong, and the true label would have been right. Importance-weighted
         learners such as Banditron make only the second update. OneBit makes only the first if two
         labels were possible: then label=... is the same as right=False.
+
+        taken: for a list, the label that was taken; None if none of them was; a list of labels if
+        several were. right is then one bit for the whole list: whether a right label was shown.
+        label, the true label, need not be one of those shown.
         """
         if more or unknown:
             raise TypeError(
                 "learn takes the decision, and the feedback by name: right=True, right=False, "
-                f"label=... or silence=True, but not {_listed(more, unknown)}"
+                f"label=..., taken=... or silence=True, but not {_listed(more, unknown)}"
+            )
+        if isinstance(decision, lists.ListDecision):
+            lists.learn(self, decision, taken, right, label, _is_said(silence))
+            return
+        if taken is not lists.NOT_SAID:
+            raise TypeError(
+                "taken=... is for lists, decide(x, show=3); a decision of one label takes "
+                "right=True, right=False or label=..."
             )
         if silence is not False and _is_said(silence):
             right = meaning_of_silence(self, decision, right, label)
@@ -372,11 +404,7 @@ class Learner(Algorithm, Declared):
             else:
                 answered = self.other_answers.has(check_salt(decision.salt), round)
             if answered:
-                raise ValueError(
-                    f"round {round} was answered already; a decision is learned from once. If this "
-                    "is another decision, two processes count the same rounds: let each load the "
-                    "model with a salt of its own, onebit.load(path, salt='web-1')"
-                )
+                raise answered_before(round)
             kind, taught_with = decision.kind, self.reader.taught_with
             if kind != taught_with:
                 check_kind(kind, taught_with)
@@ -481,9 +509,14 @@ class Learner(Algorithm, Declared):
         are_told = (np.diff(rows.indptr) > 0) | self.hears_empty
         return as_chances(self, score(self, rows)[0], are_told)
 
-    def propensities(self, x: Any, *, among: Iterable[Any] | None = None) -> np.ndarray:
-        """The probability of each label to be said now for a context, in the order of `labels`."""
-        return propensities(self, x, among)
+    def propensities(
+        self, x: Any, *, among: Iterable[Any] | None = None, show: int | None = None
+    ) -> np.ndarray:
+        """The probability of each label to be said now for a context, in the order of `labels`.
+
+        show: the probability to be in a list of so many labels.
+        """
+        return propensities(self, x, among, show and lists.size_of(self, show))
 
     def explain(self, x: Any, *, among: Iterable[Any] | None = None) -> Explanation:
         """Which label would be said for a context, and which parts of the context support it.

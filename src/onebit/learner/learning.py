@@ -69,6 +69,14 @@ def _forged(learner: Learner, decision: Decision) -> ValueError:
     )
 
 
+def answered_before(round: int) -> ValueError:
+    return ValueError(
+        f"round {round} was answered already; a decision is learned from once. If this is another "
+        "decision, two processes count the same rounds: let each load the model with a salt of its "
+        "own, onebit.load(path, salt='web-1')"
+    )
+
+
 def fitted_decision(learner: Learner, decision: Decision) -> Decision:
     """A decision with its context as the table has room for it now."""
     row = learner.table.fitted(decision.row)
@@ -122,7 +130,12 @@ def learn_label(
         learn_bit(learner, decision, seed, False, truth, said)
     if learner.infers_the_other and _were_two(decision, place):
         return
-    memory = learner.table.state.memory.copy()
+    learn_unsaid(learner, decision, seed, place)
+
+
+def learn_unsaid(learner: Learner, decision: Decision, seed: int, place: int) -> None:
+    """Learn that a label that was not said would have been right."""
+    truth, memory = learner._params_for_truth(), learner.table.state.memory.copy()
     other = learner._had_it_said(decision, place)
     learn_bit(learner, other, seed, True, truth, said=False)
     learner.alarm.take_back(learner.table.state.memory, memory)

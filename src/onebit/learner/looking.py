@@ -80,21 +80,23 @@ def present_scores(learner: Learner, decision: Decision) -> np.ndarray:
     return scores
 
 
-def propensities(learner: Learner, x: Any, among: Iterable[Any] | None = None) -> np.ndarray:
+def propensities(
+    learner: Learner, x: Any, among: Iterable[Any] | None = None, show: int | None = None
+) -> np.ndarray:
     """See `Learner.propensities`."""
     (indices, values), _, x, columns, _ = learner.reader.one(x, learner)
     met = after_meeting(learner, columns)
     if met is not learner:
-        return propensities(met, x, among)
+        return propensities(met, x, among, show)
     with learner.lock:
         if learner.round >= learner.fading.at:  # `decide` would fade first; here a copy does
             faded = learner.copy()
             fade(faded, learner.round)
-            return propensities(faded, (indices, values), among)
+            return propensities(faded, (indices, values), among, show)
         table = learner.table
         places = range(table.size) if among is None else places_of(learner, among)
         work, count = table.restricted(places), len(places)
-        return _law(learner, work, indices, values, learner.round, count)
+        return _law(learner, work, indices, values, learner.round, count, show)
 
 
 def propensities_then(learner: Learner, decision: Decision, is_counted: bool) -> np.ndarray:
@@ -113,12 +115,23 @@ def propensities_then(learner: Learner, decision: Decision, is_counted: bool) ->
 
 
 def _law(
-    learner: Learner, work: Work, indices: np.ndarray, values: np.ndarray, round: int, count: int
+    learner: Learner,
+    work: Work,
+    indices: np.ndarray,
+    values: np.ndarray,
+    round: int,
+    count: int,
+    show: int | None = None,
 ) -> np.ndarray:
+    """The probability of each label to be said, or to be in a list of so many."""
     row = Rows(indices, values, np.array([0, len(indices)]), learner.reader.way.width(indices))
     reader, state, row = to_read(learner, row)
-    work, fill = reader.table.work._replace(mask=work.mask), reader.calls.propensities
-    fill(learner.params, state, work, *row[:2], learner.draw_seed, round, count)
+    work = reader.table.work._replace(mask=work.mask)
+    args = (learner.params, state, work, *row[:2], learner.draw_seed, round, count)
+    if show is None:
+        reader.calls.propensities(*args)
+    else:
+        reader.calls.list_propensities(*args, *np.empty((2, min(show, count)), np.int64))
     return work.propensities[: learner.table.size].copy()
 
 

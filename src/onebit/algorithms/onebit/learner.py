@@ -18,7 +18,7 @@ from onebit.algorithms.onebit.experts import (
     PRIOR,
     bare_expert,
 )
-from onebit.algorithms.onebit.exploring import best_bound, highest_forecast
+from onebit.algorithms.onebit.exploring import best_bound, doubt_of, highest_forecast, rank_by_bound
 from onebit.algorithms.onebit.forecasting import forecast_all, forecast_said
 from onebit.algorithms.onebit.learning import (
     learn_kept_rounds,
@@ -40,8 +40,11 @@ from onebit.algorithms.onebit.records import (
 )
 from onebit.algorithms.onebit.rows import sum_up
 from onebit.algorithms.onebit.starting import storage_for
-from onebit.algorithms.onebit.weighing import weigh
+from onebit.algorithms.onebit.weighing import beliefs, weigh
+from onebit.core import rounds
 from onebit.core.choosing import best, certain_law, could_say_for_certain
+from onebit.core.jit import inline, not_inlined, outline
+from onebit.core.lists import RIGHT, WRONG, certain_list_law, is_in
 from onebit.core.rounds import Choice
 from onebit.core.settings import choice_of, flag, or_none, setting
 from onebit.feedback.drift import hear_answer
@@ -49,6 +52,39 @@ from onebit.learner.learner import Learner, precision
 from onebit.reading.dicts import first_number
 from onebit.reading.ways import Apart, Columns, Open, Raw
 from onebit.storage.base import Storage
+
+
+@inline
+def spend(state, forecast, right):
+    """A label was tried, in place of one with this forecast."""
+    cost = forecast - (1.0 if right else 0.0)
+    state.memory[SPENT] = max(0.0, state.memory[SPENT] + cost)
+
+
+@inline
+def listen_for_drift(state, right):
+    if hear_answer(state.memory, FALSE_ALARM, right):
+        state.memory[RANG] = 1.0
+
+
+@outline
+def learn_answer(state, work, row, turn, said, right):
+    """What an answer about a label changes, but for the costs of trying and the alarm."""
+    not_inlined()
+    experts = state.held.experts
+    forecast_said(experts, bare_expert(experts.constant), said)
+    weigh(experts.trust, experts.forecasts, said, right)
+    experts.tries[ANSWERED, said] += 1.0
+    experts.count[HEARD] += 1
+    if may_say_all(experts, work):
+        keep_round(state, row, said, right)
+    anew = fix_scales(state, row)
+    if anew:
+        start_anew(state, anew)
+    else:
+        learn_round(state, work, row, said, right, not anew)
+    learn_kept_rounds(state, turn, anew)
+    return True
 
 
 class OneBit(Learner):
@@ -77,7 +113,9 @@ class OneBit(Learner):
     planes = 2 * NARROW + 1
     forecasts = (0.0, 1.0)
     BITS = 3  # 2: labels that are right by themselves; 3: empty contexts
-    shares_chances = True
+    shares_chances = entangled = True
+    shows_lists = True
+    list_law = certain_list_law
     infers_the_other = True
     hears_empty = True
     scales_itself = True
@@ -113,34 +151,51 @@ class OneBit(Learner):
 
     @staticmethod
     def say(params, state, work, turn):
-        label = best_bound(state, work, turn)
+        label = best_bound(state, work, turn, doubt_of(state, work, turn))
         state.held.experts.tries[SAID, label] += 1.0
         return Choice(label, best(state, work), 1.0, 0.0, 0.0)
 
     @staticmethod
     def law(params, state, work, turn):
-        certain_law(work, best_bound(state, work, turn))
+        certain_law(work, best_bound(state, work, turn, doubt_of(state, work, turn)))
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):
-        experts, said = state.held.experts, choice.label
-        forecast_said(experts, bare_expert(experts.constant), said)
-        weigh(experts.trust, experts.forecasts, said, right)
-        experts.tries[ANSWERED, said] += 1.0
-        if said != choice.greedy:
-            cost = highest_forecast(work) - (1.0 if right else 0.0)
-            state.memory[SPENT] = max(0.0, state.memory[SPENT] + cost)
-        experts.count[HEARD] += 1
-        if hear_answer(state.memory, FALSE_ALARM, right):
-            state.memory[RANG] = 1.0
-        if may_say_all(experts, work):
-            keep_round(state, row, said, right)
-        anew = fix_scales(state, row)
-        if anew:
-            start_anew(state, anew)
-        else:
-            learn_round(state, work, row, said, right, not anew)
-        learn_kept_rounds(state, turn, anew)
+        if choice.label != choice.greedy:
+            spend(state, highest_forecast(work), right)
+        listen_for_drift(state, right)
+        return learn_answer(state, work, row, turn, choice.label, right)
+
+    @staticmethod
+    def rank(params, state, work, turn, greedy, ranks):
+        rank_by_bound(state, work, turn, ranks)
+
+    @staticmethod
+    def say_list(params, state, work, turn, ranks, places):
+        for i in range(len(places)):
+            places[i] = ranks[i]
+            state.held.experts.tries[SAID, places[i]] += 1.0
+        return Choice(places[0], best(state, work), 1.0, 0.0, 0.0)
+
+    @staticmethod
+    def hear_list(params, state, work, row, turn, places, greedy, chances, choice, answers, afresh):
+        experts, is_taken = state.held.experts, is_in(answers, RIGHT)
+        least = max(np.float64(work.scores[greedy[len(greedy) - 1]]), 0.0)
+        for i in range(len(places)):
+            if not is_in(greedy, places[i]):
+                spend(state, least, answers[i] == RIGHT)
+        listen_for_drift(state, is_taken)
+        exclusive, _ = beliefs(experts, bare_expert(experts.constant), turn.count)
+        heard = 0
+        for answer in (WRONG, RIGHT):
+            if answer == WRONG and is_taken and exclusive == 1.0:
+                continue  # where exactly one label is right, the taken one says it all
+            for i in range(len(places)):
+                if answers[i] == answer:
+                    if heard > 0:
+                        rounds.score(params, state, work, row, turn)
+                    learn_answer(state, work, row, turn, places[i], answer == RIGHT)
+                    heard += 1
         return True
 
     def _check_settings(self) -> None:
