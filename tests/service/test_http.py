@@ -396,6 +396,18 @@ def test_a_source_that_no_path_could_name_is_refused(steady, source):
     problem(steady.http.post("/v1/feedback:batch", json=batch), faults.Refused)
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"right": True, "source": "a b"}, "Expected a name of 1 to 100 letters, digits and . _"),
+        ({"right": 2}, "Expected true, false, 1 or 0, got 2"),
+    ],
+)
+def test_no_pattern_is_told_to_people(steady, body, said):
+    path = f"/v1/decisions/{decide(steady)['id']}/feedback"
+    assert said in problem(steady.http.post(path, json=body), faults.Refused)[0]
+
+
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 json_values = st.recursive(
     plain, lambda held: st.lists(held) | st.dictionaries(st.text(), held), max_leaves=8
