@@ -12,6 +12,7 @@ import onebit as ob
 from onebit.core.jit import COMPILED
 from onebit.learner.copies import unsaved
 
+pytestmark = pytest.mark.untraced
 GOLDEN = json.loads((golden_runs.FOLDER / "runs.json").read_text())
 # Uncompiled numbers were kept: in single precision compiled ones are the same up to rounding only.
 SINGLE = [] if COMPILED else [pytest.param("float32", marks=pytest.mark.exhaustive)]

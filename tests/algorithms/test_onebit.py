@@ -372,6 +372,7 @@ def test_it_tries_labels_less_the_more_that_has_cost():
     assert found[0] > 1.2 * found[2] and found[0] >= found[1] >= found[2]
 
 
+@pytest.mark.untraced
 def test_it_tries_labels_less_where_contexts_say_nothing():
     X, y = saying_little(10, 5, 1500, seed=1, share=0.4)
     learner = ob.OneBit(10, inputs="sparse", features=5, seed=1)
@@ -404,6 +405,7 @@ def test_what_trying_labels_costs_counts_only_own_decisions_with_answers():
 # In which world it lives.
 
 
+@pytest.mark.untraced
 def test_clicks_on_two_buttons_are_not_answers_about_the_other():
     """Never clicked and rarely clicked: the second one is found, and stays."""
     Y = np.tile([0.02, 0.1], (2000, 1))
@@ -411,6 +413,7 @@ def test_clicks_on_two_buttons_are_not_answers_about_the_other():
     assert 1 - np.diff(trace.mistakes)[0] / 1000 > 0.095
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("dense", [False, True])
 def test_where_contexts_say_nothing_it_finds_the_best_label(dense):
     rng = np.random.default_rng(3)
@@ -441,6 +444,7 @@ def two_worlds(one_right):
     )
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("one_right", [True, False])
 def test_it_finds_out_whether_one_label_is_right(one_right):
     X, Y = two_worlds(one_right)
@@ -615,6 +619,7 @@ def as_dicts(X):
     return [{f"x{j}": float(value) for j, value in enumerate(row)} for row in X]
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("factor", [1000.0, 2.0**-10])
 @pytest.mark.parametrize("form", [list, as_sparse_rows, as_dicts])
 def test_units_of_all_features_change_no_decision(form, factor):
@@ -629,6 +634,7 @@ def test_units_of_all_features_change_no_decision(form, factor):
     assert_allclose(scores, scores_scaled, atol=1e-3)
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("factor", [1000.0, 2.0**-10])
 @pytest.mark.parametrize("form", [list, as_dicts])
 def test_units_of_one_column_change_no_decision(form, factor):
