@@ -5,6 +5,9 @@ Learners hear one bit per round, in one pass. Needs the data sets in the folder 
 
 from __future__ import annotations
 
+import csv
+import gzip
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,7 +15,9 @@ from typing import Any
 import numpy as np
 
 import onebit as ob
+from benchmarks.default.sets import path_of
 from benchmarks.texts import amazon
+from onebit.datasets.tables import fields_of
 from onebit.lab.streams import load
 
 INPUTS = ("raw", "unit", "auto")
@@ -30,11 +35,6 @@ def error(
 ) -> float:
     """In per cent."""
     return 100 * float(ob.simulate(make(labels, seed=seed), rows, y).error[-1])
-
-
-def as_dicts(X: np.ndarray) -> list[dict[str, float]]:
-    names = [f"column {j}" for j in range(X.shape[1])]
-    return [dict(zip(names, row, strict=True)) for row in X.tolist()]
 
 
 def scaling() -> None:
@@ -72,22 +72,70 @@ def _print_inputs(name: str, learner: type, errors: list[list[float]]) -> None:
     print(f"{name:10} {learner.__name__:9} {shown}", flush=True)
 
 
-def numbers() -> None:
-    """OneBit on the same rows as lists of numbers and as dicts of numbers."""
-    for name, count in {
-        "shuttle": 5000,
-        "satimage": 4000,
-        "segment": 2310,
-        "optdigits": 4000,
-    }.items():
-        X, y = table(name)
-        labels, errors = np.unique(y).tolist(), []
-        for seed in range(2):
-            order = np.random.default_rng(seed).permutation(len(y))[:count]
-            forms = (as_dicts(X[order]), X[order])
-            errors.append([error(ob.OneBit, rows, y[order], labels, seed) for rows in forms])
-        dicts, lists = np.mean(errors, axis=0)
-        print(f"{name:10} OneBit    dicts {dicts:5.1f}  lists {lists:5.1f}", flush=True)
+# Sets of numbers, and nursery, whose columns are categories: as arrays, a column for each of these.
+TABLES = ("phoneme", "magic", "contraceptive", "satimage", "segment", "marketing", "optdigits")
+TABLES = (*TABLES, "shuttle", "nursery")
+MISSING = 0.3  # of the cells
+POINTS = (100, 300, 1_000, 3_000)
+
+
+def cells(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The cells of a table, numbers or strings, and the labels."""
+    if name not in ("nursery", "contraceptive"):
+        fields = fields_of(path_of(f"{name}.npz"))
+        return np.asarray(fields["X"], float), np.unique(fields["y"], return_inverse=True)[1]
+    lines = gzip.decompress(path_of(f"{name}.csv.gz").read_bytes()).decode().splitlines()
+    _, *rows = csv.reader(lines)
+    kept = np.array([row[:-1] for row in rows], None if name == "nursery" else float)
+    return kept, np.unique([row[-1] for row in rows], return_inverse=True)[1]
+
+
+def forms_of(cells: np.ndarray, seed: int) -> dict[str, Any]:
+    """The same rows as dicts and as arrays; some cells missing; with columns that say nothing."""
+    rng = np.random.default_rng(seed)
+    is_missing = rng.random(cells.shape) < MISSING
+    names = [f"column {j}" for j in range(cells.shape[1])]
+    dicts = [dict(zip(names, row, strict=True)) for row in cells.tolist()]
+    with_gaps = [
+        {name: row[name] for name, gap in zip(names, gaps, strict=True) if not gap}
+        for row, gaps in zip(dicts, is_missing, strict=True)
+    ]
+    useless = rng.integers(1_000, size=len(cells)).tolist()
+    array, gaps = cells, is_missing
+    if cells.dtype.kind != "f":
+        parts = [np.unique(column) == column[:, None] for column in cells.T]
+        gaps = np.repeat(is_missing, [part.shape[1] for part in parts], axis=1)
+        array = np.hstack(parts).astype(float)
+    return {
+        "dicts": dicts,
+        "arrays": array,
+        "dicts, missing": with_gaps,
+        "arrays, missing": np.where(gaps, np.nan, array),
+        "useless": [
+            {**row, "shop": f"s{shop}", "id": f"u{i}"}
+            for i, (row, shop) in enumerate(zip(dicts, useless, strict=True))
+        ],
+    }
+
+
+def tables() -> None:
+    """OneBit on the rows of tables as dicts and as arrays: after POINTS rounds and at the end."""
+    for name in TABLES:
+        X, y = cells(name)
+        found: dict[str, list[list[float]]] = {}
+        for seed in range(5):
+            order = np.random.default_rng(seed).permutation(len(y))[:6_000]
+            for form, rows in forms_of(X[order], seed).items():
+                points = [*(n for n in POINTS if n < len(order)), len(order)]
+                learner = ob.OneBit(int(y.max()) + 1, seed=seed)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # an identifier is one
+                    trace = ob.simulate(learner, rows, y[order], checkpoints=points)
+                found.setdefault(form, []).append((100 * trace.error).tolist())
+        for form, errors in found.items():
+            means = "  ".join(f"{error:5.1f}" for error in np.mean(errors, axis=0))
+            spread = np.std(errors, axis=0, ddof=1)[-1]
+            print(f"{name:14} {form:16} {means}  ± {spread:.1f}", flush=True)
 
 
 def numbers_beside_texts() -> None:
@@ -132,6 +180,6 @@ def counts() -> None:
 if __name__ == "__main__":
     numbers_beside_texts()
     counts()
-    numbers()
+    tables()
     scaling()
     scaling_of_dicts()

@@ -65,37 +65,34 @@ def without(first: int, last: int, of: str = "") -> Callable[[], None]:
 
     def replace() -> None:
         original, evidence = weighing.weigh, records.EVIDENCE
-        fewest = experts.BAYES + 2 if of == "dense" else 0
-        most = experts.BAYES + 1 if of == "sparse" else experts.FULL + 1
+        of_sparse, of_dense = of != "dense", of != "sparse"
 
         @outline
-        def weigh(trust, forecasts, said, right):
+        def weigh(trust, forecasts, said, right, is_dense):
             not_inlined()
-            if fewest <= len(trust) <= most:
+            if (of_dense and is_dense) or (of_sparse and not is_dense):
                 for expert in range(first, min(last + 1, len(trust))):
-                    trust[expert, evidence] = -1e9
-            original(trust, forecasts, said, right)
+                    trust[expert, evidence] = min(trust[expert, evidence], -1e9)
+            original(trust, forecasts, said, right, is_dense)
 
         replace_everywhere(weighing, "weigh", weigh)
 
     return replace
 
 
-def without_bare() -> None:
-    bare = experts.FULL - 1
-    without(bare, bare, of="dense")()
-    without(experts.NARROW, experts.NARROW, of="sparse")()
-
-
 def weigh_equally() -> None:
     original, weight = weighing.weigh, records.WEIGHT
 
     @outline
-    def weigh(trust, forecasts, said, right):
+    def weigh(trust, forecasts, said, right, is_dense):
         not_inlined()
-        original(trust, forecasts, said, right)
+        original(trust, forecasts, said, right, is_dense)
+        count = 0
         for expert in range(len(trust)):
-            trust[expert, weight] = 1.0 / len(trust)
+            count += not records.is_left_out(trust, expert)
+        for expert in range(len(trust)):
+            is_left_out = records.is_left_out(trust, expert)
+            trust[expert, weight] = 0.0 if is_left_out else 1.0 / count
 
     replace_everywhere(weighing, "weigh", weigh)
 
@@ -147,14 +144,14 @@ VARIANTS: dict[str, Callable[[], None]] = {
     "no diagonal regression": without(3, 3),
     "no regression with full matrices": constants(dense, FULL_NUMBERS=0),
     "no logistic regressions with features": without(4, 5),
-    "no expert without features": without_bare,
+    "no expert without features": without(experts.LAST - 1, experts.LAST - 1),
     "labels share no constant": constants(experts, COMMON_PRIOR=1e-9),
-    "no naive Bayes": without(experts.BAYES, experts.BAYES, of="sparse"),
+    "no naive Bayes": without(experts.LAST, experts.LAST, of="sparse"),
     "naive Bayes without a head start": constants(experts, HEAD_START=0.0),
     "naive Bayes without unseen features": constants(bayes, UNSEEN=0),
     "naive Bayes: rare features count as others": rarities_alike,
     "naive Bayes: a fixed temperature": constants(bayes, LOWEST=bayes.START, HIGHEST=bayes.START),
-    "no models of Fourier features": without(6, 7, of="dense"),
+    "no models of Fourier features": without(6, 7),
     "only models of Fourier features": without(0, 5, of="dense"),
     "no learning again": constants(learning, AGAIN=0),
     "no calibration": constants(weighing, FLATTEST=1.0, STEEPEST=1.0, FARTHEST=0.0),

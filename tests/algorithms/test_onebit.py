@@ -12,12 +12,13 @@ from scipy import sparse
 from scipy.special import expit
 
 import onebit as ob
-from onebit.algorithms.onebit import columns, dense, waves
+from onebit.algorithms.onebit import columns, dense, tables, waves
 from onebit.algorithms.onebit.drift import SPENT
 from onebit.algorithms.onebit.records import COMMON, WEIGHT
 from onebit.core.draws import uniform
 from onebit.feedback.drift import COUNTS, HEARD, RIGHT
 from onebit.learner import files
+from onebit.reading.dicts import row_of_dict
 from onebit.storage.scales import FARTHEST, TIMES
 from onebit.testing import model_bytes, saved_state
 
@@ -83,6 +84,9 @@ class NumberMaps:
     def __init__(self):
         self.rows = []
 
+    def seen(self):
+        return len(self.rows) + 10
+
     def count(self, row):
         """Values far beyond the deviation of at least three are clipped, and the farthest of the
         first ten, once there are ten."""
@@ -109,7 +113,7 @@ class NumberMaps:
         heard = self.heard(j)
         if not len(heard):
             return np.sign(value)
-        share = len(heard) / (len(self.rows) + 10)
+        share = len(heard) / self.seen()
         usual = min(max((share - 0.5) / 0.4, 0.0), 1.0)
         size, off = math.sqrt((heard**2).mean()), value - heard.mean()
         z = off / heard.std() if heard.std() > 1e-9 else np.sign(off) * (abs(off) > 1e-9)
@@ -123,6 +127,71 @@ class NumberMaps:
         x = np.array(z) / math.sqrt(max(given.sum(), 1))
         x[-1] = row[-1]
         return (x / math.sqrt(row[-1] ** 2 + given.any()),) * 2
+
+
+class TableMaps(NumberMaps):
+    """Rows of tables as `tables` sees them: numbers (NaN: absent), and categories, 1 or 0.
+
+    order: of the features in a row."""
+
+    def __init__(self, numbers, order, learner):
+        super().__init__()
+        self.numbers, self.order, self.columns = numbers, order, []
+        self.of_tables = self.others = 0
+        self.size, self.awake = 0.0, False
+        tables = learner.table.state.held.tables
+        self.draws, (self.factors, self.phase) = tables.draws, tables.waves
+
+    def seen(self):
+        return len(self.rows) / 1.8 if self.awake else super().seen()
+
+    def features(self, row):
+        there = np.nan_to_num(row) != 0
+        beside = (row[self.numbers :] ** 2).sum()
+        side = 1 / math.sqrt(beside + there[: self.numbers].any())
+        return [j for j in self.order if there[j]], side
+
+    def is_of_table(self, row):
+        return bool(np.isin(np.abs(row[self.numbers :]), [0, 1]).all())
+
+    def times(self, j, side):
+        mass = self.twin.experts[-1].W[:, j]
+        return (2 * mass.sum() - mass[:2].sum()) / side
+
+    def __call__(self, row):
+        there, side = self.features(row)
+        wide, narrow = np.zeros(waves.WAVES + tables.COLUMNS), np.zeros(len(row))
+        given = sum(j < self.numbers for j in there)
+        for j in there:
+            is_number, x = j < self.numbers, row[j]
+            z = x = self.scaled(j, x) if is_number else x
+            narrow[j] = x * side / math.sqrt(given if is_number else 1)
+            if self.awake and j in self.columns:
+                column, times = self.columns.index(j), self.times(j, side)
+                z = z if is_number else z * times / (times + 20)
+                wide[: waves.WAVES] += z * self.draws[64 * column :][: waves.WAVES]
+                wide[waves.WAVES + column] = z / math.sqrt(len(there))
+        if not self.awake or not self.size or not self.is_of_table(row):
+            return narrow, 0 * wide
+        angles = wide[: waves.WAVES] * self.factors / (0.8 * math.sqrt(2 * self.size)) + self.phase
+        wide[: waves.WAVES] = np.cos(2 * math.pi * angles) * waves.PART * math.sqrt(2 / waves.WAVES)
+        return narrow, wide
+
+    def meet(self, twin, row):
+        there, side = self.features(row)
+        is_table = self.is_of_table(row)
+        self.of_tables, self.others = self.of_tables + is_table, self.others + (not is_table)
+        if not self.awake and self.of_tables > self.others:
+            self.awake = True
+            twin.wake(has_numbers=any(j < self.numbers for j in there))
+        if not is_table:
+            return
+        for j in there:
+            is_met = j < self.numbers or self.times(j, side) > 2.5
+            self.columns += [j] if is_met and j not in self.columns else []
+        if self.of_tables <= 100:
+            columns = sum(j in self.columns for j in there)
+            self.size += (columns - self.size) / self.of_tables
 
 
 def twin_of(learner, K, d, dense):
@@ -208,14 +277,15 @@ def compare_with_twin(K, d, dense, seed, X, y):
 
 
 def test_numbers_of_dicts_are_scaled_as_its_twin_does():
-    """One of another size, one in half of the rows, one that is 0 at first, and a category."""
+    """One of another size, one in half of the rows, one that is 0 at first, and a part of a text:
+    so these are no rows of a table."""
     K, d, rounds, seed = 3, 5, 130, 4
     X, y = data(K, d, rounds, seed)
     X[:, 1] = 1e4 * X[:, 1] - 3e5
     X[np.random.default_rng(seed).random(rounds) < 0.5, 2] = math.nan
     X[:20, 3] = 0.0
     X[50, 0] = 1e5
-    X[:, -1] = 1.0
+    X[:, -1] = 0.5
     learner = ob.OneBit(K, seed=seed, dtype="float64")
     maps = NumberMaps()
 
@@ -226,7 +296,7 @@ def test_numbers_of_dicts_are_scaled_as_its_twin_does():
         K, d, widths=(d, d), draw_kept=draw_kept, maps=maps, alarm=ob.DriftAlarm(), count=maps.count
     )
     for t in range(rounds):
-        x = {name: X[t, j] for j, name in enumerate("abcd")} | {"kind": "A"}
+        x = {name: X[t, j] for j, name in enumerate("abcd")} | {"body=late": 0.5}
         decision = learner.decide(x)
         choice = twin.decide(X[t], t, draws(seed, t))
         assert (decision.label, decision.greedy) == (choice.label, choice.greedy), t
@@ -239,6 +309,58 @@ def test_numbers_of_dicts_are_scaled_as_its_twin_does():
     assert_allclose(held.experts.trust[:, WEIGHT], twin.weight, rtol=1e-6)
     constants = [expert.W[:, -1] for expert in twin.experts if expert.kind != "bayes"]
     assert_allclose(held.experts.constant[0::2, :K], constants, rtol=1e-5)
+
+
+def named_rows(X, numbers, names):
+    """Dicts, and the rows as the learner reads them: with signs, as names are hashed."""
+    signs, places = np.ones(X.shape[1]), []
+    for j, name in enumerate(names):
+        indices, values = row_of_dict({name: 1.0}, np.dtype(np.float64), None)
+        places.append(indices[0] + (j < numbers) * 2**21)
+        signs[j] = values[0]
+    dicts = [{names[j]: row[j] for j in np.flatnonzero(np.nan_to_num(row))} for row in X]
+    return dicts, X * signs, np.argsort(places)
+
+
+@pytest.mark.parametrize("numbers", [3, 0])
+def test_tables_as_dicts_are_learned_as_by_its_twin(numbers):
+    """Numbers, one of them in two thirds of the rows; a category; one that hardly comes again; and
+    some rows with a text."""
+    K, d, rounds, seed = 3, 12, 110, 4
+    X, y = data(K, d, rounds, seed)
+    kind, late = X[:, -1] > 0, np.random.default_rng(seed).random(rounds) < 0.1
+    X[:, 1] = 1e4 * X[:, 1] - 3e5
+    X[np.random.default_rng(seed).random(rounds) < 0.3, 2] = math.nan
+    X[:, numbers:] = 0.0
+    X[:, 3], X[:, 4], X[late, 5] = kind, ~kind, 0.5
+    X[np.arange(rounds), 6 + np.minimum(np.arange(rounds) // 9, 5)] = 1.0
+    names = ["a", "b", "c", "kind=A", "kind=B", "body=late", *(f"id={n}" for n in range(6))]
+    dicts, X, order = named_rows(X, numbers, names)
+    learner = ob.OneBit(K, seed=seed, dtype="float64")
+    maps = TableMaps(numbers, order, learner)
+
+    def draw_kept(heard, stream):
+        return uniform(seed, heard, stream)
+
+    twin = maps.twin = naive.OneBit(
+        K, d, widths=(d, waves.WAVES + tables.COLUMNS), draw_kept=draw_kept, maps=maps,
+        alarm=ob.DriftAlarm(), count=maps.count, meet=maps.meet,
+    )  # fmt: skip
+    for t, x in enumerate(dicts):
+        decision = learner.decide(x)
+        choice, scores = twin.decide(X[t], t, draws(seed, t)), twin.scores(X[t])
+        assert decision.label == choice.label, t
+        assert scores[decision.greedy] == pytest.approx(scores.max())  # of equal ones, either
+        assert_allclose(learner.scores([x])[0], scores, rtol=1e-5, atol=1e-8, err_msg=str(t))
+        right = bool(choice.label == y[t])
+        learner.learn(decision, right=right)
+        twin.learn(X[t], choice, right, t, draws(seed, t))
+    held = learner.table.state.held
+    assert held.tables.counts[tables.OF_TABLES] == maps.of_tables > maps.others > 0
+    assert held.tables.counts[tables.USED] == len(maps.columns) > 6
+    assert_allclose(held.experts.trust[:, WEIGHT], twin.weight, rtol=1e-5)
+    constants = [expert.W[:, -1] for expert in twin.experts if expert.kind != "bayes"]
+    assert_allclose(held.experts.constant[0::2, :K], constants, rtol=1e-5, atol=1e-9)
 
 
 @pytest.mark.parametrize("beside", [{}, {"kind": "A"}])

@@ -1470,12 +1470,14 @@ class OneBit(Twin):
     `narrow` and `wide` map a row to the features of the two kinds of experts; narrow=None: rows are
     scaled to length 1. A constant feature is added here. `fix` is called with every answered dense
     row; if it returns True, the maps are much better now, and all kept rounds are learned anew.
-    `count` is called with every answered row, for maps that depend on them. `alarm.hear` tells of
-    drift.
+    `count` is called with every answered row, for maps that depend on them. `meet` is called with
+    the twin and every row that was learned: in tables that come as sparse rows, it wakes the wide
+    experts (`wake`). `alarm.hear` tells of drift.
     """
 
     AGAIN, MEMORY, TRUST, RAREST, RING, DRAW = 2, 0.999, 20.0, 1e-3, 1000, 8
     LEAST_WEIGHT = 1e-3  # of the expert with matrices, for it to widen the bounds
+    WIDE = (6, 7)
 
     def __init__(
         self,
@@ -1488,9 +1490,11 @@ class OneBit(Twin):
         alarm,
         fix=None,
         count=None,
+        meet=None,
     ):
         super().__init__(K, d)
         self.maps, self.fix, self.count, self.draw_kept = maps, fix, count, draw_kept
+        self.meet = meet
 
         def expert(kind, wide, prior, shrink=1.0, floor=0.0, again=False, noise=0.0):
             W = np.zeros((K, widths[wide] + 1))
@@ -1512,21 +1516,18 @@ class OneBit(Twin):
             expert("logistic", False, 16.0),
             expert("logistic", False, 2.0),
         ]
-        bare = expert("bare", False, 1.0)
-        if fix:
-            self.experts += [
-                expert("softmax", True, 64.0, 0.1, 1e-4, True),
-                expert("softmax", True, 256.0, 0.3, 0.05, True),
-                bare,
-                expert("full", False, 1.0),
-            ]
-        else:
-            self.experts += [bare, expert("bayes", False, 0.0)]
-            self.temperature, self.curvature = 3.0, 1.0
+        self.experts += [
+            expert("softmax", True, 64.0, 0.1, 1e-4, True),
+            expert("softmax", True, 256.0, 0.3, 0.05, True),
+            expert("bare", False, 1.0),
+            expert("full", False, 1.0) if fix else expert("bayes", False, 0.0),
+        ]
         count = len(self.experts)
         self.evidence = np.zeros(count)
         if not fix:
+            self.temperature, self.curvature = 3.0, 1.0
             self.evidence[:-1] = -5.0
+            self.evidence[[*self.WIDE]] = -math.inf
         self.weight = softmax(self.evidence)
         self.theta = np.tile([0.0, 1.0], (count, 1))
         self.H = np.stack([self.TRUST * np.eye(2)] * count)
@@ -1639,6 +1640,8 @@ class OneBit(Twin):
         self, expert: Expert, row: np.ndarray, a: int, right: bool, after: np.ndarray | None = None
     ) -> None:
         """after: the labels' probabilities by all experts; without, the expert's own ones."""
+        if expert.wide and self.evidence[self.WIDE[0]] == -math.inf:
+            return
         x, u, v = self.look(expert, row)
         if expert.kind == "bayes":
             self.temper(u, a, right)
@@ -1715,10 +1718,22 @@ class OneBit(Twin):
                 self.replay(self.AGAIN * (len(self.kept) - 1 - i), i + 1)
         else:
             self.replay(0, len(self.kept))
+        if self.meet:
+            self.meet(self, x)
         if self.alarm.hear(right):
             self.alarms += 1
             self.forget(0.9)
         return True
+
+    def wake(self, has_numbers: bool) -> None:
+        """The wide experts. Naive Bayes, the last one, is ahead only if there are no numbers."""
+        self.evidence[[*self.WIDE]] = self.evidence.max() - 5.0
+        self.evidence[-1] -= 5.0 if has_numbers else 0.0
+        self.weight = softmax(self.evidence)
+
+    def sleep(self) -> None:
+        self.evidence[[*self.WIDE]] = -math.inf
+        self.weight = softmax(self.evidence)
 
     def clear(self, expert: Expert) -> None:
         expert.W[:], expert.S[:], expert.common[:] = 0.0, expert.prior, [0.0, 16.0]
@@ -1776,7 +1791,7 @@ class OneBit(Twin):
                     self.learn_expert(expert, *self.kept[i])
 
     def weigh(self, f: np.ndarray, right: bool) -> None:
-        for m in range(len(self.experts)):
+        for m in np.flatnonzero(self.evidence > -math.inf):
             clipped = np.clip(f[m], self.RAREST, 1 - self.RAREST)
             features = np.array([1.0, math.log(clipped / (1 - clipped))])
             forecast = expit(self.theta[m] @ features)

@@ -32,13 +32,14 @@ from typing import Any
 import numpy as np
 
 from onebit.algorithms.onebit.dense import Dense
+from onebit.algorithms.onebit.experts import ALPHA
 from onebit.algorithms.onebit.records import AFTER
 from onebit.algorithms.onebit.sparse import Sparse
 from onebit.core.jit import compiled_as, generic, implement, inline, not_inlined, outline
 from onebit.core.lanes import at, bare, fetch, load, root, save, store, unit, zero
 from onebit.core.sums import blocks, number
 
-ALPHA, UNSEEN = 0.1, 1_000
+UNSEEN = 1_000
 START, LOWEST, HIGHEST = 3.0, 0.3, 30.0  # temperatures
 MEMORY = 0.999  # of the curvature of the temperature's likelihood, per answer
 RAREST = 1e-3  # probabilities are believed between this and 1 - this

@@ -40,6 +40,7 @@ from onebit.algorithms.onebit.records import (
     kept_input,
     last_input,
     make_room,
+    meet_row,
     narrow_table,
     place_of,
     prepared,
@@ -89,7 +90,8 @@ def _as_input(state, place):
     held = state.held
     features, narrow = held.mapped[place], held.kept.shape[1]
     size = len(features) if held.scales[MEDIAN] > 0.0 else narrow
-    return Input(Row(held.every, features, 0, size), narrow, number(state, 1.0))
+    row = Row(held.every, features, 0, size)
+    return Input(row, narrow, number(state, 1.0), row)
 
 
 @inline
@@ -184,6 +186,11 @@ def _clear_dense(state):
             matrix[label, j, j] = 1.0
 
 
+@implement(meet_row, Dense)
+def _meet_nothing(state, row):
+    return None
+
+
 @implement(fix_scales, Dense)
 def _fix_scales(state, row):
     held = state.held
@@ -219,7 +226,7 @@ def map_kept(held):
 class DenseExperts(ExpertStorage):
     """Experts of dense rows, the last of them with Fourier features."""
 
-    planes = 0
+    planes, are_dense = 0, True
     advice = "Use fewer columns"
     with_gaps = ("kept",)
 

@@ -34,7 +34,7 @@ OF_COLUMNS = (  # sparse rows and dense rows
 )
 # Not the first of the models above: the models of the columns alone are those that hold out against
 # false answers.
-OF_WAVES = (  # dense rows: columns and Fourier features
+OF_WAVES = (  # rows of tables, dense or sparse: columns and Fourier features
     Expert(SOFTMAX, 64.0, 0.1, 1e-4, again=True),
     Expert(SOFTMAX, 256.0, 0.3, 0.05, again=True),
 )
@@ -43,10 +43,13 @@ KIND, PRIOR, SHRINK, FLOOR, LEARNS_AGAIN = zip(*OF_COLUMNS, *OF_WAVES, strict=Tr
 
 # After these comes the expert without features (`bare_expert`); then, as the last one, naive Bayes
 # for sparse rows, and a ridge regression with full matrices for dense rows of few columns.
-BAYES, FULL = NARROW + 1, NARROW + len(OF_WAVES) + 1
+LAST = NARROW + len(OF_WAVES) + 1
 # Of naive Bayes over the other experts, in evidence. It needs the fewest answers, so it should
 # decide before any expert could show what it is worth. From 2 to 10, results are much the same.
 HEAD_START = 5.0
+
+# Where its sums start.
+ALPHA = 0.1
 
 # The share of falsified answers that the first model assumes: of sparse rows, of dense rows. Where
 # answers are true, this costs little, as the experts are weighed by what they forecast.
@@ -66,22 +69,22 @@ def bare_expert(constant):
 
 
 @inline
-def noise_of(expert, count):
-    """The share of falsified answers that an expert of so many assumes."""
+def noise_of(expert, is_dense):
+    """The share of falsified answers that an expert assumes. is_dense: of dense rows."""
     if expert != NOISY:
         return 0.0
-    return DENSE_NOISE if count > BAYES + 1 else SPARSE_NOISE
+    return DENSE_NOISE if is_dense else SPARSE_NOISE
 
 
 @inline
-def shrink_of(expert, count):
-    """How fast the variances of an expert of so many shrink."""
-    return DENSE_SHRINK if expert == NOISY and count > BAYES + 1 else SHRINK[expert]
+def shrink_of(expert, is_dense):
+    """How fast the variances of an expert shrink."""
+    return DENSE_SHRINK if expert == NOISY and is_dense else SHRINK[expert]
 
 
 @inline
-def is_regression(expert):
-    return expert == FULL if expert >= NARROW else KIND[expert] == RIDGE
+def is_regression(expert, is_dense):
+    return expert == LAST and is_dense if expert >= NARROW else KIND[expert] == RIDGE
 
 
 @inline

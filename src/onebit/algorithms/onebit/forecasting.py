@@ -7,7 +7,14 @@ import math
 import numpy as np
 
 from onebit.algorithms.onebit.experts import is_logistic, is_regression
-from onebit.algorithms.onebit.records import ANSWERED, COMMON, SAID, WEIGHT
+from onebit.algorithms.onebit.records import (
+    ANSWERED,
+    COMMON,
+    SAID,
+    WEIGHT,
+    are_dense,
+    is_left_out,
+)
 from onebit.algorithms.onebit.ridge import LEAST_WEIGHT
 from onebit.algorithms.onebit.softmax import softmax
 from onebit.algorithms.onebit.weighing import beliefs
@@ -37,9 +44,11 @@ def forecast_all(experts, bare, mask, turn, scores, widths):
         scores[label] = widths[label] = 0.0
     for expert in range(len(trust)):
         forecast, weight = experts.forecasts[expert], trust[expert, WEIGHT]
+        if is_left_out(trust, expert):
+            continue
         for label in range(len(mask)):
             forecast[label] = sums[2 * expert, label]
-        if is_regression(expert):
+        if is_regression(expert, are_dense(experts)):
             for label in range(len(mask)):
                 deviation = math.sqrt(np.float64(sums[2 * expert + 1, label]))
                 p = min(max(0.5 * (1.0 + forecast[label]), 0.0), 1.0)

@@ -12,8 +12,7 @@ from onebit.algorithms.onebit.bayes import sum_up_bayes
 from onebit.algorithms.onebit.drift import FALSE_ALARM, RANG, SPENT, DriftAlarm
 from onebit.algorithms.onebit.earlier import is_earlier, with_new_experts
 from onebit.algorithms.onebit.experts import (
-    BAYES,
-    FULL,
+    LAST,
     NARROW,
     PRIOR,
     bare_expert,
@@ -31,8 +30,10 @@ from onebit.algorithms.onebit.records import (
     HEARD,
     SAID,
     WEIGHT,
+    are_dense,
     fix_scales,
     keep_round,
+    meet_row,
     narrow_table,
     prepared,
     sum_up_full,
@@ -73,7 +74,7 @@ def learn_answer(state, work, row, turn, said, right):
     not_inlined()
     experts = state.held.experts
     forecast_said(experts, bare_expert(experts.constant), said)
-    weigh(experts.trust, experts.forecasts, said, right)
+    weigh(experts.trust, experts.forecasts, said, right, are_dense(experts))
     experts.tries[ANSWERED, said] += 1.0
     experts.count[HEARD] += 1
     if may_say_all(experts, work):
@@ -84,6 +85,7 @@ def learn_answer(state, work, row, turn, said, right):
     else:
         learn_round(state, work, row, said, right, not anew)
     learn_kept_rounds(state, turn, anew)
+    meet_row(state, row)
     return True
 
 
@@ -94,10 +96,11 @@ class OneBit(Learner):
     tells what it believes. `exclusive` says it beforehand.
 
     Dense rows are standardised, and random Fourier features are added. Sparse rows are scaled to
-    length 1, after the numbers of dicts were standardised. The first context that is learned from
-    tells which: an array or a list of numbers is dense; a text, a dict, a sparse row or a pair
-    (indices, values) is sparse. `inputs` says it beforehand. When right answers become
-    rarer, it forgets most of what it has learned.
+    length 1, after the numbers of dicts were standardised; where they are rows of a table, with
+    numbers and categories alone, Fourier features are added, too. The first context that is learned
+    from tells which: an array or a list of numbers is dense; a text, a dict, a sparse row or a pair
+    (indices, values) is sparse. `inputs` says it beforehand. When right answers become rarer, it
+    forgets most of what it has learned.
 
     >>> import onebit as ob
     >>> learner = ob.OneBit(["sport", "politics"])
@@ -112,7 +115,7 @@ class OneBit(Learner):
 
     planes = 2 * NARROW + 1
     forecasts = (0.0, 1.0)
-    BITS = 3  # 2: labels that are right by themselves; 3: empty contexts
+    BITS = 4  # 2: labels that are right by themselves; 3: empty contexts; 4: tables as dicts
     shares_chances = entangled = True
     shows_lists = True
     list_law = certain_list_law
@@ -140,11 +143,11 @@ class OneBit(Learner):
         context, experts = prepared(state, row), state.held.experts
         narrow, wide = narrow_table(state), wide_table(state)
         with_all = turn.round >= 0  # always; a constant would be compiled once more
-        sum_up(narrow, wide, experts.constant, experts.sums, context, with_all)
-        sum_up_bayes(state, context, work.mask, experts.sums[2 * BAYES])
-        if len(experts.trust) > FULL:
-            plane = 2 * FULL
-            sum_up_full(state, context, experts.trust[FULL, WEIGHT], experts.sums[plane:])
+        sum_up(narrow, wide, experts.constant, experts.trust, experts.sums, context, with_all)
+        if len(experts.trust) > LAST:
+            sums = experts.sums[2 * LAST :]
+            sum_up_bayes(state, context, work.mask, sums[0])
+            sum_up_full(state, context, experts.trust[LAST, WEIGHT], sums)
         forecast_all(
             experts, bare_expert(experts.constant), work.mask, turn, work.scores, work.widths
         )

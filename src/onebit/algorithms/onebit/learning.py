@@ -7,9 +7,9 @@ from onebit.algorithms.onebit.dense import Dense
 from onebit.algorithms.onebit.experts import (
     COMMON_PRIOR,
     FLOOR,
-    FULL,
     KIND,
     LABEL_PRIOR,
+    LAST,
     LEARNS_AGAIN,
     LOGISTIC,
     NARROW,
@@ -28,7 +28,9 @@ from onebit.algorithms.onebit.records import (
     LABEL,
     RIGHT,
     UNSURE,
+    are_dense,
     clear_full,
+    is_left_out,
     kept_input,
     last_input,
     narrow_table,
@@ -43,6 +45,7 @@ from onebit.algorithms.onebit.sparse import Sparse
 from onebit.core.draws import uniform
 from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.rounds import teaches
+from onebit.core.sums import number
 
 AGAIN = 2  # kept rounds that are learned again after an answer; four cost time and gain nothing
 REPLAY_DRAW = 8  # the first stream of draws of rounds that are learned again
@@ -60,11 +63,13 @@ def _learn(narrow, wide, experts, context, mask, said, right, is_known, with_all
     is_known: the scratch has the labels' probabilities after the answer.
     """
     not_inlined()
-    row, stop, scale = context.row, context.narrow, context.scale
-    count = len(experts.trust)
+    row, stop, scale, wide_row = context.row, context.narrow, context.scale, context.wide
+    is_dense = are_dense(experts)
     for expert in range(bare_expert(experts.constant)):
         plane = 2 * expert
         constant, sums = experts.constant[plane : plane + 2], experts.sums[plane : plane + 2]
+        if expert >= NARROW and is_left_out(experts.trust, expert):
+            continue
         if KIND[expert] == RIDGE:
             if with_all:
                 answer = 1.0 if right else -1.0
@@ -75,14 +80,14 @@ def _learn(narrow, wide, experts, context, mask, said, right, is_known, with_all
                 learn_logistic(narrow, plane, row, stop, scale, constant, sums, line, said, right)
         elif (with_all or LEARNS_AGAIN[expert]) and find_change(
             sums[0], sums[1], mask, said, right, is_known,
-            shrink_of(expert, count), FLOOR[expert], noise_of(expert, count),
+            shrink_of(expert, is_dense), FLOOR[expert], noise_of(expert, is_dense),
             experts.change, experts.scratch,
         ):  # fmt: skip
             if expert < NARROW:
                 move_row(narrow, plane, row, stop, scale, constant, experts.change)
             else:
-                plane -= 2 * NARROW
-                move_row(wide, plane, row, row.stop, scale, constant, experts.change)
+                plane, side = plane - 2 * NARROW, number(wide, 1.0)
+                move_row(wide, plane, wide_row, wide_row.stop, side, constant, experts.change)
     if with_all:
         expert = bare_expert(experts.constant)
         plane, start = 2 * expert, row.start
@@ -94,7 +99,8 @@ def _learn(narrow, wide, experts, context, mask, said, right, is_known, with_all
 @inline
 def _learn_full(state, context, said, right):
     """An answer for the regression with full matrices, where there is one."""
-    if len(state.held.experts.trust) > FULL:
+    experts = state.held.experts
+    if are_dense(experts) and len(experts.trust) > LAST:
         regress_full(state, context, said, 1.0 if right else -1.0)
 
 
@@ -104,7 +110,7 @@ def _learn_kept(state, place, with_all):
     narrow, wide, experts = narrow_table(state), wide_table(state), state.held.experts
     label, right = experts.rounds[LABEL, place], experts.rounds[RIGHT, place] == 1
     context = kept_input(state, place)
-    sum_up(narrow, wide, experts.constant, experts.sums, context, with_all)
+    sum_up(narrow, wide, experts.constant, experts.trust, experts.sums, context, with_all)
     is_known = experts.count[KEPT] == 0  # never; a constant would be compiled once more
     _learn(narrow, wide, experts, context, experts.all_labels, label, right, is_known, with_all)
     if with_all:
@@ -124,8 +130,8 @@ def learn_round(state, work, row, said, right, with_all):
     once more."""
     narrow, wide, experts = narrow_table(state), wide_table(state), state.held.experts
     context = last_input(state, row)
-    after, count = experts.scratch[AFTER], len(experts.trust)
-    is_known = know_after(work.scores, work.mask, said, right, count, after)
+    after = experts.scratch[AFTER]
+    is_known = know_after(work.scores, work.mask, said, right, are_dense(experts), after)
     learn_bayes(state, context, said, right, is_known)
     _learn(narrow, wide, experts, context, work.mask, said, right, is_known, with_all)
     _learn_full(state, context, said, right)

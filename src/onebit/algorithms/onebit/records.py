@@ -8,17 +8,23 @@ be learned again. The generic functions are those that each kind of rows impleme
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from onebit.core.jit import generic, inline
 
 KEPT_ROUNDS = 1000
-OLDEST, KEPT, FREE, ENTRIES, HEARD = range(5)  # places in Experts.count
+OLDEST, KEPT, FREE, ENTRIES, HEARD, DENSE = range(6)  # places in Experts.count
 LABEL, RIGHT, START, SIZE = range(4)  # places in Experts.rounds
 TRUSTED = 9  # numbers of each expert in Experts.trust; their places:
 WEIGHT, EVIDENCE, OFFSET, SLOPE, CURVE, CROSS, STEEP, COMMON, UNSURE = range(TRUSTED)
 SAID, ANSWERED = range(2)  # places in Experts.tries
 STEP, SHRINKAGE = range(2)  # places in Experts.change
+# Evidence of experts that are left out, and the most that one of them has: no number of answers
+# leads that far.
+LEFT_OUT, HARDLY_ANY = -1e300, -1e200
 TARGET, PREDICTED, MOVED, PRECISION, NEWTON, AFTER = range(6)  # places in Experts.scratch
 
 
@@ -34,7 +40,8 @@ class Experts(NamedTuple):
     trust: Any  # [expert, 9] the expert's weight in the forecast, and the numbers behind it; of
     # logistic models, the constant that all labels share, and its variance
     tries: Any  # [2, lane] how often the label was said, and how often that was answered
-    count: Any  # [5] oldest kept round, kept rounds, first free entry, kept entries, all answers
+    count: Any  # [6] oldest kept round, kept rounds, first free entry, kept entries, all answers; 1
+    # for dense rows
     rounds: Any  # [4, KEPT_ROUNDS] what was said, 1 if that was right, a sparse row's place; a ring
     all_labels: Any  # [lane] the mask in which every label may be said
     sums: Any  # [plane, lane] scores and variances of the row that was summed last
@@ -49,6 +56,7 @@ class Input(NamedTuple):
     row: Any
     narrow: Any  # where the row ends for narrow experts
     scale: Any  # by which the values of the row are multiplied
+    wide: Any  # the row of wide experts
 
 
 @generic
@@ -93,6 +101,11 @@ def fix_scales(state, row):
 
 
 @generic
+def meet_row(state, row):
+    """An answer about this row was learned: is it a row of a table?"""
+
+
+@generic
 def sum_up_full(state, context, weight, sums):
     """Scores and variances by full matrices, for an expert of this weight in the forecast."""
 
@@ -105,6 +118,29 @@ def regress_full(state, context, label, answer):
 @generic
 def clear_full(state):
     """The expert with full matrices knows nothing again."""
+
+
+@inline
+def is_left_out(trust, expert):
+    return trust[expert, EVIDENCE] < HARDLY_ANY
+
+
+@inline
+def renew_weights(trust):
+    """The experts' weights follow from their evidence."""
+    best, total = -np.inf, 0.0
+    for expert in range(len(trust)):
+        best = max(best, trust[expert, EVIDENCE])
+    for expert in range(len(trust)):
+        trust[expert, WEIGHT] = math.exp(trust[expert, EVIDENCE] - best)
+        total += trust[expert, WEIGHT]
+    for expert in range(len(trust)):
+        trust[expert, WEIGHT] /= total
+
+
+@inline
+def are_dense(experts):
+    return experts.count[DENSE] == 1
 
 
 @inline

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from onebit.algorithms.onebit.experts import NARROW, bare_expert
+from onebit.algorithms.onebit.records import is_left_out
 from onebit.core.jit import compiled_as, not_inlined, outline
 from onebit.core.lanes import at, fetch, load, save, store, unit
-from onebit.core.sums import blocks
+from onebit.core.sums import blocks, number
 
 PAIRS, PAIRS_AGAIN = (0, 2), (1, NARROW - 1)  # summed in pairs: the first, and how far the next
 
@@ -82,18 +83,19 @@ def _move_row(table, plane, row, stop, scale, constant, change):
 
 
 @outline
-def sum_up(narrow, wide, constant, sums, context, with_all):
+def sum_up(narrow, wide, constant, trust, sums, context, with_all):
     """Scores and variances of a context, of all experts or only of those that learn again."""
     not_inlined()
-    row, scale = context.row, context.scale
+    row, wide_row, scale = context.row, context.wide, context.scale
     first, gap = PAIRS if with_all else PAIRS_AGAIN
     for expert in range(first, bare_expert(constant), gap):
         plane = 2 * expert
         start, out = constant[plane : plane + 4], sums[plane : plane + 4]
         if expert < NARROW:
             sum_pair(narrow, plane, row, context.narrow, scale, start, out)
-        else:
-            sum_pair(wide, plane - 2 * NARROW, row, row.stop, scale, start, out)
+        elif not is_left_out(trust, expert):
+            own = plane - 2 * NARROW
+            sum_pair(wide, own, wide_row, wide_row.stop, number(wide, 1.0), start, out)
     if with_all:
         for plane in range(2 * bare_expert(constant), len(constant)):
             for label in range(constant.shape[1]):

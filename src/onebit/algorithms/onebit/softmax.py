@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from onebit.algorithms.onebit.experts import BAYES
 from onebit.algorithms.onebit.records import (
     AFTER,
     MOVED,
@@ -87,15 +86,14 @@ def _newton_step(scores, scratch, moved, p):
 
 
 @outline
-def know_after(forecasts, mask, said, right, count, after):
+def know_after(forecasts, mask, said, right, is_dense, after):
     """The labels' probabilities after an answer, by all experts together.
 
     False: they are not known, as for dense rows: there, each expert does better with its own.
-    count: of the experts.
     """
     not_inlined()
     left, labels = 0.0, 0
-    if count > BAYES + 1:
+    if is_dense:
         return False
     for label in range(len(mask)):
         is_left = mask[label] == 0 and label != said and not right

@@ -4,6 +4,8 @@ Expert m is planes 2m and 2m + 1 of the learner's table; the last plane has the 
 Bayes model. Numbers of dicts are standardised first, by the rows that were answered so far. For the
 length of a row, all its numbers together count as 1, which is what their squares add up to on
 average: so a row with large numbers is longer than a row with small ones.
+
+Rows of tables have wide experts, too (`tables`).
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ import numpy as np
 
 from onebit.algorithms.onebit.records import (
     ENTRIES,
+    EVIDENCE,
     FREE,
     KEPT,
     KEPT_ROUNDS,
+    LEFT_OUT,
     OLDEST,
     SIZE,
     START,
+    WEIGHT,
     Input,
     clear_full,
     drop_oldest,
@@ -30,6 +35,7 @@ from onebit.algorithms.onebit.records import (
     kept_input,
     last_input,
     make_room,
+    meet_row,
     narrow_table,
     prepared,
     regress_full,
@@ -37,6 +43,25 @@ from onebit.algorithms.onebit.records import (
     wide_table,
 )
 from onebit.algorithms.onebit.storage import ExpertStorage
+from onebit.algorithms.onebit.tables import (
+    ARRAYS,
+    COLUMNS,
+    STOP,
+    are_sound_tables,
+    arrays_of,
+    faded_tables,
+    fit_tables,
+    give_columns,
+    is_number,
+    is_of_table,
+    judge_tables,
+    last_table_row,
+    lay_out_tables,
+    map_table_row,
+    rows_before,
+    sees_tables,
+)
+from onebit.algorithms.onebit.waves import WAVES
 from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.lanes import at, bare, lanes_for
 from onebit.core.rounds import Row
@@ -52,6 +77,7 @@ from onebit.storage.scales import (
     value_of_number,
 )
 
+WIDE_NUMBERS = 2**20  # wide experts are there if they have no more numbers
 KEPT_ENTRIES = 2**18  # of the kept rows together: of long rows, fewer are kept
 SCALED = 2 * KEPT_ENTRIES  # where a row with scaled numbers starts
 
@@ -68,11 +94,8 @@ class Sparse(NamedTuple):
     numbers: Any  # [1 + place, 5] statistics; -1 times: it is no number; line 0: all answers
     elsewhere: Any  # [lane] of the naive Bayes model: what occurred in rounds of other labels
     temperature: Any  # [2] its temperature, and how well that is known
-
-
-@inline
-def _is_number(numbers, place):
-    return place + 1 < len(numbers) and numbers[place + 1, TIMES] >= 0.0
+    wide: Any  # a state: weights and variances of the wide experts
+    tables: Any  # the columns of rows of tables
 
 
 @inline
@@ -80,7 +103,7 @@ def _first_number(numbers, indices, start, stop):
     """Where the numbers of a row begin: they are its last entries, as their indices are the
     largest."""
     first = stop
-    while first > start and _is_number(numbers, at(indices, first - 1)):
+    while first > start and is_number(numbers, at(indices, first - 1)):
         first -= 1
     return first
 
@@ -91,11 +114,11 @@ def _has_numbers(held, row):
     size = row.stop - row.start
     if size <= 0 or size > KEPT_ENTRIES:
         return False
-    return _is_number(held.numbers, at(row.indices, row.stop - 1))
+    return is_number(held.numbers, at(row.indices, row.stop - 1))
 
 
 @outline
-def _scale_numbers(indices, values, start, stop, numbers, out_indices, out_values):
+def _scale_numbers(indices, values, start, stop, numbers, seen, out_indices, out_values):
     """Copy a row, with its numbers standardised: together they have about the length of a text."""
     not_inlined()
     first = _first_number(numbers, indices, start, stop)
@@ -106,8 +129,7 @@ def _scale_numbers(indices, values, start, stop, numbers, out_indices, out_value
         if i < first:
             out_values[to] = at(values, i)
         else:
-            line, seen = numbers[place + 1], numbers[0, TIMES]
-            value = value_of_number(values, i)
+            line, value = numbers[place + 1], value_of_number(values, i)
             z = scaled_number(value, line[TIMES], line[MEAN], line[SPREAD], seen)
             out_values[to] = side * z
 
@@ -120,7 +142,7 @@ def _last_sparse(state, row):
         first, square = _first_number(held.numbers, row.indices, row.start, row.stop), 1.0
     square += squared_norm(Row(row.indices, row.values, row.start, first))
     scale = number(state, 1.0 / math.sqrt(square) if square > 0.0 else 1.0)
-    return Input(row, row.stop, scale)
+    return Input(row, row.stop, scale, last_table_row(held.tables))
 
 
 @inline
@@ -128,9 +150,14 @@ def _prepared_sparse(state, row):
     held = state.held
     if _has_numbers(held, row):
         _scale_numbers(
-            row.indices, row.values, row.start, row.stop, held.numbers, held.indices, held.values
+            row.indices, row.values, row.start, row.stop,
+            held.numbers, rows_before(held.tables, held.numbers), held.indices, held.values,
         )  # fmt: skip
-    return _last_sparse(state, row)
+    context, tables, stop = _last_sparse(state, row), held.tables, 0
+    if sees_tables(tables) and is_of_table(tables, held.numbers, row):
+        stop = map_table_row(tables, held.numbers, state.table, row)
+    tables.counts[STOP] = stop
+    return Input(context.row, context.narrow, context.scale, last_table_row(tables))
 
 
 implement(prepared, Sparse)(_prepared_sparse)
@@ -176,7 +203,18 @@ def _narrow_sparse(state):
 
 @implement(wide_table, Sparse)
 def _wide_sparse(state):
-    return bare(state)
+    return state.held.wide
+
+
+@implement(meet_row, Sparse)
+def _meet_sparse(state, row):
+    held, tables = state.held, state.held.tables
+    if row.start == row.stop or len(held.wide.table) == 0:
+        return
+    is_table = is_of_table(tables, held.numbers, row)
+    judge_tables(tables, held.experts.trust, is_table, _has_numbers(held, row))
+    if is_table and sees_tables(tables):
+        give_columns(tables, held.numbers, state.table, row)
 
 
 @implement(fix_scales, Sparse)
@@ -185,7 +223,7 @@ def _count_numbers(state, row):
     if held.numbers[0, TIMES] > 0.0 or _has_numbers(held, row):
         held.numbers[0, TIMES] += 1.0
     i = row.stop - 1
-    while i >= row.start and _is_number(held.numbers, at(row.indices, i)):
+    while i >= row.start and is_number(held.numbers, at(row.indices, i)):
         line, value = held.numbers[at(row.indices, i) + 1], value_of_number(row.values, i)
         count_number(line, value)
         i -= 1
@@ -218,18 +256,24 @@ class SparseExperts(ExpertStorage):
     def __init__(
         self,
         *start: Any,
+        narrow: int,
+        seed: int,
         alpha: float,
         temperature: Sequence[float],
         for_columns: Callable[[int], Storage],
     ) -> None:
-        """start: as for all experts. alpha: where the sums of naive Bayes start. for_columns: makes
-        the storage for dense rows."""
+        """start: as for all experts. narrow: how many of them see sparse rows. alpha: where the
+        sums of naive Bayes start. for_columns: makes the storage for dense rows."""
         super().__init__(*start)
+        self.priors, self.wide_priors = np.split(self.priors, [narrow])
+        self._seed = seed
         self._for_columns = for_columns
         self.alpha, self._temperature = alpha, np.array(temperature)
         self.planes = 2 * len(self.priors) + 1
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Sparse:
+        if arrays and not self._may_be_wide(labels):
+            arrays = arrays | self._without_tables(arrays)
         held = Sparse(
             experts=self._experts(arrays, labels, besides=1),
             indices=np.zeros(SCALED + KEPT_ENTRIES, np.uint32),
@@ -237,6 +281,8 @@ class SparseExperts(ExpertStorage):
             numbers=np.zeros((1, STATISTICS)),
             elsewhere=np.zeros(lanes_for(labels)),
             temperature=self._temperature.copy(),
+            wide=self._wide_state(arrays.get("wide"), labels),
+            tables=lay_out_tables(arrays, self._seed, self._dtype),
         )
         if arrays:
             elsewhere = arrays["elsewhere"]
@@ -253,12 +299,46 @@ class SparseExperts(ExpertStorage):
             held.numbers[0, TIMES] = arrays["numbers_seen"][0]
         return held
 
+    def _may_be_wide(self, labels: int) -> bool:
+        size = 2 * len(self.wide_priors) * (WAVES + COLUMNS)
+        return size * lanes_for(labels) <= WIDE_NUMBERS
+
+    def _without_tables(self, arrays: Arrays) -> Arrays:
+        """The arrays that change if there are too many labels for wide experts now."""
+        trust, narrow = arrays["trust"].copy(), len(self.priors)
+        trust[narrow : narrow + len(self.wide_priors), EVIDENCE] = LEFT_OUT
+        weights = np.exp(trust[:, EVIDENCE] - trust[:, EVIDENCE].max())
+        trust[:, WEIGHT] = weights / weights.sum()
+        nothing = arrays_of(lay_out_tables({}, self._seed, self._dtype), arrays["wide"][:0])
+        return nothing | {"trust": trust}
+
+    def _wide_state(self, saved: np.ndarray | None, labels: int) -> Any:
+        size = WAVES + COLUMNS if self._may_be_wide(labels) else 0
+        wide = self._table(size, self.wide_priors, labels)
+        if saved is not None:
+            wide.table[: len(saved), :, : saved.shape[2]] = saved
+        return wide
+
     def for_columns(self, columns: int) -> Storage:
         return self._for_columns(columns)
 
     def for_saved(self, arrays: Arrays) -> Storage:
         super().for_saved(arrays)
+        if "elsewhere" in arrays and "tables" not in arrays:
+            self._add_tables(arrays)
         return self.for_columns(arrays["narrow"].shape[0]) if "narrow" in arrays else self
+
+    def _add_tables(self, arrays: Arrays) -> None:
+        """To a file of a version without wide experts of sparse rows: they know nothing yet."""
+        narrow, new = len(self.priors), len(self.wide_priors)
+        constant, labels = arrays["constant"], arrays["constant"].shape[-1]
+        wide = np.zeros((1, 2 * new, labels), constant.dtype)
+        wide[:, 1::2] = self._constant_priors[narrow : narrow + new, None]
+        arrays |= arrays_of(lay_out_tables({}, self._seed, self._dtype), wide[:0])
+        parts = constant[:, : 2 * narrow], wide, constant[:, 2 * narrow :]
+        arrays["constant"] = np.concatenate(parts, axis=1)
+        lines = self._trust[narrow : narrow + new]
+        arrays["trust"] = np.insert(arrays["trust"], narrow, lines, axis=0)
 
     def knows_numbers(self, held: Sparse) -> bool:
         return bool(held.numbers[0, TIMES] > 0)
@@ -300,6 +380,7 @@ class SparseExperts(ExpertStorage):
                 "elsewhere": held.elsewhere[:labels].copy(),
                 "temperature": held.temperature.copy(),
             }
+            | arrays_of(held.tables, held.wide.table[:, :, :labels])
             | (self._number_arrays(held, numbers) if len(numbers) else {})
         )
 
@@ -312,7 +393,8 @@ class SparseExperts(ExpertStorage):
         }
 
     def moved(self, arrays: dict[str, np.ndarray], places: np.ndarray) -> dict[str, np.ndarray]:
-        arrays = arrays | {"indices": places[arrays["indices"]].astype(np.uint32)}
+        of_places = ("indices", "column_places")
+        arrays = arrays | {name: places[arrays[name]].astype(np.uint32) for name in of_places}
         if "numbers" in arrays:
             numbers = places[arrays["number_places"]].astype(np.uint32)
             order = np.argsort(numbers)
@@ -331,7 +413,8 @@ class SparseExperts(ExpertStorage):
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
         of_numbers = ("number_places", "numbers", "numbers_seen")
         others = {name: array for name, array in arrays.items() if name not in of_numbers}
-        if not super().fits(others, features, labels):
+        shared = {name: array for name, array in others.items() if name not in ARRAYS}
+        if not super().fits(shared, features, labels):
             return False
         sizes, indices = arrays["sizes"], arrays["indices"]
         return bool(
@@ -339,6 +422,7 @@ class SparseExperts(ExpertStorage):
             and len(indices) == len(arrays["values"]) == sizes.sum() <= KEPT_ENTRIES
             and (indices < features).all()
             and (len(others) == len(arrays) or self._are_numbers(arrays, features))
+            and fit_tables(arrays, features, (2 * len(self.wide_priors), labels), self._dtype)
         )
 
     @staticmethod
@@ -365,13 +449,17 @@ class SparseExperts(ExpertStorage):
             and self._are_variances(table[:, :-1], self.priors)
             and bool((table[:, -1] >= (1 - 1e-5) * self.alpha).all())
             and bool((arrays["elsewhere"] >= 0).all() and (arrays["temperature"] > 0).all())
+            and self._are_variances(arrays["wide"], self.wide_priors)
+            and are_sound_tables(arrays)
             and bool((times >= 0).all())
             and bool((times[:, 0] <= arrays.get("numbers_seen", np.inf)).all())
         )
 
     def size(self, features: int, labels: int) -> int:
         entries = 3 * KEPT_ENTRIES * (4 + self._dtype.itemsize)
-        return super().size(features, labels) + entries
+        wide = lanes_for(labels) * len(self.wide_priors) * 2 * (WAVES + COLUMNS)
+        own = wide * self._dtype.itemsize if self._may_be_wide(labels) else 0
+        return super().size(features, labels) + entries + own
 
     def swing(self, features: int) -> int:
         entries = min(KEPT_ENTRIES, KEPT_ROUNDS * features)
@@ -400,6 +488,8 @@ class SparseExperts(ExpertStorage):
         return faded, arrays | {
             "elsewhere": keep * counted + self._start_of_sums(faded),
             "temperature": arrays["temperature"] * [1.0, keep],
+            "tables": faded_tables(arrays["tables"], keep),
+            "wide": self._faded_table(arrays["wide"], self.wide_priors, keep),
         }
 
     def _start_of_sums(self, table: np.ndarray) -> float:

@@ -10,40 +10,42 @@ import numpy as np
 from onebit.algorithms.onebit import bayes
 from onebit.algorithms.onebit.dense import DenseExperts
 from onebit.algorithms.onebit.experts import (
-    BAYES,
     COMMON_PRIOR,
     CONSTANT_PRIOR,
-    FULL,
     HEAD_START,
     KIND,
     LABEL_PRIOR,
+    LAST,
     LOGISTIC,
     NARROW,
+    OF_WAVES,
     PRIOR,
     RIDGE,
     SOFTMAX,
 )
+from onebit.algorithms.onebit.records import LEFT_OUT
 from onebit.algorithms.onebit.sparse import SparseExperts
 from onebit.algorithms.onebit.storage import ExpertStorage
-from onebit.algorithms.onebit.weighing import DOUBT, LEFT_OUT
+from onebit.algorithms.onebit.weighing import DOUBT
 
 
 def storage_for(columns: int, dtype: np.dtype, exclusive: bool | None, seed: int) -> ExpertStorage:
     """Storage for dense rows of so many columns; 0: for sparse rows. The rest are settings."""
     untold = (0.0, 0.0, 0.0, 1.0, DOUBT, 0.0, DOUBT, 0.0, COMMON_PRIOR)  # of `Experts.trust`
-    behind = (0.0, -HEAD_START, *untold[2:])
+    behind, asleep = (0.0, -HEAD_START, *untold[2:]), (0.0, LEFT_OUT, *untold[2:])
+    constants = [*CONSTANT_PRIOR, LABEL_PRIOR]
     if columns:
         kinds = (*KIND, LOGISTIC, RIDGE)
-        trust = _told([untold] * (FULL + 1), kinds, exclusive)
-        constants = [*CONSTANT_PRIOR, LABEL_PRIOR]
+        trust = _told([untold] * (LAST + 1), kinds, exclusive)
         return DenseExperts(
             PRIOR, constants, trust, kinds, dtype, narrow=NARROW, columns=columns, seed=seed
         )
-    kinds = (*KIND[:NARROW], LOGISTIC, SOFTMAX)
-    trust = _told([*[behind] * BAYES, untold], kinds, exclusive)
-    constants, temperature = [*CONSTANT_PRIOR[:NARROW], LABEL_PRIOR], (bayes.START, 1.0)
+    kinds, temperature = (*KIND, LOGISTIC, SOFTMAX), (bayes.START, 1.0)
+    lines = [*[behind] * NARROW, *[asleep] * len(OF_WAVES), behind, untold]
+    trust = _told(lines, kinds, exclusive)
     return SparseExperts(
-        PRIOR[:NARROW], constants, trust, kinds, dtype, alpha=bayes.ALPHA, temperature=temperature,
+        PRIOR, constants, trust, kinds, dtype, narrow=NARROW, seed=seed,
+        alpha=bayes.ALPHA, temperature=temperature,
         for_columns=partial(storage_for, dtype=dtype, exclusive=exclusive, seed=seed),
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from onebit.algorithms.onebit.records import (
     COMMON,
     CROSS,
     CURVE,
+    DENSE,
     EVIDENCE,
     HEARD,
     KEPT,
@@ -33,6 +34,8 @@ from onebit.storage.base import Arrays, Storage
 
 class ExpertStorage(Storage):
     """What both storages have in common."""
+
+    are_dense = False  # their rows
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class ExpertStorage(Storage):
             constant=constant.table[0],
             trust=self._trust[:count].copy(),
             tries=np.zeros((2, lanes)),
-            count=np.zeros(5, np.int64),
+            count=np.array([0, 0, 0, 0, 0, self.are_dense], np.int64),
             rounds=np.zeros((4, KEPT_ROUNDS), np.int64),
             all_labels=np.where(np.arange(lanes) < labels, 0, -np.inf).astype(self._dtype),
             sums=aligned_zeros((2 * count, lanes), self._dtype),
@@ -134,7 +137,7 @@ class ExpertStorage(Storage):
             "times_answered": experts.tries[ANSWERED, :labels].copy(),
             "said": experts.rounds[LABEL, places],
             "rights": experts.rounds[RIGHT, places].astype(np.uint8),
-            "heard": experts.count[HEARD:].copy(),
+            "heard": experts.count[HEARD:DENSE].copy(),
         }
 
     def _shapes(self, kept: int, labels: int, besides: int) -> dict[str, tuple[Any, Any]]:

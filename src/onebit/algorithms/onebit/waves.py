@@ -37,15 +37,39 @@ def _add_waves(waves, column, z, angles, start):
         angles[start + n] += z * waves[column, n]
 
 
+def add_direction(draws: Any, first: Any, z: Any, angles: Any) -> None:
+    """Add z times the direction whose draws begin at `first`."""
+    angles[:WAVES] += z * draws[first : first + WAVES]
+
+
+@compiled_as(add_direction)
+def _add_direction(draws, first, z, angles):
+    for n in range(WAVES):
+        angles[n] += z * draws[first + n]
+
+
+def shorten(angles: Any, factors: Any) -> None:
+    """angles[n] *= factors[n]."""
+    angles[: len(factors)] *= factors
+
+
+@compiled_as(shorten)
+def _shorten(angles, factors):
+    for n in range(len(factors)):
+        angles[n] *= factors[n]
+
+
 def to_cosines(angles: Any, start: Any, phase: Any, shorter: Any, size: Any) -> None:
-    """angles[start:] = size cos(2 pi (angles shorter + phase)): no library's is vectorised."""
-    t = angles[start:] * shorter + phase
+    """angles[start:] = size cos(2 pi (angles shorter + phase)), for as many as there are phases: no
+    library's is vectorised."""
+    angles = angles[start : start + len(phase)]
+    t = angles * shorter + phase
     r = t - np.floor(t + 0.5)
     s = r * r
     total = _C8 + s * _C9
     for c in (_C7, _C6, _C5, _C4, _C3, _C2, _C1, _C0):
         total = c + s * total
-    angles[start:] = size * total
+    angles[:] = size * total
 
 
 @compiled_as(to_cosines)
@@ -85,15 +109,20 @@ def map_row(kept, mapped, scales, columns, waves, place):
 
 def draw_waves(columns: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Directions [column, wave] and phases of waves, in turns."""
+    lengths, phase = draw_lengths(seed)
+    return draw_normals(columns * WAVES, seed).reshape(columns, WAVES) / lengths, phase
+
+
+def draw_lengths(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Wave lengths, in turns, and phases."""
     draw = uniforms(seed, np.arange(WAVES), _WAVE_DRAW)
     phase = uniforms(seed, np.arange(WAVES), _WAVE_DRAW + 1)
-    lengths = SHORTEST * (LONGEST / SHORTEST) ** draw
-    return _normal(columns, seed) / (2 * math.pi * lengths), phase
+    return 2 * math.pi * SHORTEST * (LONGEST / SHORTEST) ** draw, phase
 
 
-def _normal(columns: int, seed: int) -> np.ndarray:
-    """Standard normal draws [column, wave] (Box & Muller 1958)."""
-    places = np.arange(columns * WAVES)
+def draw_normals(count: int, seed: int) -> np.ndarray:
+    """Standard normal draws (Box & Muller 1958)."""
+    places = np.arange(count)
     radius = np.sqrt(-2 * np.log1p(-uniforms(seed, places, _WAVE_DRAW + 2)))
     turns = uniforms(seed, places, _WAVE_DRAW + 3)
-    return (radius * np.cos(2 * math.pi * turns)).reshape(columns, WAVES)
+    return radius * np.cos(2 * math.pi * turns)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from onebit.algorithms.onebit.experts import is_logistic, is_regression, noise_of
 from onebit.algorithms.onebit.records import (
     ANSWERED,
@@ -16,15 +14,15 @@ from onebit.algorithms.onebit.records import (
     SLOPE,
     STEEP,
     WEIGHT,
+    are_dense,
+    is_left_out,
+    renew_weights,
 )
 from onebit.core.choosing import sigmoid
 from onebit.core.jit import inline, not_inlined, outline
 
 # The odds that contexts say something, before any answer: whoever gives contexts expects it.
 HOPE = 5.0
-# Evidence of experts that are never trusted, and the most that one of them has: no number of
-# answers leads that far.
-LEFT_OUT, HARDLY_ANY = -1e300, -1e200
 MEMORY = 0.999  # of the weights and their calibration, per answer: an expert may come from behind
 DOUBT = 20.0  # answers that the calibration's prior is worth
 # Slopes and offset of the calibration, which mends forecasts that are too sure, as they are where
@@ -34,13 +32,15 @@ RAREST = 1e-3  # forecasts are believed between this and 1 - this: one surprise 
 
 
 @outline
-def weigh(trust, forecasts, said, right):
+def weigh(trust, forecasts, said, right, is_dense):
     """Trust the experts by how well they forecast this answer, and calibrate their forecasts."""
     not_inlined()
-    prior, best_evidence = (1.0 - MEMORY) * DOUBT, -np.inf
+    prior = (1.0 - MEMORY) * DOUBT
     for expert in range(len(trust)):
+        if is_left_out(trust, expert):
+            continue
         line = trust[expert]
-        noise = noise_of(expert, len(trust))
+        noise = noise_of(expert, is_dense)
         f = noise + (1.0 - 2.0 * noise) * forecasts[expert, said]
         f = min(max(f, RAREST), 1.0 - RAREST)
         x, offset, slope = math.log(f / (1.0 - f)), line[OFFSET], line[SLOPE]
@@ -48,9 +48,7 @@ def weigh(trust, forecasts, said, right):
         missed = (1.0 if right else 0.0) - f
         f = min(max(f, RAREST), 1.0 - RAREST)
         evidence = MEMORY * line[EVIDENCE] + math.log(f if right else 1.0 - f)
-        if line[EVIDENCE] < HARDLY_ANY:  # it was left out
-            evidence = line[EVIDENCE]
-        line[EVIDENCE], best_evidence = evidence, max(best_evidence, evidence)
+        line[EVIDENCE] = evidence
         weight = max(f * (1.0 - f), RAREST)
         curve = MEMORY * line[CURVE] + weight + prior
         cross = MEMORY * line[CROSS] + weight * x
@@ -63,12 +61,7 @@ def weigh(trust, forecasts, said, right):
             slope += (curve * along - cross * up) / determinant
         line[OFFSET] = min(max(offset, -FARTHEST), FARTHEST)
         line[SLOPE] = min(max(slope, FLATTEST), STEEPEST)
-    total = 0.0
-    for expert in range(len(trust)):
-        trust[expert, WEIGHT] = math.exp(trust[expert, EVIDENCE] - best_evidence)
-        total += trust[expert, WEIGHT]
-    for expert in range(len(trust)):
-        trust[expert, WEIGHT] /= total
+    renew_weights(trust)
 
 
 @inline
@@ -84,7 +77,7 @@ def beliefs(experts, bare, count):
         weight = experts.trust[expert, WEIGHT]
         if is_logistic(expert, bare):
             each += weight if expert != bare else 0.0
-        elif not is_regression(expert):
+        elif not is_regression(expert, are_dense(experts)):
             one += weight
     for label in range(experts.tries.shape[1]):
         answers += experts.tries[ANSWERED, label]
