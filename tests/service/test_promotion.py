@@ -10,7 +10,6 @@ from running import LABELS, Home, context
 from test_shadows import FAST, REVISIONS, TWO, assert_pure_shadows, bytes_of, shadow_of, teach
 
 from onebit import testing
-from onebit.learner.looking import propensities_then
 from onebit.service.configuration import check
 from onebit.service.engine.comparing import Comparison
 from onebit.service.faults import Contradiction, Unavailable
@@ -120,10 +119,11 @@ def test_propensities_in_the_journal_are_those_of_the_one_who_spoke(home):
     teach(news, 30)
     for name in ("plain", "sure", "news"):
         promote(news, name)
-        told = news.decide(context(7))
-        decision = news._decisions.find(told.id).decision
-        shares = propensities_then(news.learner, decision)
-        assert told.propensity == pytest.approx(shares[LABELS.index(told.label)])
+        x = context(7)
+        shares = news.learner.propensities(([int(i) for i, _ in x], [value for _, value in x]))
+        told = news.decide(x)
+        assert [*told.propensities.values()] == pytest.approx(shares.tolist())
+        assert told.propensity == told.propensities[told.label]
         assert news.look(told.id).propensities == told.propensities
         assert sum(told.propensities.values()) == pytest.approx(1)
 

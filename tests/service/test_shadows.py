@@ -222,6 +222,21 @@ def test_a_speaker_that_is_certain_leaves_a_bracket(home):
     assert -1 <= card.interval.low <= card.bracket.low <= card.bracket.high <= card.interval.high
 
 
+def test_a_speaker_that_explores_gets_an_estimate(home):
+    text = 'learner = "OneBit"\nsettings = { explore = 0.2 }\n'
+    place = home(f'{text}[models.news.shadows.sure]\nlearner = "Confidit"\n')
+    news = place.start().models["news"]
+    teach(news, 100)
+    assert_pure_shadows(news)
+    card = news.card().shadows["sure"]
+    assert card.difference is not None
+    assert not any("never said" in note for note in card.notes)
+    place.stop()
+    rows = [row for block in ob.journal_log(place.journal).blocks(list(LABELS)) for row in
+            block.propensities]  # fmt: skip
+    assert min(map(min, rows)) > 0
+
+
 @pytest.mark.parametrize("exclusive", ["true", "false", '"at most one"'])
 def test_kinds_of_worlds(home, exclusive):
     text = TWO.replace(REVISIONS, f"{REVISIONS}exclusive = {exclusive}\n")
