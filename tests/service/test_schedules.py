@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from running import LABELS, Home, assert_pure, context
+from test_shadows import assert_pure_shadows
 
 from onebit.service import journal as journal_module
 from onebit.service.engine import progress, rebuilding, recent
@@ -37,6 +38,7 @@ from onebit.service.messages import (
     Answer,
     LabelChange,
     Logged,
+    Promotion,
     Question,
     Retraining,
     SourceChange,
@@ -98,14 +100,16 @@ class Schedule:
         self.wrong_after = 20.0 if random.random() < 0.4 else None
         learner = random.choice(["Banditron", "Banditron", "Confidit"])
         silence = f'silence = {{ wrong_after = "{self.wrong_after}s" }}' if self.wrong_after else ""
+        self.retention = random.choice([None, None, 30.0])
+        self.has_shadow = self.retention is None and random.random() < 0.5
+        shadow = '[models.news.shadows.beside]\nlearner = "Confidit"\n' * self.has_shadow
         text = (
             f'learner = "{learner}"\nexpires_after = "{self.expires}s"\n{silence}\n'
             f"revisions = {str(self.revisions).lower()}\ndeferred = {str(self.deferred).lower()}\n"
-            '[models.other]\nlabels = ["a", "b"]\nlearner = "Banditron"'
+            f'{shadow}[models.other]\nlabels = ["a", "b"]\nlearner = "Banditron"'
         )
         place = folder / "home0"
         place.mkdir()
-        self.retention = random.choice([None, None, 30.0])
         retention = f'retention = "{self.retention}s"' if self.retention else ""
         self.home = Home(place, text, f"snapshots = 2\n{retention}")
         self.known: dict[str, Known] = {}
@@ -254,8 +258,14 @@ class Schedule:
         assert card.labels[: len(LABELS)] == list(LABELS)
         assert set(card.labels) == set(self.labels) and set(card.retired) == self.retired
         if self.news._state.thread is None:
-            assert_pure(self.news)
+            self.check_purity()
         assert_pure(self.other)
+
+    def check_purity(self) -> None:
+        if self.has_shadow:
+            assert_pure_shadows(self.news)
+        else:
+            assert_pure(self.news)
 
     def pick(self) -> str:
         recent = [*self.known][-25:]
@@ -464,10 +474,23 @@ class Schedule:
             with pytest.raises(Busy):
                 self.news.submit_retrain(change)
 
+    def promote(self) -> None:
+        if not self.has_shadow:
+            return
+        before = self.news.card().speaker
+        (shadow,) = self.news.card().shadows
+        promotion = Promotion(undo=True) if self.random.random() < 0.3 else Promotion(shadow=shadow)
+        try:
+            self.news.submit_promote(promotion)
+        except (Busy, Contradiction):  # a learner is being built; nobody was promoted yet
+            assert self.news.card().speaker == before
+        else:
+            assert self.news.card().speaker == shadow
+
     def settle(self) -> None:
         self.news.settle()
         assert self.news._state.thread is None
-        assert_pure(self.news)
+        self.check_purity()
 
     def let_time_pass(self) -> None:
         self.home.clock.now += self.random.choice([1, 5, 15, 60, -1000])
@@ -501,7 +524,8 @@ class Schedule:
         (decide, 12), (decide_many, 4), (log, 6), (repeat_key, 3), (answer, 20),
         (answer_unknown, 1), (cancel, 3), (revoke, 3), (show, 5), (erase, 1),
         (change_labels, 2), (change_source, 2), (retrain, 1), (settle, 3), (let_time_pass, 4),
-        (tick, 4), (play_other, 5), (restart, 1), (crash, 2), (fill_disk, 1), (check_all, 2),
+        (tick, 4), (promote, 2), (play_other, 5), (restart, 1), (crash, 2), (fill_disk, 1),
+        (check_all, 2),
     )  # fmt: skip
 
     def run(self, steps: int) -> None:

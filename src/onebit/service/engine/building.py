@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,16 +105,18 @@ class Builder:
     """Makes the learner of one version of a model.
 
     number: of the model in the journal. folder: of its snapshots. sources: the weights of sources
-    of feedback, 1 where none is named; the engine changes them.
+    of feedback, 1 where none is named; promotions: the positions from which on somebody else
+    speaks; the engine changes both.
     """
 
     def __init__(
         self, journal: Journal, name: str, number: int, folder: Path, version: Version,
-        sources: Mapping[str, float],
+        sources: Mapping[str, float], promotions: Sequence[int],
     ) -> None:  # fmt: skip
         self.version = version
         self._journal, self._name, self._number, self._folder = journal, name, number, folder
         self.relabelling = Relabelling(version.body)
+        self._promotions = promotions
         self._sources, self._steps = sources, Steps(version.body.get("prepare") or ())
         self._is_repaired = journal.note("repaired") is not None
 
@@ -165,8 +168,14 @@ class Builder:
         )
 
     def made(self, row: DecisionRow) -> bool:
-        """Whether the learner of this version has made a decision."""
-        return row.configuration == self.version.number and row.logged is None
+        """Whether the learner of this version has made a decision, as far as it counts.
+
+        What it had only proposed, and was shown when somebody else spoke, has no round of its own.
+        """
+        if row.configuration != self.version.number or row.logged is not None:
+            return False
+        end = math.inf if row.active is None else row.active
+        return not any(row.position < position < end for position in self._promotions)
 
     def counts(self, answer: AnswerRow) -> bool:
         """Whether an answer is learned from: by the weight of its source, drawn per decision."""

@@ -129,8 +129,9 @@ class Rebuilding:
     def _builder_of(self, version: Version) -> Builder:
         state = self._state
         return Builder(
-            state.journal, state.name, state.number, state.folder, version, state.sources
-        )
+            state.journal, state.name, state.number, state.folder, version, state.sources,
+            state.promotions,
+        )  # fmt: skip
 
     def _build(self) -> None:
         """The learner as the journal has it."""

@@ -173,8 +173,7 @@ class Revising:
         recent.row, recent.answer = row._replace(state=CANCELLED), None
         self._decisions.keep(recent)
         changed = [statements.cancel(row.position)]
-        has_counted = row.active is not None and state.builder.made(row)
-        if answer is None and not has_counted:  # it has left no trace in the learner
+        if answer is None and not state.has_counted(row):  # it has left no trace in the learner
             recent.commit = state.journal.append(statements=changed).done
             return Taken(recent, recent.commit)
         body: dict[str, Any] = {"decision": row.position}

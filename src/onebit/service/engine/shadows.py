@@ -137,8 +137,9 @@ class Shadows:
         if found is None:
             raise Damaged(f"{self._journal.path} has lost version {version} of {state.name}")
         builder = Builder(
-            self._journal, state.name, state.number, state.folder, found, state.sources
-        )
+            self._journal, state.name, state.number, state.folder, found, state.sources,
+            state.promotions,
+        )  # fmt: skip
         return Shadow(name, builder, self._journal, state.number)
 
     def _take_roles(self, roles: Roles) -> None:
@@ -392,6 +393,7 @@ class Shadows:
             self._decisions.clear()
             self._saving.reached = 0  # take one soon
         state.roles, state.reached = roles, position
+        state.promotions.append(position)
         self._shadows = shadows
 
     # Reading.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from onebit.learner.learner import Learner
 from onebit.service.configuration import Limits, Model
 from onebit.service.engine.building import Builder, Version
-from onebit.service.journal import Journal, statements
+from onebit.service.journal import DecisionRow, Journal, statements
 from onebit.service.journal.queries import ANOTHER, Roles
 from onebit.service.messages import Label
 
@@ -78,6 +78,7 @@ class EngineState:
         self.thread: threading.Thread | None = None  # which builds a learner behind the scenes
         self.edits: list[int] = []  # the first positions that changes of the past have affected
         self.sources: dict[str, float] = {}  # the weights of sources of feedback
+        self.promotions: list[int] = []  # the positions from which on somebody else speaks
         self.retired: set[Label] = set()
         self.silence = Silence()
         self.replayed_from = 0  # the position of the snapshot that start-up has used
@@ -92,6 +93,12 @@ class EngineState:
         """Who speaks, as the journal has it."""
         begins = ANOTHER if self.model.apprentice else self.name
         self.roles = self.journal.roles(self.number) or Roles(begins)
+        self.promotions[:] = self.journal.promotions(self.number)  # builders hold the list
+
+    def has_counted(self, row: DecisionRow) -> bool:
+        """Whether a learner, of the speaker or of a shadow, has counted a decision as its own."""
+        versions = {self.version.number, *(x.version for x in self.roles.shadows.values())}
+        return row.active is not None and row.logged is None and row.configuration in versions
 
     def past(self) -> Past:
         return Past(self.journal.last_change_of_the_past(self.number), len(self.edits))

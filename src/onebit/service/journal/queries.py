@@ -281,6 +281,13 @@ class Queries:
         noted = self.note(roles_of(model))
         return None if noted is None else msgspec.json.decode(noted, type=Roles)
 
+    def promotions(self, model: int) -> list[int]:
+        """The positions at which somebody else began to speak."""
+        query = (
+            "SELECT position FROM changes WHERE model = ? AND kind = 'promote' ORDER BY position"
+        )
+        return [position for (position,) in self._rows(query, model)]
+
     def first_round_of(self, model: int, version: int, since: int) -> int | None:
         """The position of the first decision of a version after a position. 0: another system's."""
         speaker = "logged NOT NULL" if version == 0 else "logged IS NULL AND configuration = ?"

@@ -65,7 +65,8 @@ class Replay:
         if version is None:
             raise Damaged(f"{journal.path} does not say which learner {name} has")
         folder, sources = snapshots_of(journal.path), journal.sources(number)
-        builder = Builder(journal, name, number, folder, version, sources)
+        promotions = journal.promotions(number)
+        builder = Builder(journal, name, number, folder, version, sources, promotions)
         self.code, recorded = code_of(version.body), recorded_code(journal, number, version)
         if not self.code.same_bits(recorded):
             self.other_code = str(recorded or "an earlier version of onebit")
@@ -110,9 +111,9 @@ def _replayed(
     folder, version = snapshots_of(journal.path), journal.version(role.version)
     if version is None:
         raise Damaged(f"{journal.path} does not say which learner the shadow {name} of {model} has")
-    shadow = Shadow(
-        name, Builder(journal, model, number, folder, version, sources), journal, number
-    )
+    promotions = journal.promotions(number)
+    builder = Builder(journal, model, number, folder, version, sources, promotions)
+    shadow = Shadow(name, builder, journal, number)
     learner, reached = shadow.builder.beginning()
     for snapshot in snapshots.found(folder, model):
         if snapshot.version != role.version or not snapshots.is_current(journal, number, snapshot):
