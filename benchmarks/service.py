@@ -98,7 +98,7 @@ def server(folder: Path, learner: str, shadows: Sequence[str] = ()) -> Iterator[
     process = subprocess.Popen([sys.executable, "-m", "onebit.cli", "serve", str(path)])
     try:
         os.sched_setaffinity(process.pid, {0})
-        for _ in range(600):
+        for _ in range(3000):  # it may have to compile
             with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/ready"):
                 break
             if process.poll() is not None:

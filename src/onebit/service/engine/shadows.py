@@ -380,6 +380,9 @@ class Shadows:
         if takes_charge:
             assert shadow is not None
             speaker = Speaker(shadow.version, position)
+        for other in shadows.values():
+            if other.has_started:
+                other.compare_with(speaker, state.model.exclusive)
         former = roles.before
         if former is not None and former != ANOTHER:
             made = Shadow(former, state.builder, self._journal, state.number)
