@@ -86,7 +86,8 @@ def _bar(params, work):
 
 @inline
 def _is_open(work, label, bar):
-    """Whether the label may be said and is not ruled out. A score that is no number is not."""
+    """Whether the label may be said and is not ruled out; a score that is no number is not ruled
+    out either."""
     return work.mask[label] == 0 and not np.float64(work.scores[label]) < bar
 
 

@@ -146,7 +146,7 @@ def own_settings(learner: type) -> list[str]:
     """The names of a learner's own settings."""
     parameters = inspect.signature(learner).parameters.values()
     named = [parameter.name for parameter in parameters if parameter.kind == parameter.KEYWORD_ONLY]
-    return [name for name in named if name not in SHARED]
+    return [name for name in named if name not in (*SHARED, "examples")]
 
 
 def unknown_setting(learner: type, name: str, of_the_run: Sequence[str] = ()) -> str:
