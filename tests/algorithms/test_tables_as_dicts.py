@@ -107,6 +107,7 @@ def test_a_first_dict_decides_nothing_for_ever():
     assert learner.table.state.held.experts.trust[:, 0].sum() == pytest.approx(1)
 
 
+@pytest.mark.compiled  # its map of columns is filled in Python when it is loaded
 @pytest.mark.parametrize("change", ["nothing", "forget", "label"])
 def test_a_saved_learner_goes_on(change, tmp_path):
     X, y = ring(120)

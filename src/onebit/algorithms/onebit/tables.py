@@ -50,7 +50,7 @@ AGAIN = 2.5  # `_times` from which a category gets a column
 CENTRED = 0.5
 NEAR = 0.8  # the median distance between rows, in units of what independent columns would give
 APART = 64  # how far apart the draws for the directions of two columns begin
-_PLACES = 4 * COLUMNS  # of the map from features to columns
+_PLACES, _SPREAD = 4 * COLUMNS, 40503  # of the map from features to columns; where they begin
 # Places in Tables.counts; the last is scratch space: where the row that was prepared last ends.
 OF_TABLES, OTHERS, SIZE, USED, AWAKE, STOP = range(6)
 SAVED = STOP
@@ -91,7 +91,7 @@ def is_number(numbers, place):
 @inline
 def _slot_of(tables, place):
     """Where the map has the column of a feature, or has room for it."""
-    slot = (place * 40503) % _PLACES
+    slot = place * _SPREAD % _PLACES
     while tables.map[slot] != 0 and tables.places[tables.map[slot] - 1] != place:
         slot = (slot + 1) % _PLACES
     return slot
@@ -257,10 +257,19 @@ def lay_out_tables(arrays: dict[str, np.ndarray], seed: int, dtype: Any) -> Tabl
         values=np.zeros(WAVES + COLUMNS, dtype),
     )
     if arrays:
-        for place in arrays["column_places"].tolist():
-            _give_column(tables, place)
-        tables.counts[:SAVED] = arrays["tables"]
+        places = arrays["column_places"]
+        tables.places[: len(places)], tables.counts[:SAVED] = places, arrays["tables"]
+        _fill(tables.map, places.tolist())
     return tables
+
+
+def _fill(columns: np.ndarray, places: list[int]) -> None:
+    """`_give_column` for saved columns: compiled helpers cannot be called from Python."""
+    for column, place in enumerate(places):
+        slot = place * _SPREAD % _PLACES
+        while columns[slot]:
+            slot = (slot + 1) % _PLACES
+        columns[slot] = column + 1
 
 
 def arrays_of(tables: Tables, wide: np.ndarray) -> dict[str, np.ndarray]:
