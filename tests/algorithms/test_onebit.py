@@ -13,7 +13,7 @@ from scipy.special import expit
 
 import onebit as ob
 from onebit.algorithms.onebit import columns, dense, tables, waves
-from onebit.algorithms.onebit.drift import SPENT
+from onebit.algorithms.onebit.drift import EARNED, SPENT
 from onebit.algorithms.onebit.records import COMMON, WEIGHT
 from onebit.core.draws import uniform
 from onebit.feedback.drift import COUNTS, HEARD, RIGHT
@@ -237,8 +237,8 @@ def saying_little(K, d, rounds, seed, share=0.6):
 
 @pytest.mark.parametrize("dense", BOTH_KINDS)
 def test_it_is_its_twin_where_trying_labels_costs_more_than_is_allowed(dense):
-    twin = compare_with_twin(3, 4, dense, 3, *saying_little(3, 4, 200, seed=3))
-    assert twin.limited > 0
+    twin = compare_with_twin(3, 4, dense, 3, *saying_little(3, 4, 200, seed=3, share=0.3))
+    assert twin.limited > 0 and twin.narrowed > 0
 
 
 def drifting(K, d, before, after, seed):
@@ -424,11 +424,20 @@ def test_a_file_of_an_earlier_version_is_refused(dense):
         files.restore(head, older)
 
 
+def test_a_file_from_before_right_answers_were_counted_is_loaded():
+    X, y = data(3, 5, 30, seed=1)
+    learner = played(ob.OneBit(3, inputs="sparse"), X, y)
+    head, arrays = saved_state(learner)
+    loaded = files.restore(head, arrays | {"memory": arrays["memory"][:EARNED]}, is_foreign=True)
+    assert loaded.table.state.memory.tolist() == [*arrays["memory"][:EARNED], 0.0]
+    assert (loaded.scores(X) == learner.scores(X)).all()
+
+
 def test_a_forged_file_is_refused():
     X, y = data(3, 5, 30, seed=1)
     head, arrays = saved_state(played(ob.OneBit(3), X, y))
     with pytest.raises(ValueError, match="do not fit"):
-        files.restore(head, arrays | {"memory": np.zeros(SPENT + 2)}, is_foreign=True)
+        files.restore(head, arrays | {"memory": np.zeros(EARNED + 2)}, is_foreign=True)
     for name, change in (("memory", -1), ("trust", 0)):
         with pytest.raises(ValueError, match="cannot have learned"):
             files.restore(head, arrays | {name: change * (1 + arrays[name])}, is_foreign=True)
@@ -492,6 +501,18 @@ def test_it_tries_labels_less_the_more_that_has_cost():
         learner.table.state.memory[SPENT] = spent
         found.append(tries(learner, X))
     assert found[0] > 1.2 * found[2] and found[0] >= found[1] >= found[2]
+
+
+def test_it_tries_labels_more_the_more_answers_were_right():
+    X, y = data(10, 5, 300, 1)
+    for exclusive in (True, False):  # by the bonus; by widths
+        learner = ob.OneBit(10, inputs="sparse", features=5, seed=1, exclusive=exclusive)
+        learner, found = played(learner, X[:60], y[:60]), []
+        learner.table.state.memory[SPENT] = 30.0
+        for earned in (0.0, 200.0, 1e8):
+            learner.table.state.memory[EARNED] = earned
+            found.append(tries(learner, X))
+        assert found[0] <= found[1] <= found[2] and found[0] < 0.9 * found[2]
 
 
 @pytest.mark.untraced

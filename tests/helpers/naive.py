@@ -1528,11 +1528,15 @@ class OneBit(Twin):
             self.temperature, self.curvature = 3.0, 1.0
             self.evidence[:-1] = -5.0
             self.evidence[[*self.WIDE]] = -math.inf
+        else:
+            late = [expert.kind in ("logistic", "bare") for expert in self.experts]
+            self.evidence[late] = -2.0
         self.weight = softmax(self.evidence)
         self.theta = np.tile([0.0, 1.0], (count, 1))
         self.H = np.stack([self.TRUST * np.eye(2)] * count)
-        self.said, self.heard, self.kept, self.spent = np.zeros(K), 0, [], 0.0
-        self.answered, self.limited = 0.0, 0
+        self.said, self.heard, self.kept = np.zeros(K), 0, []
+        self.spent, self.earned, self.answered = 0.0, 0, 0.0
+        self.limited = self.narrowed = 0
         self.alarm, self.alarms = alarm, 0
 
     def look(self, expert: Expert, row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -1617,9 +1621,14 @@ class OneBit(Twin):
                 width += share * (expit(u + wider) - expit(u))
         bonus = telling * 2 * max(0.0, 1 - q.max()) * math.sqrt(math.log(1 + round))
         allowed = (0.05 + 0.45 * exclusive) * self.K * math.log(1 + round)
+        chance = math.sqrt(1 + self.earned)
+        allowed = min(allowed, chance)
         if self.spent > allowed:
             bonus *= (allowed / self.spent) ** 3
             self.limited += bonus > 0
+        if self.spent > chance / 2:
+            width *= (chance / 2 / self.spent) ** 3
+            self.narrowed += width.any()
         return q + width + bonus / np.sqrt(1 + self.K + self.said)
 
     def decide(self, x: np.ndarray, round: int, draw: Draw) -> Choice:
@@ -1700,6 +1709,7 @@ class OneBit(Twin):
             highest = max(0.0, self.scores(x).max())
             self.spent = max(0.0, self.spent + highest - right)
         self.answered += 1
+        self.earned += right
         after = None if self.fix else self.after(self.scores(x), a, right)
         noise = np.array([expert.noise for expert in self.experts])
         self.weigh(noise + (1 - 2 * noise) * self.forecasts(x)[:, a], right)

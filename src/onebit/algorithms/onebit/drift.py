@@ -17,8 +17,9 @@ from onebit.learner.alarm import Alarm
 # The chance of a false alarm; what share an alarm forgets: not all, so that a false alarm does not
 # cost everything.
 FALSE_ALARM, FORGOTTEN = 0.01, 0.9
-RANG, SPENT = COUNTS, COUNTS + 1  # places in the state's memory, after the alarm's counts: 1 if
-# there is an alarm; what trying labels has cost
+# Places in the state's memory, after the alarm's counts: 1 if there is an alarm; what trying labels
+# has cost; right answers.
+RANG, SPENT, EARNED = COUNTS, COUNTS + 1, COUNTS + 2
 
 
 @inline

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from onebit.algorithms.onebit.drift import SPENT
+from onebit.algorithms.onebit.drift import EARNED, SPENT
 from onebit.algorithms.onebit.experts import bare_expert
 from onebit.algorithms.onebit.records import ANSWERED, SAID
 from onebit.algorithms.onebit.weighing import beliefs
@@ -20,6 +20,9 @@ BONUS = 2.0
 # label is right, and where each is right by itself. There, perhaps no label is ever likely to be
 # right, and trying would go on and on.
 ALLOWANCE, LEAST_ALLOWANCE = 0.5, 0.05
+# Costs up to which the bonus and the widths are whole, in roots of the number of right answers: so
+# much it may vary by chance. Where clicks are rare, trying could cost more than it gains.
+BONUS_COST, WIDTH_COST = 1.0, 0.5
 
 
 @inline
@@ -33,28 +36,35 @@ def highest_forecast(work):
 
 
 @inline
-def doubt_of(state, work, turn):
-    """By how much to raise the bound of a label that was never said."""
-    doubt = 0.0
+def curb(spent, allowed):
+    """By what to multiply what makes the learner try labels, once this has cost so much."""
+    return (allowed / spent) ** 3 if spent > allowed else 1.0
+
+
+@inline
+def urges(state, work, turn):
+    """By how much to raise the bound of a label that was never said, and how much widths count."""
+    doubt, keen = 0.0, 1.0
     if turn.count > 1:
         experts, time = state.held.experts, math.log(1.0 + turn.round)
         exclusive, telling = beliefs(experts, bare_expert(experts.constant), turn.count)
         allowance = ALLOWANCE * exclusive + LEAST_ALLOWANCE * (1.0 - exclusive)
-        allowed, spent = allowance * turn.count * time, state.memory[SPENT]
+        spent, chance = state.memory[SPENT], math.sqrt(1.0 + state.memory[EARNED])
         doubt = telling * BONUS * max(0.0, 1.0 - highest_forecast(work)) * math.sqrt(time)
-        doubt *= (allowed / spent) ** 3 if spent > allowed else 1.0
-    return doubt
+        doubt *= curb(spent, min(allowance * turn.count * time, BONUS_COST * chance))
+        keen = curb(spent, WIDTH_COST * chance)
+    return doubt, keen
 
 
 @inline
-def best_bound(state, work, turn, doubt):
-    """The label with the highest forecast plus bonus; the lowest of several."""
+def best_bound(state, work, turn, doubt, keen):
+    """The label with the highest forecast plus width plus bonus; the lowest of several."""
     tries = state.held.experts.tries
     found, highest = -1, -np.inf
     for label in range(len(work.mask)):
         if work.mask[label] == 0:
             n = max(tries[SAID, label], tries[ANSWERED, label])
-            bound = np.float64(work.scores[label]) + np.float64(work.widths[label])
+            bound = np.float64(work.scores[label]) + keen * np.float64(work.widths[label])
             bound += doubt / math.sqrt(1.0 + turn.count + n)
             if bound > highest:
                 found, highest = label, bound
@@ -64,8 +74,8 @@ def best_bound(state, work, turn, doubt):
 @inline
 def rank_by_bound(state, work, turn, ranks):
     """The labels with the highest bounds, the best first."""
-    doubt = doubt_of(state, work, turn)
+    doubt, keen = urges(state, work, turn)
     for i in range(len(ranks)):
-        ranks[i] = best_bound(state, work, turn, doubt)
+        ranks[i] = best_bound(state, work, turn, doubt, keen)
         hide(work, ranks[i])
     show_again(work, ranks)

@@ -9,7 +9,7 @@ import numpy as np
 
 from onebit.algorithms.onebit import bayes
 from onebit.algorithms.onebit.bayes import sum_up_bayes
-from onebit.algorithms.onebit.drift import FALSE_ALARM, RANG, SPENT, DriftAlarm
+from onebit.algorithms.onebit.drift import EARNED, FALSE_ALARM, RANG, SPENT, DriftAlarm
 from onebit.algorithms.onebit.earlier import is_earlier, with_new_experts
 from onebit.algorithms.onebit.experts import (
     LAST,
@@ -17,7 +17,7 @@ from onebit.algorithms.onebit.experts import (
     PRIOR,
     bare_expert,
 )
-from onebit.algorithms.onebit.exploring import best_bound, doubt_of, highest_forecast, rank_by_bound
+from onebit.algorithms.onebit.exploring import best_bound, highest_forecast, rank_by_bound, urges
 from onebit.algorithms.onebit.forecasting import forecast_all, forecast_said
 from onebit.algorithms.onebit.learning import (
     learn_kept_rounds,
@@ -63,7 +63,9 @@ def spend(state, forecast, right):
 
 
 @inline
-def listen_for_drift(state, right):
+def listen(state, right):
+    """Count right answers, and notice when they become rarer."""
+    state.memory[EARNED] += 1.0 if right else 0.0
     if hear_answer(state.memory, FALSE_ALARM, right):
         state.memory[RANG] = 1.0
 
@@ -115,7 +117,8 @@ class OneBit(Learner):
 
     planes = 2 * NARROW + 1
     forecasts = (0.0, 1.0)
-    BITS = 4  # 2: labels that are right by themselves; 3: empty contexts; 4: tables as dicts
+    BITS = 5  # 2: labels that are right by themselves; 3: empty contexts; 4: tables as dicts;
+    # 5: costs of tries
     shares_chances = entangled = True
     shows_lists = True
     list_law = certain_list_law
@@ -125,6 +128,7 @@ class OneBit(Learner):
     may_pause = True
     alarm = DriftAlarm()
     lockstep = None
+    earlier_memories = (EARNED,)  # without right answers: it tries little until there are many
     inputs: Literal["auto", "dense", "sparse"] = setting(  # type: ignore[override] its own choices
         default="auto",
         check=partial(choice_of, choices=("auto", "dense", "sparse")),
@@ -154,19 +158,21 @@ class OneBit(Learner):
 
     @staticmethod
     def say(params, state, work, turn):
-        label = best_bound(state, work, turn, doubt_of(state, work, turn))
+        doubt, keen = urges(state, work, turn)
+        label = best_bound(state, work, turn, doubt, keen)
         state.held.experts.tries[SAID, label] += 1.0
         return Choice(label, best(state, work), 1.0, 0.0, 0.0)
 
     @staticmethod
     def law(params, state, work, turn):
-        certain_law(work, best_bound(state, work, turn, doubt_of(state, work, turn)))
+        doubt, keen = urges(state, work, turn)
+        certain_law(work, best_bound(state, work, turn, doubt, keen))
 
     @staticmethod
     def hear(params, state, work, row, turn, choice, right):
         if choice.label != choice.greedy:
             spend(state, highest_forecast(work), right)
-        listen_for_drift(state, right)
+        listen(state, right)
         return learn_answer(state, work, row, turn, choice.label, right)
 
     @staticmethod
@@ -187,7 +193,7 @@ class OneBit(Learner):
         for i in range(len(places)):
             if not is_in(greedy, places[i]):
                 spend(state, least, answers[i] == RIGHT)
-        listen_for_drift(state, is_taken)
+        listen(state, is_taken)
         exclusive, _ = beliefs(experts, bare_expert(experts.constant), turn.count)
         heard = 0
         for answer in (WRONG, RIGHT):
@@ -211,7 +217,7 @@ class OneBit(Learner):
         return storage_for(columns or 0, dtype, self.exclusive, self.seed)
 
     def _memory(self) -> tuple[float, ...]:
-        return (0.0,) * (SPENT + 1)
+        return (0.0,) * (EARNED + 1)
 
     def _is_sound(self, table: np.ndarray, memory: np.ndarray) -> bool:
         return bool((memory >= 0).all())

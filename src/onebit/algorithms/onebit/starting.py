@@ -12,10 +12,10 @@ from onebit.algorithms.onebit.dense import DenseExperts
 from onebit.algorithms.onebit.experts import (
     COMMON_PRIOR,
     CONSTANT_PRIOR,
+    DENSE_HEAD_START,
     HEAD_START,
     KIND,
     LABEL_PRIOR,
-    LAST,
     LOGISTIC,
     NARROW,
     OF_WAVES,
@@ -36,7 +36,8 @@ def storage_for(columns: int, dtype: np.dtype, exclusive: bool | None, seed: int
     constants = [*CONSTANT_PRIOR, LABEL_PRIOR]
     if columns:
         kinds = (*KIND, LOGISTIC, RIDGE)
-        trust = _told([untold] * (LAST + 1), kinds, exclusive)
+        late = (0.0, -DENSE_HEAD_START, *untold[2:])
+        trust = _told([late if kind == LOGISTIC else untold for kind in kinds], kinds, exclusive)
         return DenseExperts(
             PRIOR, constants, trust, kinds, dtype, narrow=NARROW, columns=columns, seed=seed
         )
