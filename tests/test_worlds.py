@@ -9,9 +9,16 @@ from scipy import sparse
 
 import onebit as ob
 from benchmarks.default.results import Results
-from benchmarks.worlds.__main__ import drawn_as, play_missing, settings_to_play
+from benchmarks.worlds.__main__ import drawn_as, play_missing, references, settings_to_play
+from benchmarks.worlds.again import again_table, best_rival
 from benchmarks.worlds.before import ROOT, Before
-from benchmarks.worlds.contestants import CONTESTANTS, WHOLE_GRID, vw_rows, vw_settings
+from benchmarks.worlds.contestants import (
+    CONTESTANTS,
+    WHOLE_GRID,
+    Contestant,
+    vw_rows,
+    vw_settings,
+)
 from benchmarks.worlds.exclusive import SETS
 from benchmarks.worlds.streams import (
     STREAMS,
@@ -144,6 +151,37 @@ def test_what_was_played_is_not_played_again(tmp_path):
     [kept] = Results(tmp_path, Cell).cells()
     assert played == [{"lr": 0.3}]
     assert 0.2 < kept.share < 0.8
+
+
+def test_a_rival_plays_orders_that_did_not_choose_its_setting(tmp_path):
+    """Settings as lucky as each other: the best one of order 0 is not best again."""
+    stream = Stream("even", "dict", 40, 2, buttons(40, (0.5, 0.5)))
+    played = []
+
+    def play(settings, stream, world, order):
+        for setting in settings:
+            played.append((setting["k"], order))
+            yield setting, (0.9 if (setting["k"], order) == (2, 0) else 0.4)
+
+    players = [
+        Contestant("OneBit", play_always(0.5), lambda stream, world: ({},)),
+        Contestant("rival", play, lambda stream, world: ({"k": 1}, {"k": 2})),
+    ]
+    known = references(stream, 3)
+    results, further = (Results(tmp_path / name, Cell) for name in ("first", "again"))
+    for player in players:
+        play_missing(results, player, stream, stream.load(0), 0)
+    chosen = best_rival(results.cells(), known, players, 1)
+    assert chosen == ("rival", '{"k": 2}', 0.9)
+    played.clear()
+    text = again_table(results.cells(), further, [known], players, 1, 2)
+    assert played == [(2, 1), (2, 2)] and "90.0 | 40.0 ± 0 | 50.0 ± 0 | 1.250" in text
+    assert again_table(results.cells(), further, [known], players, 1, 2) == text
+    assert len(played) == 2  # what was played is not played again
+
+
+def play_always(share):
+    return lambda settings, stream, world, order: ((setting, share) for setting in settings)
 
 
 def test_a_learner_is_measured_by_the_chances_of_what_it_says():

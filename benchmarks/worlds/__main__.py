@@ -6,6 +6,7 @@
     python -m benchmarks.worlds --before 962ae8b             # also OneBit of that revision
     python -m benchmarks.worlds --sets                       # also sets with one right label
     python -m benchmarks.worlds --ablate --orders 2          # what each part of OneBit is worth
+    python -m benchmarks.worlds --orders 3 --again 6         # the settings chosen, in other orders
 
 Every run is written at once to the folder of results; a second call plays only what is missing.
 """
@@ -26,6 +27,7 @@ from benchmarks.against import source_of
 from benchmarks.default.contestants import Setting, revision
 from benchmarks.default.results import Results
 from benchmarks.worlds.ablation import ablate
+from benchmarks.worlds.again import again_table
 from benchmarks.worlds.before import Before
 from benchmarks.worlds.contestants import CONTESTANTS, FINALISTS, Contestant
 from benchmarks.worlds.exclusive import SETS
@@ -126,6 +128,9 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("docs/results/worlds"))
     parser.add_argument("--table", action="store_true", help="play nothing; only write the table")
     parser.add_argument("--ablate", action="store_true", help="play variants of OneBit, no rivals")
+    parser.add_argument(
+        "--again", type=int, default=0, help="further orders for the settings that were best"
+    )
     parser.add_argument("--list", action="store_true", help="only print the names of the streams")
     arguments = parser.parse_args()
     names = arguments.streams or list(every if arguments.sets else STREAMS)
@@ -140,7 +145,7 @@ def main() -> None:
     with players_of(arguments.learners, before) as players:
         for name in names:
             try:
-                known.append(references(every[name], arguments.orders))
+                known.append(references(every[name], arguments.orders + arguments.again))
                 for order in range(arguments.orders if not arguments.table else 0):
                     world = every[name].load(order)
                     for player in players:
@@ -151,6 +156,12 @@ def main() -> None:
     text = report(cells, known, [BEFORE, *CONTESTANTS], arguments.orders)
     (arguments.results / "table.md").write_text(text)
     print(text)
+    if arguments.again:
+        further = Results(arguments.results / "again", Cell)
+        contestants = [CONTESTANTS[learner] for learner in arguments.learners]
+        text = again_table(cells, further, known, contestants, arguments.orders, arguments.again)
+        (arguments.results / "again.md").write_text(text)
+        print(text)
 
 
 STARTED = time.perf_counter()
