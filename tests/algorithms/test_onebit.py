@@ -212,6 +212,38 @@ def test_it_is_its_twin(K, d, dense):
     compare_with_twin(K, d, dense, seed, *data(K, d, rounds, seed))
 
 
+def names_of(y, X, labels):
+    """Names as contexts: the means of each label's contexts, of which small parts are left out."""
+    means = np.array([np.abs(X[y == label]).mean(axis=0) for label in labels])
+    return np.where(means > np.median(means), means, 0.0)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [1, 2, 3, 0]])  # true names, and others' names
+def test_with_names_it_is_its_twin(order):
+    K, d, rounds, seed = 4, 5, 130, 3
+    X, y = data(K, d, rounds, seed)
+    X *= np.random.default_rng(seed).random(X.shape) < 0.7
+    X[~X.any(axis=1), 0] = 1.0
+    names = names_of(y, X, order)
+    described = {"abcd"[k]: (np.flatnonzero(names[k]), names[k][names[k] > 0]) for k in range(K)}
+    learner = ob.OneBit(described, inputs="sparse", seed=seed, dtype="float64", features=d)
+    twin = naive.OneBit(
+        K, d, widths=(d, d), draw_kept=lambda heard, stream: uniform(seed, heard, stream),
+        maps=unit_rows, alarm=ob.DriftAlarm(), names=names,
+    )  # fmt: skip
+    for t in range(rounds):
+        decision = learner.decide(X[t])
+        choice = twin.decide(X[t], t, draws(seed, t))
+        assert (decision.place, decision.greedy_place) == (choice.label, choice.greedy), t
+        assert_allclose(learner.scores(X[t : t + 1])[0], twin.scores(X[t]), rtol=1e-6, atol=1e-9)
+        right = bool(choice.label == y[t])
+        learner.learn(decision, right=right)
+        twin.learn(X[t], choice, right, t, draws(seed, t))
+    pull = learner.table.state.held.names.pull
+    assert_allclose(pull, [twin.pull, twin.curve_of_pull, twin.odds], rtol=1e-6, atol=1e-9)
+    assert (pull[2] > 2) == (order[0] == 0)  # the names were proven, or found to be false
+
+
 def test_with_missing_numbers_it_is_its_twin():
     X, y = data(3, 4, 150, 3)
     X[np.random.default_rng(4).random(X.shape) < 0.3] = math.nan
@@ -447,12 +479,12 @@ def test_nothing_counted_so_far_is_of_a_new_label():
     """For naive Bayes, a label that is added is as if it had been there and never was right."""
     X, y = data(3, 5, 60, seed=1)
     learners = []
-    for labels in (["a", "b", "c"], ["a", "b", "c", "d"]):
+    for labels in (3, 4):
         learner = ob.OneBit(labels, inputs="sparse", dtype="float64")
         for row, truth in zip(X, y, strict=True):
-            learner.learn_logged(row, "abc"[truth], right=True, among=["a", "b", "c"])
+            learner.learn_logged(row, int(truth), right=True, among=range(3))
         learners.append(learner)
-    learners[0].add_label("d")
+    learners[0].add_label()
     added, there = (learner.table.state for learner in learners)
     assert_allclose(added.table[:, -1, 3], there.table[:, -1, 3])
     assert_allclose(added.held.elsewhere[3], there.held.elsewhere[3], rtol=1e-9)

@@ -1451,7 +1451,7 @@ class Expert(NamedTuple):
     """One of OneBit's models; W and S are [label, feature], of matrices S is [label, d, d]."""
 
     kind: str  # "softmax", "ridge", "full" (a ridge regression with matrices), "logistic", "bayes",
-    # or "bare": a logistic regression without features
+    # "named" (naive Bayes with names), or "bare": a logistic regression without features
     wide: bool  # it sees the Fourier features too
     prior: float
     shrink: float
@@ -1491,8 +1491,15 @@ class OneBit(Twin):
         fix=None,
         count=None,
         meet=None,
+        names=None,
     ):
         super().__init__(K, d)
+        self.pull, self.curve_of_pull, self.odds, self.parts = 8.0, 1 / 64, 0.0, None
+        if names is not None:  # [label, feature]
+            rarities = np.log(1 + K / np.maximum((names > 0).sum(axis=0), 1))
+            self.rarities = rarities * (names > 0).any(axis=0)
+            parts = names * self.rarities
+            self.parts = parts / np.linalg.norm(parts, axis=1)[:, None]
         self.maps, self.fix, self.count, self.draw_kept = maps, fix, count, draw_kept
         self.meet = meet
 
@@ -1522,11 +1529,12 @@ class OneBit(Twin):
             expert("bare", False, 1.0),
             expert("full", False, 1.0) if fix else expert("bayes", False, 0.0),
         ]
+        self.experts += [expert("named", False, 0.0)] * (names is not None)
         count = len(self.experts)
         self.evidence = np.zeros(count)
         if not fix:
             self.temperature, self.curvature = 3.0, 1.0
-            self.evidence[:-1] = -5.0
+            self.evidence[:9] = -5.0
             self.evidence[[*self.WIDE]] = -math.inf
         else:
             late = [expert.kind in ("logistic", "bare") for expert in self.experts]
@@ -1543,14 +1551,43 @@ class OneBit(Twin):
         x = self.maps(row)[expert.wide]
         if expert.kind == "bayes":
             return np.abs(x), self.bayes_scores(expert, np.abs(x)), np.zeros(self.K)
+        if expert.kind == "named":
+            pull = self.pull * np.clip((self.odds + 5) / 2, 0, 1)
+            return x, self.by_bayes(row) + pull * self.likeness(x), np.zeros(self.K)
         x = np.append(x, 1.0)
         if len(x) < expert.W.shape[1]:  # Fourier features are not there yet
             x = np.concatenate([x[:-1], np.zeros(expert.W.shape[1] - len(x)), [1.0]])
         variances = expert.S @ x @ x if expert.kind == "full" else expert.S @ x**2
         scores = expert.W @ x
+        if expert.kind == "softmax" and self.parts is not None and not expert.wide:
+            pull = self.pull * np.clip(self.odds - 1, 0, 1)
+            scores = scores + pull * self.likeness(x[:-1])
         if expert.kind in ("logistic", "bare"):
             scores = scores + expert.common[0]
         return x, scores, variances
+
+    def by_bayes(self, row: np.ndarray) -> np.ndarray:
+        [bayes] = [expert for expert in self.experts if expert.kind == "bayes"]
+        return self.look(bayes, row)[1]
+
+    def likeness(self, x: np.ndarray) -> np.ndarray:
+        """The cosine of a context to each name."""
+        x = np.abs(x) * self.rarities
+        return self.parts @ x / (np.linalg.norm(x) or 1.0)
+
+    def after_names(self, x: np.ndarray, a: int, right: bool) -> tuple[float, float, float]:
+        """The pull, its curvature and the odds of the names, after an answer."""
+        s, odds = self.likeness(self.maps(x)[0]), self.odds
+        lead = s.max() - s.mean()
+        if lead >= 1e-6:
+            f, guess = softmax(math.log(self.K) * (s - s.mean()) / lead)[a], 1 / self.K
+            odds = 0.999 * odds + math.log(f / guess if right else (1 - f) / (1 - guess))
+            odds = np.clip(odds, -20, 20)
+        f = softmax(self.by_bayes(x) + self.pull * s)
+        gap, p = s[a] - f @ s, np.clip(f[a], 1e-3, 1 - 1e-3)
+        curve = 0.999 * self.curve_of_pull + p / (1 - p) * gap**2 + 0.001 / 64
+        step = (gap if right else -gap * p / (1 - p)) / curve
+        return np.clip(self.pull + step, 0, 200), curve, odds
 
     def bayes_scores(self, expert: Expert, x: np.ndarray) -> np.ndarray:
         """Complement naive Bayes; W is the mass of a feature in the rounds of a label."""
@@ -1587,7 +1624,7 @@ class OneBit(Twin):
         """That exactly one label is right, and that contexts say something about which."""
         trust = dict.fromkeys(("softmax", "bayes", "logistic", "bare", "ridge", "full"), 0.0)
         for weight, expert in zip(self.weight, self.experts, strict=True):
-            trust[expert.kind] += weight
+            trust["bayes" if expert.kind == "named" else expert.kind] += weight
         one, each = trust["softmax"] + trust["bayes"], trust["logistic"]
         mute = trust["bare"] * (1 + self.answered / self.K) ** 2 / 5
         return one / (one + each), (one + each) / (one + each + mute)
@@ -1652,6 +1689,8 @@ class OneBit(Twin):
         if expert.wide and self.evidence[self.WIDE[0]] == -math.inf:
             return
         x, u, v = self.look(expert, row)
+        if expert.kind == "named":
+            return
         if expert.kind == "bayes":
             self.temper(u, a, right)
             expert.W[:, :-1] += after[:, None] * x
@@ -1710,11 +1749,17 @@ class OneBit(Twin):
             self.spent = max(0.0, self.spent + highest - right)
         self.answered += 1
         self.earned += right
-        after = None if self.fix else self.after(self.scores(x), a, right)
+        expected, names = self.scores(x), None
+        if self.parts is not None:
+            names = self.after_names(x, a, right)
+            expected = softmax(self.by_bayes(x)) if self.odds < 2 else expected
+        after = None if self.fix else self.after(expected, a, right)
         noise = np.array([expert.noise for expert in self.experts])
         self.weigh(noise + (1 - 2 * noise) * self.forecasts(x)[:, a], right)
         for expert in self.experts:
             self.learn_expert(expert, x, a, right, after)
+        if names is not None:
+            self.pull, self.curve_of_pull, self.odds = names
         self.heard += 1
         self.kept = [*self.kept, (x, a, right)][-self.RING :]
         if self.count:
@@ -1738,7 +1783,7 @@ class OneBit(Twin):
     def wake(self, has_numbers: bool) -> None:
         """The wide experts. Naive Bayes, the last one, is ahead only if there are no numbers."""
         self.evidence[[*self.WIDE]] = self.evidence.max() - 5.0
-        self.evidence[-1] -= 5.0 if has_numbers else 0.0
+        self.evidence[9:] -= 5.0 if has_numbers else 0.0
         self.weight = softmax(self.evidence)
 
     def sleep(self) -> None:
@@ -1758,7 +1803,7 @@ class OneBit(Twin):
         """As if a share of the answers had not been heard; all that is kept are sums of answers."""
         keep = 1 - share
         for expert in self.experts:
-            if expert.kind == "bayes":
+            if expert.kind in ("bayes", "named"):
                 expert.W[:] *= keep
             elif expert.kind == "full":
                 before = np.linalg.inv(expert.S)
@@ -1783,6 +1828,8 @@ class OneBit(Twin):
         self.kept = self.kept[len(self.kept) - int(keep * len(self.kept)) :]
         if not self.fix:
             self.curvature *= keep
+            self.curve_of_pull = 1 / 64 + keep * (self.curve_of_pull - 1 / 64)
+            self.odds *= keep
 
     def temper(self, u: np.ndarray, a: int, right: bool) -> None:
         f = softmax(u)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -18,6 +18,8 @@ from onebit.reading.ways import Apart, Columns, Open, Raw, Unit
 from onebit.storage.base import TABLE, Storage
 from onebit.storage.scales import Columns as ColumnScales
 from onebit.storage.scales import Names
+
+Context = tuple[np.ndarray, np.ndarray] | None  # indices and values
 
 
 class Algorithm:
@@ -67,6 +69,20 @@ class Algorithm:
             among=among if among is None else tuple(sorted({*among, place})),
             size=size if place < size else self.table.size,
         )
+
+    def _read_names(self, labels: Sequence[Any], descriptions: Sequence[Any]) -> list[Context]:
+        """Names of labels as contexts, with their descriptions, if they have some; None: a name
+        says nothing."""
+        for label, description in zip(labels, descriptions, strict=False):
+            if description is not None:
+                raise TypeError(
+                    f"{type(self).__name__} cannot read what {label!r} means: only OneBit reads "
+                    "descriptions of labels; examples= are for every learner"
+                )
+        return []
+
+    def _name(self, names: Sequence[Context], first: int = 0) -> None:
+        """Take over such names, of the labels from this place on."""
 
     def _check_settings(self) -> None:
         """Refuse settings that contradict each other."""

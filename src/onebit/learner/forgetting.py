@@ -62,7 +62,7 @@ def forget(learner: Learner, share: float) -> None:
         if share == 1:
             learner.reader.taught_with, memory[:] = "", 0
             old.storage.start_afresh()
-            table, arrays, met = table[:0], {}, met[:0]
+            table, arrays, met = table[:0], old.storage.lasting(arrays), met[:0]
         elif arrays:
             memory *= 1 - share
             try:

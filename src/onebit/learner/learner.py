@@ -65,7 +65,7 @@ from onebit.reading.frames import warn_of_categories
 from onebit.reading.reader import Reader
 from onebit.reading.rows import Rows
 
-Labels = int | Sequence[str] | Sequence[int]
+Labels = int | Sequence[str] | Sequence[int] | Mapping[str, Any]
 # What a class says about its algorithm, and compiled code: names that are not for users.
 _FOR_AUTHORS = {
     "BITS",
@@ -97,7 +97,8 @@ if hasattr(os, "register_at_fork"):
 class Learner(Algorithm, Declared):
     """The base class of all learners. Use one of its subclasses: `OneBit`, `Banditron`, ...
 
-    labels: a list of strings or of ints, or their number (then they are 0, 1, 2, ...).
+    labels: a list of strings or of ints, or their number (then they are 0, 1, 2, ...); for OneBit
+    also a dict of strings and what they mean, {"refund": "money back for a purchase"}.
     examples: contexts of some of them, {label: [contexts]}, which are taught before the first
     round (`teach`). Every learner has the settings below.
 
@@ -166,7 +167,8 @@ class Learner(Algorithm, Declared):
         examples: Mapping[Any, Iterable[Any]] | None = None,
         **given: Any,
     ) -> None:
-        self.label_set = LabelSet(making.given_labels(type(self), labels, given))
+        names, descriptions = making.described(making.given_labels(type(self), labels, given))
+        self.label_set = LabelSet(names)
         self.setting_values: dict[Setting, Any] = {}
         making.take_settings(self, given)
         self._check_settings()
@@ -206,6 +208,7 @@ class Learner(Algorithm, Declared):
         self.calls: Calls
         lay_out(self, storage, scales, memory, {}, NO_MAP, features)
         self.origin = making.fingerprint(self)
+        self._name(self._read_names(self.label_set.names, descriptions))
         if examples is not None:
             self.teach(*making.listed_examples(examples))
 
@@ -566,10 +569,27 @@ class Learner(Algorithm, Declared):
 
     # Labels and forgetting.
 
-    def add_label(self, label: str | int | None = None) -> None:
-        """Add a label. The learned state of the other labels stays the same."""
+    def add_label(
+        self,
+        label: str | int | None = None,
+        *,
+        description: Any = None,
+        examples: Iterable[Any] = (),
+    ) -> None:
+        """Add a label. The learned state of the other labels stays the same.
+
+        description: what the label means, for OneBit: a text, or any other context. examples:
+        contexts of the label, which are taught (`teach`).
+        """
         check_texts([label])
-        add_label(self, label)
+        contexts = making.examples_of(label, examples)
+        with self.lock:
+            names = self._read_names([label], [description])
+            self.rows(contexts)  # is refused here or not at all
+            add_label(self, label)
+            self._name(names, len(self.label_set) - 1)
+            if contexts:
+                self.teach(contexts, len(contexts) * self.labels[-1:])
 
     def forget(self, share: float = 1.0) -> None:
         """Weaken the learned state, as if only 1 - share of the feedback had been seen.

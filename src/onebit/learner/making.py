@@ -35,6 +35,12 @@ def given_labels(kind: type[Learner], labels: tuple[Any, ...], given: dict[str, 
     return labels[0] if labels else given.pop("labels")
 
 
+def described(labels: Any) -> tuple[Any, list[Any]]:
+    """Labels, and their descriptions, if they have some."""
+    is_told = isinstance(labels, Mapping)
+    return (list(labels), list(labels.values())) if is_told else (labels, [])
+
+
 def listed_examples(examples: Any) -> tuple[list[Any], list[Any]]:
     """Contexts and their labels, from a dict {label: [contexts]}."""
     if not isinstance(examples, Mapping):
@@ -45,13 +51,16 @@ def listed_examples(examples: Any) -> tuple[list[Any], list[Any]]:
     X: list[Any] = []
     y: list[Any] = []
     for label, contexts in examples.items():
-        if isinstance(contexts, str | bytes | Mapping) or not isinstance(contexts, Iterable):
-            raise TypeError(
-                f"examples of {label!r} must be a list of contexts, not {shown(contexts)}"
-            )
-        found = list(contexts)
+        found = examples_of(label, contexts)
         X, y = [*X, *found], [*y, *[label] * len(found)]
     return X, y
+
+
+def examples_of(label: Any, contexts: Any) -> list[Any]:
+    """The contexts of one label."""
+    if isinstance(contexts, str | bytes | Mapping) or not isinstance(contexts, Iterable):
+        raise TypeError(f"examples of {label!r} must be a list of contexts, not {shown(contexts)}")
+    return list(contexts)
 
 
 def take_settings(learner: Learner, given: dict[str, Any]) -> None:

@@ -148,6 +148,10 @@ class Table:
             return width <= len(self.state.table)
         return width <= len(self.slots) and bool(self.slots[indices].all())
 
+    def places(self, indices: np.ndarray) -> np.ndarray:
+        """Where features are that have room."""
+        return self.slots[indices] - np.uint32(1) if len(self.slots) else indices
+
     def maps(self, columns: int, width: int, replicas: int = 1) -> bool:
         """Whether features get rows of the table as they occur. columns, width: of the new rows.
 

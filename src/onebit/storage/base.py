@@ -108,6 +108,10 @@ class Storage:
     def catch_up(self, held: Any) -> None:
         """Take over what a thread has found."""
 
+    def lasting(self, arrays: Arrays) -> Arrays:
+        """What stays when all that was learned is forgotten."""
+        return {}
+
     def start_afresh(self) -> None:
         """Everything learned was forgotten."""
 

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from onebit.algorithms.onebit.dense import Dense
-from onebit.algorithms.onebit.experts import ALPHA
+from onebit.algorithms.onebit.experts import ALPHA, LAST
 from onebit.algorithms.onebit.records import AFTER
 from onebit.algorithms.onebit.sparse import Sparse
 from onebit.core.jit import compiled_as, generic, implement, inline, not_inlined, outline
@@ -171,7 +171,7 @@ def _count(table, plane, elsewhere, row, stop, scale, target, share):
     add_elsewhere(table, plane, row, stop, scale, share)
 
 
-# Naive Bayes as an expert: the last expert of sparse rows. Dense rows do not have it.
+# Naive Bayes as an expert of sparse rows. Dense rows do not have it.
 
 
 @generic
@@ -196,8 +196,8 @@ def _sum_up(state, context, mask, sums):
 @implement(learn_bayes, Sparse)
 def _learn(state, context, said, right, is_known):
     held, table, experts = state.held, bare(state), state.held.experts
-    own = len(experts.trust) - 1
-    _temper(held.temperature, experts.forecasts[own], experts.sums[2 * own], said, right)
+    forecast, scores = experts.forecasts[LAST], experts.sums[2 * LAST]
+    _temper(held.temperature, forecast, scores, said, right)
     if is_known:
         _count(
             table, table.table.shape[1] - 1, held.elsewhere,

@@ -44,12 +44,15 @@ KIND, PRIOR, SHRINK, FLOOR, LEARNS_AGAIN = zip(*OF_COLUMNS, *OF_WAVES, strict=Tr
 # After these comes the expert without features (`bare_expert`); then, as the last one, naive Bayes
 # for sparse rows, and a ridge regression with full matrices for dense rows of few columns.
 LAST = NARROW + len(OF_WAVES) + 1
+NAMED = LAST + 1  # naive Bayes with names, for sparse rows whose labels have some
 # Of naive Bayes over the other experts, in evidence. It needs the fewest answers, so it should
 # decide before any expert could show what it is worth. From 2 to 10, results are much the same.
 HEAD_START = 5.0
 # Of the experts that take one label to be right over the logistic ones, for dense rows: the latter
 # would decide for some hundred rounds, though one label is right.
 DENSE_HEAD_START = 2.0
+# The pull of names before any answer, and how well it is known then.
+FIRST_PULL, FIRST_CURVATURE = 8.0, 1.0 / 64.0
 
 # Where its sums start.
 ALPHA = 0.1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +27,7 @@ from onebit.algorithms.onebit.learning import (
     may_say_all,
     start_anew,
 )
+from onebit.algorithms.onebit.names import compare_names, sum_up_named
 from onebit.algorithms.onebit.records import (
     ANSWERED,
     HEARD,
@@ -40,8 +43,10 @@ from onebit.algorithms.onebit.records import (
     wide_table,
 )
 from onebit.algorithms.onebit.rows import sum_up
+from onebit.algorithms.onebit.sparse import SparseExperts
 from onebit.algorithms.onebit.starting import storage_for
 from onebit.algorithms.onebit.weighing import beliefs, weigh
+from onebit.algorithms.onebit.wording import context_of_name, entries_of
 from onebit.core import rounds
 from onebit.core.choosing import best, certain_law, could_say_for_certain
 from onebit.core.jit import inline, not_inlined, outline
@@ -49,8 +54,10 @@ from onebit.core.lists import RIGHT, WRONG, certain_list_law, is_in
 from onebit.core.rounds import Choice
 from onebit.core.settings import choice_of, flag, or_none, setting
 from onebit.feedback.drift import hear_answer
+from onebit.learner.algorithm import Context
 from onebit.learner.learner import Learner, precision
 from onebit.reading.dicts import first_number
+from onebit.reading.rows import NAMES
 from onebit.reading.ways import Apart, Columns, Open, Raw
 from onebit.storage.base import Storage
 
@@ -117,8 +124,8 @@ class OneBit(Learner):
 
     planes = 2 * NARROW + 1
     forecasts = (0.0, 1.0)
-    BITS = 5  # 2: labels that are right by themselves; 3: empty contexts; 4: tables as dicts;
-    # 5: costs of tries
+    BITS = 6  # 2: labels that are right by themselves; 3: empty contexts; 4: tables as dicts;
+    # 5: costs of tries; 6: names
     shares_chances = entangled = True
     shows_lists = True
     list_law = certain_list_law
@@ -150,7 +157,9 @@ class OneBit(Learner):
         sum_up(narrow, wide, experts.constant, experts.trust, experts.sums, context, with_all)
         if len(experts.trust) > LAST:
             sums = experts.sums[2 * LAST :]
+            compare_names(state, context)
             sum_up_bayes(state, context, work.mask, sums[0])
+            sum_up_named(state, experts.sums)
             sum_up_full(state, context, experts.trust[LAST, WEIGHT], sums)
         forecast_all(
             experts, bare_expert(experts.constant), work.mask, turn, work.scores, work.widths
@@ -227,6 +236,30 @@ class OneBit(Learner):
             return Columns(self.features, storage.columns)  # type: ignore[attr-defined]
         way = Open if self.inputs == "auto" else Apart  # indices of numbers are beyond all others
         return way(self._dtype, self.features, first_number(self.features))
+
+    def _read_names(self, labels: Sequence[Any], descriptions: Sequence[Any]) -> list[Context]:
+        reader, names = self.reader, []
+        reads_names = reader.taught_with in ("", NAMES) and not reader.way.columns
+        for label, description in zip_longest(labels, descriptions):
+            context = context_of_name(label, description)
+            if description is None and not reads_names:
+                context = None
+            names.append(None if context is None else reader.one(context, self)[0])
+        return names
+
+    def _name(self, names: Sequence[Context], first: int = 0) -> None:
+        table, entries = self.table, []
+        if not isinstance(table.storage, SparseExperts):
+            return
+        for label, row in enumerate(names, first):
+            if row is not None:
+                indices, values = table.fitted(row)
+                table.reserve_for(indices)
+                entries.append((table.places(indices), label, values))
+        if entries:
+            held, size = table.state.held, len(table.state.table)
+            held = table.storage.named(held, size, table.size, entries_of(entries))
+            table.state = table.state._replace(held=held)
 
     @classmethod
     def _from_earlier(cls, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -20,9 +20,11 @@ from onebit.algorithms.onebit.experts import (
     shrink_of,
 )
 from onebit.algorithms.onebit.logistic import learn_logistic
+from onebit.algorithms.onebit.names import compare_names, expect, learn_names
 from onebit.algorithms.onebit.records import (
     AFTER,
     COMMON,
+    EXPECTED,
     HEARD,
     KEPT,
     LABEL,
@@ -111,6 +113,7 @@ def _learn_kept(state, place, with_all):
     label, right = experts.rounds[LABEL, place], experts.rounds[RIGHT, place] == 1
     context = kept_input(state, place)
     sum_up(narrow, wide, experts.constant, experts.trust, experts.sums, context, with_all)
+    compare_names(state, context)
     is_known = experts.count[KEPT] == 0  # never; a constant would be compiled once more
     _learn(narrow, wide, experts, context, experts.all_labels, label, right, is_known, with_all)
     if with_all:
@@ -130,8 +133,10 @@ def learn_round(state, work, row, said, right, with_all):
     once more."""
     narrow, wide, experts = narrow_table(state), wide_table(state), state.held.experts
     context = last_input(state, row)
-    after = experts.scratch[AFTER]
-    is_known = know_after(work.scores, work.mask, said, right, are_dense(experts), after)
+    expect(state, work)
+    expected, after = experts.scratch[EXPECTED], experts.scratch[AFTER]
+    is_known = know_after(expected, work.mask, said, right, are_dense(experts), after)
+    learn_names(state, work.mask, said, right)
     learn_bayes(state, context, said, right, is_known)
     _learn(narrow, wide, experts, context, work.mask, said, right, is_known, with_all)
     _learn_full(state, context, said, right)

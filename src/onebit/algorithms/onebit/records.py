@@ -25,7 +25,8 @@ STEP, SHRINKAGE = range(2)  # places in Experts.change
 # Evidence of experts that are left out, and the most that one of them has: no number of answers
 # leads that far.
 LEFT_OUT, HARDLY_ANY = -1e300, -1e200
-TARGET, PREDICTED, MOVED, PRECISION, NEWTON, AFTER = range(6)  # places in Experts.scratch
+TARGET, PREDICTED, MOVED, PRECISION, NEWTON, AFTER, EXPECTED = range(7)  # in Experts.scratch
+PULL, CURVATURE, ODDS = range(3)  # places in Names.pull
 
 
 # Compiling takes long if a record has many arrays, so few arrays hold much. It takes twice as long
@@ -47,7 +48,21 @@ class Experts(NamedTuple):
     sums: Any  # [plane, lane] scores and variances of the row that was summed last
     forecasts: Any  # [expert, lane] of the row that was scored last
     change: Any  # [2, lane] of the expert that learns: steps of scores, and by how much to shrink
-    scratch: Any  # [6, lane] for the expert that learns; last, labels' chances after the answer
+    scratch: Any  # [7, lane] for the expert that learns; last, labels' chances after the answer
+    # and before it
+
+
+class Names(NamedTuple):
+    """Names of labels as contexts: a line for each feature that a name has."""
+
+    places: Any  # [line] of the features in the table; they increase
+    rarities: Any  # [line] by which values of the feature are multiplied
+    starts: Any  # [line + 1] where the entries of a line begin
+    labels: Any  # [entry] of a name that has the feature
+    parts: Any  # [entry] the feature's part in that name, whose length is 1
+    pull: Any  # [3] how much scores follow the names, how well that is known, odds of the names
+    likeness: Any  # [lane] scratch space: of the row that was scored last, to each name
+    values: Any  # [entry] of the features, as they are read
 
 
 class Input(NamedTuple):

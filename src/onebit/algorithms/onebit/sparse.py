@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onebit.algorithms.onebit.experts import NAMED
 from onebit.algorithms.onebit.records import (
     ENTRIES,
     EVIDENCE,
@@ -28,6 +29,7 @@ from onebit.algorithms.onebit.records import (
     START,
     WEIGHT,
     Input,
+    Names,
     clear_full,
     drop_oldest,
     fix_scales,
@@ -62,6 +64,21 @@ from onebit.algorithms.onebit.tables import (
     sees_tables,
 )
 from onebit.algorithms.onebit.waves import WAVES
+from onebit.algorithms.onebit.wording import (
+    FRESH_PULL,
+    NAME_ARRAYS,
+    NO_NAMES,
+    PULLS,
+    Entries,
+    are_names,
+    are_sound_names,
+    arrays_of_names,
+    arrays_of_record,
+    faded_pull,
+    moved_names,
+    names_of_arrays,
+    record_of_names,
+)
 from onebit.core.jit import implement, inline, not_inlined, outline
 from onebit.core.lanes import at, bare, lanes_for
 from onebit.core.rounds import Row
@@ -96,6 +113,7 @@ class Sparse(NamedTuple):
     temperature: Any  # [2] its temperature, and how well that is known
     wide: Any  # a state: weights and variances of the wide experts
     tables: Any  # the columns of rows of tables
+    names: Any  # of labels
 
 
 @inline
@@ -272,10 +290,10 @@ class SparseExperts(ExpertStorage):
         self.planes = 2 * len(self.priors) + 1
 
     def lay_out(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> Sparse:
-        if arrays and not self._may_be_wide(labels):
+        if "trust" in arrays and not self._may_be_wide(labels):
             arrays = arrays | self._without_tables(arrays)
         held = Sparse(
-            experts=self._experts(arrays, labels, besides=1),
+            experts=self._experts(arrays, labels, self._besides(arrays)),
             indices=np.zeros(SCALED + KEPT_ENTRIES, np.uint32),
             values=np.zeros(SCALED + KEPT_ENTRIES, self._dtype),
             numbers=np.zeros((1, STATISTICS)),
@@ -283,8 +301,9 @@ class SparseExperts(ExpertStorage):
             temperature=self._temperature.copy(),
             wide=self._wide_state(arrays.get("wide"), labels),
             tables=lay_out_tables(arrays, self._seed, self._dtype),
+            names=self._names(arrays, labels),
         )
-        if arrays:
+        if "elsewhere" in arrays:
             elsewhere = arrays["elsewhere"]
             held.temperature[:], held.elsewhere[: len(elsewhere)] = arrays["temperature"], elsewhere
             sizes, entries = arrays["sizes"], len(arrays["indices"])
@@ -318,6 +337,30 @@ class SparseExperts(ExpertStorage):
         if saved is not None:
             wide.table[: len(saved), :, : saved.shape[2]] = saved
         return wide
+
+    @staticmethod
+    def _names(arrays: Arrays, labels: int) -> Names:
+        """The record of saved names."""
+        entries = names_of_arrays(arrays) or NO_NAMES
+        return record_of_names(entries, arrays.get(PULLS, FRESH_PULL), labels)
+
+    def _besides(self, arrays: Arrays) -> int:
+        return 1 + (PULLS in arrays)
+
+    def lasting(self, arrays: Arrays) -> Arrays:
+        kept = {name: arrays[name] for name in NAME_ARRAYS if name in arrays}
+        return kept | {PULLS: FRESH_PULL.copy()} if kept else kept
+
+    def named(self, held: Sparse, features: int, labels: int, entries: Entries) -> Sparse:
+        """The record with further names."""
+        arrays = self.arrays(held, features, labels)
+        before = names_of_arrays(arrays)
+        if before is None:
+            trust = np.vstack([arrays["trust"], self._trust[NAMED]])
+            weights = np.exp(trust[:, EVIDENCE] - trust[:, EVIDENCE].max())
+            trust[:, WEIGHT] = weights / weights.sum()
+            arrays |= {"trust": trust, PULLS: FRESH_PULL.copy()}
+        return self.lay_out(arrays | arrays_of_names(entries, before), features, labels)
 
     def for_columns(self, columns: int) -> Storage:
         return self._for_columns(columns)
@@ -382,6 +425,7 @@ class SparseExperts(ExpertStorage):
             }
             | arrays_of(held.tables, held.wide.table[:, :, :labels])
             | (self._number_arrays(held, numbers) if len(numbers) else {})
+            | arrays_of_record(held.names, len(held.experts.trust) > NAMED)
         )
 
     @staticmethod
@@ -395,6 +439,7 @@ class SparseExperts(ExpertStorage):
     def moved(self, arrays: dict[str, np.ndarray], places: np.ndarray) -> dict[str, np.ndarray]:
         of_places = ("indices", "column_places")
         arrays = arrays | {name: places[arrays[name]].astype(np.uint32) for name in of_places}
+        arrays |= moved_names(arrays, places)
         if "numbers" in arrays:
             numbers = places[arrays["number_places"]].astype(np.uint32)
             order = np.argsort(numbers)
@@ -402,26 +447,30 @@ class SparseExperts(ExpertStorage):
         return arrays
 
     def _shapes(self, kept: int, labels: int, besides: int) -> dict[str, tuple[Any, Any]]:
-        return super()._shapes(kept, labels, besides=1) | {
+        return super()._shapes(kept, labels, besides) | {
             "sizes": ((kept,), np.int64),
             "indices": (None, np.uint32),
             "values": (None, self._dtype),
             "elsewhere": ((labels,), np.float64),
             "temperature": ((2,), np.float64),
+            **({PULLS: ((3,), np.float64)} if besides > 1 else {}),
         }
 
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
         of_numbers = ("number_places", "numbers", "numbers_seen")
         others = {name: array for name, array in arrays.items() if name not in of_numbers}
-        shared = {name: array for name, array in others.items() if name not in ARRAYS}
+        besides = {*ARRAYS, *NAME_ARRAYS}
+        shared = {name: array for name, array in others.items() if name not in besides}
         if not super().fits(shared, features, labels):
             return False
         sizes, indices = arrays["sizes"], arrays["indices"]
+        are_named = not arrays.keys().isdisjoint((*NAME_ARRAYS, PULLS))
         return bool(
             (sizes >= 0).all()
             and len(indices) == len(arrays["values"]) == sizes.sum() <= KEPT_ENTRIES
             and (indices < features).all()
             and (len(others) == len(arrays) or self._are_numbers(arrays, features))
+            and (not are_named or are_names(arrays, features, labels))
             and fit_tables(arrays, features, (2 * len(self.wide_priors), labels), self._dtype)
         )
 
@@ -452,6 +501,7 @@ class SparseExperts(ExpertStorage):
             and self._are_variances(arrays["wide"], self.wide_priors)
             and are_sound_tables(arrays)
             and bool((times >= 0).all())
+            and (PULLS not in arrays or are_sound_names(arrays))
             and bool((times[:, 0] <= arrays.get("numbers_seen", np.inf)).all())
         )
 
@@ -490,6 +540,7 @@ class SparseExperts(ExpertStorage):
             "temperature": arrays["temperature"] * [1.0, keep],
             "tables": faded_tables(arrays["tables"], keep),
             "wide": self._faded_table(arrays["wide"], self.wide_priors, keep),
+            **({PULLS: faded_pull(arrays[PULLS], keep)} if PULLS in arrays else {}),
         }
 
     def _start_of_sums(self, table: np.ndarray) -> float:

@@ -41,8 +41,8 @@ def storage_for(columns: int, dtype: np.dtype, exclusive: bool | None, seed: int
         return DenseExperts(
             PRIOR, constants, trust, kinds, dtype, narrow=NARROW, columns=columns, seed=seed
         )
-    kinds, temperature = (*KIND, LOGISTIC, SOFTMAX), (bayes.START, 1.0)
-    lines = [*[behind] * NARROW, *[asleep] * len(OF_WAVES), behind, untold]
+    kinds, temperature = (*KIND, LOGISTIC, SOFTMAX, SOFTMAX), (bayes.START, 1.0)
+    lines = [*[behind] * NARROW, *[asleep] * len(OF_WAVES), behind, untold, untold]
     trust = _told(lines, kinds, exclusive)
     return SparseExperts(
         PRIOR, constants, trust, kinds, dtype, narrow=NARROW, seed=seed,

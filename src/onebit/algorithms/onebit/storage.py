@@ -80,15 +80,15 @@ class ExpertStorage(Storage):
             sums=aligned_zeros((2 * count, lanes), self._dtype),
             forecasts=np.zeros((count, lanes)),
             change=aligned_zeros((2, lanes), self._dtype),
-            scratch=np.zeros((6, lanes)),
+            scratch=np.zeros((7, lanes)),
         )
-        if arrays:
+        if "trust" in arrays:
             experts.trust[:] = arrays["trust"][:count]
         if count != len(arrays.get("trust", [])):  # it is new, or an expert has gone
             evidence = experts.trust[:, EVIDENCE]
             weights = np.exp(evidence - evidence.max())
             experts.trust[:, WEIGHT] = weights / weights.sum()
-        if arrays:
+        if "trust" in arrays:
             before = len(arrays["times_said"])
             experts.tries[SAID, :before] = arrays["times_said"]
             experts.tries[ANSWERED, :before] = arrays["times_answered"]
@@ -140,6 +140,10 @@ class ExpertStorage(Storage):
             "heard": experts.count[HEARD:DENSE].copy(),
         }
 
+    def _besides(self, arrays: Arrays) -> int:
+        """How many experts without a constant feature the saved arrays have."""
+        return int("matrix" in arrays)
+
     def _shapes(self, kept: int, labels: int, besides: int) -> dict[str, tuple[Any, Any]]:
         """Shape and type of each array; None: any length."""
         count = len(self._constant_priors)
@@ -155,7 +159,7 @@ class ExpertStorage(Storage):
 
     def fits(self, arrays: dict[str, np.ndarray], features: int, labels: int) -> bool:
         kept = len(np.atleast_1d(arrays.get("said", np.empty(0))))
-        shapes = self._shapes(kept, labels, "matrix" in arrays)
+        shapes = self._shapes(kept, labels, self._besides(arrays))
         if arrays.keys() != shapes.keys() or kept > KEPT_ROUNDS:
             return False
         for name, (shape, dtype) in shapes.items():

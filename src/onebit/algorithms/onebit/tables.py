@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.algorithms.onebit.experts import ALPHA, HEAD_START, NARROW, OF_WAVES
+from onebit.algorithms.onebit.experts import ALPHA, HEAD_START, LAST, NARROW, OF_WAVES
 from onebit.algorithms.onebit.records import EVIDENCE, LEFT_OUT, is_left_out, renew_weights
 from onebit.algorithms.onebit.waves import (
     PART,
@@ -161,7 +161,7 @@ def judge_tables(tables, trust, is_table, has_numbers):
     numbers around a mean.
     """
     not_inlined()
-    counts, bayes, best = tables.counts, len(trust) - 1, LEFT_OUT
+    counts, best = tables.counts, LEFT_OUT
     counts[OF_TABLES if is_table else OTHERS] += 1.0
     is_awake = counts[AWAKE] == 1.0
     if is_awake == (counts[OF_TABLES] > counts[OTHERS]) or counts[OF_TABLES] == counts[OTHERS]:
@@ -170,7 +170,8 @@ def judge_tables(tables, trust, is_table, has_numbers):
     for expert in range(len(trust)):
         best = max(best, trust[expert, EVIDENCE])
     if has_numbers and not is_awake and counts[OF_TABLES] == 1.0:
-        trust[bayes, EVIDENCE] -= HEAD_START
+        for expert in range(LAST, len(trust)):
+            trust[expert, EVIDENCE] -= HEAD_START
     for expert in range(NARROW, NARROW + len(OF_WAVES)):
         if is_awake or not is_left_out(trust, 0):  # else, no expert of this kind is wanted
             trust[expert, EVIDENCE] = LEFT_OUT if is_awake else best - HEAD_START
@@ -256,7 +257,7 @@ def lay_out_tables(arrays: dict[str, np.ndarray], seed: int, dtype: Any) -> Tabl
         indices=np.arange(WAVES + COLUMNS, dtype=np.uint32),
         values=np.zeros(WAVES + COLUMNS, dtype),
     )
-    if arrays:
+    if "column_places" in arrays:
         places = arrays["column_places"]
         tables.places[: len(places)], tables.counts[:SAVED] = places, arrays["tables"]
         _fill(tables.map, places.tolist())
