@@ -58,7 +58,7 @@ def learning(package):
         ("algorithms/banditron.py", ('"""Perceptron with', '"""A perceptron with')),
         ("reading/rows.py", ("import numpy as np\n", "\n\nimport numpy as np  # layout\n")),
         ("learner/learner.py", CODE),
-        ("learner/learner.py", ("was answered already", "has an answer already")),
+        ("learner/learning.py", ("was answered already", "has an answer already")),
         ("learner/explanation.py", CODE),
         ("learner/files.py", CODE),
         ("reading/frames.py", CODE),
@@ -109,6 +109,7 @@ def test_modules_of_an_algorithm_are_followed_but_no_other_algorithms(copied):
     )
     assert {name for name in files(*LEARNING) if "algorithms" in name} == {
         "algorithms/banditron.py",
+        "algorithms/banditron_lists.py",
         "algorithms/banditron_lockstep.py",
     }
     assert files("onebit.core.draws") == {

@@ -86,7 +86,8 @@ def test_a_context_that_the_learner_refuses_is_refused():
 def test_only_kinds_that_may_come_are_compiled(needed):
     learner = ob.OneBit(3, inputs="sparse")
     learner.warm_up("a text")
-    assert {kind[2].__name__ for _, kind in needed} == {"Sparse"}
+    held = 3  # after the settings, those of the algorithm, and the state
+    assert {kind[held].__name__ for _, kind in needed} == {"Sparse"}
 
 
 SLOW = """
