@@ -238,12 +238,14 @@ def _learn_list(
     params, state, work, indices, values, seed, round, count,
     places, greedy, chances, propensity, note, other, answers, rescores, afresh,
 ):  # fmt: skip
-    """Learn from the answers for a list that was vetted; there is room already.
+    """Learn from the answers about a list that was vetted. Returns as `_learn`.
 
     rescores, afresh: learning reads the row's scores, and an answer changes those of other labels.
     """
     row, turn = placed(state, work, indices, values), Turn(seed, round, count)
     choice = _choice(places[0], greedy[0], propensity, note, other)
+    if row.stop == NO_ROOM:
+        return NO_ROOM
     read = rounds.scaled(work, row)
     if not rounds.teaches(state, read):
         return 0

@@ -172,7 +172,10 @@ def decide(learner: Learner, x: Any, show: Any, among: Iterable[Any] | None) -> 
             work = table.reserve_for(row[0], columns, work)
         confidences = None
         if learner.chance_line is not None and (len(row[0]) or learner.hears_empty):
-            confidences = tuple(as_chances(learner, scores[None])[0].tolist())
+            low, factor = learner.chance_line
+            confidences = tuple(
+                [min(max((score - low) * factor, 0.0), 1.0) for score in scores.tolist()]
+            )
         if columns:
             reader.remember(columns, names)
         learner.round = round + 1
@@ -216,7 +219,7 @@ def learn(
         if learner.vocabulary is not None:
             first = fitted_decision(learner, first)
             decision = msgspec.structs.replace(decision, first=first)
-        _vet(learner, decision)
+        numbers = _vet(learner, decision)
         learner.table.storage.catch_up(learner.table.state.held)
         if silence:
             if taken is not NOT_SAID or right is not None or label is not None:
@@ -234,14 +237,19 @@ def learn(
             fade(learner, first.round)
         is_right = bool((answers != WRONG).any()) or named is not None
         if not learner.thins or is_learned_from(learner.hearing, seed, first.round, is_right):
-            _learn(learner, decision, answers, named, seed)
+            _learn(learner, decision, numbers, answers, named, seed)
         if learner.table.scales is not None:
             learn_scales(learner, first, seed, is_right)
         _mark_answered(learner, first)
 
 
 def _learn(
-    learner: Learner, decision: ListDecision, answers: np.ndarray, named: int | None, seed: int
+    learner: Learner,
+    decision: ListDecision,
+    numbers: tuple[Any, ...],
+    answers: np.ndarray,
+    named: int | None,
+    seed: int,
 ) -> None:
     """Make the updates. named: the place of the true label, if it was not shown."""
     first, table = decision.first, learner.table
@@ -253,12 +261,15 @@ def _learn(
         answers = _drawn(learner, decision, seed)
     if named is None or not learner.importance_weighted:
         work, count = as_then(learner, first)
-        work = table.reserve_for(first.row[0], work=work)
-        learner.calls.learn_list(
-            learner.params, table.state, work, *first.row, seed, first.round, count,
-            *_numbers(decision), answers, learner.rescores_now,
-            learner.entangled or table.storage.rescores,
-        )  # fmt: skip
+        afresh = learner.entangled or table.storage.rescores
+        while True:
+            done = learner.calls.learn_list(
+                learner.params, table.state, work, *first.row, seed, first.round, count,
+                *numbers, answers, learner.rescores_now, afresh,
+            )  # fmt: skip
+            if done != NO_ROOM:
+                break
+            work = table.reserve_for(first.row[0], work=work)
     if named is not None:
         learn_unsaid(learner, first, seed, named)
 
@@ -365,42 +376,38 @@ def _checked(decision: ListDecision, learner: Learner) -> ListDecision:
     size_of(learner, 1)
     first = checked_decision(decision.first, learner)
     names, places, best = learner.label_set.names, decision.places, decision.greedy_places
-    are_lists = all(type(field) is tuple for field in _fields_of(decision))
-    if not are_lists or not 1 <= len(places) <= MOST_SHOWN:
+    fields = (places, best, decision.shown, decision.greedy, decision.propensities)
+    if {*map(type, fields)} != {tuple} or not 1 <= len(places) <= MOST_SHOWN:
         raise ValueError(f"this list is not of 1 to {MOST_SHOWN} labels, as decide made it")
-    if {*map(len, _fields_of(decision))} != {len(places)}:
+    if {*map(len, fields)} != {len(places)}:
         raise ValueError("the parts of this list are not equally long")
-    whole_numbers = all(type(place) is int and 0 <= place < first.size for place in places + best)
-    numbers = all(type(chance) is float for chance in decision.propensities)
+    both = places + best
     fits = (
-        whole_numbers
-        and numbers
+        {*map(type, both)} == {int}
+        and {*map(type, decision.propensities)} == {float}
+        and min(both) >= 0
+        and max(both) < first.size
         and (places[0], best[0]) == (first.place, first.greedy_place)
-        and all(names[place] == label for place, label in zip(places, decision.shown, strict=True))
-        and all(names[place] == label for place, label in zip(best, decision.greedy, strict=True))
+        and tuple([names[place] for place in both]) == decision.shown + decision.greedy
     )
     if not fits:
         raise ValueError("this list has labels that this learner does not have, or other numbers")
-    return msgspec.structs.replace(decision, first=first)
+    return decision if first is decision.first else msgspec.structs.replace(decision, first=first)
 
 
-def _fields_of(decision: ListDecision) -> tuple[Any, ...]:
-    """The fields with something for each position."""
-    either = (decision.places, decision.greedy_places, decision.shown, decision.greedy)
-    return *either, decision.propensities
-
-
-def _vet(learner: Learner, decision: ListDecision) -> None:
-    """Refuse a list that nobody can have made."""
+def _vet(learner: Learner, decision: ListDecision) -> tuple[Any, ...]:
+    """Refuse a list that nobody can have made. Returns its numbers, for compiled functions."""
+    numbers = _numbers(decision)
     first, table = decision.first, learner.table
     if table.scales is not None:
         table.make_room_to_scale(len(first.row[0]))
     work, count = as_then(learner, first)
     if not learner.calls.vet_list(
         learner.params, table.state, work, *first.row, learner.seed, first.round, count,
-        *_numbers(decision),
+        *numbers,
     ):  # fmt: skip
         raise ValueError(
             f"no {type(learner).__name__} can have made this list: its context or its numbers "
             f"(propensity {first.propensity!r}, {list(decision.propensities)!r}) were changed"
         )
+    return numbers
