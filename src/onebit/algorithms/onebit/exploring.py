@@ -72,10 +72,13 @@ def best_bound(state, work, turn, doubt, keen):
 
 
 @inline
-def rank_by_bound(state, work, turn, ranks):
-    """The labels with the highest bounds, the best first."""
+def rank_after_bound(state, work, turn, ranks):
+    """First the label with the highest bound, as if it were alone; then those with the highest
+    forecasts: more positions are no reason to try more."""
     doubt, keen = urges(state, work, turn)
-    for i in range(len(ranks)):
-        ranks[i] = best_bound(state, work, turn, doubt, keen)
+    ranks[0] = best_bound(state, work, turn, doubt, keen)
+    hide(work, ranks[0])
+    for i in range(1, len(ranks)):
+        ranks[i] = best(state, work)
         hide(work, ranks[i])
     show_again(work, ranks)

@@ -19,7 +19,7 @@ from onebit.algorithms.onebit.experts import (
     PRIOR,
     bare_expert,
 )
-from onebit.algorithms.onebit.exploring import best_bound, highest_forecast, rank_by_bound, urges
+from onebit.algorithms.onebit.exploring import best_bound, highest_forecast, rank_after_bound, urges
 from onebit.algorithms.onebit.forecasting import forecast_all, forecast_said
 from onebit.algorithms.onebit.learning import (
     learn_kept_rounds,
@@ -186,7 +186,7 @@ class OneBit(Learner):
 
     @staticmethod
     def rank(params, state, work, turn, greedy, ranks):
-        rank_by_bound(state, work, turn, ranks)
+        rank_after_bound(state, work, turn, ranks)
 
     @staticmethod
     def say_list(params, state, work, turn, ranks, places):
