@@ -24,8 +24,8 @@ from onebit.lab.simulation import warn_of_columns
 from onebit.lab.streams import encoded, have_length_1
 from onebit.lab.sweeping import sweep
 from onebit.lab.truth import is_matrix, matrix_of
-from onebit.learner.labels import LabelSet, column_of
-from onebit.learner.learner import Labels, Learner
+from onebit.learner.labels import LabelNames, LabelSet, column_of
+from onebit.learner.learner import Learner
 from onebit.reading.frames import NamedColumns, listed, table_in
 from onebit.reading.rows import Rows
 from onebit.registry import recipes
@@ -124,7 +124,7 @@ def tune(
     X: Any,
     y: Any = None,
     *,
-    labels: Labels | None = None,
+    labels: LabelNames | None = None,
     grid: Mapping[str, Sequence[Any]] | None = None,
     trials: int = 64,
     rounds: int | None = None,
@@ -262,7 +262,7 @@ class _Data(NamedTuple):
     labels: int
 
 
-def _data(X: Any, y: Any, labels: Labels | None) -> _Data:
+def _data(X: Any, y: Any, labels: LabelNames | None) -> _Data:
     name = ""
     if y is None:
         if not hasattr(X, "labels"):

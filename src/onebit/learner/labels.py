@@ -13,6 +13,7 @@ from onebit.core.settings import shown
 
 MOST = 100_000
 LONGEST = 200  # characters of a label
+LabelNames = int | Sequence[str] | Sequence[int]  # their number, or a list of them
 _UNREADABLE = ("Cc", "Zl", "Zp")  # control characters; line and paragraph separators
 _UNSEEN = ("Cf", "Zs")  # joiners, marks of direction and the like; spaces
 
@@ -24,7 +25,7 @@ class Kept(list[Any]):
 class LabelSet:
     """The labels a learner may say, in order."""
 
-    def __init__(self, labels: int | Sequence[str] | Sequence[int]) -> None:
+    def __init__(self, labels: LabelNames) -> None:
         self.names: list[Any] = _names(labels)
         if not isinstance(labels, Kept):
             check_texts(self.names)

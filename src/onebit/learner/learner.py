@@ -17,7 +17,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Never, overload
 
@@ -40,7 +40,7 @@ from onebit.learner.decision import Decision, check_salt, checked_decision, salt
 from onebit.learner.declared import Declared
 from onebit.learner.explanation import Explanation, explain
 from onebit.learner.forgetting import STEPS, Fading, fade, forget, pause
-from onebit.learner.labels import LabelSet, check_texts
+from onebit.learner.labels import LabelNames, LabelSet, check_texts
 from onebit.learner.laying import add_label, after_meeting, first_scales, lay_out, met
 from onebit.learner.learning import (
     answered_before,
@@ -65,7 +65,7 @@ from onebit.reading.frames import warn_of_categories
 from onebit.reading.reader import Reader
 from onebit.reading.rows import Rows
 
-Labels = int | Sequence[str] | Sequence[int] | Mapping[str, Any]
+Labels = LabelNames | Mapping[str, Any]  # a mapping: with a description of each label
 # What a class says about its algorithm, and compiled code: names that are not for users.
 _FOR_AUTHORS = {
     "BITS",
