@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import onebit as ob
+from onebit.algorithms.onebit.records import HEARD
 from onebit.testing import model_bytes, state_bytes
 
 TOPICS = ["sport", "politics"]
@@ -107,5 +108,5 @@ def test_of_two_labels_the_wrong_one_says_all():
     for text, label in zip(TEXTS, LABELS, strict=True):
         told.learn(told.decide(text), label=label)
         taught.teach([text], [label])
-    heard = [learner.table.state.held.experts.count[-1] for learner in (taught, told)]
+    heard = [learner.table.state.held.experts.count[HEARD] for learner in (taught, told)]
     assert heard == [len(TEXTS)] * 2
