@@ -237,7 +237,7 @@ def test_damaged_lists_are_refused():
             ob.ListDecision.from_bytes(damaged)
     with pytest.raises(ValueError, match=r"Decision.from_bytes reads a single label"):
         ob.ListDecision.from_bytes(decision.first.to_bytes())
-    with pytest.raises(ValueError, match="not a onebit decision"):
+    with pytest.raises(ValueError, match=r"not a onebit decision; ListDecision.from_bytes reads"):
         ob.Decision.from_bytes(data)
     with pytest.raises(TypeError, match="is bytes, not str"):
         ob.ListDecision.from_bytes("x")

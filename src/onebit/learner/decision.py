@@ -102,7 +102,8 @@ class Decision(msgspec.Struct, frozen=True, eq=False, gc=False):
             raise ValueError(f"a stored decision of {len(data)} bytes: more than {MOST_BYTES}")
         body, digest = data[:-_DIGEST], data[-_DIGEST:]
         if not body.startswith(_MAGIC):
-            raise ValueError("these bytes are not a onebit decision")
+            hint = "; ListDecision.from_bytes reads a list" if body[:4] == _MAGIC[:4] else ""
+            raise ValueError(f"these bytes are not a onebit decision{hint}")
         if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
             raise ValueError("this decision is damaged: its checksum does not fit")
         try:
