@@ -122,6 +122,16 @@ def test_a_label_with_false_examples_or_descriptions_is_not_added():
     assert ob.Banditron({"a": None, "b": None}).labels == ["a", "b"]
 
 
+@pytest.mark.parametrize("description", [3, b"text", ["two", "texts"], {"age": b"3"}])
+def test_the_label_is_named_whose_description_cannot_be_read(description):
+    learner = ob.OneBit(["refund", "fee"])
+    before = state_bytes(learner)
+    for refused in (ob.OneBit, lambda labels: learner.add_label("card", description=description)):
+        with pytest.raises((TypeError, ValueError), match="the description of 'card': "):
+            refused({"refund": None, "card": description})
+    assert state_bytes(learner) == before
+
+
 def test_with_names_saving_and_going_on_equals_never_stopping(tmp_path):
     going, _ = played(ob.OneBit([*TEXTS]), 15)
     going.add_label("refund", description="money back")

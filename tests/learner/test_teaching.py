@@ -44,7 +44,9 @@ def test_examples_are_taught_before_the_first_round(learner):
         ([("a", "sport")], "a dict of labels and their contexts"),
         ({"sport": "a late goal"}, "examples of 'sport' must be a list"),
         ({"sport": {"goal": 1}}, "examples of 'sport' must be a list"),
-        ({"spotr": ["a late goal"]}, "did you mean 'sport'"),
+        ({"sport": {"a late goal", "a match"}}, "examples of 'sport' must be a list"),
+        ({"spotr": ["a late goal"]}, "examples=, row 0: .* did you mean 'sport'"),
+        ({"sport": ["a late goal", 3]}, "examples=, row 1 is no text"),
     ],
 )
 def test_examples_of_another_form_are_refused(examples, message):

@@ -210,7 +210,7 @@ class Learner(Algorithm, Declared):
         self.origin = making.fingerprint(self)
         self._name(self._read_names(self.label_set.names, descriptions))
         if examples is not None:
-            self.teach(*making.listed_examples(examples))
+            making.teach_examples(self, examples)
 
     # Locks. `decide` and `learn` do what `with self.lock` does, in half the time. CPython raises
     # KeyboardInterrupt when a call returns, and so perhaps right after `_acquire()`, which must

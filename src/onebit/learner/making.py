@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,7 +41,17 @@ def described(labels: Any) -> tuple[Any, list[Any]]:
     return (list(labels), list(labels.values())) if is_told else (labels, [])
 
 
-def listed_examples(examples: Any) -> tuple[list[Any], list[Any]]:
+def teach_examples(learner: Learner, examples: Any) -> None:
+    """Teach contexts with their labels, from a dict {label: [contexts]}."""
+    X, y = _listed_examples(examples)
+    try:
+        learner.teach(X, y)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"examples=, {error}") from None
+
+
+def _listed_examples(examples: Any) -> tuple[list[Any], list[Any]]:
     """Contexts and their labels, from a dict {label: [contexts]}."""
     if not isinstance(examples, Mapping):
         raise TypeError(
@@ -57,8 +67,9 @@ def listed_examples(examples: Any) -> tuple[list[Any], list[Any]]:
 
 
 def examples_of(label: Any, contexts: Any) -> list[Any]:
-    """The contexts of one label."""
-    if isinstance(contexts, str | bytes | Mapping) or not isinstance(contexts, Iterable):
+    """The contexts of one label, in an order that is always the same."""
+    is_single = isinstance(contexts, str | bytes | Mapping)
+    if is_single or isinstance(contexts, Set) or not isinstance(contexts, Iterable):
         raise TypeError(f"examples of {label!r} must be a list of contexts, not {shown(contexts)}")
     return list(contexts)
 

@@ -244,7 +244,11 @@ class OneBit(Learner):
             context = context_of_name(label, description)
             if description is None and not reads_names:
                 context = None
-            names.append(None if context is None else reader.one(context, self)[0])
+            try:
+                names.append(None if context is None else reader.one(context, self)[0])
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"the description of {label!r}: {error}") from None
         return names
 
     def _name(self, names: Sequence[Context], first: int = 0) -> None:
