@@ -219,6 +219,8 @@ def test_other_refusals():
     for show in (0, 21, 2.5, True):
         with pytest.raises((TypeError, ValueError), match="show"):
             learner.decide({"x": 1}, show=show)
+        with pytest.raises((TypeError, ValueError), match="show"):
+            learner.propensities({"x": 1}, show=show)
     reference = ob.AROW(["a", "b", "c"])
     shown = reference.decide({"x": 1}, show=2)
     for feedback in ({"right": True}, {"taken": None}):
@@ -311,6 +313,18 @@ def test_silence_means_what_the_setting_says():
         before = testing._learned(learner)
         learner.learn(decision, silence=True)
         assert (testing._learned(learner) != before) == changes
+
+
+@pytest.mark.parametrize("name", ["OneBit", "Banditron", "UCWL", "AROW"])
+def test_as_many_answers_about_lists_are_dropped_as_about_single_labels(name):
+    """A named label that was not shown says that the list was wrong."""
+    silence = {"right": 0.2, "wrong": 0.7}
+    singly, listed = (getattr(ob, name)(3, silence=silence, features=D, seed=2) for _ in range(2))
+    data = stream(3, D, 40)
+    for x, y in zip(data.X, data.y.tolist(), strict=True):
+        singly.learn(singly.decide(x), label=y)
+        listed.learn(listed.decide(x, show=1), label=y)
+    assert state_bytes(singly) == state_bytes(listed)
 
 
 @pytest.mark.parametrize("name", ["FastCB", "OneBit"])

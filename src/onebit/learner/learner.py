@@ -519,7 +519,8 @@ class Learner(Algorithm, Declared):
 
         show: the probability to be in a list of so many labels.
         """
-        return propensities(self, x, among, show and lists.size_of(self, show))
+        size = None if show is None else lists.size_of(self, show)
+        return propensities(self, x, among, size)
 
     def explain(self, x: Any, *, among: Iterable[Any] | None = None) -> Explanation:
         """Which label would be said for a context, and which parts of the context support it.

@@ -235,7 +235,7 @@ def learn(
         if first.round >= learner.fading.at:
             learner.table.reserve_for(first.row[0])  # may be refused: before anything changes
             fade(learner, first.round)
-        is_right = bool((answers != WRONG).any()) or named is not None
+        is_right = bool((answers != WRONG).any())
         if not learner.thins or is_learned_from(learner.hearing, seed, first.round, is_right):
             _learn(learner, decision, numbers, answers, named, seed)
         if learner.table.scales is not None:
