@@ -88,6 +88,20 @@ def test_a_learner_that_fades_does_so_once():
     assert state_bytes(together) == state_bytes(one_by_one)
 
 
+@pytest.mark.parametrize("kind", [ob.OneBit, ob.UCWL, ob.PNewtron])
+def test_a_copy_of_a_taught_learner_fades_no_more_than_it(kind):
+    """A step that is due before the next decision comes after what is taught before it."""
+    learner = kind(2, half_life=16, features=2)
+    for label in (0, 1, 1):
+        decision = learner.decide([0.6, 0.8])
+        learner.learn(decision, right=decision.label == label)
+    learner.teach([[0.8, -0.6], [1.0, 0.0]], [0, 1])
+    copy = learner.copy()
+    for either in (learner, copy):
+        either.decide([0.6, 0.8])
+    assert state_bytes(copy) == state_bytes(learner)
+
+
 def test_a_vocabulary_holds_for_taught_contexts():
     learner = ob.OneBit(TOPICS, vocabulary=5)
     learner.teach(TEXTS, LABELS)

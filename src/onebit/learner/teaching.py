@@ -2,13 +2,14 @@
 
 A taught context is learned as if the learner had said its greedy label for certain and was then
 told the true one, as `learn(decision, label=...)` does. It is no round: nothing counts as said or
-answered, and no alarm hears it. `teach_row` does that with one row and decisions; `teach_rows` is
-compiled, does the same, and makes no decisions.
+answered, no alarm hears it, and nothing fades before it. `teach_row` does that with one row and
+decisions; `teach_rows` is compiled, does the same, and makes no decisions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from onebit.core.rounds import (
     teaches,
     undo_drift,
 )
-from onebit.learner.forgetting import pause
+from onebit.learner.forgetting import Fading, pause
 from onebit.learner.learning import learn_label
 from onebit.learner.streaming import Passage
 from onebit.learner.table import NO_ORDER
@@ -106,14 +107,25 @@ def teach(learner: Learner, X: Any, y: Any, by_hand: bool) -> None:
             return
         learner.table.storage.catch_up(learner.table.state.held)
         passage = Passage(learner, rows, NO_ORDER)
-        for end in passage.pieces(size):  # the first one fades the learner if that is due
-            if by_hand:
-                for i in range(passage.done, end):
-                    teach_row(learner, _context_at(rows, i), int(truths[i]))
-            else:
-                _teach_piece(learner, passage, truths, end)
-            passage.done = end
+        with _not_fading(learner):
+            for end in passage.pieces(size):
+                if by_hand:
+                    for i in range(passage.done, end):
+                        teach_row(learner, _context_at(rows, i), int(truths[i]))
+                else:
+                    _teach_piece(learner, passage, truths, end)
+                passage.done = end
         learner.reader.taught_with = learner.reader.taught_with or rows.kind
+
+
+@contextmanager
+def _not_fading(learner: Learner) -> Iterator[None]:
+    """A step that is due comes before the next decision: a file does not say if it was made."""
+    fading, learner.fading = learner.fading, Fading(None)
+    try:
+        yield
+    finally:
+        learner.fading = fading
 
 
 def _teach_piece(learner: Learner, passage: Passage, truths: np.ndarray, end: int) -> None:
