@@ -389,8 +389,13 @@ def test_few_effective_rounds_are_told():
         ({"alpha": 0}, "alpha must be above 0"),
         ({"silence": "right"}, "silence must be one of"),
         ({"flips": (0.6, 0.5)}, "sum is below 1"),
+        ({"flips": 0.1}, "flips are two chances, such as .*, not 0.1"),
+        ({"flips": (0.1,)}, "flips are two chances"),
+        ({"forecaster": "OneBit"}, "forecaster must be a learner, not 'OneBit'"),
         ({"forecaster": ob.Confidit(["x", "y"])}, "forecaster must have the labels"),
         ({"policy": "e"}, "no label 'e'"),
+        ({"policy": lambda x: None}, "row 1: <lambda> returned None: no label None"),
+        ({"policy": lambda x: {"e": 1.0}}, "row 1: <lambda> returned 'e': no label 'e'"),
         ({"policy": lambda x: {"a": 0.5}}, "row 1: <lambda> returned"),
         ({"policy": lambda x: [0.5, 0.5]}, "2 probabilities, and there are 4 labels"),
         ({"policy": ob.UCWL}, "not a class"),
@@ -401,6 +406,21 @@ def test_wrong_arguments(how, message):
     policy = how.pop("policy", best_rule)
     with pytest.raises((ValueError, TypeError), match=message.replace("(", r"\(")):
         ob.evaluate(log, policy, **{"forecaster": quick(), **how})
+
+
+def test_only_evaluations_are_added():
+    found = ob.evaluate(rounds_of(20).log, "a", forecaster=quick())
+    with pytest.raises(TypeError, match="unsupported operand"):
+        found + 1
+
+
+def test_a_taught_learner_is_judged_before_its_first_round():
+    log = rounds_of(20).log
+    learner = ob.UCWL(log.labels)
+    with pytest.raises(ValueError, match="learned nothing yet"):
+        ob.evaluate(log, learner, forecaster=quick())
+    learner.teach(np.eye(4), LABELS)
+    assert ob.evaluate(log, learner, forecaster=quick()).rounds == 20
 
 
 def test_the_logger_comes_second():

@@ -159,6 +159,10 @@ def test_rows_in_memory():
     assert Log.of([[1.0], [2.0]], np.array([3, 5]), true_label=[3, 3]).labels == [3, 5]
     with pytest.raises(ValueError, match="right has 1 rows, and label has 2"):
         Log.of([[1.0], [2.0]], ["a", "b"], [True])
+    with pytest.raises(TypeError, match="many contexts: put a single one into a list"):
+        Log.of("ab", ["a", "b"], [True, False])
+    with pytest.raises(TypeError, match="label is a column, as in a list, not None"):
+        Log.of([], None)
 
 
 @pytest.mark.parametrize("library", [pl, pd])
@@ -282,3 +286,8 @@ def test_an_empty_file(tmp_path):
     (tmp_path / "a.csv").write_text("x,label,right\n")
     with pytest.raises(ValueError, match="there are no rows"):
         list(Log(tmp_path / "a.csv", labels=["a", "b"]).blocks())
+    (tmp_path / "a.csv").write_text("")
+    with pytest.raises(ValueError, match="no column 'said', but the line is empty"):
+        Log(tmp_path / "a.csv", label="said").labels  # noqa: B018
+    with pytest.raises(TypeError, match="a log needs a file, or a list of files, not None"):
+        Log(None)

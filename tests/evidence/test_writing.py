@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from test_replaying import assert_same
@@ -67,4 +69,13 @@ def test_what_cannot_be_written(tmp_path):
             log.write(([0], [1.0]), decision)
         with pytest.raises(ValueError, match="no label 'z'"):
             log.write("x", decision, label="z")
+        with pytest.raises(TypeError, match=r"a decision of one label, .*, not 'b'"):
+            log.write("x", "b", right=True)
+        shown = ob.UCWL(LABELS).decide("x", show=2)
+        with pytest.raises(TypeError, match=r"a decision of one label, .*, not ListDecision"):
+            log.write("x", shown, right=True)
+        with pytest.raises(ValueError, match=f"1 propensities, and there are {len(LABELS)} labels"):
+            log.write("x", decision, propensities=[1.0])
+        with pytest.raises(ValueError, match="leave a missing one out"):
+            log.write({"age": math.nan}, decision, right=True)
     assert (tmp_path / "a.jsonl").read_text() == ""

@@ -50,6 +50,8 @@ class Evaluation:
     points: tuple[Sums, ...]  # the sums at check points
 
     def __add__(self, other: Evaluation) -> Evaluation:
+        if not isinstance(other, Evaluation):
+            return NotImplemented
         mine = (self.policies, self.question, self.alpha, self.drifts)
         if mine != (other.policies, other.question, other.alpha, other.drifts):
             raise ValueError("these evaluations are of different questions")

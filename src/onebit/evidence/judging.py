@@ -9,7 +9,7 @@ import numpy as np
 
 from onebit.algorithms import OneBit
 from onebit.core.extras import optional_module
-from onebit.core.settings import choice_of, flag, real, whole
+from onebit.core.settings import choice_of, flag, real, shown, whole
 from onebit.evidence.estimators import Rounds, World
 from onebit.evidence.evaluation import Evaluation, added, impossible
 from onebit.evidence.log import Log
@@ -142,9 +142,7 @@ def _asked(
     if exclusive not in _WORLDS:
         raise ValueError(f"exclusive must be True, False or 'at most one', not {exclusive!r}")
     choice_of("silence", silence, ("nothing", "wrong", "unknown"))
-    rates = tuple(real("flips", rate, least=0, below=1) for rate in flips)
-    if len(rates) != 2 or sum(rates) >= 1:
-        raise ValueError(f"flips are two chances whose sum is below 1, not {flips!r}")
+    rates = _rates(flips)
     learners = [policy for policy in given if isinstance(policy, Learner)]
     labels = LabelSet(learners[0].labels if learners else log.labels)
     policies = tuple(policy_of(policy, labels, flag("learns", learns)) for policy in given)
@@ -152,6 +150,8 @@ def _asked(
     if is_difference and policies[0].is_logger:
         raise ValueError("compare needs a policy first: compare(log, policy) is with the logger")
     forecaster = OneBit(labels.names) if forecaster is None else forecaster
+    if not isinstance(forecaster, Learner):
+        raise TypeError(f"forecaster must be a learner, not {shown(forecaster)}")
     if forecaster.labels != labels.names:
         raise ValueError("the forecaster must have the labels of the log, in the same order")
     question = Question(
@@ -159,11 +159,21 @@ def _asked(
         world=_WORLDS[exclusive],
         is_difference=is_difference,
         against_logger=is_difference and policies[1].is_logger,
-        flips=(rates[0], rates[1]),
+        flips=rates,
     )
     drifts = flag("drifts", drifts) or any(policy.learns for policy in policies)
     alpha = real("alpha", alpha, above=0, below=1)
     return _Asked(policies, labels, question, drifts, alpha, silence, forecaster)
+
+
+def _rates(flips: Any) -> tuple[float, float]:
+    """How often wrong is heard as right, and right as wrong."""
+    if not isinstance(flips, list | tuple) or len(flips) != 2:
+        raise TypeError(f"flips are two chances, such as (0.1, 0.05), not {shown(flips)}")
+    first, second = (real("flips", rate, least=0, below=1) for rate in flips)
+    if first + second >= 1:
+        raise ValueError(f"flips are two chances whose sum is below 1, not {flips!r}")
+    return first, second
 
 
 def _judge(asked: _Asked, log: Log, workers: int) -> Evaluation:

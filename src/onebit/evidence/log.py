@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.core.settings import argument, choice_of, real
+from onebit.core.settings import argument, choice_of, real, shown
 from onebit.datasets.blocks import AnyPath, Options, endings
 from onebit.datasets.tables import names_of
 from onebit.evidence.checking import Checks, block_of
@@ -68,6 +68,8 @@ class Log:
         **options: Any,
     ) -> None:
         is_single = isinstance(path, str | os.PathLike)
+        if not (is_single or isinstance(path, Iterable)):
+            raise TypeError(f"a log needs a file, or a list of files, not {shown(path)}")
         self.paths = [os.fspath(p) for p in ([path] if is_single else path)]  # type: ignore[list-item]
         if not self.paths:
             raise ValueError("a log needs a file")
@@ -103,6 +105,10 @@ class Log:
         """
         columns: dict[str, Any] = {"label": label, "right": right, "true_label": true_label}
         given = {"propensities": propensities, "among": among, "time": time, "source": source}
+        if isinstance(X, str | bytes | Mapping):
+            raise TypeError("a log has many contexts: put a single one into a list")
+        if not hasattr(label, "__len__") or isinstance(label, str | bytes):
+            raise TypeError(f"label is a column, as in a list, not {shown(label)}")
         size = len(label)
         if propensity is not None:
             columns["propensity"] = np.broadcast_to(propensity, size)

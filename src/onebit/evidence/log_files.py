@@ -49,7 +49,9 @@ def roles_among(options: Options, names: Sequence[str], given: Mapping[str, str]
     """The column of each role: the named ones, and those that have the name of a role."""
     for role, name in given.items():
         if name not in names:
-            has = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+            has = (
+                ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") or "the line is empty"
+            )
             problem = f"there is no column {name!r}, but {has}"
             raise bad(options.path, 1, problem, f"name the right one with {argument(role)}")
     taken = {*given.values(), *options.drop}

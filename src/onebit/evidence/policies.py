@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from onebit.core.settings import shown
 from onebit.evidence.replaying import learn_block, tell_block
 from onebit.evidence.rows import LogBlock, context_at
 from onebit.learner.labels import LabelSet
@@ -91,7 +92,7 @@ class Rule(Policy):
     def _fill(self, row: np.ndarray, said: Any, line: int) -> None:
         if isinstance(said, Mapping):
             for label, share in said.items():
-                row[self._labels.place(label)] = share
+                row[self._place(label, line)] = share
         elif isinstance(said, np.ndarray | Sequence) and not isinstance(said, str):
             if len(said) != len(row):
                 raise ValueError(
@@ -100,12 +101,18 @@ class Rule(Policy):
                 )
             row[:] = said
         else:
-            row[self._labels.place(said)] = 1.0
+            row[self._place(said, line)] = 1.0
         if not ((row >= 0).all() and abs(row.sum() - 1) <= _ROUNDING):
             raise ValueError(
                 f"row {line}: {self.name} returned {said!r}, and probabilities are at least 0 and "
                 "sum to 1; return a label, a dict of probabilities, or a list of them"
             )
+
+    def _place(self, label: Any, line: int) -> int:
+        try:
+            return self._labels.place(label)
+        except ValueError as error:
+            raise ValueError(f"row {line}: {self.name} returned {shown(label)}: {error}") from None
 
 
 def policy_of(given: Any, labels: LabelSet, learns: bool) -> Policy:
@@ -118,7 +125,7 @@ def policy_of(given: Any, labels: LabelSet, learns: bool) -> Policy:
                 f"the learners have the labels {_some(labels.names)} and {_some(given.labels)}: "
                 "make both with the same labels, in the same order"
             )
-        if not learns and given.round == 0:
+        if not (learns or given.round or given.reader.taught_with):
             raise ValueError(
                 f"this {type(given).__name__} has learned nothing yet: learns=True lets it learn "
                 "from the log as it goes"

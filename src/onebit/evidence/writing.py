@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.core.settings import bit
+from onebit.core.settings import bit, shown
 from onebit.learner.decision import Decision
 from onebit.learner.labels import LabelSet
 
@@ -47,6 +47,10 @@ class LogWriter:
         `learner.propensities(x)` returned before the decision; with those of all labels, intervals
         are narrower. time: seconds.
         """
+        if not isinstance(decision, Decision):
+            raise TypeError(
+                f"a row of a log has a decision of one label, decide(x), not {shown(decision)}"
+            )
         row: dict[str, Any] = {"context": _plain(x), "label": decision.label}
         if right is not None:
             row["right"] = bit("right", right)
@@ -55,7 +59,9 @@ class LogWriter:
         row["propensity"] = float(decision.propensity)
         names = self._labels.names
         if propensities is not None:
-            shares = np.asarray(propensities, float).tolist()
+            shares = np.asarray(propensities, float).ravel().tolist()
+            if len(shares) != len(names):
+                raise ValueError(f"{len(shares)} propensities, and there are {len(names)} labels")
             row["propensities"] = dict(zip(map(str, names), shares, strict=True))
         if decision.among is not None:
             row["among"] = [names[place] for place in decision.among]
@@ -63,7 +69,13 @@ class LogWriter:
             row["time"] = float(time)
         if source is not None:
             row["source"] = source
-        self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+        try:
+            line = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        except ValueError:
+            raise ValueError(
+                "a log has no infinite or missing numbers (NaN): leave a missing one out of a dict"
+            ) from None
+        self._file.write(line + "\n")
 
     def close(self) -> None:
         """Write what is still in memory, and close the file."""
