@@ -304,7 +304,8 @@ class Learner(Algorithm, Declared):
         """Compile what `decide`, `learn` and `predict` will need, also once there are more labels.
 
         Otherwise the first call of each kind compiles, for seconds or up to a minute. Compiled code
-        is kept on disk, so later processes only load it. The learner does not change.
+        is kept on disk, so later processes only load it. The learner does not change. What lists
+        need is compiled at the first list.
 
         x: a context such as will come. Without it, a learner that has not learned from any context
         yet is compiled for every kind, which takes longer.
