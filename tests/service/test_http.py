@@ -408,6 +408,11 @@ def test_no_pattern_is_told_to_people(steady, body, said):
     assert said in problem(steady.http.post(path, json=body), faults.Refused)[0]
 
 
+def test_an_undo_that_is_none_is_refused_in_words(steady):
+    answer = steady.http.post("/v1/models/news/promote", json={"undo": False})
+    assert problem(answer, faults.Refused)[0] == "Expected true, got false"
+
+
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 json_values = st.recursive(
     plain, lambda held: st.lists(held) | st.dictionaries(st.text(), held), max_leaves=8

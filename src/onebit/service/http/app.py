@@ -272,22 +272,23 @@ def _decoded(chosen: Operation, data: bytes) -> Any:
     except msgspec.ValidationError as error:
         detail, _, path = str(error).partition(" - at ")
         where = _located(path.strip("`") or "$", data)
-        raise faults.Refused(_in_words(detail.replace("`", "")), where=where) from None
+        raise faults.Refused(_in_words(detail.replace("`", ""), where), where=where) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise faults.Malformed(f"not JSON: {error}") from None
     except RecursionError:
         raise faults.Malformed("lists in lists without end") from None
 
 
-def _in_words(detail: str) -> str:
+def _in_words(detail: str, where: str) -> str:
     """What msgspec says of a value, with a pattern and its choices put into words."""
     if "matching regex" in detail:  # `Source` alone has one
         return (
             "Expected a name of 1 to 100 letters, digits and . _ @ + -, "
             "with a letter or a digit first"
         )
-    if detail.startswith("Invalid enum value"):  # `Right` alone has some
-        return f"Expected true, false, 1 or 0, got {detail.rpartition(' ')[2]}"
+    if detail.startswith("Invalid enum value"):  # `Right` and `undo` alone have some
+        choices = "true" if where == "$.undo" else "true, false, 1 or 0"
+        return f"Expected {choices}, got {detail.rpartition(' ')[2].lower()}"
     return detail
 
 
