@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import onebit as ob
@@ -44,6 +45,7 @@ def test_examples_are_taught_before_the_first_round(learner):
         ([("a", "sport")], "a dict of labels and their contexts"),
         ({"sport": "a late goal"}, "examples of 'sport' must be a list"),
         ({"sport": {"goal": 1}}, "examples of 'sport' must be a list"),
+        ({"sport": pd.DataFrame({"text": TEXTS})}, r"a data frame: teach\(X, y\) takes one"),
         ({"sport": {"a late goal", "a match"}}, "examples of 'sport' must be a list"),
         ({"spotr": ["a late goal"]}, "examples=, row 0: .* did you mean 'sport'"),
         ({"sport": ["a late goal", 3]}, "examples=, row 1 is no text"),

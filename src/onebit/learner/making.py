@@ -68,6 +68,10 @@ def _listed_examples(examples: Any) -> tuple[list[Any], list[Any]]:
 
 def examples_of(label: Any, contexts: Any) -> list[Any]:
     """The contexts of one label, in an order that is always the same."""
+    if hasattr(contexts, "columns") and hasattr(contexts, "to_dict"):  # it would give its names
+        raise TypeError(
+            f"examples of {label!r} are a data frame: teach(X, y) takes one, with labels"
+        )
     is_single = isinstance(contexts, str | bytes | Mapping)
     if is_single or isinstance(contexts, Set) or not isinstance(contexts, Iterable):
         raise TypeError(f"examples of {label!r} must be a list of contexts, not {shown(contexts)}")
