@@ -351,6 +351,19 @@ def test_onebit_told_that_one_label_is_right_hears_only_the_taken_one():
     assert heard == [1, 3]
 
 
+def test_several_are_not_taken_where_exactly_one_is_right():
+    learner = ob.OneBit(["a", "b", "c", "d"], exclusive=True)
+    decision = learner.decide({"x": 1}, show=3)
+    before = state_bytes(learner)
+    for several in ({"taken": decision.shown[:2]}, {"label": ["a", "b"]}):
+        with pytest.raises(
+            ValueError, match="2 were taken; with exclusive=None or exclusive=False"
+        ):
+            learner.learn(decision, **several)
+    assert state_bytes(learner) == before
+    learner.learn(decision, taken=decision.shown[:1])
+
+
 @pytest.mark.parametrize("kind", [ob.UCWL, ob.FastCB, ob.OneBit, ob.Halving])
 def test_where_rounds_are_drawn_the_first_position_is(kind):
     make = partial(halving if kind is ob.Halving else kind, explore=0.3)

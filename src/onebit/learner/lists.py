@@ -320,6 +320,19 @@ def _numbers(decision: ListDecision) -> tuple[Any, ...]:
     return *places, chances, first.propensity, first.note, first.other
 
 
+def _check_several_may_be_right(learner: Learner, taken: int) -> None:
+    if learner.settings.get("exclusive"):
+        remedy = "with exclusive=None or exclusive=False, it hears several"
+    elif learner.importance_weighted:
+        remedy = "learners that judge each label by itself, such as UCWL and FastCB, hear several"
+    else:
+        return
+    raise ValueError(
+        f"{type(learner).__name__} takes exactly one label to be right, and {taken} were taken; "
+        f"{remedy}"
+    )
+
+
 def _understood(
     learner: Learner, decision: ListDecision, taken: Any, right: Any, label: Any
 ) -> tuple[np.ndarray, int | None]:
@@ -340,11 +353,8 @@ def _understood(
         raise ValueError(
             f"{type(learner).__name__} is a reference that learns from the true label: label=..."
         )
-    if len(found) > 1 and learner.importance_weighted:
-        raise ValueError(
-            f"{type(learner).__name__} takes exactly one label to be right, and {len(found)} were "
-            "taken; learners that judge each label by itself, such as UCWL and FastCB, hear several"
-        )
+    if len(found) > 1:
+        _check_several_may_be_right(learner, len(found))
     answers = np.array([RIGHT if place in found else WRONG for place in decision.places])
     beyond = found - set(decision.places)
     if beyond and label is None:
